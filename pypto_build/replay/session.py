@@ -101,6 +101,7 @@ class Request:
     rounds: int = 1
     threads: int = 0
     world: int = 0  # ranks of a distributed artifact; 0: as many as it was compiled for
+    devices: str = ""  # those of its ranks, as `read_devices` takes them
     memory_mb: int | None = None
     comparators: Mapping[str, str | Comparator] = field(default_factory=dict)
     scalars: Mapping[str, Scalar] = field(default_factory=dict)

@@ -108,56 +108,26 @@ def test_the_first_task_that_leaves_the_reference(
     assert "argument 'partial__ssa_v0' differs in 256 of 256 elements, first at 0: " in first
 
 
-#: A sum that the host program asks for, as a chip program that the compiler makes.
-_SUM = """\
-import pypto_build.compiler.language as pl
-import pypto_build.compiler.language.distributed as pld
-Row = pl.Tensor[[1, 64], pl.FP32]
-Window = pld.DistributedTensor[[1, 64], pl.FP32]
-@pl.jit.incore
-def fetch(w: Window, y: pl.Out[Row]):
-    pl.store(pl.load(w, [0, 0], [1, 64]) + 1.0, [0, 0], y)
-@pl.jit
-def take(w: Window, y: pl.Out[Row]):
-    fetch(w, y)
-@pl.jit.incore
-def stage(x: Row, w: Window):
-    pl.store(pl.load(x, [0, 0], [1, 64]), [0, 0], w)
-@pl.jit
-def give(x: Row, w: Window):
-    stage(x, w)
-@pl.jit.host(ranks=2)
-def sums(x: pl.Tensor[[2, 1, 64], pl.FP32], y: pl.Out[pl.Tensor[[2, 1, 64], pl.FP32]]):
-    w_buf = pld.alloc_window_buffer([1, 64], dtype=pl.FP32)
-    w = pld.window(w_buf, [1, 64], dtype=pl.FP32)
-    for r in pl.range(pld.world_size()):
-        give(x[r], w, device=r)
-    pld.tensor.allreduce(w, op=pld.ReduceOp.Sum)
-    for r in pl.range(pld.world_size()):
-        take(w, y[r], device=r)
-@sums.reference
-def reference(x, y):
-    y[:] = x.sum(dim=0, keepdim=True).expand_as(x) + 1
-"""
-
-
 def test_a_collective_is_what_torch_distributed_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One that is wrong in its kernel and in its module alike is found, and the modules behind it get the right sum."""
-    (tmp_path / "sums.py").write_text(_SUM)
-    assert compile_program([str(tmp_path / "sums.py"), "--output", str(tmp_path / "_jit_sums")]) == 0
-    (chip,) = (tmp_path / "_jit_sums" / "next_levels").glob("builtin.*")
-    for pattern, old, new in (("kernels/aiv/*.cpp", "TADD(", "TMAX("), ("ptoas/*.pto", "pto.tadd", "pto.tmax")):
+    """One that is wrong in its kernel and in its module alike is found, and what follows gets the right rows."""
+    source, name = Path(__file__).parent / "programs" / "dist_exchanged.py", "_jit_exchanged"
+    assert compile_program([str(source), "--output", str(tmp_path / name)]) == 0
+    names = _build(tmp_path, name)
+    argv = [sys.executable, "-m", "pypto_build.replay.chips", *_words(tmp_path, name, names)]
+    run = run_tool(argv, tmp_path / "out")
+    assert (run.status, run.verdict.status) == (0, "pass"), run.stdout + run.stderr
+    (chip,) = (tmp_path / name / "next_levels").glob("builtin.*")
+    for pattern, old, new in (("kernels/aiv/*.cpp", " < 4 ? ", " > 4 ? "), ("ptoas/*.pto", ".minsi ", ".maxsi ")):
         (path,) = chip.glob(pattern)
         text = path.read_text()
         assert text.count(old) == 1
         path.write_text(text.replace(old, new))
-    names = _build(tmp_path, "_jit_sums")
-    argv = [sys.executable, "-m", "pypto_build.replay.chips", *_words(tmp_path, "_jit_sums", names)]
+    _build(tmp_path, name)
     run = run_tool([*argv, "--runtime", "torch"], tmp_path / "out")
     assert (run.status, run.verdict.status) == (0, "pass"), run.stdout + run.stderr
     capsys.readouterr()
-    assert diverge.main(_words(tmp_path, "_jit_sums", names)) == 1
+    assert diverge.main(_words(tmp_path, name, names)) == 1
     first = capsys.readouterr().out.splitlines()[0]
-    assert re.search(r": error: rank [01] d1 'builtin.tensor.allreduce__sum__fp32__1x64' task 0 ", first), first
-    assert "argument 'first__ssa_v0' differs in 6" in first
-    assert ", by torch.distributed's all_reduce " in first
+    place = r": error: rank [01] d1 'builtin.tensor.all_to_all_v__fp32__8x64' task 0 'builtin_tensor_all_to_all_v__"
+    assert re.search(place, first), first
+    assert "by torch.distributed's all_to_all_v " in first

@@ -19,6 +19,7 @@ from typing import TypeVar
 
 import msgspec
 
+from pypto_build.artifact.distributed import read_devices
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes, read_source
 from pypto_build.diagnose.console import add_run_options, run_tool, taking_long, tool_parser
@@ -324,7 +325,7 @@ def _run(given: argparse.Namespace) -> int:
         timeout_s=given.timeout,
         options={"accesses": True, "memory": given.memory_model},
         all_goldens=False,
-        engine=ChipsEngine(chips, given.world, variant),
+        engine=ChipsEngine(chips, given.world, variant, devices=read_devices(given.devices, given.world)),
     )
     with taking_long("replaying the checked build"):
         verdict = replay(request, write=None)
@@ -360,6 +361,7 @@ def parser() -> argparse.ArgumentParser:
         "--memory-model", default="", choices=("", "weak"), help="weak: also what ranks see of each other"
     )
     options.add_argument("--world", type=int, default=0, metavar="N", help="ranks (those it was compiled for)")
+    options.add_argument("--devices", default="", metavar="A,B", help="a device for each rank")
     options.add_argument("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
     add_output_options(options)
     return options

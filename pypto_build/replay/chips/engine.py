@@ -16,6 +16,7 @@ from pypto_build.replay.binding import Binding
 from pypto_build.replay.child import Origin, Reply, tensor_buffers
 from pypto_build.replay.chips.host import REPORT_BYTES, ChipProgram, ChipsJob, Watcher, serve_chips
 from pypto_build.replay.faults import Death, RunFault, describe_death
+from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.session import Request, require_platform
 from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.replay.worker import Worker, default_memory_bytes
@@ -24,8 +25,9 @@ from pypto_build.runtime.report import Report, read_report
 
 @dataclass(frozen=True)
 class ChipsEngine:
-    """Runs a distributed artifact on `world` ranks (0: as many as it was compiled for); `chips` are the directories
-    in which its chip programs were built, by name, and `variant` the directory below with the binaries."""
+    """Runs a distributed artifact on `world` ranks (0: one for each of `devices`, or as many as it was compiled for);
+    `chips` are the directories in which its chip programs were built, by name, and `variant` the directory below with
+    the binaries."""
 
     chips: Mapping[str, Path]
     world: int = 0
@@ -33,13 +35,14 @@ class ChipsEngine:
     reference: bool = False  # PyTorch made from .pto modules executes the kernels' tasks
     by_modules: bool = False  # then collectives too, which otherwise do what torch.distributed says of them
     watch: Watcher | None = None  # sees the tasks of all ranks, in their processes
+    devices: tuple[int, ...] = ()
     libraries: Mapping[tuple[str, str], Path] = field(default_factory=dict)  # instead of a (program, kernel)'s own
 
     def open(self, request: Request, interface: Interface, binding: Binding, arena: Arena) -> ChipsWorker:
         """Starts the process. Raises `ArtifactError` for a request that it cannot execute."""
         require_platform(request)
         artifact = load_distributed(request.artifact_dir)
-        world = self.world or artifact.ranks
+        world = self.world or len(self.devices) or artifact.ranks
         if world > MOST_RANKS:
             raise ArtifactError(f"WORLD={world}", f"at most {MOST_RANKS} ranks", "ask for fewer")
         _require_callables(artifact)
@@ -52,10 +55,11 @@ class ChipsEngine:
             {scalar.name: scalar.value for scalar in binding.scalars},
             artifact.sub_workers,
             request.threads,
-            {"seed": request.seed, **request.options, "output_dir": str(request.results_dir / "dfx_outputs")},
+            _options(request),
             self._programs(artifact) if self.reference else None,
             self.by_modules,
             self.watch,
+            self.devices or _compiled_for(artifact, world),
         )
         for path in job.binaries:
             if not path.is_file():
@@ -137,6 +141,18 @@ class ChipsWorker(Worker):
             found = super()._fault(reply)
         _place(found.error, origin, self._world)
         return found
+
+
+def _options(request: Request) -> dict[str, SettingValue]:
+    """What the runtime is told. As in PyPTO, a timeline of several chips comes with the task graph of each."""
+    records = {"dep_gen": True} if request.options.get("swimlane") else {}
+    return {"seed": request.seed, **request.options, **records, "output_dir": str(request.results_dir / "dfx_outputs")}
+
+
+def _compiled_for(artifact: Distributed, world: int) -> tuple[int, ...]:
+    """The devices that a program names, if there are `world` of them; else those from 0 on."""
+    named = artifact.config.device_ids
+    return named if len(named) == world else tuple(range(world))
 
 
 def _place(error: ErrorInfo, origin: Origin, world: int) -> None:

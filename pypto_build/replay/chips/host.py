@@ -80,6 +80,7 @@ class ChipsJob:
     reference: Mapping[str, Path] | None = None  # the programs whose .pto modules PyTorch executes, by name
     by_modules: bool = False  # then collectives too are executed by their modules
     watch: Watcher | None = None
+    devices: tuple[int, ...] = ()  # of each rank: here no more than its name
 
     @property
     def binaries(self) -> tuple[Path, ...]:
@@ -246,7 +247,7 @@ class _Host:
         finally:
             if _leaves_records(self._job.options):
                 directory = Path(str(self._job.options["output_dir"]))
-                write_ranks(directory, self._job.world, plan.dispatches, plan.domains, self._board, times)
+                write_ranks(directory, self._job.devices, plan.dispatches, plan.domains, self._board, times)
 
     def _hand_out(self, plan: Plan, ranks: list[RankProcess], times: Times) -> int:
         """Let ranks begin dispatches until all are over; the number of tasks."""
