@@ -133,11 +133,6 @@ RECIPES = (
         _UNORDERED, _MIXED_FILE, r"TSTORE\(", "which TADD wrote on PIPE_V",
     ),
     Recipe(
-        "tiles of two operands over each other", _RMS,
-        ((_RMS_FILE, r"const int64_t v9 = 24832;", "const int64_t v9 = 8448;"),),
-        "check/unordered-pipes", _RMS_FILE, r"TMUL\(v24", "",
-    ),
-    Recipe(
         "tile beyond the end of the buffer", _SOFTMAX,
         ((_SOFTMAX_FILE, r"const int64_t v5 = 32768;", "const int64_t v5 = 196480;"),),
         "check/capacity", _SOFTMAX_FILE, r"TROWMAX\(", "UB ends at",

@@ -50,5 +50,6 @@ RECIPES = (
     _why("wrong half of an operand before a pipe", _MIXED, _CUBE_FILE, r"TEXTRACT\(v28, v14, v11, v8\)", "TEXTRACT(v28, v14, v11, v11)", r"TEXTRACT\(v28", "out", "5,9", "pto.textract"),
     _why("accumulator dropped before a pipe", _MIXED, _CUBE_FILE, r"TMATMUL_ACC\((v\d+), v\d+,", r"TMATMUL(\1,", r"TMATMUL\(v32, v28", "out", "100,0:128", "pto.tmatmul.acc"),
     _why("difference for sum in a loop", _CHUNKED, _CHUNKED_FILE, r"TADD\(", "TSUB(", r"TSUB\(", "c", "128:256,0:128", "pto.tadd"),
+    _why("operand loaded over the other", _CHUNKED, _CHUNKED_FILE, r"= 65536;", "= 0;", r"TLOAD\(v17|TADD", "c", "0:512,0:128", "pto.t"),
     _why("reciprocal in the middle of four tasks", _FFN, _FFN_FILE, r"TRECIP\(", "TABS(", r"TABS\(", "output", "0:64,0:64", "pto.trecip"),
 )  # fmt: skip
