@@ -258,8 +258,8 @@ class _Host:
                 text, hint = explain(self._board, waits, running, queue, plan.domains)
                 fault = python_fault(FaultKind.RANKS_DEADLOCK, text, hint=hint)
                 first = min(waits, key=lambda wait: wait.rank)
-                where = {"program": running[first.rank].program, "kernel": first.kernel, "expected": first.expected}
-                fault.fields.update(where)
+                fault.fields["program"] = running[first.rank].program
+                fault.fields["kernel"], fault.fields["expected"] = first.kernel, first.expected
                 raise RuntimeFault(fault)
         return tasks
 
