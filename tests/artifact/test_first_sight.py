@@ -52,7 +52,9 @@ def test_edits_are_told_orchestration_first(artifact: Path) -> None:
 def test_later_builds_keep_the_first_sight(artifact: Path) -> None:
     _edit(artifact / _MUL, "TMUL(v17, v7, v13);", "")
     remember(artifact.parent / "out", load_artifact(artifact))
-    assert [change.old for change in changes(artifact.parent / "out", load_artifact(artifact))] == ["TMUL(v17, v7, v13);"]
+    assert [change.old for change in changes(artifact.parent / "out", load_artifact(artifact))] == [
+        "TMUL(v17, v7, v13);"
+    ]
 
 
 def test_a_new_manifest_begins_anew(artifact: Path) -> None:

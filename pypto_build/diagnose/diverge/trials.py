@@ -29,7 +29,7 @@ _FOR = re.compile(
 )
 _TENSORS = ("input", "inout", "no_dep")
 #: The core type and the number of a kernel that is submitted alone.
-_KERNEL = re.compile(r"rt_submit_(?P<core>ai[cv])_task\s*\(\s*(?P<func>\d{1,6})\s*,")
+_KERNEL = re.compile(r"(?:pto2_)?rt_submit_(?P<core>ai[cv])_task\s*\(\s*(?P<func>\d{1,6})\s*,")
 _WHOLE = re.compile(r"[A-Za-z_]\w*")
 #: A variable: neither a function nor a type.
 _NAME = re.compile(r"\b(?!\w+_t\b|float\b|int\b)[A-Za-z_]\w*\b(?!\s*\()")
@@ -130,14 +130,16 @@ def _omissions(plain: str) -> Iterator[Trial]:
 def _kernels(plain: str, kernels: Sequence[KernelInterface]) -> Iterator[Trial]:
     """Another kernel of the same core type that takes the same arguments."""
     known = {kernel.func_id: kernel for kernel in kernels}
-    for match in _KERNEL.finditer(plain):
-        given = known.get(int(match["func"]))
-        if given is None or given.core_type != match["core"]:
+    for match in _SUBMIT.finditer(plain):
+        alone = _KERNEL.match(match["call"])
+        given = known.get(int(alone["func"])) if alone else None
+        if alone is None or given is None or given.core_type != alone["core"]:
             continue
+        before, after = match["call"][: alone.start("func")], match["call"][alone.end("func") :]
         for other in kernels:
             if other is not given and (other.core_type, other.signature) == (given.core_type, given.signature):
                 words = f"kernel {other.name} in place of {given.name}"
-                yield Trial(words, ((_span(match, "func"), str(other.func_id)),))
+                yield Trial(words, ((_span(match, "call"), f"{before}{other.func_id}{after}"),))
 
 
 def _replacements(arguments: Sequence[_Argument], plain: str) -> Iterator[Trial]:

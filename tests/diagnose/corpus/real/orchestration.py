@@ -62,8 +62,8 @@ RECIPES = (
     ),
     Recipe(
         "rows of another view", _ATTENTION,
-        (("orchestration/paged_attention.cpp", r"kj_offsets\[2\] = \{static_cast<uint32_t>\(kv_block_row\), 0\}", "kj_offsets[2] = {0, 0}"),),
-        "diverge/orchestration", "orchestration/paged_attention.cpp", r"kj_offsets\[2\] = ", "as it was first built here", "diverge", seen=True,
+        (("orchestration/paged_attention.cpp", r"qi_offsets\[2\] = \{static_cast<uint32_t>\(cur_offset\), 0\}", "qi_offsets[2] = {0, 0}"),),
+        "diverge/orchestration", "orchestration/paged_attention.cpp", r"qi_offsets\[2\] = ", "as it was first built here", "diverge", seen=True,
     ),
     Recipe(
         "constant changed in the kernel alone, which constant inputs hide", _DAG,
@@ -73,6 +73,6 @@ RECIPES = (
     Recipe(
         "constant of a module that was spliced", _SCALE,
         ((_SCALE_FILE, r"= 2\.0f;", "= 3.0f;"), (_SCALE_MODULE, r"constant 2\.0\S* : f32", "constant 3.0 : f32")),
-        "diverge/golden", _SCALE_MODULE, r"constant 3\.0", "edited since it was first built here", "diverge", seen=True,
+        "diverge/golden", _SCALE_MODULE, r"constant 3\.0", "edited since it was first built here", "diverge", ("PREFER=cpp",), seen=True,
     ),
 )  # fmt: skip
