@@ -105,9 +105,7 @@ class Chain:
             self._operand(link, one, info, number, operand, rows, cols)
         return self._settled(link)
 
-    def _popped(
-        self, link: Link, one: Traced, info: TaskInfo, number: int, popped: Tile, row: int, col: int
-    ) -> None:
+    def _popped(self, link: Link, one: Traced, info: TaskInfo, number: int, popped: Tile, row: int, col: int) -> None:
         """What came through a pipe: the other core of the group pushed it."""
         turn = sum(before.name == "TPOP" for before in one.instructions[:number])
         for other in self.runs.group(info, one.block):

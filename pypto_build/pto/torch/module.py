@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import singledispatch
+from functools import partial, singledispatch
 
 from ..attributes import EnumAttr, StrAttr
 from ..errors import SourcePosition
@@ -125,7 +125,7 @@ class _File:
             for number, token in enumerate(self.out.tokens)
             if token >= 0
         }
-        return Generated(head + body, self.scope.names, places, self.scope.scheduled, tuple(self.groups))
+        return Generated(head + body, dict(self.scope.names), places, self.scope.scheduled, tuple(self.groups))
 
     def _ordered(self) -> list[Function]:
         """Kernels in their order, then what is for no core, then groups."""
@@ -262,7 +262,7 @@ class _GroupBody:
         for each, arguments in self.pending:
             member = self.members[_callee(each)]
             name = w.scope.names[member.name]
-            for call in _member_calls(member, name, lambda lane, m=member, a=arguments: _passed(m, a, lane)):
+            for call in _member_calls(member, name, partial(_passed, member, arguments)):
                 w.out.add(f"    {call},")
         w.out.add("])")
         self.pending = []
