@@ -24,7 +24,7 @@ from pypto_build.replay.worker import Worker, default_memory_bytes
 from pypto_build.trace import span
 
 if TYPE_CHECKING:
-    from pypto_build.replay.session import Request
+    from pypto_build.replay.request import Request
 
 #: Device, inode, size and both times of files by path.
 Files = Mapping[str, tuple[int, int, int, int, int]]

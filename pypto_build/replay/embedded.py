@@ -16,7 +16,7 @@ from pypto_build.replay.child import Job, KernelBinary, serve, tensor_buffers
 from pypto_build.replay.worker import Worker, default_memory_bytes
 
 if TYPE_CHECKING:
-    from pypto_build.replay.session import Request
+    from pypto_build.replay.request import Request
 
 
 def open_embedded(request: Request, interface: Interface, binding: Binding, arena: Arena) -> Worker:
