@@ -85,7 +85,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("CHECK", SWITCH, False, "1: kernels record and check what every instruction touches"),
         Option("CASE", TEXT, "", "SCENE=: only these cases: NAME, CLASS::NAME, CLASS:: or ::NAME, with commas"),
         Option("MANUAL", one_of("exclude", "include", "only"), "exclude", "SCENE=: cases that run only when asked for"),
-        Option("SKIP_GOLDEN", SWITCH, False, "SCENE=: 1: run without making and comparing goldens", ("--skip-golden",)),
+        Option("SKIP_GOLDEN", SWITCH, False, "1: SCENE=: run without making and comparing goldens", ("--skip-golden",)),
         Option("SANDBOX", SWITCH, False, "1: compile and replay under bubblewrap: no network, only OUT writable"),
         Option("LAUNCHER", one_of("", *LAUNCHERS), "", f"run compilations through {', '.join(LAUNCHERS)}"),
         Option("PTOAS", TEXT, "", "the assembler of edited .pto modules ($PTOAS_ROOT, PATH, else 'own')"),

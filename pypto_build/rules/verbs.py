@@ -167,7 +167,7 @@ VERBS: dict[str, Verb] = {
         Verb(
             "why",
             "pypto_build.diagnose.why",
-            "what an element of an output was made of, back to the inputs",
+            "what made an element of an output, back to the inputs",
             Needs.TRACED,
             _flags("OUT", "FROM", "AT", "JSON"),
             required=("AT",),

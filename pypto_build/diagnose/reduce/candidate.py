@@ -18,7 +18,7 @@ class CandidateKernel(msgspec.Struct, frozen=True):
     clean: str
 
 
-class Argument(msgspec.Struct, frozen=True):
+class Passed(msgspec.Struct, frozen=True):
     """A parameter of the orchestration and its bytes before the run; an OUT one has none."""
 
     name: str
@@ -34,7 +34,7 @@ class Candidate(msgspec.Struct, frozen=True):
     platform: str
     orchestration: str
     kernels: list[CandidateKernel]
-    arguments: list[Argument]
+    arguments: list[Passed]
 
 
 def candidate_of(case: Case) -> Candidate:
@@ -51,7 +51,7 @@ def candidate_of(case: Case) -> Candidate:
         for code in case.used
     ]
     arguments = [
-        Argument(
+        Passed(
             one.name,
             one.direction,
             one.dtype,

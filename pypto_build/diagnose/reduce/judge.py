@@ -17,7 +17,7 @@ from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.interface import encode_interface, sign
 from pypto_build.diagnose.findings import read_report
 from pypto_build.diagnose.reduce.build import Builder, Refused
-from pypto_build.diagnose.reduce.candidate import Argument, Candidate, candidate_of
+from pypto_build.diagnose.reduce.candidate import Candidate, Passed, candidate_of
 from pypto_build.diagnose.reduce.case import Case
 from pypto_build.diagnose.reduce.write import write_case
 from pypto_build.facts.faults import FaultKind
@@ -198,7 +198,7 @@ class Judge:
             raise RunFault("runtime_error", ErrorInfo(OUT_OF_BOUNDS, "a kernel wrote outside of its tensors"))
         return [bytes(arena.tensor(index)) for index in range(len(tensors))]
 
-    def _differ(self, one: Argument, faulty: bytes, clean: bytes) -> str:
+    def _differ(self, one: Passed, faulty: bytes, clean: bytes) -> str:
         """How two contents of a parameter differ; empty where they do not."""
         if one.direction == "IN" or faulty == clean:
             return ""

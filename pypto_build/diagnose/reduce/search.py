@@ -7,19 +7,17 @@ after an interruption it goes the same way again, and asks the log instead of ru
 from __future__ import annotations
 
 import os
-import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
+from pypto_build import terminal
 from pypto_build.artifact.files import read_text
 from pypto_build.diagnose.reduce.case import Case, Invalid
 from pypto_build.diagnose.reduce.judge import Judge
 
 #: Makes a candidate, or finds that there is none.
 Attempt = Callable[[], Case]
-_SAID_EVERY_S = 5.0
 
 
 class Log:
@@ -56,7 +54,7 @@ class Search:
         self.judge, self.log, self.jobs, self.say = judge, log, max(1, jobs), say
         self.tried = self.kept = self.remembered = 0
         self._ahead: dict[str, str] = {}  # endings that are known before anybody has asked for them
-        self._started = self._said = time.monotonic()
+        terminal.show_progress(lambda: f"[reduce] {self.tried} tried")
 
     def ending(self, case: Case) -> str:
         """How a candidate ends, from the log where it is there."""
@@ -79,7 +77,6 @@ class Search:
             if len(new) > 1:
                 self._ahead |= self.judge.ahead(new)
             for case in batch:
-                self._progress()
                 if self.holds(case):
                     return case
         return None
@@ -104,12 +101,6 @@ class Search:
             if case.digest not in seen:
                 seen.add(case.digest)
                 yield case
-
-    def _progress(self) -> None:
-        now = time.monotonic()
-        if now - self._said > _SAID_EVERY_S:
-            self._said = now
-            print(f"[reduce] {self.tried} tried, {now - self._started:.0f} s", file=sys.stderr, flush=True)
 
 
 def jobs_of(given: int) -> int:

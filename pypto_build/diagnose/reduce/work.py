@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable
@@ -161,7 +162,7 @@ def _finish(given: argparse.Namespace, root: Path, case: Case, judge: Judge, sea
     found = "" if judge.wanted.twofold else f", and {search.ending(case).partition(' ')[0]} is found"
     _say(
         f"{short}: replayed, it ends with {verdict}{found}",
-        f"scons replay JIT={short}; to send: {pack or 'not packed'}",
+        f"scons replay JIT={shlex.quote(short)}; to send: {pack or 'not packed'}",
     )
     return 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -66,7 +67,7 @@ def sweep(given: argparse.Namespace) -> int:
         write_bytes(given.json, _encoded(document, given.json))
     if smallest is not None:
         _keep(whole, smallest.case, root)
-        short = os.path.relpath(root)
+        short = shlex.quote(os.path.relpath(root))
         print(f"[sweep] the smallest that fails, {smallest.case.title}: scons replay JIT={short}")
     return 1 if failing else 0
 
