@@ -10,6 +10,7 @@ import errno
 import mmap
 import os
 import stat
+import threading
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -20,6 +21,8 @@ from .errors import ArtifactError
 #: Bytes that a source, a manifest or a record of a build may have; generated ones have a hundredth of it at most.
 LARGEST = 256 << 20
 
+#: What a type is like is found out when it is first decoded, by Python code: two threads in there at once crash.
+_DECODING = threading.Lock()
 _KINDS = (
     (stat.S_ISFIFO, "a pipe"),
     (stat.S_ISSOCK, "a socket"),
@@ -91,7 +94,8 @@ def read_source(path: str | Path) -> str:
 def decode_json(data: bytes, kind: type[Document]) -> Document:
     """The document in ``data``. Raises ``msgspec.DecodeError``, whatever is wrong with it."""
     try:
-        return msgspec.json.decode(data, type=kind)
+        with _DECODING:
+            return msgspec.json.decode(data, type=kind)
     except (UnicodeDecodeError, RecursionError) as error:
         reason = "is nested too deeply" if isinstance(error, RecursionError) else "is not UTF-8 text"
         raise msgspec.DecodeError(reason) from None
