@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pypto_build.replay.session import Request, replay
+    from pypto_build.replay.request import Request
+    from pypto_build.replay.session import replay
     from pypto_build.replay.verdict import Verdict
 
 __all__ = ["Request", "Verdict", "replay"]
 
-_HOME = {"Request": "session", "replay": "session", "Verdict": "verdict"}
+_HOME = {"Request": "request", "replay": "session", "Verdict": "verdict"}
 
 
 def __getattr__(name: str) -> object:

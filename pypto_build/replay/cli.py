@@ -18,10 +18,11 @@ from typing import NoReturn
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.facts.run_options import EMBEDDED
 from pypto_build.replay.ahead import Ahead, start_ahead
+from pypto_build.replay.request import Request
 from pypto_build.replay.results import REPLAYS, hide, show
 from pypto_build.replay.run_options import add_run_options, settings_of
 from pypto_build.replay.scalars import Scalar, parse_scalar
-from pypto_build.replay.session import Request, replay
+from pypto_build.replay.session import replay
 from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Verdict, write_verdict
 from pypto_build.trace import note_start
 from pypto_build.turn import await_turn, has_to_wait
