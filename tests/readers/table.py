@@ -23,6 +23,7 @@ import numpy as np
 
 from pypto_build.artifact import ArtifactError, load_artifact, snapshot
 from pypto_build.artifact.compiled_files import CompiledFiles, encode_compiled_files, read_compiled_files
+from pypto_build.artifact.files import read_bytes
 from pypto_build.artifact.interface import Interface, encode_interface, read_interface, sign
 from pypto_build.artifact.manifest import read_manifest
 from pypto_build.artifact.meta import read_meta
@@ -35,8 +36,10 @@ from pypto_build.proof.store import sealed
 from pypto_build.pto import PtoError
 from pypto_build.runtime.flight import flight_bytes
 from pypto_build.runtime.report import REPORT_BYTES
+from pypto_build.toolchain import own_text
 from pypto_build.toolchain.elf import ElfError, extract_text, read_elf
 from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain.host import INCLUDE_DIR
 from pypto_build.toolchain.pins import PINS_FILE, read_pins
 from tests.readers import mutate, ranks
 
@@ -767,6 +770,21 @@ def _elf_seeds() -> list[bytes]:
     return made
 
 
+def _own_text(path: Path) -> None:
+    text = own_text.own_text(f'# 1 "{path}" 1\n{_decoded(path)}', INCLUDE_DIR)
+    if text is not None:
+        own_text.leaves_templates_alone(text)
+        own_text.declares_names_of(INCLUDE_DIR, text)
+
+
+def _decoded(path: Path) -> str:
+    """What a compiler's output is taken for, if the file can be read."""
+    try:
+        return read_bytes(path).decode(errors="replace")
+    except OSError:
+        return ""
+
+
 def _elf(path: Path) -> None:
     elf = read_elf(path)
     _ = elf.defined, elf.symbols
@@ -929,6 +947,7 @@ READERS: tuple[Reader, ...] = (
     Reader("flight", _flight_buffer, _flight, mutate.damage_fields, "flight", named=False, fifo=False),
     Reader("flight_kept", lambda: [_KEPT], _kept, mutate.damage_json, "dfx_outputs/flight.json"),
     Reader("crash_report", _report_buffer, _report, mutate.damage_fields, "report", errors=(ValueError,), named=False, fifo=False),
+    Reader("own_text", _examples("_jit_*/kernels/ai[cv]/*.cpp"), _own_text, mutate.damage_text, "k.cpp", errors=()),
     Reader("elf", _elf_seeds, _elf, mutate.damage_fields, "k.o", errors=(ElfError, OSError), named=False),
     Reader("pins", lambda: [PINS_FILE.read_bytes()], lambda path: read_pins(path), mutate.damage_text, "pins.toml", errors=(ToolchainError,)),
     Reader("isa_pin", lambda: [b"0123456789abcdef\n"], _home, mutate.damage_bytes, "pto_isa.pin", errors=(ToolchainError,)),
