@@ -18,6 +18,7 @@ from tests.trust.tested import Tested, must
 
 CHAIN = "_jit_chain"
 MODULE = "_jit_sum"
+RANKS = "_jit_dist_pipeline"
 KERNELS = "kernels/aiv"
 #: Exit statuses of ``pypto-build replay``.
 PASS, MISMATCH, USAGE, BUILD, GOLDEN, FAULT, HANG, UNCHECKED = range(8)
@@ -353,6 +354,14 @@ def write_module(space: Space) -> Space:
     space.name = MODULE
     space.write("SConstruct", "from pypto_build.rules import pypto\n\nenv = Environment(tools=[pypto])\n")
     shutil.copytree(space.tested.home / MODULE, space.artifact, copy_function=shutil.copy2)
+    return space
+
+
+def write_ranks(space: Space) -> Space:
+    """Write the artifact whose first chip doubles rows and sends them, and whose second chip adds one."""
+    space.name = RANKS
+    space.write("SConstruct", "from pypto_build.rules import pypto\n\nenv = Environment(tools=[pypto])\n")
+    shutil.copytree(Path(__file__).parents[2] / "examples" / "distributed" / RANKS, space.artifact)
     return space
 
 
