@@ -152,6 +152,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("SEEDS", TEXT, "1-200", "sweep: one case a seed: 1-200, several with commas"),
         Option("VALUES", TEXT, "", "sweep: kinds of inputs: random, edge, structured (the usual), special (inf, nan)"),
         Option("SHAPES", TEXT, "", "sweep: sizes of the dynamic dimensions: 1,7,64; 1x16,7x32 where two are; auto"),
+        Option("CASES", TEXT, "", "sweep: of its cases only these, counted from 1: 51-100, or 17"),
         Option("GOLDEN", one_of("run", "reference"), "run", "extract: who made data/out: the kernels, or PyTorch"),
         Option("PASS", TEXT, "", "passes: a pass by name or number, whose changes are shown"),
         Option("ARG", TEXT, "", "dump: an argument by name or index"),

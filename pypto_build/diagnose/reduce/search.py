@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 
@@ -49,11 +48,12 @@ class Log:
 
 
 class Search:
-    """Tries candidates and keeps count of it; ``jobs`` are compiled at once."""
+    """Tries candidates and keeps count of it; ``jobs`` are compiled, or judged by a farm, at once."""
 
     def __init__(self, judge: Judge, log: Log, jobs: int, say: Callable[[str], None]) -> None:
         self.judge, self.log, self.jobs, self.say = judge, log, max(1, jobs), say
         self.tried = self.kept = self.remembered = 0
+        self._ahead: dict[str, str] = {}  # endings that are known before anybody has asked for them
         terminal.show_progress(lambda: f"[reduce] {self.tried} tried")
 
     def ending(self, case: Case) -> str:
@@ -61,7 +61,7 @@ class Search:
         if case.digest in self.log.known:
             self.remembered += 1
         else:
-            self.log.add(case.digest, self.judge.ending(case))
+            self.log.add(case.digest, self._ahead.pop(case.digest, "") or self.judge.ending(case))
         return self.log.known[case.digest]
 
     def holds(self, case: Case) -> bool:
@@ -73,10 +73,9 @@ class Search:
         """The first candidate that is kept; whatever the number of jobs, it is the same one."""
         cases = self._made(attempts)
         while batch := list(islice(cases, self.jobs)):
-            new = [case for case in batch if case.digest not in self.log.known]
+            new = [case for case in batch if case.digest not in self.log.known and case.digest not in self._ahead]
             if len(new) > 1:
-                with ThreadPoolExecutor(self.jobs) as pool:
-                    list(pool.map(self.judge.built, new))
+                self._ahead |= self.judge.ahead(new)
             for case in batch:
                 if self.holds(case):
                     return case
