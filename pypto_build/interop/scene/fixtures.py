@@ -11,7 +11,7 @@ import pytest
 from pypto_build.artifact.scenes import CHIP_LEVEL
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.interop.pytest_flags import given, named_platforms
-from pypto_build.interop.scene.case import NeedsSimpler
+from pypto_build.interop.scene.faults import NeedsSimpler
 
 _NAME = "pypto_build_worker_tests"
 _MARKS = (

@@ -12,7 +12,7 @@ from pypto_build.artifact.scenes import Scene, SceneCase
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.interop.pytest_flags import given, named_platforms
 from pypto_build.interop.scene.absent_item import Absent
-from pypto_build.interop.scene.case import NeedsSimpler
+from pypto_build.interop.scene.faults import NeedsSimpler
 
 
 class Methods(pytest.Module):

@@ -20,7 +20,7 @@ from pypto_build.artifact.layout import DRIVER
 from pypto_build.artifact.manifest_writer import render_manifest
 from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.artifact.scenes import NODE_LEVEL, file_name
-from pypto_build.interop.scene.case import NeedsSimpler
+from pypto_build.interop.scene.faults import NeedsSimpler
 from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, tensor_of
 from pypto_build.interop.scene.recorder import Recorder
 from pypto_build.interop.scene.worker import BUILD_DIR, CallConfig, ChipCallable, artifact_of, replay

@@ -15,9 +15,9 @@ from typing import Any
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.scenes import NODE_LEVEL
-from pypto_build.interop.scene.case import CallableNamespace, NeedsSimpler
+from pypto_build.interop.scene.case import CallableNamespace
 from pypto_build.interop.scene.data import SKIPPED, find_scene, golden_threads, seed_all, selector
-from pypto_build.interop.scene.faults import is_skip, why
+from pypto_build.interop.scene.faults import NeedsSimpler, is_skip, why
 from pypto_build.interop.scene.node import NodeWorker
 from pypto_build.interop.scene.program import config_of, program_of
 

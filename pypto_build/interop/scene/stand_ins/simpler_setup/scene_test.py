@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.interop.scene.absent import absent
+from pypto_build.interop.scene.arguments import Scalar, TaskArgsBuilder, TensorArg
 from pypto_build.interop.scene.case import (
     CallableNamespace,
-    Scalar,
     SceneTestCase,
     SceneTestLevel,
-    TaskArgsBuilder,
-    TensorArg,
     compare,
     scene_level,
     scene_test,
