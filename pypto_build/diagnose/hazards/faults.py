@@ -18,7 +18,6 @@ _FRAME = re.compile(r"#\d+ .*? \((?P<path>[^()]+):(?P<line>\d+)\b[^()]*(?:\([^()
 _LOOP = re.compile(r"\b(?:for|while)\s*\(")
 _NO_END = re.compile(r"for\s*\([^;()]{0,400};\s*(?:true|1)?\s*;|while\s*\(\s*(?:true|1)\s*\)")
 _NO_STEP = re.compile(r"for\s*\([^;()]{0,400};[^;()]{0,400};\s*\)")
-_NOT_FINISHED = "had not finished at the time limit"
 # Kinds of errors that the rules have other words for.
 _RULES = {"runtime_error": "fault", OUT_OF_BOUNDS: "out-of-bounds"}
 #: What the orchestration calls to ask for what a fault refuses.
@@ -60,7 +59,8 @@ def _position(artifact: Artifact, error: ErrorInfo) -> tuple[str, int]:
     if error.fault and error.fault.kind in (FaultKind.STALL, FaultKind.TENSOR_WAIT):  # it never ran
         sites = [site.line for site in read_sites(artifact.orchestration.source) if kernel.func_id in site.func_ids]
         return _short(artifact, artifact.orchestration.source), sites[0] if len(sites) == 1 else 0
-    return _short(artifact, kernel.source), _body_line(kernel.source, _NOT_FINISHED in error.message)
+    spins = error.kind == "hang" and error.fault is None  # the runtime notices all else by itself
+    return _short(artifact, kernel.source), _body_line(kernel.source, spins)
 
 
 def _scope(error: ErrorInfo) -> list[tuple[str, int]]:

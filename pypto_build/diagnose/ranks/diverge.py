@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.extras import require_torch
@@ -24,8 +24,9 @@ from pypto_build.diagnose.findings import Finding, deliver
 from pypto_build.diagnose.ranks.chips import add_chip_options, engine_of
 from pypto_build.diagnose.ranks.run import RanksRun
 from pypto_build.diagnose.recorded.args_dump import DumpedArg
+from pypto_build.diagnose.requests import request_of
 from pypto_build.facts.run_options import TORCH
-from pypto_build.replay import Request, replay
+from pypto_build.replay import replay
 from pypto_build.replay.chips.records import HOST, DispatchRow
 from pypto_build.replay.values import is_float
 from pypto_build.replay.verdict import Verdict
@@ -54,20 +55,13 @@ def parser() -> argparse.ArgumentParser:
 def _replayed(given: argparse.Namespace, name: str, reference: bool) -> tuple[Verdict, RanksRun]:
     """One run with all arguments dumped, below OUT/diverge."""
     results = given.build_dir / "diverge" / name
-    request = Request(
-        artifact_dir=given.artifact,
-        build_dir=given.build_dir,
-        results=results,
-        embedded=given.embedded,
-        platform=given.platform,
+    request = replace(
+        request_of(given, results),
+        binaries=None,  # each chip program has its own
         runtime=TORCH if reference else "embedded",
-        data=given.data,
         rtol=given.rtol,
         atol=given.atol,
-        seed=given.seed,
-        timeout_s=given.timeout,
         options={"dump_args": 2, "dep_gen": True},
-        all_goldens=False,
         engine=engine_of(given, reference=reference),
     )
     return replay(request, write=None), RanksRun(given.artifact, results, given.platform)

@@ -18,7 +18,7 @@ from pypto_build.artifact.errors import ArtifactError
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.replay.chips.memory import Windows
 from pypto_build.replay.reference.hook import References, slots_of
-from pypto_build.replay.reference.tasks import Slot, TensorArgument
+from pypto_build.replay.reference.slots import Slot, TensorArgument
 
 #: Comparisons as torch calls them, numbered as the board does.
 _COMPARISONS = ("eq", "ne", "gt", "ge", "lt", "le")
