@@ -39,13 +39,15 @@ COLLECTIVES: dict[str, tuple[tuple[str, ...], int, dict[str, Any]]] = {
     "broadcast": (("target", "signal"), 0, {"root": 0}),
     "allgather": (("local_data", "target", "signal"), 1, {}),
     "all_to_all": (("input", "target", "signal"), 1, {}),
+    "all_to_all_v": (("input", "target", "signal", "send_counts", "recv_counts"), 1, {}),
 }
 
 
 @cache
 def expansion(name: str, types: tuple[WindowType, ...], options: tuple[tuple[str, Any], ...]) -> JitFunction:
     """The inline function of a collective on windows of these types. Raises `WrongCollective`."""
-    *data, signal = types
+    place = COLLECTIVES[name][0].index("signal")
+    data, signal = (*types[:place], *types[place + 1 :]), types[place]
     if signal.dtype != pl.INT32:
         raise WrongCollective(f"signals are INT32, found {signal}")
     if not all(isinstance(extent, int) for one in data for extent in one.shape):
@@ -53,7 +55,8 @@ def expansion(name: str, types: tuple[WindowType, ...], options: tuple[tuple[str
     meet = _barrier(str(len(signal.shape)))
     if name == "barrier":
         return meet
-    made = _MAKERS[name](meet, *data, *([signal] if name == "allreduce" else []), **dict(options))
+    more = [signal] if name in ("allreduce", "all_to_all_v") else []
+    made = _MAKERS[name](meet, *data, *more, **dict(options))
     made.function.__name__ = f"pld.tensor.{name}.{'.'.join(map(_word, (*types, *options)))}"
     return made
 
@@ -122,8 +125,8 @@ def _barrier(cells: str) -> JitFunction:
 
 @cache
 def _combine(op: str) -> JitFunction:
-    _one_of("op", op, ("sum", "max", "min"))
-    is_sum, is_max = op == "sum", op == "max"
+    _one_of("op", op, ("sum", "max", "min", "prod"))
+    is_sum, is_max, is_product = op == "sum", op == "max", op == "prod"
 
     @pl.jit.inline
     def combine(a, b):
@@ -131,6 +134,8 @@ def _combine(op: str) -> JitFunction:
             both = a + b
         elif is_max:
             both = pl.maximum(a, b)
+        elif is_product:
+            both = a * b
         else:
             both = pl.minimum(a, b)
         return both
@@ -267,12 +272,49 @@ def _all_to_all(meet: JitFunction, given: WindowType, window: WindowType) -> Jit
     return all_to_all
 
 
+def _all_to_all_v(
+    meet: JitFunction, given: WindowType, window: WindowType, sent: WindowType, taken: WindowType, signal: WindowType
+) -> JitFunction:
+    """As all_to_all with blocks of as many rows as there is room for; how many of them count is told beside them."""
+    (all_rows, cols), ranks = _extents(given), signal.shape[0]
+    if _extents(window) != (all_rows, cols):
+        raise WrongCollective(f"{given} and {window} differ in their extents")
+    if not isinstance(ranks, int) or all_rows % ranks:
+        raise WrongCollective(f"the rows of {given} are not a multiple of the ranks of {signal}")
+    if any(counts.dtype != pl.INT32 or counts.shape != (ranks, 1) for counts in (sent, taken)):
+        raise WrongCollective(f"counts are INT32 of [{ranks}, 1], found {sent} and {taken}")
+    most = all_rows // ranks
+    chunk = _tile((most, cols), given.dtype)
+
+    @pl.jit.inline
+    def all_to_all_v(input, target, signal, send_counts, recv_counts):
+        me = pld.rank(pld.get_comm_ctx(target))
+        meet(signal)
+        for peer in pl.range(ranks):
+            count = pl.min(pl.read(send_counts, [peer, 0]), most)
+            pld.system.notify(recv_counts, peer, [me, 0], count, op=pld.NotifyOp.Set)
+            pld.tensor.put(
+                target,
+                peer,
+                input,
+                [me * most, 0],
+                [peer * most, 0],
+                [most, cols],
+                chunk_rows=chunk[0],
+                chunk_cols=chunk[1],
+            )
+        meet(signal)
+
+    return all_to_all_v
+
+
 _MAKERS: dict[str, Callable[..., JitFunction]] = {
     "allreduce": _allreduce,
     "reduce_scatter": _reduce_scatter,
     "broadcast": _broadcast,
     "allgather": _allgather,
     "all_to_all": _all_to_all,
+    "all_to_all_v": _all_to_all_v,
 }
 
 
@@ -297,9 +339,10 @@ def builtin(name: str, types: tuple[WindowType, ...], options: tuple[tuple[str, 
     data = types[0] if name != "barrier" else None
     if data is not None:
         said += [str(data.dtype).lower(), "x".join(map(str, data.shape))]
-    spelled = "__".join([f"{BUILTIN}{name}", *said])
-    names = {role: Annotation(type_) for role, type_ in zip(("First", "Second", "Third"), types, strict=False)}
-    source = _CALLS[len(types) - 1]
+    ring = "_ring" if dict(options).get("mode") == "ring" else ""
+    spelled = "__".join([f"{BUILTIN}{name}{ring}", *said])
+    names = {role: Annotation(type_) for role, type_ in zip(_ROLES, types, strict=False)}
+    source = _CALLS[len(types)]
     kernel = JitFunction(_named(source, f"{spelled}_kernel", {**names, "callee": function}), "kernel")
     return JitFunction(_named(source, spelled, {**names, "callee": kernel}), "orchestration")
 
@@ -321,5 +364,10 @@ def _of_three(first: First, second: Second, third: Third):  # noqa: F821
     callee(first, second, third)  # noqa: F821
 
 
+def _of_five(first: First, second: Second, third: Third, fourth: Fourth, fifth: Fifth):  # noqa: F821
+    callee(first, second, third, fourth, fifth)  # noqa: F821
+
+
+_ROLES = ("First", "Second", "Third", "Fourth", "Fifth")
 #: A kernel that calls a collective, and a chip program that calls a kernel, by the number of their windows.
-_CALLS = (_of_one, _of_two, _of_three)
+_CALLS: dict[int, Callable[..., Any]] = {1: _of_one, 2: _of_two, 3: _of_three, 5: _of_five}

@@ -6,7 +6,21 @@ from .ir import Block, Op
 from .uses import refs, uses
 
 EFFECTS = frozenset(
-    {"store", "write", "call", "push", "pop", "free", "pipe", "notify", "wait", "put", "get", "remote_store"}
+    {
+        "store",
+        "write",
+        "call",
+        "push",
+        "pop",
+        "free",
+        "pipe",
+        "notify",
+        "wait",
+        "put",
+        "get",
+        "remote_store",
+        "tensor_remote_store",
+    }
 )
 
 

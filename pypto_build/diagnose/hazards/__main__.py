@@ -13,15 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pypto_build.artifact import ArtifactError, load_artifact
+from pypto_build.artifact import load_artifact
 from pypto_build.diagnose.console import add_run_options, run_tool, taking_long, tool_parser
 from pypto_build.diagnose.findings import Finding, Level, add_output_options, deliver
+from pypto_build.diagnose.hazards.traps import traps
 from pypto_build.diagnose.requests import request_of
 from pypto_build.replay import replay
 from pypto_build.replay.verdict import Verdict
-
-#: What a run can be ended for.
-TRAPS = ("nan", "inf", "saturate", "denormal")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -36,15 +34,6 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def _traps(text: str) -> tuple[str, ...]:
-    """What a trap is set for, with commas between. Raises a usage error for anything else."""
-    kinds = tuple(filter(None, (kind.strip() for kind in text.split(","))))
-    for kind in kinds:
-        if kind not in TRAPS:
-            raise ArtifactError(f"TRAP={text}", f"there is no trap for '{kind}'", f"it takes {', '.join(TRAPS)}")
-    return kinds
-
-
 def checked_replay(given: argparse.Namespace, meanwhile: Callable[[], object]) -> tuple[Verdict, Path]:
     """Replay the checked binaries with everything recorded; the verdict, and the directory of the record."""
     binaries = given.binaries or given.build_dir / ("weak" if given.memory_model else "check")
@@ -52,7 +41,7 @@ def checked_replay(given: argparse.Namespace, meanwhile: Callable[[], object]) -
     request = replace(
         request_of(given, binaries),
         binaries=binaries,
-        options={"accesses": True, "trap": list(_traps(given.trap)), "memory": given.memory_model},
+        options={"accesses": True, "trap": list(traps(given.trap)), "memory": given.memory_model},
         meanwhile=meanwhile,
     )
     return replay(request, write=None), binaries / "dfx_outputs"

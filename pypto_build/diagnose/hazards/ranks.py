@@ -20,11 +20,15 @@ from typing import TypeVar
 
 import msgspec
 
+from pypto_build.artifact.distributed import read_devices
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes, read_source
 from pypto_build.diagnose.console import add_run_options, run_tool, taking_long, tool_parser
 from pypto_build.diagnose.findings import Edit, Finding, Related, add_output_options, deliver
 from pypto_build.diagnose.hazards.markers import CLEAN, LINE_BYTES, after_store
+from pypto_build.diagnose.hazards.traps import traps
+from pypto_build.diagnose.hazards.waiting import ended_finding
+from pypto_build.diagnose.hazards.within import findings_within
 from pypto_build.diagnose.ranks.collectives import dispatched
 from pypto_build.diagnose.ranks.run import place_of
 from pypto_build.diagnose.requests import request_of
@@ -311,8 +315,8 @@ def _run(given: argparse.Namespace) -> int:
     request = replace(
         request_of(given, results),
         binaries=None,  # each chip program has its own
-        options={"accesses": True, "memory": given.memory_model},
-        engine=ChipsEngine(chips, given.world, variant),
+        options={"accesses": True, "trap": list(traps(given.trap)), "memory": given.memory_model},
+        engine=ChipsEngine(chips, given.world, variant, devices=read_devices(given.devices, given.world)),
     )
     with taking_long("replaying the checked build"):
         verdict = replay(request, write=None)
@@ -324,13 +328,12 @@ def _run(given: argparse.Namespace) -> int:
     record = _read(records / "ranks.json", RanksRecord)
     accesses = read_accesses(records, record)
     findings = [*unordered(accesses, record.domains), *of_signals(record.signals)]
+    findings += findings_within(given.artifact, records, record)
     if given.memory_model:
         findings += unseen(accesses, record.domains, given.artifact)
     findings += dispatched(record, verdict.status not in ("pass", "unchecked"))
     if verdict.error is not None:
-        findings.append(
-            Finding(rule=f"hazards/{verdict.error.kind}", message=verdict.error.message, hint=verdict.error.hint)
-        )
+        findings.append(ended_finding(given.artifact, verdict.error))
     return deliver("hazards", given.artifact, findings, given, given.build_dir)
 
 
@@ -347,7 +350,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--memory-model", default="", choices=("", "weak"), help="weak: also what ranks see of each other"
     )
+    options.add_argument("--trap", default="", metavar="KIND", help="end where nan, inf, saturate or denormal is made")
     options.add_argument("--world", type=int, default=0, metavar="N", help="ranks (those it was compiled for)")
+    options.add_argument("--devices", default="", metavar="A,B", help="a device for each rank")
     options.add_argument("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
     add_output_options(options)
     return options

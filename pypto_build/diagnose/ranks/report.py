@@ -33,6 +33,7 @@ from pypto_build.diagnose.report.whole import (
     verdict_data,
 )
 from pypto_build.diagnose.report.write import write_report
+from pypto_build.replay.chips.records import RanksRecord
 
 
 def parser() -> argparse.ArgumentParser:
@@ -66,7 +67,7 @@ def report_data(run: RanksRun, given: argparse.Namespace, repeat: Repeat) -> dic
     has_records = (run.directory / "ranks.json").is_file()
     return {
         "artifact": verdict.artifact,
-        "facts": [["ranks", str(run.record.world if has_records else artifact.ranks)], *facts(verdict)],
+        "facts": [["ranks", _ranks(run.record) if has_records else str(artifact.ranks)], *facts(verdict)],
         "verdict": verdict_data(evidence, verdict, given.data),
         "findings": [finding_data(finding, sources) for finding in in_order(findings)],
         "findingsNote": looked(reports, outdated, bool(findings)),
@@ -77,6 +78,12 @@ def report_data(run: RanksRun, given: argparse.Namespace, repeat: Repeat) -> dic
         "environment": environment(evidence, given.data),
         "commands": commands(evidence, verdict, repeat, given.embedded, given.chip),
     }
+
+
+def _ranks(record: RanksRecord) -> str:
+    """`2`, or `2, on devices 4, 5` where these are not those from 0 on."""
+    plain = record.devices in ([], list(range(record.world)))
+    return str(record.world) if plain else f"{record.world}, on devices {', '.join(map(str, record.devices))}"
 
 
 def _data(given: argparse.Namespace, repeat: Repeat) -> dict[str, Any]:

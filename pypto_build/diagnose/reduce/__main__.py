@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pypto_build.diagnose.console import add_run_options, tool_parser
 from pypto_build.diagnose.requests import run_tool_on_runs
+from pypto_build.farm.session import add_farm_options
 
 
 def parser() -> argparse.ArgumentParser:
@@ -36,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     add("--cxx", default="", help="the C++ compiler")
     add("--arch", default="", help="-march of the kernels")
     add("--kernel-flags", default="", help="more flags for the kernels' compiler")
+    add_farm_options(options)
     return options
 
 

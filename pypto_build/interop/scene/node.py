@@ -20,7 +20,7 @@ from pypto_build.artifact.layout import DRIVER
 from pypto_build.artifact.manifest_writer import render_manifest
 from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.artifact.scenes import NODE_LEVEL, file_name
-from pypto_build.interop.scene.case import NeedsSimpler
+from pypto_build.interop.scene.faults import NeedsSimpler
 from pypto_build.interop.scene.recorder import Recorder
 from pypto_build.interop.scene.worker import BUILD_DIR, Buffers, CallConfig, ChipCallable, artifact_of, replay
 
@@ -46,6 +46,11 @@ class NodeWorker(Buffers):
         self._programs: dict[int, ChipCallable] = {}
         self._named: dict[int, str] = {}
         self._functions: dict[int, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NeedsSimpler(f"simpler.worker.Worker.{name}")
 
     def register(self, program: Any, name: str = "") -> int:
         """A handle of a chip program, which may have a name, or of a host callable."""

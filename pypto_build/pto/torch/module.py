@@ -125,7 +125,7 @@ class _File:
             for number, token in enumerate(self.out.tokens)
             if token >= 0
         }
-        return Generated(head + body, self.scope.names, places, self.scope.scheduled, tuple(self.groups))
+        return Generated(head + body, dict(self.scope.names), places, self.scope.scheduled, tuple(self.groups))
 
     def _ordered(self) -> list[Function]:
         """Kernels in their order, then what is for no core, then groups."""
