@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.extras import require_torch
@@ -28,8 +28,9 @@ from pypto_build.diagnose.ranks.chips import add_chip_options, engine_of
 from pypto_build.diagnose.ranks.lines import At, partings
 from pypto_build.diagnose.ranks.run import RanksRun
 from pypto_build.diagnose.recorded.args_dump import DumpedArg
+from pypto_build.diagnose.requests import request_of
 from pypto_build.facts.run_options import TORCH
-from pypto_build.replay import Request, replay
+from pypto_build.replay import replay
 from pypto_build.replay.chips.collectives import collective_of
 from pypto_build.replay.chips.engine import ChipsEngine
 from pypto_build.replay.chips.records import HOST, DispatchRow
@@ -63,20 +64,13 @@ def _replayed(
 ) -> tuple[Verdict, RanksRun]:
     """One run, below OUT/diverge."""
     results = given.build_dir / "diverge" / name
-    request = Request(
-        artifact_dir=given.artifact,
-        build_dir=given.build_dir,
-        results=results,
-        embedded=given.embedded,
-        platform=given.platform,
+    request = replace(
+        request_of(given, results),
+        binaries=None,  # each chip program has its own
         runtime=TORCH if engine.reference else "embedded",
-        data=given.data,
         rtol=given.rtol,
         atol=given.atol,
-        seed=given.seed,
-        timeout_s=given.timeout,
         options=options,
-        all_goldens=False,
         engine=engine,
     )
     return replay(request, write=None), RanksRun(given.artifact, results, given.platform)

@@ -21,7 +21,8 @@ from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.chips.collectives import Collective, collective_of, results, signal_of
 from pypto_build.replay.chips.memory import Windows
 from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
-from pypto_build.replay.reference.tasks import Member, Slot, TensorArgument, memory
+from pypto_build.replay.reference.slots import Slot, TensorArgument
+from pypto_build.replay.reference.tasks import Member, memory
 
 #: Comparisons as torch calls them, numbered as the board does.
 _COMPARISONS = ("eq", "ne", "gt", "ge", "lt", "le")
