@@ -60,7 +60,8 @@ _SAME = """
 import sys, torch
 from pathlib import Path
 here, there = map(Path, sys.argv[1:])
-print(all(torch.equal(torch.load(f), torch.load(there / f.name).reshape(torch.load(f).shape)) for f in here.glob("*.pt")))
+pairs = [(torch.load(file), torch.load(there / file.name)) for file in here.glob("*.pt")]
+print(all(torch.equal(one, other.reshape(one.shape)) for one, other in pairs))
 """
 
 
