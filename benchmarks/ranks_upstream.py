@@ -60,8 +60,8 @@ _SAME = """
 import sys, torch
 from pathlib import Path
 here, there = map(Path, sys.argv[1:])
-pairs = [(torch.load(file), torch.load(there / file.name)) for file in here.glob("*.pt")]
-print(all(torch.equal(one, other.reshape(one.shape)) for one, other in pairs))
+pairs = [(torch.load(f), torch.load(there / f.name)) for f in here.glob("*.pt")]
+print(all(torch.equal(ours, theirs.reshape(ours.shape)) for ours, theirs in pairs))
 """
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pypto_build import terminal
 from pypto_build.artifact import Artifact, detect_vintage
+from pypto_build.artifact.first_sight import remember
 from pypto_build.facts.platforms import Platform
 from pypto_build.facts.run_options import SIMPLER
 from pypto_build.proof import Place
@@ -72,10 +73,11 @@ class ArtifactTargets:
         return self.output / "interface.json"
 
     @property
-    def binary_paths(self) -> list[Path]:
-        """What a runtime loads."""
-        own = [self.binaries_dir / plan.unit.binary for plan in self.plans]
-        return [*own, *(path for part in self.parts for path in (*part.binary_paths, part.interface))]
+    def binary_paths(self) -> list[str]:
+        """What a runtime loads, as text: there may be thousands."""
+        place = os.path.join(self.binaries_dir, "")
+        own = [place + plan.unit.binary for plan in self.plans]
+        return [*own, *(path for part in self.parts for path in (*part.binary_paths, str(part.interface)))]
 
     def ensure(self, workspace: Workspace) -> int:
         """Check again just before the binaries are used: a source may have been edited since this run began.
@@ -122,6 +124,7 @@ def declare_loaded(
     workspace = workspace_of(env)
     platform = workspace.platform(platform_name)
     output = workspace.output(artifact.name, artifact.root, platform)
+    remember(output, artifact)
     variant = workspace.variant(platform) if variant is None else variant
     artifacts: Artifacts = env["PYPTO_ARTIFACTS"]
     declared = artifacts.by_output.setdefault(output, {})

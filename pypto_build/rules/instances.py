@@ -89,7 +89,8 @@ class Instances:
 
     def _compile(self, symbol: str, aids: tuple[Aid, ...]) -> None:
         def spawn(command: list[str], env: dict[str, str]) -> tuple[int, str]:
-            status, said = run_silently(self._workspace.confine(command, self._directory), env)
+            # Where it runs stands in the object, which is every workspace's.
+            status, said = run_silently(self._workspace.confine(command, self._directory), env, self._directory)
             return (1, said) if not status and symbol not in read_elf(Path(command[-1])).defined else (status, said)
 
         self._place.perform(self._action(symbol), spawn, lambda: aids)

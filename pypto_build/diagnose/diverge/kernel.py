@@ -85,9 +85,8 @@ class _AtTask:
         for member in self.members:
             name, lane = member.name, member.lane
             kernel = read_events(self.directory / f"{name}.{lane}.{self.block}", self.slots)
-            key = f"{member.body.function.name}{lane}"
-            module, dtypes = self.recorder.events.get(key, []), self.recorder.dtypes.get(key, [])
-            parting = find_parting(kernel, module, dtypes, limits)
+            module = self.recorder.of(member)
+            parting = find_parting(kernel, module.events, module.dtypes, limits)
             if parting is not None:
                 found.append(KernelParting(name, lane, member.body.unit.path, sources[name], parting))
         # what a member popped is another's doing, if that one parts elsewhere

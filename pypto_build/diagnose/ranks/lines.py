@@ -144,8 +144,7 @@ class _Modules(_Watcher):
         hook = RankHook(References(self.at.root, recorder), domains)
 
         def run(call: Any) -> None:
-            recorder.events.clear()
-            recorder.dtypes.clear()
+            recorder.clear()
             slots: list[Slot] = hook.slots(call)
             try:
                 with suppress(ReferenceFault):  # what it had written until then counts
@@ -153,9 +152,8 @@ class _Modules(_Watcher):
             finally:
                 block = ToldBlock([slot for slot in slots if isinstance(slot, TensorArgument)], [])
                 for member in hook.members(call):
-                    key = f"{member.body.function.name}{member.lane}"
-                    events, dtypes = recorder.events.get(key, []), recorder.dtypes.get(key, [])
-                    block.members.append(Told(member.name, member.lane, str(member.body.unit.path), events, dtypes))
+                    wrote, unit = recorder.of(member), str(member.body.unit.path)
+                    block.members.append(Told(member.name, member.lane, unit, wrote.events, wrote.dtypes))
                 self.directory.mkdir(parents=True, exist_ok=True)
                 (self.directory / f"{_TOLD}.{call.block or 0}").write_bytes(msgspec.msgpack.encode(block))
 

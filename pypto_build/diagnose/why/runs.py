@@ -107,6 +107,10 @@ class Runs:
         """Every member of every block of a task."""
         return self._of(info, -1)
 
+    def group(self, info: TaskInfo, block: int) -> list[Traced]:
+        """The members of one block of a task."""
+        return [one for one in self._of(info, -1 if info.blocks == 1 else block) if one.block == block]
+
     def storing(self, info: TaskInfo, index: int, offset: int) -> list[Traced]:
         """The members of the block of a task that stored a byte of one of its tensors last; none where none did."""
         if info.blocks == 1:
@@ -174,18 +178,17 @@ class Runs:
                 return
             if block not in (-1, call.block or 0):
                 return  # what other blocks store is not asked for
-            recorder.events.clear()
-            recorder.dtypes.clear()
+            recorder.clear()
             members = probed.members(call) or []
             with suppress(ReferenceFault):
                 probed.execute(call)
             if call.block is None and call.block_num > 1:
                 return  # all blocks at once: whose events are whose is not known
             for member, (role, _, _) in zip(members, call.kernels, strict=True):
-                key = f"{member.body.function.name}{member.lane}"
                 path = member.body.unit.path
                 modules[ROLES[role]] = path.relative_to(self.launch.artifact).as_posix()
-                events[call.block or 0, ROLES[role]] = recorder.events.get(key, []), recorder.dtypes.get(key, [])
+                told = recorder.of(member)
+                events[call.block or 0, ROLES[role]] = told.events, told.dtypes
 
         with suppress(Stop):
             self.launch.run(until)

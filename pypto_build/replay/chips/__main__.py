@@ -18,7 +18,7 @@ from pypto_build.artifact.snapshot import is_reference
 from pypto_build.facts.run_options import EMBEDDED, TORCH
 from pypto_build.replay import cli
 from pypto_build.replay.chips.engine import ChipsEngine
-from pypto_build.replay.session import Request
+from pypto_build.replay.request import Request
 from pypto_build.trace import note_start
 from pypto_build.turn import await_turn
 

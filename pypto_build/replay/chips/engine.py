@@ -16,8 +16,9 @@ from pypto_build.replay.binding import Binding
 from pypto_build.replay.child import Origin, Reply, tensor_buffers
 from pypto_build.replay.chips.host import REPORT_BYTES, ChipProgram, ChipsJob, Watcher, serve_chips
 from pypto_build.replay.faults import Death, RunFault, describe_death
+from pypto_build.replay.request import Request
 from pypto_build.replay.run_options import SettingValue
-from pypto_build.replay.session import Request, require_platform
+from pypto_build.replay.session import require_platform
 from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.replay.worker import Worker, default_memory_bytes
 from pypto_build.runtime.report import Report, read_report

@@ -31,9 +31,9 @@ def run_whole(command: list[str], env: dict[str, str]) -> tuple[int, str]:
     return run.returncode, ""
 
 
-def run_silently(command: list[str], env: dict[str, str]) -> tuple[int, str]:
-    """For a command whose failure is no news."""
-    run = subprocess.run(command, env=env, capture_output=True, check=False)
+def run_silently(command: list[str], env: dict[str, str], directory: Path | None = None) -> tuple[int, str]:
+    """For a command whose failure is no news, run in `directory`."""
+    run = subprocess.run(command, env=env, capture_output=True, check=False, cwd=directory)
     return run.returncode, ""
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from SCons.Script import GetOption
 
 from pypto_build import terminal
+from pypto_build.artifact.first_sight import FIRST_SIGHT
 from pypto_build.proof.known import RECORD
 from pypto_build.proof.place import WORK
 from pypto_build.replay.results import NAMES, REPLAYS
@@ -50,6 +51,7 @@ _FILES = (
     RECORD,
     ".units.json",
     ".lock",
+    FIRST_SIGHT,
     MARKER,
 )
 _BUILT_SUFFIXES = (".cpp", ".o", ".so", ".tmp", ".pt", ".json", ".bin", ".jsonl", ".npy", ".txt", ".dot", ".html")
@@ -116,13 +118,12 @@ def _built_files(output: Path) -> Iterator[Path]:
 
 
 def _remove(path: Path, workspace: Workspace, tell: Callable[[str], None] = terminal.say) -> None:
+    if not GetOption("no_exec"):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
     tell(f"Removed {os.path.relpath(path, workspace.top)}")
-    if GetOption("no_exec"):
-        return
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
 
 
 def _remove_if_empty(directory: Path) -> None:

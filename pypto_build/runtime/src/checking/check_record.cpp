@@ -238,8 +238,7 @@ CheckError CoreCheck::in_call(const char *kind, uint32_t site, std::string messa
 }
 
 // Whether the instruction has to wait for an earlier one that touches the same bytes, and does not.
-void CoreCheck::wait(const PyptoTileAccess &a, const Runs &runs, uint32_t pipe, uint32_t site) {
-    const bool writes = a.access & PYPTO_WRITE;
+void CoreCheck::wait(const PyptoTileAccess &a, const Runs &runs, uint32_t pipe, uint32_t site, bool writes) {
     const ShadowConflict found = shadow_.unordered(a.space, runs, pipe, writes);
     if (!found)
         return;
@@ -253,7 +252,7 @@ void CoreCheck::wait(const PyptoTileAccess &a, const Runs &runs, uint32_t pipe, 
         same ? "no-barrier" : "unordered-pipes", site,
         what + (same ? "; no pipe_barrier(PIPE_V) lies between the two" : "; no set_flag and wait_flag order the two"),
         {earlier.site, pipe_name(pipe), pipe_name(earlier.pipe)}));
-    shadow_.forgive(earlier, pipe);
+    shadow_.forgive(earlier.pipe, pipe);
 }
 
 // Flags that were waited for and not set, or set and not waited for, by the end of a call. Where one of each is between
@@ -277,16 +276,29 @@ void CoreCheck::returned() {
         const auto set = std::find_if(left.begin(), left.end(), pipes);
         const char *to = pipe_name(wait.to), *from = pipe_name(wait.from);
         if (set == left.end()) {
-            const ShadowWaits waits = shadow_.waits_at(wait.site);
-            const int flag = waits.in_vain == waits.all ? static_cast<int>(wait.id) : -1;
-            unordered_.push_back(in_call("flags", wait.site,
-                                         format("%s waits for ever: %u of the %u times that it is reached, no "
-                                                "set_flag is left for it",
-                                                call(wait, "wait").c_str(), waits.in_vain, waits.all),
-                                         {~0u, to, from, {}, flag}));
+            const auto same = [&](const CheckError &e) { return e.subject.awaited == call(wait, "wait"); };
+            const auto told = std::find_if(unordered_.begin(), unordered_.end(), same);
+            if (told == unordered_.end()) {
+                const ShadowWaits waits = shadow_.waits_at(wait.site);
+                const int flag = waits.in_vain == waits.all ? static_cast<int>(wait.id) : -1;
+                unordered_.push_back(in_call("flags", wait.site,
+                                             format("%s waits for ever: %u of the %u times that it is reached, no "
+                                                    "set_flag is left for it",
+                                                    call(wait, "wait").c_str(), waits.in_vain, waits.all),
+                                             {~0u, to, from, {}, flag}));
+                unordered_.back().subject.awaited = call(wait, "wait");
+            } else if (told->site != wait.site) { // a set too few for several waits is one omission
+                told->subject.other_site = wait.site;
+                told->subject.flag = -1;
+            }
             continue;
         }
-        if (set->id != wait.id)
+        if (set->id < wait.id) // they are counted from 0: the higher number is the odd one
+            unordered_.push_back(
+                in_call("flags", wait.site,
+                        call(wait, "wait") + " waits for ever, and " + call(*set, "set") + " is never waited for",
+                        {set->site, to, from, {}, static_cast<int>(wait.id), static_cast<int>(set->id)}));
+        else if (set->id != wait.id)
             unordered_.push_back(
                 in_call("flags", set->site,
                         call(*set, "set") + " is never waited for, and " + call(wait, "wait") + " waits for ever",
@@ -339,9 +351,11 @@ void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAcc
     for (uint32_t i = 0; i < count; ++i)
         if (usable[i] && operands[i].access & PYPTO_READ)
             read(operands[i], runs[i], pipe, number);
-    for (uint32_t i = 0; i < count; ++i)
-        if (usable[i])
-            wait(operands[i], runs[i], pipe, number);
+    // What is read first: a wait for that orders most of what is overwritten.
+    for (const bool writes : {false, true})
+        for (uint32_t i = 0; i < count; ++i)
+            if (usable[i] && ((operands[i].access & PYPTO_WRITE) != 0) == writes)
+                wait(operands[i], runs[i], pipe, number, writes);
     const bool usable_all = std::all_of(usable, usable + count, [](bool one) { return one; });
     if (trap_.armed() && usable_all) {
         trap_.before(instruction, operands, count);

@@ -53,6 +53,7 @@ struct CheckSubject {
     int flag = -1, other_flag = -1;          // event ids: the one that is wrong, the one in its place
     std::string markers = {};                // of visibility: what is missing there
     bool at_end = false;                     // before the kernel returns, not before the access
+    std::string awaited = {};                // the flag that is waited for in vain
 };
 
 struct CheckError {
@@ -119,7 +120,7 @@ private:
     void order_memory(uint32_t kind);
     std::string argument_bytes(uint64_t begin, uint64_t end) const;
     void read(const PyptoTileAccess &operand, const Runs &runs, uint32_t pipe, uint32_t site);
-    void wait(const PyptoTileAccess &operand, const Runs &runs, uint32_t pipe, uint32_t site);
+    void wait(const PyptoTileAccess &operand, const Runs &runs, uint32_t pipe, uint32_t site, bool writes);
     CheckError in_call(const char *kind, uint32_t site, std::string message, CheckSubject subject) const;
     std::string place_of(const PyptoTileAccess &operand) const;
     bool fits(const PyptoTileAccess &operand, const Runs &runs, uint32_t site);

@@ -74,8 +74,9 @@ public:
     ShadowAccess *scratch(int space, const Runs &runs);
     /// An access that an instruction on `pipe` has to wait for before it reads, or `writes`, and does not.
     ShadowConflict unordered(int space, const Runs &runs, uint32_t pipe, bool writes) const;
-    /// From here on `pipe` counts as having waited for an access, so that one missing flag is one error.
-    void forgive(const ShadowAccess &access, uint32_t pipe);
+    /// From here on `pipe` counts as having waited for all that `earlier` was given, by a flag, or by a barrier of its
+    /// own: what the missing one would have ordered too is the same omission.
+    void forgive(uint32_t earlier, uint32_t pipe);
 
     /// Its number on the pipe.
     uint32_t next_instruction(uint32_t pipe) { return ++issued_[pipe]; }
