@@ -30,7 +30,7 @@ from pypto_build.diagnose.ranks.run import RanksRun
 from pypto_build.diagnose.recorded.args_dump import DumpedArg
 from pypto_build.facts.run_options import TORCH
 from pypto_build.replay import Request, replay
-from pypto_build.replay.chips.collectives import collective_of, signal_of
+from pypto_build.replay.chips.collectives import collective_of, inputs_of, signal_of
 from pypto_build.replay.chips.engine import ChipsEngine
 from pypto_build.replay.chips.records import HOST, DispatchRow
 from pypto_build.replay.run_options import SettingValue
@@ -98,7 +98,7 @@ def departures(compiled: RanksRun, reference: RanksRun, limits: Limits) -> Itera
         known = {(one.task_id, one.index, one.stage): one for one in other.dump.records}
         differing: set[int] = set()  # tasks that were given something else
         for record in viewer.dump.records:
-            if record.stage != "before":
+            if record.stage != "before" or (collective is not None and record.index not in inputs_of(collective)):
                 continue
             expected = known.get((record.task_id, record.index, record.stage))
             if (

@@ -99,6 +99,11 @@ def signal_of(collective: Collective) -> int:
     return min(2, _count(collective) - 1)
 
 
+def inputs_of(collective: Collective) -> tuple[int, ...]:
+    """Which of a program's tensors it works on. What others are to hold may come from other ranks before it begins."""
+    return (0, 3) if collective.name == "all_to_all_v" else (0,)
+
+
 def require_tensors(collective: Collective, tensors: Sequence[object]) -> None:
     """Raise `ValueError` for a program that has not the tensors of its collective."""
     if len(tensors) != _count(collective):
