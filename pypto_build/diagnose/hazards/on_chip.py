@@ -68,6 +68,7 @@ def _finding(context: Context, error: CheckError) -> Finding:
     if error.other_site >= 0:
         other = context.position(error.other_site)
         related = (Related(other.path, other.line, f"{other.instruction} is here"),)
+        message = _with_name(message, context.record.sites[error.other_site].instruction, other.instruction)
     if position.line:
         edits = _edits(context, error, position.path, position.line)
     kind = "hazards" if error.kind == "out-of-bounds" else "memory" if error.markers else "check"

@@ -293,7 +293,12 @@ void CoreCheck::returned() {
             }
             continue;
         }
-        if (set->id != wait.id)
+        if (set->id < wait.id) // they are counted from 0: the higher number is the odd one
+            unordered_.push_back(
+                in_call("flags", wait.site,
+                        call(wait, "wait") + " waits for ever, and " + call(*set, "set") + " is never waited for",
+                        {set->site, to, from, {}, static_cast<int>(wait.id), static_cast<int>(set->id)}));
+        else if (set->id != wait.id)
             unordered_.push_back(
                 in_call("flags", set->site,
                         call(*set, "set") + " is never waited for, and " + call(wait, "wait") + " waits for ever",

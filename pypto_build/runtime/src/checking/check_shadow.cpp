@@ -186,14 +186,24 @@ ShadowConflict Shadow::unordered(int space, const Runs &runs, uint32_t pipe, boo
             return last && !waited_for(earlier, runs, pipe) ? &earlier : nullptr;
         });
     };
+    std::array<ShadowConflict, kPipes + 1> found;
+    uint32_t count = 0;
     if (const ShadowAccess *write = against(memory.writers))
-        return {write, false};
+        found[count++] = {write, false};
     // What the scalar pipe reads it has before the next instruction is issued.
     for (uint32_t reader = kPipeScalar + 1; writes && reader < kPipes; ++reader)
         if (!memory.readers[reader].empty())
             if (const ShadowAccess *read = against(memory.readers[reader]))
-                return {read, true};
-    return {};
+                found[count++] = {read, true};
+    // Of several, the one whose pipe has waited for the others: a wait for it orders all of them.
+    const auto covers = [&](const ShadowConflict &one) {
+        return std::all_of(found.begin(), found.begin() + count, [&](const ShadowConflict &other) {
+            const ShadowAccess &a = *one.earlier, &b = *other.earlier;
+            return a.pipe == b.pipe ? a.clock >= b.clock : b.clock <= clocks_[a.pipe][b.pipe];
+        });
+    };
+    const auto best = std::find_if(found.begin(), found.begin() + count, covers);
+    return best == found.begin() + count ? found[0] : *best;
 }
 
 void Shadow::forgive(uint32_t earlier, uint32_t pipe) {
