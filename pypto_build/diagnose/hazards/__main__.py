@@ -12,14 +12,12 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pypto_build.artifact import ArtifactError, load_artifact
+from pypto_build.artifact import load_artifact
 from pypto_build.diagnose.console import add_run_options, run_tool, taking_long, tool_parser
 from pypto_build.diagnose.findings import Finding, Level, add_output_options, deliver
+from pypto_build.diagnose.hazards.traps import traps
 from pypto_build.replay import Request, replay
 from pypto_build.replay.verdict import Verdict
-
-#: What a run can be ended for.
-TRAPS = ("nan", "inf", "saturate", "denormal")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -32,15 +30,6 @@ def parser() -> argparse.ArgumentParser:
     add("--trap", default="", metavar="KIND", help="end where nan, inf, saturate or denormal is made; several: commas")
     add_output_options(options)
     return options
-
-
-def _traps(text: str) -> tuple[str, ...]:
-    """What a trap is set for, with commas between. Raises a usage error for anything else."""
-    kinds = tuple(filter(None, (kind.strip() for kind in text.split(","))))
-    for kind in kinds:
-        if kind not in TRAPS:
-            raise ArtifactError(f"TRAP={text}", f"there is no trap for '{kind}'", f"it takes {', '.join(TRAPS)}")
-    return kinds
 
 
 def checked_replay(given: argparse.Namespace, meanwhile: Callable[[], object]) -> tuple[Verdict, Path]:
@@ -57,7 +46,7 @@ def checked_replay(given: argparse.Namespace, meanwhile: Callable[[], object]) -
         data=given.data,
         seed=given.seed,
         timeout_s=given.timeout,
-        options={"accesses": True, "trap": list(_traps(given.trap)), "memory": given.memory_model},
+        options={"accesses": True, "trap": list(traps(given.trap)), "memory": given.memory_model},
         all_goldens=False,
         meanwhile=meanwhile,
     )

@@ -18,6 +18,7 @@ _FRAME = re.compile(r"#\d+ .*? \((?P<path>[^()]+):(?P<line>\d+)\b[^()]*(?:\([^()
 _LOOP = re.compile(r"\b(?:for|while)\s*\(")
 _NO_END = re.compile(r"for\s*\([^;()]{0,400};\s*(?:true|1)?\s*;|while\s*\(\s*(?:true|1)\s*\)")
 _NO_STEP = re.compile(r"for\s*\([^;()]{0,400};[^;()]{0,400};\s*\)")
+_STEP_OF_NOTHING = re.compile(r"for\s*\([^;]{0,400};[^;]{0,400};\s*\w+\s*[+-]=\s*0\s*\)")
 _NOT_FINISHED = "had not finished at the time limit"
 # Kinds of errors that the rules have other words for.
 _RULES = {"runtime_error": "fault", OUT_OF_BOUNDS: "out-of-bounds"}
@@ -51,7 +52,7 @@ def _position(artifact: Artifact, error: ErrorInfo) -> tuple[str, int]:
     for path, line in [*known, *places, *_scope(error)]:
         file = next((one for one in files if one.as_posix().endswith(_tail(path))), None)
         if file:
-            return _short(artifact, file), line
+            return _short(artifact, file), _loop_around(file, line) if _NOT_FINISHED in error.message else line
     if error.kernel is None:
         return _short(artifact, artifact.orchestration.source), _named_line(artifact.orchestration.source, error)
     kernel = next((kernel for kernel in artifact.kernels if kernel.name == error.kernel), None)
@@ -94,6 +95,43 @@ def _body_line(source: Path, spins: bool) -> int:
     if spins and body and (loop := _endless(wrapper.code.code, *body)) is not None:
         return wrapper.code.line(loop)
     return wrapper.called.line if wrapper.called else wrapper.code.line(wrapper.entry[0]) if wrapper.entry else 0
+
+
+def _loop_around(source: Path, line: int) -> int:
+    """The loop that a kernel was in when its time was over: the innermost one, or the only one without a step; the line
+    itself where it was in none."""
+    try:
+        code = read_wrapper(source, source.name).code
+    except ArtifactError:
+        return line
+    lines = code.code.splitlines(keepends=True)
+    at = sum(map(len, lines[: line - 1]))
+    around = [start for start, end in _loops(code.code) if start <= at + len(lines[line - 1]) and at < end]
+    still = [start for start in around if any(p.match(code.code, start) for p in (_NO_END, _NO_STEP, _STEP_OF_NOTHING))]
+    chosen = still[0] if len(still) == 1 else around[-1] if around else None
+    return line if chosen is None else code.line(chosen)
+
+
+def _loops(code: str) -> list[tuple[int, int]]:
+    """Where loops begin and end, outer ones first: at the brace, or the semicolon, that closes the body."""
+    found = []
+    for match in _LOOP.finditer(code):
+        end = _closing(code, match.end() - 1, "(", ")")
+        body = end + len(code[end:]) - len(code[end:].lstrip())
+        found.append(
+            (match.start(), _closing(code, body, "{", "}") if code[body : body + 1] == "{" else code.find(";", body))
+        )
+    return found
+
+
+def _closing(code: str, at: int, opens: str, closes: str) -> int:
+    """Behind what closes the bracket that is open at a place; the end of the code where nothing does."""
+    depth = 0
+    for place in range(at, len(code)):
+        depth += (code[place] == opens) - (code[place] == closes)
+        if depth == 0:
+            return place + 1
+    return len(code)
 
 
 def _endless(code: str, start: int, end: int) -> int | None:

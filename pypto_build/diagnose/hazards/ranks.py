@@ -24,6 +24,9 @@ from pypto_build.artifact.files import decode_json, read_bytes, read_source
 from pypto_build.diagnose.console import add_run_options, run_tool, taking_long, tool_parser
 from pypto_build.diagnose.findings import Edit, Finding, Related, add_output_options, deliver
 from pypto_build.diagnose.hazards.markers import CLEAN, LINE_BYTES, after_store
+from pypto_build.diagnose.hazards.traps import traps
+from pypto_build.diagnose.hazards.waiting import ended_finding
+from pypto_build.diagnose.hazards.within import findings_within
 from pypto_build.diagnose.ranks.collectives import dispatched
 from pypto_build.replay import Request, replay
 from pypto_build.replay.chips.engine import ChipsEngine
@@ -322,7 +325,7 @@ def _run(given: argparse.Namespace) -> int:
         data=given.data,
         seed=given.seed,
         timeout_s=given.timeout,
-        options={"accesses": True, "memory": given.memory_model},
+        options={"accesses": True, "trap": list(traps(given.trap)), "memory": given.memory_model},
         all_goldens=False,
         engine=ChipsEngine(chips, given.world, variant),
     )
@@ -336,13 +339,12 @@ def _run(given: argparse.Namespace) -> int:
     record = _read(records / "ranks.json", RanksRecord)
     accesses = read_accesses(records, record)
     findings = [*unordered(accesses, record.domains), *of_signals(record.signals)]
+    findings += findings_within(given.artifact, records, record)
     if given.memory_model:
         findings += unseen(accesses, record.domains, given.artifact)
     findings += dispatched(record, verdict.status not in ("pass", "unchecked"))
     if verdict.error is not None:
-        findings.append(
-            Finding(rule=f"hazards/{verdict.error.kind}", message=verdict.error.message, hint=verdict.error.hint)
-        )
+        findings.append(ended_finding(given.artifact, verdict.error))
     return deliver("hazards", given.artifact, findings, given, given.build_dir)
 
 
@@ -359,6 +361,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--memory-model", default="", choices=("", "weak"), help="weak: also what ranks see of each other"
     )
+    options.add_argument("--trap", default="", metavar="KIND", help="end where nan, inf, saturate or denormal is made")
     options.add_argument("--world", type=int, default=0, metavar="N", help="ranks (those it was compiled for)")
     options.add_argument("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
     add_output_options(options)

@@ -256,7 +256,11 @@ class _Host:
             running = {process.rank: item for process in ranks if (item := process.current)}
             if not answered and (waits := watch.stuck(running)):
                 text, hint = explain(self._board, waits, running, queue, plan.domains)
-                raise RuntimeFault(python_fault(FaultKind.RANKS_DEADLOCK, text, hint=hint))
+                fault = python_fault(FaultKind.RANKS_DEADLOCK, text, hint=hint)
+                first = min(waits, key=lambda wait: wait.rank)
+                fault.fields["program"] = running[first.rank].program
+                fault.fields["kernel"], fault.fields["expected"] = first.kernel, first.expected
+                raise RuntimeFault(fault)
         return tasks
 
     def _start(self, ranks: list[RankProcess], item: Dispatch) -> None:

@@ -1,0 +1,50 @@
+"""Ranks that wait for each other, as a finding at the line of a kernel that waits."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pypto_build.artifact import ArtifactError, load_artifact
+from pypto_build.artifact.distributed import load_distributed
+from pypto_build.artifact.files import read_source
+from pypto_build.diagnose.findings import Finding, Related
+from pypto_build.replay.verdict import ErrorInfo
+
+_WAIT = re.compile(r"\bTWAIT\s*(?:<[^;>]{0,400}>)?\s*\(\s*[^,;]{1,400},\s*(?P<expected>\w+)\s*,")
+_CONSTANT = r"\bconst\s+\w+\s+{}\s*=\s*(-?\d{{1,10}})\s*;"
+
+
+def ended_finding(artifact: Path, error: ErrorInfo) -> Finding:
+    """What ended a run of several ranks; of a wait, with the lines where its kernel waits."""
+    path, lines = _waits(artifact, error)
+    more = tuple(Related(path, line, "it waits here too") for line in lines[1:])
+    return Finding(
+        f"hazards/{error.kind}", error.message, path, lines[0] if lines else 0, error.hint, related=more,
+        kernel=error.kernel or "",
+    )  # fmt: skip
+
+
+def _waits(artifact: Path, error: ErrorInfo) -> tuple[str, list[int]]:
+    """The kernel that the first rank waits in, and the lines of it that wait for this value; else all that wait."""
+    fields = error.fault.fields if error.fault is not None else {}
+    program, kernel, expected = (fields.get(name) for name in ("program", "kernel", "expected"))
+    try:
+        chip = load_distributed(artifact).chips[str(program)]
+        source = next(known.source for known in load_artifact(chip).kernels if known.name == kernel)
+        text = read_source(source)
+    except (ArtifactError, KeyError, StopIteration):
+        return "", []
+    found = {text.count("\n", 0, match.start()) + 1: match["expected"] for match in _WAIT.finditer(text)}
+    values = {line: _value(text, word) for line, word in found.items()}
+    matching = [line for line, value in values.items() if value == expected] or list(found)
+    path = source.relative_to(artifact).as_posix() if source.is_relative_to(artifact) else str(source)
+    return path, matching
+
+
+def _value(text: str, word: str) -> int | None:
+    """What a word is: a number, or a constant of the text."""
+    if word.isdigit():
+        return int(word)
+    constant = re.search(_CONSTANT.format(re.escape(word)), text)
+    return int(constant[1]) if constant else None

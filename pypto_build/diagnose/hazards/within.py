@@ -1,0 +1,47 @@
+"""What the checked runs of a distributed artifact's chip programs did wrong by themselves, whatever other ranks do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from msgspec.structs import replace
+
+from pypto_build.artifact import load_artifact
+from pypto_build.artifact.distributed import load_distributed
+from pypto_build.diagnose.findings import Finding
+from pypto_build.diagnose.hazards.analysis import analyse
+from pypto_build.diagnose.hazards.record import read_record
+from pypto_build.replay.chips.records import RanksRecord
+
+
+def findings_within(artifact: Path, directory: Path, record: RanksRecord) -> Iterator[Finding]:
+    """Of what a run left in `directory`, what is wrong within a dispatch; the same on several ranks is told once."""
+    chips = load_distributed(artifact).chips
+    told: dict[tuple[object, ...], tuple[Finding, set[int]]] = {}
+    for dispatch in record.dispatches:
+        of_rank = directory / f"rank{dispatch.rank}" / f"d{dispatch.index}"
+        if dispatch.program not in chips or not (of_rank / "accesses.json").is_file():
+            continue
+        chip = chips[dispatch.program]
+        for found in analyse(load_artifact(chip), read_record(of_rank), (), of_chip=True):
+            key = (found.rule, dispatch.program, found.path, found.line, found.kernel, found.related)
+            told.setdefault(key, (_placed(found, artifact, chip), set()))[1].add(dispatch.rank)
+    for finding, ranks in told.values():
+        where = f"on rank{'s' * (len(ranks) > 1)} {', '.join(map(str, sorted(ranks)))}"
+        yield replace(finding, detail=(*finding.detail, where))
+
+
+def _placed(finding: Finding, artifact: Path, chip: Path) -> Finding:
+    """A finding of a chip program as one of the artifact that has it."""
+    root = PurePosixPath(chip.relative_to(artifact)) if chip.is_relative_to(artifact) else PurePosixPath(chip)
+
+    def path(name: str) -> str:
+        return str(root / name) if name else ""
+
+    return replace(
+        finding,
+        path=path(finding.path),
+        related=tuple(replace(other, path=path(other.path)) for other in finding.related),
+        edits=tuple(replace(edit, path=path(edit.path)) for edit in finding.edits),
+    )
