@@ -9,6 +9,7 @@ from typing import Any
 
 from pypto_build import terminal
 from pypto_build.artifact import Artifact, detect_vintage
+from pypto_build.artifact.first_sight import remember
 from pypto_build.facts.platforms import Platform
 from pypto_build.facts.run_options import SIMPLER
 from pypto_build.proof import Place
@@ -122,6 +123,7 @@ def declare_loaded(
     workspace = workspace_of(env)
     platform = workspace.platform(platform_name)
     output = workspace.output(artifact.name, artifact.root, platform)
+    remember(output, artifact)
     variant = workspace.variant(platform) if variant is None else variant
     artifacts: Artifacts = env["PYPTO_ARTIFACTS"]
     declared = artifacts.by_output.setdefault(output, {})

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from pypto_build.artifact import load_artifact
-from pypto_build.artifact.interface import encode_interface, sign
+from pypto_build.artifact.interface import KernelInterface, encode_interface, sign
 from pypto_build.diagnose.diverge.compare import Limits
 from pypto_build.diagnose.diverge.golden import golden_findings
 from pypto_build.diagnose.diverge.trials import MOST, edits_of, trials, with_choice
+from pypto_build.diagnose.findings import Edit
 from pypto_build.replay.reference.launch import open_launch
 from tests.diagnose.corpus import Bug
 from tests.diagnose.corpus.orchestration import BUGS
@@ -129,3 +130,20 @@ def test_what_no_edit_explains_is_told_with_its_region(built: Path, tmp_path: Pa
     assert found.hint.startswith(
         "the modules, the orchestration, the inputs or the golden are wrong; name the program; 14 edits"
     )
+
+
+def test_another_kernel_of_the_same_arguments_is_tried() -> None:
+    text = "rt_submit_aiv_task(0, p);\nrt_submit_aic_task(3, q);\n"
+    signature = ("IN", "IN", "OUT")
+    kernels = [
+        KernelInterface(0, "add", "aiv", "", signature),
+        KernelInterface(1, "copy", "aiv", "", ("IN", "OUT")),
+        KernelInterface(2, "mul", "aiv", "", signature),
+        KernelInterface(3, "cube", "aic", "", signature),
+    ]
+    tried = [trial for trial in trials(text, kernels) if trial.what.startswith("kernel ")]
+    assert [trial.what for trial in tried] == ["kernel mul in place of add"]
+    assert edits_of(tried[0], text, "o.cpp") == (
+        Edit("o.cpp", 1, "rt_submit_aiv_task(0, p);", "rt_submit_aiv_task(2, p);"),
+    )
+    assert "rt_submit_aiv_task(2, p);" in with_choice(text, trials(text, kernels))

@@ -8,6 +8,7 @@ import mmap
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ import numpy as np
 
 from pypto_build.artifact import load_artifact
 from pypto_build.artifact.files import read_source
+from pypto_build.artifact.first_sight import Change, changes, first_text
 from pypto_build.artifact.snapshot import snapshot
 from pypto_build.diagnose.diverge.compare import Difference, Limits, compare_bytes, mask_of
 from pypto_build.diagnose.diverge.findings import ORCHESTRATION, relative
 from pypto_build.diagnose.diverge.trials import CHOICE, MOST, Trial, edits_of, trials, with_choice
-from pypto_build.diagnose.findings import Finding
+from pypto_build.diagnose.findings import Edit, Finding
 from pypto_build.diagnose.recorded.sites import SubmitSite, read_sites
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.binding import Binding, TensorArg, with_goldens
@@ -33,6 +35,7 @@ from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, orchestration
 
 _SHOWN_TASKS = 4
 _SHOWN_FILES = 16
+_SHOWN_CHANGES = 6
 _COMPILE_S = 120
 #: Trials that end the process, after which no more are made.
 _DEATHS = 8
@@ -59,22 +62,28 @@ def golden_findings(launch: Launch, data: Path | None, limits: Limits, timeout_s
     wrong = in_child(lambda: _wrong_outputs(launch, binding, within), Progress(), timeout_s)
     if not wrong:
         return []
-    source = load_artifact(launch.artifact).orchestration.source
+    artifact = load_artifact(launch.artifact)
+    source = artifact.orchestration.source
     text = read_source(source)
+    edited = changes(launch.build_dir, artifact)
+    if (before := _as_before(launch, binding, within, source, edited, timeout_s)) is not None:
+        return [_reverted(wrong, before)]
     tried, right = _try(launch, binding, within, text, timeout_s)
     if right:
         return [_edit_finding(launch, wrong, tried, right, source, text)]
     more = f"; {len(tried)} edits of the orchestration were tried, and none gives the golden" if tried else ""
     sites = read_sites(source)
     lines = {func: site.line for site in sites for func in site.func_ids if _is_alone(func, sites)}
-    return [_finding(launch, one, f"{hint}{more}", source, lines) for one in wrong]
+    return [_finding(launch, one, f"{hint}{more}", source, lines, edited) for one in wrong]
 
 
 def _is_alone(func_id: int, sites: Sequence[SubmitSite]) -> bool:
     return sum(func_id in site.func_ids for site in sites) == 1
 
 
-def _finding(launch: Launch, wrong: _Wrong, hint: str, source: Path, lines: Mapping[int, int]) -> Finding:
+def _finding(
+    launch: Launch, wrong: _Wrong, hint: str, source: Path, lines: Mapping[int, int], edited: Sequence[Change]
+) -> Finding:
     numbers = {kernel.name: kernel.func_id for kernel in launch.interface.kernels}
     writers = [
         f"the first of them is written by task {number} {kernel}"
@@ -86,7 +95,50 @@ def _finding(launch: Launch, wrong: _Wrong, hint: str, source: Path, lines: Mapp
         f"'{wrong.name}' differ from the golden, within {wrong.region}"
     )
     who = f"the modules, the orchestration, the inputs or the golden are wrong; {hint}"
-    return Finding("diverge/golden", text, hint=who, detail=(*writers, *_changed(launch.artifact)))
+    since = [f"edited since it was first built here: {change.words}" for change in edited[:_SHOWN_CHANGES]]
+    return Finding(
+        "diverge/golden",
+        text,
+        edited[0].path if edited else "",
+        edited[0].line if edited else 0,
+        hint=f"look at what was edited first; else {who}" if edited else who,
+        detail=(*writers, *since, *_changed(launch.artifact)),
+    )
+
+
+def _as_before(
+    launch: Launch, binding: Binding, within: Limits, source: Path, edited: Sequence[Change], timeout_s: float
+) -> list[Change] | None:
+    """What was edited of the orchestration, if the one that was first built here gives the golden."""
+    path = relative(launch.artifact, source)
+    mine = [change for change in edited if change.path == path]
+    text = first_text(launch.build_dir, path) if mine else None
+    if text is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="pypto-trials-") as name:
+        library = _compile(launch, with_choice(text, []), Path(name))
+        if library is None:
+            return None
+        right = mmap.mmap(-1, 2)
+        other, progress = _with_orchestration(launch, library, Path(name)), Progress()
+        with suppress(RunFault):
+            in_child(_runs(other, binding, within, range(1, 2), library, right, progress), progress, timeout_s)
+        return mine if right[1] else None
+
+
+def _reverted(wrong: Sequence[_Wrong], edited: Sequence[Change]) -> Finding:
+    first = edited[0]
+    count, names = sum(one.found.count for one in wrong), ", ".join(f"'{one.name}'" for one in wrong)
+    return Finding(
+        ORCHESTRATION,
+        f"every kernel agrees with its module, yet {count} elements of {names} differ from the golden; with the "
+        f"orchestration as it was first built here every output matches it",
+        first.path,
+        first.line,
+        "put back what was edited, or look at it again",
+        detail=tuple(f"edited since: {change.words}" for change in edited[:_SHOWN_CHANGES]),
+        edits=tuple(Edit(one.path, one.line, one.new, one.old) for one in edited if one.new and one.old),
+    )
 
 
 def _changed(artifact: Path) -> list[str]:
@@ -181,7 +233,7 @@ def _try(
     launch: Launch, binding: Binding, within: Limits, text: str, timeout_s: float
 ) -> tuple[list[Trial], list[Trial]]:
     """The trials that were made, and those that give the golden."""
-    tried = trials(text)
+    tried = trials(text, launch.interface.kernels)
     with tempfile.TemporaryDirectory(prefix="pypto-trials-") as name:
         directory = Path(name)
         library = _compile(launch, with_choice(text, tried), directory) if tried else None

@@ -2,7 +2,7 @@
 
 All of them are compiled into one library, in which a number chooses. Tried are, within what the text has already: two
 inputs or two scalars of a submission exchanged, a loop that begins or ends a step earlier or later, a submission left
-out, a scalar or an input of another one.
+out, another kernel with the same arguments, a scalar or an input of another one.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from pypto_build.artifact.interface import KernelInterface
 from pypto_build.diagnose.findings import Edit
 
 #: More are not tried; each is a run.
@@ -27,6 +28,8 @@ _FOR = re.compile(
     r"(?:\+=\s*(?P<step>\d+)|\+\+)\s*\)"
 )
 _TENSORS = ("input", "inout", "no_dep")
+#: The core type and the number of a kernel that is submitted alone.
+_KERNEL = re.compile(r"(?:pto2_)?rt_submit_(?P<core>ai[cv])_task\s*\(\s*(?P<func>\d{1,6})\s*,")
 _WHOLE = re.compile(r"[A-Za-z_]\w*")
 #: A variable: neither a function nor a type.
 _NAME = re.compile(r"\b(?!\w+_t\b|float\b|int\b)[A-Za-z_]\w*\b(?!\s*\()")
@@ -67,14 +70,15 @@ class _Argument:
         return f"{call}({before}{value}{after}"
 
 
-def trials(text: str) -> list[Trial]:
-    """The edits of an orchestration's `text`, those first that people get wrong most."""
+def trials(text: str, kernels: Sequence[KernelInterface] = ()) -> list[Trial]:
+    """The edits of an orchestration's `text` that submits `kernels`, those first that people get wrong most."""
     plain = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     arguments = [
         _Argument(match["list"], match["method"], match["value"].strip(), Passage(match.start(), match.end(), match[0]))
         for match in _ADD.finditer(plain)
     ]
-    found = [*_exchanges(arguments, plain), *_loops(plain), *_omissions(plain), *_replacements(arguments, plain)]
+    found = [*_exchanges(arguments, plain), *_loops(plain), *_omissions(plain)]
+    found += [*_kernels(plain, kernels), *_replacements(arguments, plain)]
     return found[:MOST]
 
 
@@ -121,6 +125,21 @@ def _omissions(plain: str) -> Iterator[Trial]:
     """A submission that is there twice."""
     for match in _SUBMIT.finditer(plain):
         yield Trial("this submission left out", ((_span(match, "call"), ""),))
+
+
+def _kernels(plain: str, kernels: Sequence[KernelInterface]) -> Iterator[Trial]:
+    """Another kernel of the same core type that takes the same arguments."""
+    known = {kernel.func_id: kernel for kernel in kernels}
+    for match in _SUBMIT.finditer(plain):
+        alone = _KERNEL.match(match["call"])
+        given = known.get(int(alone["func"])) if alone else None
+        if alone is None or given is None or given.core_type != alone["core"]:
+            continue
+        before, after = match["call"][: alone.start("func")], match["call"][alone.end("func") :]
+        for other in kernels:
+            if other is not given and (other.core_type, other.signature) == (given.core_type, given.signature):
+                words = f"kernel {other.name} in place of {given.name}"
+                yield Trial(words, ((_span(match, "call"), f"{before}{other.func_id}{after}"),))
 
 
 def _replacements(arguments: Sequence[_Argument], plain: str) -> Iterator[Trial]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from SCons.Script import GetOption
 
 from pypto_build import terminal
+from pypto_build.artifact.first_sight import FIRST_SIGHT
 from pypto_build.proof.known import RECORD
 from pypto_build.proof.place import WORK
 from pypto_build.replay.results import NAMES, REPLAYS
@@ -50,6 +51,7 @@ _FILES = (
     RECORD,
     ".units.json",
     ".lock",
+    FIRST_SIGHT,
     MARKER,
 )
 _BUILT_SUFFIXES = (".cpp", ".o", ".so", ".tmp", ".pt", ".json", ".bin", ".jsonl", ".npy", ".txt", ".dot", ".html")

@@ -33,6 +33,8 @@ BUGS = (
          "params_t0.add_input(ext_a);\n        params_t0.add_input(ext_b);",
          "params_t0.add_input(ext_b);\n        params_t0.add_input(ext_a);",
          "params_t0.add_input(ext_b);", "with ext_b and ext_a exchanged every output matches it"),
+    _bug("another's kernel", _DAG, _DAG_FILE, "rt_submit_aiv_task(2, params_t3);", "rt_submit_aiv_task(0, params_t3);",
+         "rt_submit_aiv_task(0, params_t3);", "with kernel kernel_mul in place of kernel_add every output matches it"),
     _bug("loop a step short", _ROWS, _ROWS_FILE, "i < 200", "i < 192", "i < 192",
          "with a loop that ends a step later every output matches it"),
 )

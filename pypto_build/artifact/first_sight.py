@@ -1,0 +1,136 @@
+"""What an artifact was when it was first built here: what of it has been edited since is told where nothing else tells.
+
+``OUT/.first_sight`` keeps the texts of sources and modules, compressed, and digests of the data. A compiler that writes
+the artifact anew writes its manifest too: what is kept then belongs to the manifest's time, and is made again.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from pathlib import Path
+
+import msgspec
+
+from .atomic import write_bytes
+from .files import decode_json, map_file, read_bytes, read_source
+from .manifest import MANIFEST_NAME
+from .records import Artifact
+
+FIRST_SIGHT = ".first_sight"
+#: Of larger files nothing is kept: what it costs is paid by the first build.
+_LARGEST_TEXT, _LARGEST_DATA, _LARGEST = 1 << 20, 64 << 20, 32 << 20
+#: Lines of a text beyond which it is not compared: aligning takes the square of them.
+_MOST_LINES = 20_000
+
+
+class _Sight(msgspec.Struct, frozen=True):
+    """Texts and digests, by path within the artifact."""
+
+    texts: dict[str, str]
+    data: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A line that has become another: `old` or `new` is empty where one was added or removed. Of data, `line` is 0."""
+
+    path: str
+    line: int
+    old: str = ""
+    new: str = ""
+
+    @property
+    def words(self) -> str:
+        """``kernels/aiv/k.cpp:12: old  ->  new``."""
+        if not self.line:
+            return f"{self.path} holds something else"
+        return f"{self.path}:{self.line}: {self.old or '(nothing)'}  ->  {self.new or '(nothing)'}"
+
+
+def remember(output: Path, artifact: Artifact) -> None:
+    """Keep what the artifact is, unless that is kept already. What cannot be written is not kept."""
+    record, manifest = output / FIRST_SIGHT, artifact.root / MANIFEST_NAME
+    with suppress(OSError):
+        made = manifest.stat().st_mtime_ns
+        if record.exists() and record.stat().st_mtime_ns == made:
+            return
+        texts = {}
+        for path in _sources(artifact):
+            if path.is_file() and path.stat().st_size <= _LARGEST_TEXT:
+                texts[path.relative_to(artifact.root).as_posix()] = read_source(path)
+        data = {path.relative_to(artifact.root).as_posix(): _digest(path) for path in _data(artifact.root)}
+        packed = gzip.compress(msgspec.json.encode(_Sight(texts, data)), 1, mtime=0)
+        if len(packed) <= _LARGEST:
+            write_bytes(record, packed)
+            os.utime(record, ns=(made, made))
+
+
+def changes(output: Path, artifact: Artifact) -> list[Change]:
+    """What has been edited since: orchestration first, then modules, kernels, data. Nothing if nothing is known."""
+    sight = _read(output / FIRST_SIGHT)
+    if sight is None:
+        return []
+    found: list[Change] = []
+    for path in _sources(artifact):
+        name = path.relative_to(artifact.root).as_posix()
+        if name in sight.texts and path.is_file():
+            found += between(name, sight.texts[name].splitlines(), read_source(path).splitlines())
+    for path in _data(artifact.root):
+        name = path.relative_to(artifact.root).as_posix()
+        if name in sight.data and sight.data[name] != _digest(path):
+            found.append(Change(name, 0))
+    return found
+
+
+def first_text(output: Path, name: str) -> str | None:
+    """What a source, by its path within the artifact, was then."""
+    sight = _read(output / FIRST_SIGHT)
+    return sight.texts.get(name) if sight is not None else None
+
+
+def between(path: str, before: list[str], after: list[str]) -> Iterator[Change]:
+    """The lines of a text that differ, each change by its first one."""
+    if before == after or max(len(before), len(after)) > _MOST_LINES:
+        return
+    for tag, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag != "equal":
+            line = min(c, max(len(after) - 1, 0)) + 1
+            yield Change(path, line, before[a].strip() if a < b else "", after[c].strip() if c < d else "")
+
+
+def _sources(artifact: Artifact) -> list[Path]:
+    """The orchestration, the modules, the kernels: those that lie in the artifact."""
+    modules = sorted((artifact.root / "ptoas").glob("*.pto"))
+    kernels = [kernel.source for kernel in artifact.kernels]
+    own = [artifact.orchestration.source, *modules, *kernels]
+    return [path for path in dict.fromkeys(own) if path.is_relative_to(artifact.root)]
+
+
+def _data(root: Path) -> list[Path]:
+    return sorted((root / "data").glob("*/*.pt"))
+
+
+def _digest(path: Path) -> str:
+    """Of the content; of a large file of its size."""
+    try:
+        size = path.stat().st_size
+        return f"{size} bytes" if size > _LARGEST_DATA else hashlib.sha256(map_file(path)).hexdigest()
+    except OSError:
+        return ""
+
+
+def _read(path: Path) -> _Sight | None:
+    """What is kept; None for a file that is none of ours."""
+    try:
+        unpacker = zlib.decompressobj(wbits=31)
+        text = unpacker.decompress(read_bytes(path, _LARGEST), 8 * _LARGEST)
+        return decode_json(text, _Sight) if unpacker.eof else None
+    except (OSError, zlib.error, msgspec.MsgspecError):
+        return None
