@@ -12,7 +12,7 @@ from pypto_build.diagnose.diverge.compare import Limits
 from pypto_build.diagnose.hazards.positions import find_positions
 from pypto_build.diagnose.hazards.record import AccessSite
 from pypto_build.diagnose.why.differ import differ
-from pypto_build.diagnose.why.flow import contributions, last_store, last_write
+from pypto_build.diagnose.why.flow import contributions, handed_over, last_store, last_write
 from pypto_build.diagnose.why.links import Link, Summary
 from pypto_build.diagnose.why.runs import Runs, TaskInfo, Traced
 from pypto_build.diagnose.why.trace import SPACES, Array, Tile
@@ -99,9 +99,28 @@ class Chain:
         for view in instruction.views:
             if not view.writes and self._room():
                 self._loaded(link, one, info, number, int(view.addresses[row, col]), _at(written.values, row, col))
+        if instruction.name == "TPOP":
+            self._popped(link, one, info, number, written, row, col)
         for operand, rows, cols in contributions(instruction, written, row, col):
             self._operand(link, one, info, number, operand, rows, cols)
         return self._settled(link)
+
+    def _popped(self, link: Link, one: Traced, info: TaskInfo, number: int, popped: Tile, row: int, col: int) -> None:
+        """What came through a pipe: the other core of the group pushed it."""
+        turn = sum(before.name == "TPOP" for before in one.instructions[:number])
+        for other in self.runs.group(info, one.block):
+            if (other.member == 0) == (one.member == 0) or not self._room():
+                continue
+            members = (other.member, one.member)
+            found = handed_over(other.instructions, popped, turn, members, row, col)
+            if found is not None:
+                push, tile, row, col = found
+                value = _at(tile.values, row, col)
+                pushed = self._link(other, push, "slot of the pipe", value, row, col, tile.operand.dtype)
+                pushed.of.append(self._element(other, info, push, tile, row, col))
+                link.of.append(self._settled(pushed))
+                return
+        link.note = link.note or "no push of the group holds it"
 
     def _operand(
         self, link: Link, one: Traced, info: TaskInfo, number: int, tile: Tile, rows: Array, cols: Array

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -91,6 +91,37 @@ def _one(row: int, col: int, tile: Tile) -> tuple[Array, Array]:
 def _all(high: int, wide: int) -> tuple[Array, Array]:
     rows, cols = np.indices((high, wide))
     return rows.reshape(-1), cols.reshape(-1)
+
+
+def handed_over(
+    pushing: Sequence[Instruction], popped: Tile, turn: int, members: tuple[int, int], row: int, col: int
+) -> tuple[int, Tile, int, int] | None:
+    """Which push a member's `turn`-th pop (from 0) has its element from: its number, its tile, row and column there.
+
+    `members` are who pushed and who popped. A cube's tile is one of both vector cores where it is split between them.
+    Of several pipes, the push that holds what was popped.
+    """
+    pushes = [one for one in pushing if one.name == "TPUSH" and one.read]
+    value = popped.values[row, col]
+    for one in [*pushes[turn : turn + 1], *pushes[:turn], *pushes[turn + 1 :]]:
+        at = _in_push(one.read[0], popped, members, row, col)
+        if at is not None and np.isclose(one.read[0].values[at], value, rtol=1e-2, atol=0.0, equal_nan=True):
+            return one.number, one.read[0], *at
+    return None
+
+
+def _in_push(push: Tile, pop: Tile, members: tuple[int, int], row: int, col: int) -> tuple[int, int] | None:
+    """Where an element of a popped tile was in the tile that was pushed; None where it was in another one."""
+    (high, wide), (rows, cols) = ((tile.operand.height, tile.operand.width) for tile in (push, pop))
+    lane = max(members) - 1
+    if (high, wide) == (rows, cols):
+        return row, col
+    down, right = (lane * rows, 0) if high == 2 * rows and wide == cols else (0, lane * cols)
+    if (high, wide) in ((2 * rows, cols), (rows, 2 * cols)):
+        return row + down, col + right
+    up, left = (lane * high, 0) if rows == 2 * high and cols == wide else (0, lane * wide)
+    inside = (rows, cols) in ((2 * high, wide), (high, 2 * wide))
+    return (row - up, col - left) if inside and 0 <= row - up < high and 0 <= col - left < wide else None
 
 
 def last_write(

@@ -107,6 +107,10 @@ class Runs:
         """Every member of every block of a task."""
         return self._of(info, -1)
 
+    def group(self, info: TaskInfo, block: int) -> list[Traced]:
+        """The members of one block of a task."""
+        return [one for one in self._of(info, -1 if info.blocks == 1 else block) if one.block == block]
+
     def storing(self, info: TaskInfo, index: int, offset: int) -> list[Traced]:
         """The members of the block of a task that stored a byte of one of its tensors last; none where none did."""
         if info.blocks == 1:
