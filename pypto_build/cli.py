@@ -35,7 +35,7 @@ from pypto_build.artifact import MANIFEST_NAME, ArtifactError
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import SIMPLER
 from pypto_build.replay.verdict import EXIT_STATUS, Status
-from pypto_build.rules.options import GROUP, OPTIONS
+from pypto_build.rules.options import GROUP, OPTIONS, Group
 from pypto_build.rules.targets import SECTIONS, STATUS_VARIABLE, TARGETS
 from pypto_build.rules.verbs import VERBS, Needs
 from pypto_build.toolchain import ToolchainError
@@ -72,6 +72,8 @@ Scons = Callable[[Sequence[str], dict[str, str]], int]
 def main(argv: Sequence[str] | None = None, scons: Scons | None = None) -> int:
     """Run one verb, by ``scons`` or in a process of its own; returns the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["help"]:  # as scons has it
+        words = [*words[1:2], "--help"]
     if words and words[0] in _TOOLS:
         return _run([*own_tool(_TOOLS[words[0]]), *words[1:]], os.environ)
     given = parse(words)
@@ -189,7 +191,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 
     Ends with status 2 and one line for what is no verb or no flag.
     """
-    flags = parser()
+    asks = any(word in ("-h", "--help") for word in words)
+    flags = parser(words[0] if asks and words[0] in _VERBS else "")
     given, rest = flags.parse_known_args(_levelled(words))
     if given.verb not in _VERBS:
         flags.error(f"there is no verb {given.verb}{_meant(given.verb, [*_VERBS, *_TOOLS])}")
@@ -220,7 +223,8 @@ def _levelled(words: Sequence[str]) -> list[str]:
 
 
 def _meant(word: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
+    begun = [name for name in known if len(word) > 2 and name.startswith(word.partition("=")[0])]
+    near = begun or difflib.get_close_matches(word, known, n=1, cutoff=0.7)
     return f"; did you mean {near[0]}?" if near else ""
 
 
@@ -238,24 +242,26 @@ class _Parser(argparse.ArgumentParser):
 
 
 @cache
-def parser() -> _Parser:
-    """The command line's flags."""
+def parser(verb: str = "") -> _Parser:
+    """The command line's flags; with a verb those that it takes, for their help."""
     flags = _Parser(
         prog="pypto-build",
-        usage="pypto-build VERB PATH [flags] [NAME=value ...]",
-        description=_verbs_text(),
+        usage=f"pypto-build {verb or 'VERB'} PATH [flags] [NAME=value ...]",
+        description=_plain(TARGETS[verb].doc) if verb else _verbs_text(),
         epilog=_plain(__doc__.partition("\n\n")[2]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     flags.add_argument("--version", action="version", version=f"pypto-build {__version__}")
-    flags.add_argument("verb", metavar="VERB", help="one of those above")
+    flags.add_argument("verb", metavar="VERB", help=argparse.SUPPRESS if verb else "one of those above")
     flags.add_argument("path", metavar="PATH", nargs="?", help="the artifact: a directory, a name, a glob or 'latest'")
     flags.add_argument("--runtime-dir", help="the artifact, by the name of upstream's flag")
     flags.add_argument("-j", dest="jobs", type=int, help="compilations at a time (default: this machine's processors)")
     flags.add_argument("-k", dest="keep_going", action="store_true", help="go on with other programs after a failure")
-    groups = {group: flags.add_argument_group(group.value.lower()) for group in dict.fromkeys(GROUP.values())}
-    for option in _OPTIONS:
+    taken = [option for option in _OPTIONS if not verb or _takes(verb, option.name)]
+    headings = dict.fromkeys(GROUP[option.name] for option in taken)
+    groups = {group: flags.add_argument_group(group.value[:1].lower() + group.value[1:]) for group in headings}
+    for option in taken:
         names = option.flags or (f"--{option.name.lower().replace('_', '-')}",)
         group, switch = groups[GROUP[option.name]], option.default is False
         doc = _plain(option.doc.removeprefix("1: "))
@@ -268,8 +274,13 @@ def parser() -> _Parser:
             group.add_argument(*names, metavar="VALUE", **about)
     older = "dump arguments in the form before 2026-06-18 (DUMP= with DUMP_FORMAT=tensor, where simpler does not dump)"
     about = {"dest": "old_dump", "metavar": "LEVEL", "help": older}
-    groups[GROUP["DUMP"]].add_argument(*_OLD_DUMP, nargs="?", const=_OLD_LEVEL, **about)
+    if not verb or _takes(verb, "DUMP"):
+        groups[GROUP["DUMP"]].add_argument(*_OLD_DUMP, nargs="?", const=_OLD_LEVEL, **about)
     return flags
+
+
+def _takes(verb: str, option: str) -> bool:
+    return GROUP[option] is Group.COMMON or option in TARGETS[verb].options
 
 
 def _verbs_text() -> str:

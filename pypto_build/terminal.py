@@ -6,6 +6,7 @@ What a command of others printed keeps the colours that it has. ``redirect`` sen
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import sys
@@ -30,7 +31,10 @@ _COLOURS: tuple[tuple[str, str], ...] = (
     (_RESULT + r"(FAIL|HANG|ERROR)\b", _BOLD + _RED),
     (_RESULT + r"(UNCHECKED|SKIPPED)\b", _BOLD + _YELLOW),
     (r"^=+ (?:[^=]*, )?([1-9]\d* failed)\b", _BOLD + _RED),
-    (r"^=+ (\d+ passed)\b", _BOLD + _GREEN),
+    (r"^=+ (?:[^=]*, )?([1-9]\d* passed)\b", _BOLD + _GREEN),
+    (r"^=+ (?:[^=]*, )?([1-9]\d* skipped)\b", _BOLD + _YELLOW),
+    (r"^(?:\[RUN\] |    )(why\b.*)$", _BOLD),
+    (r"^those that failed, again: (.*)$", _BOLD),
     (r"^(scons: \*\*\*|[\w-]+: error:|error:)", _BOLD + _RED),
     (r"^(scons: (?!\*\*\*).*)$", _DIM),
     (r"^\[[^]]+\] .*?  (\(.*\))$", _DIM),
@@ -74,25 +78,28 @@ def paint(line: str) -> str:
 
 
 class _Painted:
-    """A stream that somebody else writes to: whole lines of SCons's own are coloured, the rest is let through."""
+    """A stream that somebody else writes to: takes away the line of progress, and colours lines of SCons's own."""
 
-    def __init__(self, stream: IO[str]) -> None:
-        self._stream = stream
+    def __init__(self, stream: IO[str], coloured: bool) -> None:
+        self._stream, self._coloured = stream, coloured
 
     def write(self, text: str) -> int:
-        self._stream.write(_painted(text) if text.startswith("scons: ") else text)
+        with _SHOWN.lock:
+            _SHOWN.erase()
+            self._stream.write(_painted(text) if self._coloured and text.startswith("scons: ") else text)
         return len(text)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
 
-def paint_scons() -> None:
-    """Colour what SCons prints itself from now on, where that is shown in colours."""
+def share_streams() -> None:
+    """What others print in this process is shown as ours is: SCons's lines in colours, none behind that of progress."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if not isinstance(stream, _Painted) and takes_colours(stream):
-            setattr(sys, name, _Painted(stream))
+        coloured = takes_colours(stream)
+        if not isinstance(stream, _Painted) and (coloured or _is_terminal(stream)):
+            setattr(sys, name, _Painted(stream, coloured))
 
 
 def _is_terminal(stream: IO[str]) -> bool:
@@ -258,5 +265,13 @@ def _begin(doing: Callable[[], str] | None, since: float) -> None:
         _SHOWN.erase()
         _SHOWN.doing, _SHOWN.since = doing, since
         if _SHOWN.thread is None:
+            share_streams()
+            atexit.register(_end)  # an interrupted process says nothing more that would erase it
             _SHOWN.thread = threading.Thread(target=_SHOWN.tick, daemon=True)
             _SHOWN.thread.start()
+
+
+def _end() -> None:
+    with _SHOWN.lock:
+        _SHOWN.erase()
+        _SHOWN.doing = None

@@ -6,26 +6,13 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
-# `pytest -m quick`: a signal over all rooms within a minute. Files as a whole, or single tests of those that take long.
-QUICK = (
-    "artifact/cpp/test_syntax.py", "artifact/test_derive.py", "artifact/test_manifest.py", "artifact/test_meta.py",
-    "artifact/test_pt.py", "artifact/test_vintage.py",
-    "compiler/test_api.py", "compiler/test_emit.py", "compiler/test_errors.py", "compiler/test_passes.py",
-    "diagnose/test_console.py", "diagnose/test_lint.py", "diagnose/test_deps.py",
-    "interop/test_scene_test.py::test_a_wrong_output_fails", "interop/test_search.py",
-    "proof/test_digests.py", "proof/test_locks.py", "proof/test_store.py",
-    "pto/test_assemble.py", "pto/test_check_operands.py", "pto/test_checks.py", "pto/test_diff.py",
-    "pto/test_parse_errors.py", "pto/test_splice.py", "pto/test_table.py", "pto/test_wrapper.py",
-    "replay/test_arena.py", "replay/test_binding.py", "replay/test_compare.py", "replay/test_scalars.py",
-    "replay/test_tolerances.py", "replay/test_values.py", "replay/test_verdict.py",
-    "rules/test_docs.py", "rules/test_incremental.py::test_null_build_runs_nothing",
-    "runtime/test_dependencies.py", "runtime/test_task_args.py", "runtime/instructions/test_single.py",
-    "toolchain/test_elf.py", "toolchain/test_pins.py",
-    "test_imports.py",
-)  # fmt: skip
+from tests import scheduling
+from tests.quick import QUICK, is_quick
 
 # Workers share the machine's cores, and a child forked from a process with OpenMP threads can hang in them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -42,22 +29,41 @@ if _OWN:
     os.environ["PYPTO_BUILD_TEST_LIBRARIES"] = tempfile.mkdtemp(prefix="pypto-build-tests-")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--write-seconds", action="store_true", help=f"note how long files take in tests/{scheduling.TABLE.name}"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--write-seconds", False) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(scheduling.Recorder())
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """With `-m quick` the other files are not even imported, which would take longer than the quick ones run."""
     if config.option.markexpr != "quick" or collection_path.suffix != ".py":
         return None
-    return True if not any(_is_of(collection_path, entry) for entry in QUICK) else None
+    return None if _name_of(collection_path) in QUICK else True
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        named = getattr(item, "originalname", item.name)
-        if any(_is_of(item.path, entry) and entry.partition("::")[2] in ("", named) for entry in QUICK):
+        if is_quick(_name_of(item.path), getattr(item, "originalname", item.name)):
             item.add_marker("quick")
+    if hasattr(config, "workerinput") and not config.pluginmanager.hasplugin("randomly"):
+        scheduling.longest_first(items)
 
 
-def _is_of(path: Path, entry: str) -> bool:
-    return path.is_relative_to(_TESTS) and path.relative_to(_TESTS).as_posix() == entry.partition("::")[0]
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return scheduling.scheduler(config, log) if config.getvalue("dist") == "load" else None
+
+
+def _name_of(path: Path) -> str:
+    """A file's name below tests/; that of another project's as it is."""
+    text, root = str(path), f"{_TESTS}{os.sep}"
+    return text[len(root) :] if text.startswith(root) else text
 
 
 @pytest.fixture(scope="session")
@@ -66,6 +72,14 @@ def runtime() -> Path:
     from tests.replay.builder import embedded_module
 
     return embedded_module()
+
+
+@pytest.fixture(scope="session")
+def embedded(runtime: Path) -> ModuleType:
+    """The embedded runtime, loaded into the process of the test."""
+    from pypto_build.replay.child import load_embedded
+
+    return load_embedded(runtime)
 
 
 @pytest.hookimpl(trylast=True)

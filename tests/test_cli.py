@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pypto_build import cli
+from pypto_build.rules.targets import TARGETS
 from tests.rules.project import Project
 
 
@@ -63,6 +64,7 @@ def test_words_as_scons_takes_them(words: list[str], command: list[str]) -> None
         (["replai", "x"], "there is no verb replai; did you mean replay?"),
         (["zzz", "x"], "there is no verb zzz; see pypto-build --help"),
         (["replay", "x", "--forse"], "--forse: no such flag; did you mean --force?"),
+        (["replay", "x", "--plat=a5sim"], "--plat=a5sim: no such flag; did you mean --platform?"),
         (["replay", "x", "y"], "y: no such flag; see pypto-build --help"),
         (["replay", "x", "--seed"], "argument --seed: expected one argument; see pypto-build --help"),
         ([], "the following arguments are required: VERB; see pypto-build --help"),
@@ -80,6 +82,19 @@ def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert text.startswith("usage: pypto-build VERB PATH [flags] [NAME=value ...]\n\nBuild and replay:\n  build ")
     assert [verb for verb in (*cli._VERBS, *cli._TOOLS) if f"\n  {verb:<11} " not in text] == []
+
+
+def test_help_on_a_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["extract", "--help"], ["help", "extract"]):
+        with pytest.raises(SystemExit) as end:
+            cli.main(words)
+        text = capsys.readouterr().out
+        assert (end.value.code, text.splitlines()[:3]) == (
+            0,
+            ["usage: pypto-build extract PATH [flags] [NAME=value ...]", "", TARGETS["extract"].doc],
+        )
+        assert [flag in text for flag in ("--task VALUE", "--platform VALUE", "--axis")] == [True, True, False]
+        assert "\nmany artifacts: JIT= a glob, names with commas, @LIST; PLATFORM= with commas:\n" in text
 
 
 def test_what_a_run_leaves(tmp_path: Path) -> None:

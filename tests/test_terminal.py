@@ -15,7 +15,7 @@ import pytest
 
 from pypto_build import terminal
 
-GREEN, RED, DIM = "\x1b[1m\x1b[32m", "\x1b[1m\x1b[31m", "\x1b[2m"
+GREEN, RED, YELLOW, DIM = "\x1b[1m\x1b[32m", "\x1b[1m\x1b[31m", "\x1b[1m\x1b[33m", "\x1b[2m"
 
 
 class Stream:
@@ -62,7 +62,12 @@ def test_who_gets_colours(is_terminal: bool, environment: dict[str, str], colour
             "[cpp->.so] compile a.cpp  (content of a.cpp changed)",
             "[cpp->.so] compile a.cpp  {dim}(content of a.cpp changed){end}",
         ),
-        ("=== 1 failed, 2 passed in 0.1 s ===", "=== {red}1 failed{end}, 2 passed in 0.1 s ==="),
+        (
+            "=== 1 failed, 2 passed, 1 skipped in 0.1 s ===",
+            "=== {red}1 failed{end}, {green}2 passed{end}, {yellow}1 skipped{end} in 0.1 s ===",
+        ),
+        ("=== 2 passed in 0.1 s ===", "=== {green}2 passed{end} in 0.1 s ==="),
+        ("[RUN] why: scons triage JIT=x", "[RUN] {bold}why: scons triage JIT=x{end}"),
         ("scons: done building targets.", "{dim}scons: done building targets.{end}"),
         ("scons: *** [x] Error 2", "{red}scons: ***{end} [x] Error 2"),
         ("a kernel says PASS", "a kernel says PASS"),
@@ -70,7 +75,8 @@ def test_who_gets_colours(is_terminal: bool, environment: dict[str, str], colour
     ],
 )
 def test_colours_follow_from_what_is_said(line: str, painted: str) -> None:
-    expected = painted.format(green=GREEN, red=RED, dim=DIM, end="\x1b[0m")
+    colours = {"green": GREEN, "red": RED, "yellow": YELLOW, "dim": DIM, "bold": "\x1b[1m", "end": "\x1b[0m"}
+    expected = painted.format(**colours)
     assert terminal.paint(line) == expected
     assert terminal.plain(terminal.paint("[RUN] PASS (0.02s)")) == "[RUN] PASS (0.02s)"
 
@@ -117,12 +123,35 @@ with terminal.progress(lambda: "[test] 1 of 2 tests"):
 """
 
 
-def _on_a_terminal(pause: float) -> str:
+_INTERRUPTED = """
+import sys, time
+from pypto_build import terminal
+terminal.QUIET_S, terminal._EVERY_S = 0.05, 0.02
+terminal.show_progress(lambda: "[test] 1 of 2 tests")
+time.sleep({pause})
+sys.stderr.write("scons: *** [x] Build interrupted.\\n")
+time.sleep({pause})
+"""
+
+_COUNTING = """
+import time
+from pypto_build import terminal
+from pypto_build.diagnose.console import progress
+terminal.QUIET_S, terminal._EVERY_S = 0.05, 0.02
+for number in progress(range(3), "running", 3):
+    time.sleep({pause})
+    if number == 1:
+        print("found")
+        break
+"""
+
+
+def _on_a_terminal(pause: float, program: str = _SLOW) -> str:
     """What a program that is slow shows on a terminal."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
     run = subprocess.Popen(
-        [sys.executable, "-c", _SLOW.format(pause=pause)], stdout=theirs, stderr=theirs, env=environment
+        [sys.executable, "-c", program.format(pause=pause)], stdout=theirs, stderr=theirs, env=environment
     )
     os.close(theirs)
     text, limit = b"", time.monotonic() + 20
@@ -141,6 +170,20 @@ def test_progress_on_a_terminal() -> None:
     text = _on_a_terminal(0.5)
     assert re.search(r"\r\x1b\[K\[test\] 1 of 2 tests, 0 s", text)
     assert text.endswith("\r\x1b[K[RUN] PASS\r\n")  # the line of progress is gone
+
+
+def test_progress_is_gone_where_somebody_else_writes_and_at_the_end() -> None:
+    """SCons says that a build was interrupted, and nobody says anything after it."""
+    text = _on_a_terminal(0.3, _INTERRUPTED)
+    assert re.search(r"tests, \d s\r\x1b\[Kscons: \*\*\* \[x\] Build interrupted\.\r\n", text)
+    assert re.search(r"tests, \d s\r\x1b\[K$", text)
+
+
+def test_instruments_count_what_they_do() -> None:
+    """Nothing is left of it where a loop prints and ends early."""
+    text = _on_a_terminal(0.3, _COUNTING)
+    assert "\r\x1b[Krunning: 0 of 3, 0 s" in text
+    assert re.search(r"\r\x1b\[Krunning: 1 of 3, \d s\r\x1b\[Kfound\r\n$", text)
 
 
 def test_no_progress_for_what_is_fast_or_piped() -> None:

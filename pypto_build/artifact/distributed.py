@@ -7,6 +7,7 @@ The driver is Python of somebody else's: nothing here executes it.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ META_NAME = "distributed_meta.json"
 MOST_RANKS = 64
 _SCHEMAS = (1, 2)
 _WAY_OUT = "compile again"
+_DEVICES = re.compile(r"\s*(\d{1,6})(?:\s*-\s*(\d{1,6}))?\s*\Z")
 
 
 class DistributedConfig(msgspec.Struct, frozen=True):
@@ -97,6 +99,31 @@ def load_distributed(path: str | Path) -> Distributed:
         workers,
         _required(root / "sub_workers" / "__required__.json"),
     )
+
+
+def read_devices(text: str, world: int = 0) -> tuple[int, ...]:
+    """The devices that `DEVICES=0,2` or `DEVICES=0-3` names, one for each rank; none without any. Raises a usage error
+    for what names none, one twice, or another number of them than `world` ranks, unless that is 0."""
+    option = f"DEVICES={text}"
+    found: list[int] = []
+    for word in filter(None, text.split(",")) if text else ():
+        match = _DEVICES.match(word)
+        if match is None:
+            raise ArtifactError(option, f"{word!r} is no device, nor a range of them", "write 0,1 or 0-3")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last - first >= MOST_RANKS:
+            raise ArtifactError(option, f"at most {MOST_RANKS} ranks", "name fewer")
+        found += range(first, last + 1)
+    if text and not found:
+        raise ArtifactError(option, "names no device", "write 0,1 or 0-3")
+    twice = next((device for device in found if found.count(device) > 1), None)
+    if twice is not None:
+        raise ArtifactError(option, f"names device {twice} twice", "each rank has a device of its own")
+    if len(found) > MOST_RANKS:
+        raise ArtifactError(option, f"at most {MOST_RANKS} ranks", "name fewer")
+    if found and world not in (0, len(found)):
+        raise ArtifactError(option, f"names {len(found)} devices, WORLD= {world} ranks", "leave WORLD= out")
+    return tuple(found)
 
 
 def interface_of(artifact: Distributed) -> Interface:

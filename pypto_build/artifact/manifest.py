@@ -188,7 +188,9 @@ class _Reader:
         is_external = entry.get("external", False) is True
         locate = self.tree.external_file if is_external else self.tree.file
         source = locate(self.required(entry, field, "source"), place, f"{field}.source")
-        name = entry.get("name", source.stem)
+        name = entry.get("name")
+        if name is None and "name" not in entry:
+            name = source.stem
         if not isinstance(name, str) or not FILE_NAME.match(name):
             raise ArtifactError(place, f"{field}.name: {shown(name)} cannot name a kernel", "use letters, digits and _")
         return Kernel(

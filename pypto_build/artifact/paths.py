@@ -42,11 +42,13 @@ class SourceTree:
         if found is None:
             raise ArtifactError(place, f"{field}: path {path!r} is outside the artifact {self.root}", _BELOW)
         try:
-            is_file = stat.S_ISREG(os.stat(found).st_mode)
+            mode = os.lstat(found).st_mode
+            is_link = stat.S_ISLNK(mode)
+            is_file = stat.S_ISREG(os.stat(found).st_mode if is_link else mode)
         except OSError:
             shown = found[len(self.root) + 1 :]
             raise ArtifactError(place, f"{field}: file {shown!r} is missing", "restore it or compile again") from None
-        real = self._real(found)
+        real = os.path.realpath(found) if is_link else self._real(found)
         if not real.startswith(f"{self._real_root}/"):
             raise ArtifactError(place, f"{field}: {path!r} is a link out of the artifact, to {real}", _BELOW)
         if not is_file:
@@ -79,8 +81,7 @@ class SourceTree:
         return next((candidate for candidate in candidates if os.path.exists(candidate)), None)
 
     def _real(self, path: str) -> str:
-        if os.path.islink(path):
-            return os.path.realpath(path)
+        """Where a file is that is no link."""
         directory, name = posixpath.split(path)
         if directory not in self._real_directories:
             self._real_directories[directory] = os.path.realpath(directory)

@@ -39,13 +39,15 @@ COLLECTIVES: dict[str, tuple[tuple[str, ...], int, dict[str, Any]]] = {
     "broadcast": (("target", "signal"), 0, {"root": 0}),
     "allgather": (("local_data", "target", "signal"), 1, {}),
     "all_to_all": (("input", "target", "signal"), 1, {}),
+    "all_to_all_v": (("input", "target", "signal", "send_counts", "recv_counts"), 1, {}),
 }
 
 
 @cache
 def expansion(name: str, types: tuple[WindowType, ...], options: tuple[tuple[str, Any], ...]) -> JitFunction:
     """The inline function of a collective on windows of these types. Raises `WrongCollective`."""
-    *data, signal = types
+    place = COLLECTIVES[name][0].index("signal")
+    data, signal = (*types[:place], *types[place + 1 :]), types[place]
     if signal.dtype != pl.INT32:
         raise WrongCollective(f"signals are INT32, found {signal}")
     if not all(isinstance(extent, int) for one in data for extent in one.shape):
@@ -53,7 +55,8 @@ def expansion(name: str, types: tuple[WindowType, ...], options: tuple[tuple[str
     meet = _barrier(len(signal.shape))
     if name == "barrier":
         return meet
-    made = _MAKERS[name](meet, *data, *([signal] if name == "allreduce" else []), **dict(options))
+    more = [signal] if name in ("allreduce", "all_to_all_v") else []
+    made = _MAKERS[name](meet, *data, *more, **dict(options))
     made.function.__name__ = f"pld.tensor.{name}.{'.'.join(map(_word, (*types, *options)))}"
     return made
 
@@ -114,8 +117,8 @@ def _barrier(dims: int) -> JitFunction:
 
 @cache
 def _combine(op: str) -> JitFunction:
-    _one_of("op", op, ("sum", "max", "min"))
-    is_sum, is_max = op == "sum", op == "max"
+    _one_of("op", op, ("sum", "max", "min", "prod"))
+    is_sum, is_max, is_product = op == "sum", op == "max", op == "prod"
 
     @pl.jit.inline
     def combine(a, b):
@@ -123,6 +126,8 @@ def _combine(op: str) -> JitFunction:
             both = a + b
         elif is_max:
             both = pl.maximum(a, b)
+        elif is_product:
+            both = a * b
         else:
             both = pl.minimum(a, b)
         return both
@@ -279,12 +284,49 @@ def _all_to_all(meet: JitFunction, given: WindowType, window: WindowType) -> Jit
     return all_to_all
 
 
+def _all_to_all_v(
+    meet: JitFunction, given: WindowType, window: WindowType, sent: WindowType, taken: WindowType, signal: WindowType
+) -> JitFunction:
+    """As all_to_all with blocks of as many rows as there is room for; how many of them count is told beside them."""
+    (all_rows, cols), ranks = _extents(given), signal.shape[0]
+    if _extents(window) != (all_rows, cols):
+        raise WrongCollective(f"{given} and {window} differ in their extents")
+    if not isinstance(ranks, int) or all_rows % ranks:
+        raise WrongCollective(f"the rows of {given} are not a multiple of the ranks of {signal}")
+    if any(counts.dtype != pl.INT32 or counts.shape != (ranks, 1) for counts in (sent, taken)):
+        raise WrongCollective(f"counts are INT32 of [{ranks}, 1], found {sent} and {taken}")
+    most = all_rows // ranks
+    chunk = _tile((most, cols), given.dtype)
+
+    @pl.jit.inline
+    def all_to_all_v(input, target, signal, send_counts, recv_counts):
+        me = pld.rank(pld.get_comm_ctx(target))
+        meet(signal)
+        for peer in pl.range(ranks):
+            count = pl.min(pl.read(send_counts, [peer, 0]), most)
+            pld.system.notify(recv_counts, peer, [me, 0], count, op=pld.NotifyOp.Set)
+            pld.tensor.put(
+                target,
+                peer,
+                input,
+                [me * most, 0],
+                [peer * most, 0],
+                [most, cols],
+                chunk_rows=chunk[0],
+                chunk_cols=chunk[1],
+            )
+        meet(signal)
+
+    return all_to_all_v
+
+
 _MAKERS: dict[str, Callable[..., JitFunction]] = {
     "allreduce": _allreduce,
     "reduce_scatter": _reduce_scatter,
     "broadcast": _broadcast,
     "allgather": _allgather,
     "all_to_all": _all_to_all,
+    "all_to_all_v": _all_to_all_v,
 }
 
 
@@ -309,9 +351,10 @@ def builtin(name: str, types: tuple[WindowType, ...], options: tuple[tuple[str, 
     data = types[0] if name != "barrier" else None
     if data is not None:
         said += [str(data.dtype).lower(), "x".join(map(str, data.shape))]
-    spelled = "__".join([f"{BUILTIN}{name}", *said])
-    names = {role: Annotation(type_) for role, type_ in zip(("First", "Second", "Third"), types, strict=False)}
-    kernel_source, chip_source = _BUILTINS[len(types) - 1]
+    ring = "_ring" if dict(options).get("mode") == "ring" else ""
+    spelled = "__".join([f"{BUILTIN}{name}{ring}", *said])
+    names = {role: Annotation(type_) for role, type_ in zip(_ROLES, types, strict=False)}
+    kernel_source, chip_source = _BUILTINS[len(types)]
     kernel = JitFunction(_named(kernel_source, f"{spelled}_kernel", {**names, "collective": function}), "kernel")
     return JitFunction(_named(chip_source, spelled, {**names, "kernel": kernel}), "orchestration")
 
@@ -345,8 +388,18 @@ def _chip_of_three(first: First, second: Second, third: Third):  # noqa: F821
     kernel(first, second, third)  # noqa: F821
 
 
-_BUILTINS = (
-    (_kernel_of_one, _chip_of_one),
-    (_kernel_of_two, _chip_of_two),
-    (_kernel_of_three, _chip_of_three),
-)
+def _kernel_of_five(first: First, second: Second, third: Third, fourth: Fourth, fifth: Fifth):  # noqa: F821
+    collective(first, second, third, fourth, fifth)  # noqa: F821
+
+
+def _chip_of_five(first: First, second: Second, third: Third, fourth: Fourth, fifth: Fifth):  # noqa: F821
+    kernel(first, second, third, fourth, fifth)  # noqa: F821
+
+
+_ROLES = ("First", "Second", "Third", "Fourth", "Fifth")
+_BUILTINS: dict[int, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    1: (_kernel_of_one, _chip_of_one),
+    2: (_kernel_of_two, _chip_of_two),
+    3: (_kernel_of_three, _chip_of_three),
+    5: (_kernel_of_five, _chip_of_five),
+}

@@ -28,11 +28,12 @@ class OpSpec:
     where: str = "kernel"  # kernel, orchestration, host, or several of them
     prefix: str = "pl"
     gives: str = ""
+    word: str = ""  # what stands behind the prefix, where another operation has the name
 
     @property
     def spelled(self) -> str:
         """What a program calls it."""
-        return f"{self.prefix}.{self.name}" if self.prefix else self.name
+        return f"{self.prefix}.{self.word or self.name}" if self.prefix else self.name
 
     def is_for(self, kind: str) -> bool:
         """Whether functions of a kind have it."""
@@ -144,6 +145,9 @@ _define("notify", "target peer offsets value / op", "notify", **SYSTEM)
 _define("wait", "signal offsets expected / cmp", "wait", **SYSTEM)
 _define("remote_load", "target peer offsets shape valid_shape=? / space=", "remote_load", **TILE)
 _define("remote_store", "src_tile target peer offsets / atomic=", "remote_store", **TILE)
+_define(
+    "tensor_remote_store", "src target peer offsets / atomic=", "tensor_remote_store", word="remote_store", **TENSOR
+)
 _STAGED = "chunk_rows=0 chunk_cols=0 pipeline=0"
 for _name, _more in (("put", "atomic="), ("get", "")):
     _define(
@@ -152,7 +156,7 @@ for _name, _more in (("put", "atomic="), ("get", "")):
     )  # fmt: skip
 #: What must not happen before the other cores of a task have come so far.
 TO_RANKS = ("notify", "put", "get")
-for _name in ("barrier", "allreduce", "reduce_scatter", "broadcast", "allgather", "all_to_all"):
+for _name in ("barrier", "allreduce", "reduce_scatter", "broadcast", "allgather", "all_to_all", "all_to_all_v"):
     _define(_name, "", "", where="kernel host", **TENSOR)  # see collectives.py
 _define("world_size", "", "world_size", where="host", **SYSTEM)
 _define("alloc_window_buffer", "shape / dtype=", "alloc_window_buffer", where="host", **TENSOR)

@@ -5,7 +5,21 @@ from __future__ import annotations
 from .ir import Block, Op, refs, uses
 
 EFFECTS = frozenset(
-    {"store", "write", "call", "push", "pop", "free", "pipe", "notify", "wait", "put", "get", "remote_store"}
+    {
+        "store",
+        "write",
+        "call",
+        "push",
+        "pop",
+        "free",
+        "pipe",
+        "notify",
+        "wait",
+        "put",
+        "get",
+        "remote_store",
+        "tensor_remote_store",
+    }
 )
 
 

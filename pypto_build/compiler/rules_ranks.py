@@ -94,6 +94,17 @@ def _remote_store(at: RuleContext, op: Op) -> Typed:
     return replace(typed, name="store", args=(*typed.args, at.number(op, peer, INDEX))), None
 
 
+def _tensor_remote_store(at: RuleContext, op: Op) -> Typed:
+    """The same of a value that is a tensor as yet: it is loaded first. A tile is taken as it is."""
+    type_ = at.type_of(op.args[0])
+    if isinstance(type_, TensorType):
+        whole = (Const(0),) * len(type_.shape), tuple(d if isinstance(d, Ref) else Const(d) for d in type_.shape)
+        load = Op("load", (op.args[0], *whole, ()), {"target": "vec"}, position=op.position)
+        tile = at.emit(*KERNEL_RULES["load"](at, load), "pushed")  # type: ignore[arg-type]
+        op = replace(op, args=(tile, *op.args[1:]))
+    return _remote_store(at, op)
+
+
 def _transfer(at: RuleContext, op: Op) -> Typed:
     """put and get: what both sides take, and the tiles that the elements pass through."""
     _window(at, op, 0 if op.name == "put" else 2)
@@ -210,6 +221,7 @@ RANK_RULES: dict[str, Rule] = {
     "wait": _wait,
     "remote_load": _remote_load,
     "remote_store": _remote_store,
+    "tensor_remote_store": _tensor_remote_store,
     "transfer": _transfer,
     "world_size": _world_size,
     "alloc_window_buffer": _alloc_window_buffer,

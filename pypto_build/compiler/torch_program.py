@@ -7,14 +7,16 @@ kernel for both cores is one function, and a tile is just what is valid of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
 
 from pypto_build.pto.ops.functions import COMPARE
 from pypto_build.pto.torch.dtypes import UnsupportedTorchType
 from pypto_build.pto.torch.module import torch_codegen
-from pypto_build.pto.torch.names import PythonNames
-from pypto_build.pto.torch.preamble import helper_names, preamble
+from pypto_build.pto.torch.names import PythonNames, function_names
+from pypto_build.pto.torch.preamble import helper_names, preamble, taken_names, used_names
 
+from .errors import SourcePosition
 from .ir import Block, IrFunction, Op, Program, Ref, TensorParam, ValueKind
 from .pipeline import PASSES
 from .torch_expressions import Expressions
@@ -22,6 +24,15 @@ from .torch_expressions import Expressions
 #: Passes that a program needs before it can be translated.
 TYPED = ("flatten_calls", "convert_to_ssa", "infer_types")
 _PASSED_ON = (ValueKind.CARRIED, ValueKind.LEFT, ValueKind.MERGED)
+
+
+class Translation(NamedTuple):
+    """The text of a Python file, what it calls the program's functions, and where in the program its lines (from 1)
+    come from."""
+
+    text: str
+    names: Mapping[str, str]
+    places: Mapping[int, SourcePosition]
 
 
 def typed_program(program: Program) -> Program:
@@ -39,8 +50,7 @@ def _(node: Program, *, check_shapes: bool = False) -> str:
 
 @torch_codegen.register
 def _(node: IrFunction, *, check_shapes: bool = False) -> str:
-    writer = _Functions({node.name: node}, check_shapes)
-    return writer.file([node], entry=None)
+    return _file({node.name: node}, None, check_shapes).text
 
 
 def program_text(program: Program, *, check_shapes: bool = False) -> str:
@@ -50,37 +60,55 @@ def program_text(program: Program, *, check_shapes: bool = False) -> str:
 
     Raises ValueError naming all operations that have no translation.
     """
-    writer = _Functions(program.functions, check_shapes)
-    entry = program.entries[0] if program.entries else None
-    return writer.file([f for f in program.functions.values() if f.kind != "inline"], entry)
+    return translated(program, check_shapes=check_shapes).text
+
+
+def translated(program: Program, *, check_shapes: bool = False) -> Translation:
+    """The same, and what the program's functions are called there: one with the name of a helper that the text needs
+    has a number behind it."""
+    functions = {name: function for name, function in program.functions.items() if function.kind != "inline"}
+    return _file(functions, program.entries[0] if program.entries else None, check_shapes)
+
+
+def _file(functions: Mapping[str, IrFunction], entry: IrFunction | None, check_shapes: bool) -> Translation:
+    found = _Functions(functions, check_shapes, taken_names()).file(entry)
+    if all(name == given for name, given in found.names.items()):
+        return found
+    return _Functions(functions, check_shapes, used_names(found.text)).file(entry)
 
 
 class _Functions:
-    def __init__(self, functions: dict[str, IrFunction], check_shapes: bool) -> None:
+    def __init__(self, functions: Mapping[str, IrFunction], check_shapes: bool, taken: Collection[str]) -> None:
         self.functions = functions
+        self.names = function_names(functions, taken)
+        self.taken = helper_names() | set(self.names.values())
         self.check_shapes = check_shapes
         self.lines: list[str] = []
+        self.places: dict[int, SourcePosition] = {}
         self.problems: list[str] = []
 
-    def file(self, functions: list[IrFunction], entry: IrFunction | None) -> str:
-        ordered = sorted(functions, key=lambda f: f.kind == "orchestration")
-        for function in ordered:
+    def file(self, entry: IrFunction | None) -> Translation:
+        for function in sorted(self.functions.values(), key=lambda f: f.kind == "orchestration"):
             writer = _Function(function, self)
-            self.lines += [*writer.write(), "", ""]
+            head, lines = writer.write()
+            self.places |= {len(self.lines) + 2 + number: place for number, place in writer.places.items()}
+            self.lines += [head, *lines, "", ""]
         if entry is not None and entry.name != "run" and "run" in self.functions:
             self.lines += [f"# Entry point: {entry.name}; run is one of the program's own", ""]
         elif entry is not None and entry.name != "run":
             names = ", ".join(_parameters(entry, self))
-            self.lines += ["# Entry point", f"def run({names}):", f"    return {entry.name}({names})", ""]
+            self.lines += ["# Entry point", f"def run({names}):", f"    return {self.names[entry.name]}({names})", ""]
         if self.problems:
             names = ", ".join(dict.fromkeys(f"'{problem.split()[0]}'" for problem in self.problems))
             raise ValueError(f"Unsupported op {names} in torch_codegen. {'; '.join(self.problems)}")
         body = "\n".join(self.lines).rstrip() + "\n"
-        return preamble(body) + "\n\n" + body
+        head = preamble(body, self.names.values()) + "\n\n"
+        above = head.count("\n")
+        return Translation(head + body, self.names, {above + line: place for line, place in self.places.items()})
 
 
 def _parameters(function: IrFunction, functions: _Functions) -> list[str]:
-    names = PythonNames(helper_names() | set(functions.functions))
+    names = PythonNames(functions.taken)
     return [names.unique(p.value.stem) for p in function.params]
 
 
@@ -88,19 +116,21 @@ class _Function(Expressions):
     def __init__(self, function: IrFunction, owner: _Functions) -> None:
         super().__init__(function)
         self.owner = owner
-        self.names = PythonNames(helper_names() | set(owner.functions))
+        self.names = PythonNames(owner.taken)
         self.lines: list[str] = []
+        self.places: dict[int, SourcePosition] = {}  # of lines, from 0
         self.indent = 1
 
-    def write(self) -> list[str]:
+    def write(self) -> tuple[str, list[str]]:
+        """Its first line, and the others."""
         for param in self.function.params:
             self.bound[param.name] = self.names.unique(param.value.stem)
         parameters = ", ".join(self.bound[p.name] for p in self.function.params)
         for param in self.function.tensors():
             self._tensor(param)
         self.block(self.function.body)
-        head = f"def {self.function.name}({parameters}):  # {self.function.position}"
-        return [head, *(self.lines or ["    pass"])]
+        head = f"def {self.owner.names[self.function.name]}({parameters}):  # {self.function.position}"
+        return head, self.lines or ["    pass"]
 
     def _tensor(self, param: TensorParam) -> None:
         """Assertions on a tensor, and the extents that are known by a name."""
@@ -126,7 +156,10 @@ class _Function(Expressions):
         return self.names.unique(value.name if value.kind in _PASSED_ON else value.stem)
 
     def add(self, line: str, op: Op | None = None) -> None:
-        note = f"  # {op.position}" if op is not None and op.position.line else ""
+        note = ""
+        if op is not None and op.position.line:
+            note = f"  # {op.position}"
+            self.places[len(self.lines)] = op.position
         self.lines.append("    " * self.indent + line + note)
 
     # --- control -------------------------------------------------------------------------------------------------
@@ -210,9 +243,10 @@ class _Function(Expressions):
     def _call(self, op: Op) -> None:
         self.bound.update(dict.fromkeys(op.results, "None"))  # calls are done in their order, so nothing waits
         arguments = ", ".join(self.text(a) for a in op.args)
-        call = f"{op.callee}({arguments})"
+        callee = self.owner.names.get(op.callee, op.callee)
+        call = f"{callee}({arguments})"
         if op.launch.blocks is not None:
-            call = f"spmd({self.text(op.launch.blocks)}, {op.callee}, {arguments})"
+            call = f"spmd({self.text(op.launch.blocks)}, {callee}, {arguments})"
         if (p := op.launch.predicate) is not None:
             call = f"if {self.text(p.tensor)}[{self.text(p.indices)}].item() {COMPARE[p.op]} {p.target}: {call}"
         self.add(call, op)

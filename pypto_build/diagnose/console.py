@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeVar
 
+from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
 from pypto_build.facts.run_options import NUMERICS
 
 Item = TypeVar("Item")
-
-#: Work that takes less than this shows no progress.
-_QUIET_S = 2.0
 
 
 def tool_parser(name: str, text: str | None) -> argparse.ArgumentParser:
@@ -68,17 +63,9 @@ def one_of(option: str, value: str, known: Sequence[str]) -> None:
         raise ArtifactError(f"{option}={value}", "is for another tool", f"here it is {', '.join(known)}")
 
 
-@contextmanager
-def taking_long(doing: str) -> Iterator[None]:
-    """Says what is being done if the block takes more than two seconds: once, as nobody knows how long it will."""
-    # Written past Python's buffers: a child that is forked meanwhile must not find them locked.
-    timer = threading.Timer(_QUIET_S, lambda: os.write(2, f"{doing} ...\n".encode()))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+def taking_long(doing: str) -> AbstractContextManager[None]:
+    """On a terminal, a line says what is being done if the block takes more than two seconds."""
+    return terminal.progress(lambda: doing)
 
 
 def table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> list[str]:
@@ -102,32 +89,9 @@ def _is_number(cell: str) -> bool:
 
 
 def progress(items: Iterable[Item], doing: str, total: int) -> Iterator[Item]:
-    """The items; after two seconds with a bar on standard error, or a line now and then where that is no terminal."""
-    started = time.monotonic()
-    source = iter(items)
-    for done, item in enumerate(source, 1):
-        yield item
-        if time.monotonic() - started > _QUIET_S and done < total:
-            yield from _shown(source, doing, done, total)
-            return
-
-
-def _shown(source: Iterator[Item], doing: str, done: int, total: int) -> Iterator[Item]:
-    """What is left, shown."""
-    if sys.stderr.isatty():
-        from rich.console import Console
-        from rich.progress import Progress
-
-        with Progress(console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(doing, total=total, completed=done)
-            for item in source:
-                yield item
-                bar.advance(task)
-        return
-    said = time.monotonic()
-    print(f"{doing}: {done} of {total}", file=sys.stderr, flush=True)
-    for number, item in enumerate(source, done + 1):
-        yield item
-        if time.monotonic() - said > 5 * _QUIET_S:
-            said = time.monotonic()
-            print(f"{doing}: {number} of {total}", file=sys.stderr, flush=True)
+    """The items; on a terminal, a line says after two seconds how many are done."""
+    done = 0
+    with terminal.progress(lambda: f"{doing}: {done} of {total}"):
+        for item in items:
+            yield item
+            done += 1

@@ -1,24 +1,29 @@
 """Does the jobs of an order: the order on standard input, a line of JSON on standard output for each result.
 
 python -m pypto_build.farm
+
+The order is a line of JSON; further lines are more jobs, where it is an open one.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 
 import msgspec
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.facts.jobs import Order
+from pypto_build.facts.jobs import Order, OrderLine
 
 
 def main() -> int:
     """0 where every job was tried; 2 with a line where there is no cluster; 130 after Ctrl-C."""
+    lines = _lines()
     try:
-        order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
+        order = msgspec.json.decode(next(lines, b""), type=Order)
     except msgspec.MsgspecError as error:
         print(f"farm: standard input: is no order: {error}", file=sys.stderr)
         return 2
@@ -27,7 +32,8 @@ def main() -> int:
         return 2
     from pypto_build.farm.client import end_quietly, run
 
-    results = run(order, lambda line: print(line, file=sys.stderr, flush=True))
+    more = (msgspec.json.decode(line, type=OrderLine) for line in lines) if order.open else None
+    results = run(order, lambda line: print(line, file=sys.stderr, flush=True), more)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -37,10 +43,23 @@ def main() -> int:
     except ArtifactError as error:
         print(error, file=sys.stderr)
         return 2
+    except BrokenPipeError:  # whoever asked is gone
+        end_quietly(results)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     except KeyboardInterrupt:
         end_quietly(results)
         return 130
     return 0
+
+
+def _lines() -> Iterator[bytes]:
+    """The lines of standard input, past Python's buffers: a thread may wait in here when the process ends."""
+    rest = b""
+    while data := os.read(0, 1 << 20):
+        *lines, rest = (rest + data).split(b"\n")
+        yield from lines
+    if rest:
+        yield rest
 
 
 if __name__ == "__main__":

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
+import threading
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import dask
@@ -15,7 +19,7 @@ import distributed
 from distributed.scheduler import KilledWorker
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.facts.jobs import FarmJob, FarmResult, Order
+from pypto_build.facts.jobs import FarmDrop, FarmJob, FarmLine, FarmReady, FarmResult, Order, OrderLine
 from pypto_build.farm import worker
 
 LOCAL = "local"
@@ -23,28 +27,117 @@ _dask: Any = distributed  # which has no types of its own for what is used here
 #: How many workers may be lost under a job before it counts as what ends them.
 LOSSES = 2
 _CONNECT_S = 10.0
+#: Bytes of files that workers hold for jobs that may follow.
+_HELD = 256 << 20
 
 #: Takes a line for people.
 Say = Callable[[str], None]
 
 
-def run(order: Order, say: Say) -> Iterator[FarmResult]:
-    """What comes of the jobs of an order, in the order in which they end. Closed early, it ends those that run.
+def run(order: Order, say: Say, more: Iterator[OrderLine] | None = None) -> Iterator[FarmLine]:
+    """How many workers there are, then what comes of the jobs of an order, as they end.
+
+    ``more`` is what an open order goes on with, read in a thread of its own; when it ends, what still runs is ended,
+    as it is when this is closed early.
 
     Raises:
         ArtifactError: there is no such cluster, or none of its workers is like this machine.
     """
     with _client(order) as client:
         usable = _usable(client, say, order.scheduler == LOCAL)
-        batch = uuid.uuid4().hex
-        pending = {_submit(client, job, batch, order.memory, usable): job for job in order.jobs}
+        jobs = _Jobs(client, order.memory, usable)
         try:
-            for future in _dask.as_completed(pending, loop=client.loop):
-                yield _result(future, pending[future])
+            yield FarmReady(len(usable))
+            for job in order.jobs:
+                jobs.submit(job)
+            yield from jobs.results(more)
         finally:
-            if any(not future.done() for future in pending):
-                client.cancel(list(pending), force=True)
-                client.run(worker.cancel, batch)
+            jobs.end()
+
+
+class _Jobs:
+    """The jobs of one order that are not done yet."""
+
+    def __init__(self, client: Any, memory: int, usable: list[str]) -> None:
+        self._client, self._memory, self._usable = client, memory, usable
+        self._neighbours = dict(Counter(client.run(platform.node, workers=usable).values()))
+        self._batch = uuid.uuid4().hex
+        self._pending: dict[str, tuple[FarmJob, Any]] = {}
+        self._said: SimpleQueue[OrderLine | str | None] = SimpleQueue()  # a label: the job ended
+        self._contents = _Contents(client, usable)
+
+    def submit(self, job: FarmJob) -> None:
+        """Send a job; each of its files is a task of its own by its digest, so a worker gets it once."""
+        files: dict[str, str] = {}
+        contents = []
+        for name, path in files_of(Path(job.root)):
+            files[name], content = self._contents.of(path)
+            contents.append(content)
+        given = (job, self._batch, self._memory, self._neighbours, files, *contents)
+        name = f"job-{self._batch}-{job.label}"
+        future = self._client.submit(worker.run_job, *given, key=name, workers=self._usable, retries=0)
+        self._pending[job.label] = job, future
+        future.add_done_callback(lambda _: self._said.put(job.label))
+
+    def results(self, more: Iterator[OrderLine] | None) -> Iterator[FarmResult]:
+        """What comes of them, until there is none left and no more to come."""
+        if more is not None:
+            threading.Thread(target=self._read, args=(more,), daemon=True).start()
+        while self._pending or more is not None:
+            match self._said.get():
+                case None:
+                    return
+                case FarmJob() as job:
+                    try:
+                        self.submit(job)
+                    except OSError as error:  # a file that is gone, since nobody needs the job any more
+                        yield FarmResult(job.label, lost=f"{error.filename}: {error.strerror}")
+                case FarmDrop(label):
+                    self._drop(label)
+                case str(label) if label in self._pending:
+                    job, future = self._pending.pop(label)
+                    yield _result(future, job)
+
+    def _read(self, more: Iterator[OrderLine]) -> None:
+        for line in more:
+            self._said.put(line)
+        self._said.put(None)
+
+    def _drop(self, label: str) -> None:
+        if label in self._pending:
+            _, future = self._pending.pop(label)
+            future.cancel(force=True)
+            self._client.run(worker.cancel, self._batch, label)
+
+    def end(self) -> None:
+        """End what still runs, on all machines, and remove what was kept there."""
+        if self._pending:
+            self._client.cancel([future for _, future in self._pending.values()], force=True)
+            self._client.run(worker.cancel, self._batch)
+        self._client.run(worker.forget, self._batch, on_error="ignore")
+
+
+class _Contents:
+    """Files as tasks by their digests. Those used last are held, so that the next job with them finds them there."""
+
+    def __init__(self, client: Any, usable: list[str]) -> None:
+        self._client, self._usable = client, usable
+        self._held: dict[str, tuple[int, Any]] = {}  # size and task, those used last at the end
+        self._size = 0
+
+    def of(self, path: Path) -> tuple[str, Any]:
+        """The digest of a file, and the task of its content."""
+        data = path.read_bytes()
+        digest = hashlib.sha256(data).hexdigest()
+        size, future = self._held.pop(digest, (len(data), None))
+        if future is None:
+            future = self._client.submit(worker.keep, data, key=f"file-{digest}", workers=self._usable)
+            self._size += size
+        self._held[digest] = size, future
+        while self._size > _HELD and len(self._held) > 1:
+            oldest = next(iter(self._held))
+            self._size -= self._held.pop(oldest)[0]
+        return digest, future
 
 
 @contextmanager
@@ -106,19 +199,6 @@ def _difference(own: Mapping[str, str], told: Any) -> str:
         return str(told).partition("\n")[0] or type(told).__name__
     other = [name for name, value in own.items() if told.get(name) != value]
     return "; ".join(f"{name} {told.get(name, 'none')}, here {own[name]}" for name in other)
-
-
-def _submit(client: Any, job: FarmJob, batch: str, memory: int, usable: list[str]) -> Any:
-    """Send a job; each of its files is a task of its own by its digest, so a worker gets it once."""
-    files: dict[str, str] = {}
-    contents = []
-    for name, path in files_of(Path(job.root)):
-        data = path.read_bytes()
-        files[name] = hashlib.sha256(data).hexdigest()
-        contents.append(client.submit(worker.keep, data, key=f"file-{files[name]}", workers=usable))
-    return client.submit(
-        worker.run_job, job, batch, memory, files, *contents, key=f"job-{batch}-{job.label}", workers=usable, retries=0
-    )
 
 
 def files_of(root: Path) -> Iterator[tuple[str, Path]]:

@@ -19,15 +19,18 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
 from pypto_build.artifact.files import read_source
 from pypto_build.facts.run_options import OF_SIMPLER, SIMPLER
+from pypto_build.farm.session import add_farm_options, refuse_here, session_of
+from pypto_build.interop.farm_steps import SessionReplays
 from pypto_build.interop.hunks import apply, hunks_of
 from pypto_build.interop.search import first_bad, smallest_bad
-from pypto_build.interop.steps import Runner, Trial
+from pypto_build.interop.steps import Candidate, Runner, Trial
 from pypto_build.toolchain import ToolchainError, pins
 from pypto_build.toolchain.python import own_environment, own_tool
 
@@ -45,6 +48,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns its exit status."""
     given = _parser().parse_args(argv)
     try:
+        return _bisect(given)
+    except ArtifactError as error:
+        print(error, file=sys.stderr)
+        return error.exit_status
+    except (ToolchainError, _Ends) as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _bisect(given: argparse.Namespace) -> int:
+    refuse_here(given, DATA=given.data, SIMPLER=given.simpler, AXIS=given.axis in _PROJECT and given.axis)
+    with ExitStack() as stack:
+        session = session_of(given)
+        farm = SessionReplays(stack.enter_context(session)) if session else None
         artifact = load_artifact(given.artifact)
         words = ["-p", given.platform, *(["--runtime", SIMPLER] if given.axis in _PROJECT else [])]
         words += ["--simpler", given.simpler] if given.simpler and given.axis != "simpler" else []
@@ -57,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         question = hashlib.sha256(
             repr((given.axis, given.good, given.bad, words, _digest(artifact))).encode()
         ).hexdigest()
-        runner = Runner(given.build_dir / "bisect.json", question, given.repeats, words)
+        runner = Runner(given.build_dir / "bisect.json", question, given.repeats, words, farm)
         if given.axis in _PROJECT:
             culprit = _revisions(runner, artifact, given.axis, given.good, given.bad)
         elif given.axis == "flags":
@@ -68,12 +87,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             search = _files if given.axis == "kernel" else _hunks
             culprit = search(runner, given.build_dir / "bisect.mix", Path(given.good), Path(given.bad))
-    except ArtifactError as error:
-        print(error, file=sys.stderr)
-        return error.exit_status
-    except (ToolchainError, _Ends) as error:
-        print(error, file=sys.stderr)
-        return 2
     return _report(runner, given.axis, culprit)
 
 
@@ -113,14 +126,35 @@ def _files(runner: Runner, mix: Path, good: Path, bad: Path) -> list[str]:
     """The files which, taken from ``bad``, make ``good`` fail."""
     parts = _parts(good, bad)
 
-    def step(chosen: Sequence[str]) -> Trial:
-        place = _copied(good, mix)
+    def candidate(chosen: Sequence[str], place: Path) -> Candidate:
+        copy = _copied(good, place)
         for part in chosen:
-            shutil.copyfile(bad / part, place / part)
-        return runner.run(", ".join(chosen) or "no file", place, [])
+            shutil.copyfile(bad / part, copy / part)
+        return Candidate(", ".join(chosen) or "no file", copy, [])
 
-    _ends(runner, step([]), step(parts), (good, bad))
-    return smallest_bad(parts, lambda chosen: step(chosen).outcome)
+    return _smallest(runner, parts, candidate, mix, (good, bad))
+
+
+def _smallest(
+    runner: Runner,
+    parts: Sequence[str],
+    candidate: Callable[[Sequence[str], Path], Candidate],
+    mix: Path,
+    names: tuple[object, object],
+) -> list[str]:
+    """The parts which make a candidate fail; each is made in a directory of its own below ``mix``."""
+
+    def step(chosen: Sequence[str]) -> Trial:
+        one = candidate(chosen, mix)
+        return runner.run(one.name, one.artifact, one.options)
+
+    def ahead(sets: Sequence[Sequence[str]]) -> None:
+        if runner.has_farm:
+            runner.ahead([candidate(one, mix / str(number)) for number, one in enumerate(sets)])
+
+    ahead([[], parts])
+    _ends(runner, step([]), step(parts), names)
+    return smallest_bad(parts, lambda chosen: step(chosen).outcome, ahead)
 
 
 def _hunks(runner: Runner, mix: Path, good: Path, bad: Path) -> list[str]:
@@ -131,13 +165,12 @@ def _hunks(runner: Runner, mix: Path, good: Path, bad: Path) -> list[str]:
         for hunk in hunks_of(part, read_source(good / part), read_source(bad / part))
     }
 
-    def step(chosen: Sequence[str]) -> Trial:
-        place = _copied(good, mix)
-        apply(place, [hunks[one] for one in chosen])
-        return runner.run(", ".join(chosen) or "no hunk", place, [])
+    def candidate(chosen: Sequence[str], place: Path) -> Candidate:
+        copy = _copied(good, place)
+        apply(copy, [hunks[one] for one in chosen])
+        return Candidate(", ".join(chosen) or "no hunk", copy, [])
 
-    _ends(runner, step([]), step(list(hunks)), (good, bad))
-    return smallest_bad(list(hunks), lambda chosen: step(chosen).outcome)
+    return _smallest(runner, list(hunks), candidate, mix, (good, bad))
 
 
 def _assembled(artifact: Artifact, build_dir: Path, platform: str, assembler: str) -> Path:
@@ -182,12 +215,11 @@ def _flags(runner: Runner, artifact: Artifact, good: str, bad: str) -> list[str]
     if not parts:
         raise _Ends(f"BAD={bad}: has no flag that GOOD={good} has not; name one")
 
-    def step(chosen: Sequence[str]) -> Trial:
+    def candidate(chosen: Sequence[str], _: Path) -> Candidate:
         flags = shlex.join([*base, *chosen])
-        return runner.run(flags or "no flag", artifact.root, [f"--kernel-flags={flags}"] if flags else [])
+        return Candidate(flags or "no flag", artifact.root, [f"--kernel-flags={flags}"] if flags else [])
 
-    _ends(runner, step([]), step(parts), (good, bad))
-    return smallest_bad(parts, lambda chosen: step(chosen).outcome)
+    return _smallest(runner, parts, candidate, Path(), (good, bad))
 
 
 def _different(good: Artifact, bad: Artifact) -> list[str]:
@@ -242,6 +274,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--data", metavar="DIR", help="another directory with in/ and out/ than the artifact's data/")
     add("--rtol", metavar="R", help="relative tolerance")
     add("--atol", metavar="A", help="absolute tolerance")
+    add("--jobs", type=int, default=0, metavar="N", help="so many workers, where --scheduler is local (all processors)")
+    add_farm_options(parser)
     return parser
 
 

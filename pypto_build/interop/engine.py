@@ -31,7 +31,7 @@ from pypto_build.replay.child import Reply
 from pypto_build.replay.faults import Death, RunFault, describe_death
 from pypto_build.replay.listener import Listener
 from pypto_build.replay.replies import no_reply
-from pypto_build.replay.session import Request
+from pypto_build.replay.request import Request
 from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.toolchain.elf import extract_text, read_elf
 from pypto_build.toolchain.simpler_home import SimplerHome

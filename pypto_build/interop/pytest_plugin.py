@@ -20,7 +20,6 @@ import pytest
 _MANIFEST, _SCENE_TEST = ("kernel_config.py", "kernel_config_scene_test.py")
 _IMPORTS_SIMPLER = re.compile(rb"(?m)^\s*(?:from|import)\s+simpler(?:_setup)?\b")
 _IMPORTS_BESIDE = re.compile(rb"(?m)^\s*from\s+\.(\w+)\s+import\b")
-_FIXTURES = "pypto_build_worker_tests"
 _CONTROLLER = "PYPTO_PYTEST_CONTROLLER"
 
 
@@ -74,7 +73,9 @@ def _scene_file(path: Path, parent: pytest.Collector) -> pytest.File | None:
 
     if not is_scene_test(path):
         if len(texts) > 1 or imports_simpler(path):
-            _stand_in(path, parent.config)
+            from pypto_build.interop.scene.fixtures import stand_in_for
+
+            stand_in_for(path, parent.config)
         return None
     from pypto_build.interop.scene.pytest_file import file_of
 
@@ -84,17 +85,6 @@ def _scene_file(path: Path, parent: pytest.Collector) -> pytest.File | None:
 @cache
 def _simpler_is_there() -> bool:
     return find_spec("simpler") is not None and find_spec("simpler_setup") is not None
-
-
-def _stand_in(path: Path, config: pytest.Config) -> None:
-    """Let a test that drives a worker of simpler's itself find stand-ins in this process."""
-    if config.pluginmanager.has_plugin(_FIXTURES):
-        return
-    from pypto_build.interop.scene.fixtures import WorkerTests
-    from pypto_build.interop.scene.loading import stand_in
-
-    stand_in(path)
-    config.pluginmanager.register(WorkerTests(config), _FIXTURES)
 
 
 def _beside(path: Path) -> list[bytes]:

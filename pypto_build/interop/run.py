@@ -18,8 +18,8 @@ from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import SIMPLER
 from pypto_build.interop.engine import SimplerEngine
 from pypto_build.replay import cli
+from pypto_build.replay.request import Request
 from pypto_build.replay.run_options import add_run_options, settings_of
-from pypto_build.replay.session import Request
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.git import changed_files
 from pypto_build.toolchain.simpler_home import SimplerHome, find_home

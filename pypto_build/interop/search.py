@@ -24,17 +24,27 @@ def first_bad(candidates: Sequence[str], probe: Callable[[str], Outcome]) -> lis
         judged[index] = probe(candidates[index])
 
 
-def smallest_bad(parts: Sequence[str], probe: Callable[[Sequence[str]], Outcome]) -> list[str]:
-    """A smallest set of ``parts`` which is bad without the others, by delta debugging; all of them are bad together."""
+def smallest_bad(
+    parts: Sequence[str],
+    probe: Callable[[Sequence[str]], Outcome],
+    ahead: Callable[[Sequence[Sequence[str]]], None] = lambda _: None,
+) -> list[str]:
+    """A smallest set of ``parts`` which is bad without the others, by delta debugging; all of them are bad together.
+
+    ``ahead`` is told which sets are probed next, in this order, up to the first bad one.
+    """
     current, pieces = list(parts), 2
     while len(current) > 1:
         size = -(-len(current) // pieces)
         chunks = [current[start : start + size] for start in range(0, len(current), size)]
         rests = [[part for part in current if part not in chunk] for chunk in chunks]
+        ahead(chunks)
         found = next((chunk for chunk in chunks if probe(chunk) == "bad"), None)
         if found is not None:
             current, pieces = found, 2
             continue
+        if len(chunks) > 2:
+            ahead(rests)
         rest = next((rest for rest in rests if len(chunks) > 2 and probe(rest) == "bad"), None)
         if rest is not None:
             current, pieces = rest, max(pieces - 1, 2)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -69,13 +70,39 @@ def run_replay(words: Sequence[str], log: Path) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """What a trial replays: an artifact, and more options."""
+
+    name: str
+    artifact: Path
+    options: Sequence[str]
+
+
+class FarmReplays(Protocol):
+    """Replays of candidates on other machines."""
+
+    def replayed(
+        self, candidates: Sequence[Candidate], words: Sequence[str], repeats: int, bad: str, log: Path
+    ) -> dict[str, list[str]]:
+        """How each of them ended, as often as a trial does it; some behind the first that ended as ``bad`` may lack."""
+
+
 class Runner:
     """Replays candidates with `pypto-build replay` and remembers what came of them in ``file``."""
 
-    def __init__(self, file: Path, question: str, repeats: int, words: Sequence[str]) -> None:
-        self._file, self._repeats, self._words = file, repeats, list(words)
+    def __init__(
+        self, file: Path, question: str, repeats: int, words: Sequence[str], farm: FarmReplays | None = None
+    ) -> None:
+        self._file, self._repeats, self._words, self._farm = file, repeats, list(words), farm
+        self._known: dict[str, list[str]] = {}  # how candidates ended that were replayed before they were asked for
         self.log = file.with_suffix(".log")
         self.record = self._load(question)
+
+    @property
+    def has_farm(self) -> bool:
+        """Whether candidates may be replayed before they are asked for."""
+        return self._farm is not None
 
     def _load(self, question: str) -> Progress:
         try:
@@ -96,17 +123,34 @@ class Runner:
         for trial in self.record.steps:
             if trial.candidate == candidate:
                 return trial
-        found = []
-        for _ in range(self._repeats):
-            found.append(self._replay(artifact, options))
-            if self.record.bad_signature and found[-1] == self.record.bad_signature:
-                break
+        if self._farm and candidate not in self._known:
+            self.ahead([Candidate(candidate, artifact, options)])
+        found = self._known.pop(candidate) if self._farm else self._replays(artifact, options)
         trial = Trial(candidate, self._judge(found), found)
         self.record.steps.append(trial)
         self.save()
         outcome = trial.outcome if self.record.bad_signature or trial.outcome == "good" else "fails"
         print(f"[bisect] {outcome:5} {candidate}: {'; '.join(dict.fromkeys(found))}", flush=True)
         return trial
+
+    def _replays(self, artifact: Path, options: Sequence[str]) -> list[str]:
+        found = []
+        for _ in range(self._repeats):
+            found.append(self._replay(artifact, options))
+            if found[-1] == self.record.bad_signature:
+                break
+        return found
+
+    def ahead(self, candidates: Sequence[Candidate]) -> None:
+        """Have a farm replay all of these at once, up to the first that is bad; what is asked for later is known then.
+
+        What nobody asks for is in no record, so that a farm finds and says what would be found here.
+        """
+        if self._farm is None:
+            return
+        known = {trial.candidate for trial in self.record.steps} | set(self._known)
+        new = [one for one in candidates if one.name not in known]
+        self._known |= self._farm.replayed(new, self._words, self._repeats, self.record.bad_signature, self.log)
 
     def _judge(self, found: Sequence[str]) -> Outcome:
         if self.record.bad_signature and self.record.bad_signature in found:

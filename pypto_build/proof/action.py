@@ -113,9 +113,16 @@ class Roots:
         self._pairs = sorted(pairs, key=lambda pair: -len(pair[0]))
         self._places = {token: path for path, token in pairs}
         self._named: dict[str, str] = {}  # words that many commands have in common
+        self._names: dict[str, str] = {}  # of the paths that were asked for: most are so several times
 
     def name(self, path: str) -> str:
         """``path`` by the root it lies in; one that is no text, by its bytes."""
+        name = self._names.get(path)
+        if name is None:
+            name = self._names[path] = self._name(path)
+        return name
+
+    def _name(self, path: str) -> str:
         if plain(path) != path:
             return _BYTES + os.fsencode(path).hex()
         for root, token in self._pairs:
@@ -183,6 +190,10 @@ class Roots:
 
 def _with_name(word: str, root: str, token: str) -> str:
     """``word`` with ``token`` for ``root``, where that is not the beginning of a longer file name."""
+    if word.startswith(root) and word.find(root, 1) < 0:
+        following = word[len(root) : len(root) + 1]
+        longer = following.isalnum() or (following and following in _OF_A_NAME)
+        return word if longer else token + word[len(root) :]
     first, *others = word.split(root)
     ends = (not rest or not (rest[0].isalnum() or rest[0] in _OF_A_NAME) for rest in others)
     return first + "".join((token if end else root) + rest for end, rest in zip(ends, others, strict=True))

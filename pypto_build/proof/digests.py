@@ -66,14 +66,26 @@ class Digests:
         if path.endswith(LISTING):
             return _listing(path)
         try:
-            now = os.stat(path)
+            return self.of_found(path, os.stat(path))
         except (OSError, ValueError):
             return ABSENT
+
+    def of_found(self, path: str, now: os.stat_result) -> str:
+        """The same for a path that leads to a file of which the system says ``now``."""
         known = self._known.get(path)
         if known is not None and known[0] == identity(now):
             self.used[path] = known
             return known[1]
         return self._read(path) if stat.S_ISREG(now.st_mode) else ABSENT
+
+    def look(self, path: str) -> tuple[Identity | None, str]:
+        """What the system says of the file, and after that its content: a change in between shows in the next look."""
+        now = self.identity_of(path)
+        known = self._known.get(path)
+        if now is not None and known is not None and known[0] == now:
+            self.used[path] = known
+            return now, known[1]
+        return now, self.of(path)
 
     def identity_of(self, path: str) -> Identity | None:
         """What the system says of the file; None where there is none."""

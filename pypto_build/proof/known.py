@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -142,7 +143,17 @@ class Known:
 
     def state(self, action: Action) -> State:
         """The inputs of an action as they are now."""
-        declared, words, settings = self._declared(action), self._digest_of(action.argv), self._settings_of(action)
+        return self._state(action, self._declared(action))
+
+    def look(self, action: Action) -> tuple[dict[str, Identity | None], State]:
+        """The inputs of an action as they are now, and before that what the system says of each, by path."""
+        seen, declared = dict[str, Identity | None](), dict[str, str]()
+        for path in action.inputs:
+            seen[path], declared[self.roots.name(path)] = self.digests.look(path)
+        return seen, self._state(action, declared)
+
+    def _state(self, action: Action, declared: dict[str, str]) -> State:
+        words, settings = self._digest_of(action.argv), self._settings_of(action)
         return State(make_key(words, settings, declared), words, settings, declared)
 
     def _declared(self, action: Action) -> dict[str, str]:
@@ -231,7 +242,11 @@ class Known:
     def digest(self, name: str) -> str:
         """The digest of an output as it is now, of a link that of its target; empty if there is none."""
         path = self.path(name)
-        return bytes_digest(self.content(name)) if os.path.islink(path) else self.digests.of(path)
+        try:
+            now = os.lstat(path)
+        except (OSError, ValueError):
+            return ABSENT
+        return bytes_digest(self.content(name)) if stat.S_ISLNK(now.st_mode) else self.digests.of_found(path, now)
 
     def content(self, name: str) -> bytes:
         """The bytes of an output; for a link, where it leads."""

@@ -258,9 +258,7 @@ class Place:
         """Do it once; the outcome, and an input that changed meanwhile."""
         ahead = self._ahead_for(action, aids)
         with self._lock:
-            # Identities first: whatever changes from here on shows in them.
-            seen = {path: self._known.digests.identity_of(path) for path in action.inputs}
-            state = self._known.state(action)
+            seen, state = self._known.look(action)
             self._clear(action)
             if not (action.outputs or action.tree):
                 # What it writes is not looked at afterwards, so a run that is killed must not leave what held before.
@@ -349,8 +347,7 @@ class Place:
         """An input that is not the same before and after; empty if all are."""
         account, digests = attempt.account, self._known.digests
         for path, seen in attempt.seen.items():
-            declared = attempt.state.declared[self._known.roots.name(path)]
-            if digests.identity_of(path) != seen or digests.of(path) != declared:
+            if digests.look(path) != (seen, attempt.state.declared[self._known.roots.name(path)]):
                 return path
         for path in account.files - attempt.seen.keys():
             now, told = digests.identity_of(path), account.read.get(path)

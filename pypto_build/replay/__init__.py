@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pypto_build.replay.session import Request, replay
+    from pypto_build.replay.request import Request
+    from pypto_build.replay.session import replay
     from pypto_build.replay.verdict import Verdict
 
 __all__ = ["Request", "Verdict", "replay"]

@@ -10,6 +10,7 @@ import importlib.machinery
 import importlib.util
 import os
 import resource
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -135,10 +136,13 @@ def tensor_buffers(binding: Binding, arena: Arena) -> list[TensorBuffer]:
     ]
 
 
-def serve(module: Any, job: Job, tensors: list[TensorBuffer], report: memoryview, flight: memoryview) -> None:
+def serve(
+    module: Any, job: Job, tensors: list[TensorBuffer], report: memoryview, flight: memoryview, ahead: bool = False
+) -> None:
     """Run one round for every `RUN` byte that is read, until there are no more. The first fault ends the service.
 
-    `module` is the embedded runtime's, which has forked this process.
+    `module` is the embedded runtime's, which has forked this process. One that is started `ahead` of the build's end
+    loads what is there, and once more before the first round what has changed since.
     """
     process = os.getpid()
 
@@ -157,8 +161,12 @@ def serve(module: Any, job: Job, tensors: list[TensorBuffer], report: memoryview
         options = {**job.options, "report": report, "flight": flight, **_hook(job, note)}
         if job.reference is not None:  # nothing that is not ours has run yet, so this can be believed
             reply(Reply(loaded=True))
+        command = _load_ahead(module, job) if ahead else b""
+        if ahead and command != RUN:
+            return
         runtime = _prepare(module, job, note)
-        while os.read(module.COMMANDS, 1) == RUN:
+        while (command or os.read(module.COMMANDS, 1)) == RUN:
+            command = b""
             try:
                 stats = runtime.run(tensors=tensors, scalars=list(job.scalars), options=options)
             finally:
@@ -203,6 +211,15 @@ class LoadingNote:
     def text(self) -> str:
         """The file being loaded, or nothing."""
         return bytes(self._place).partition(b"\0")[0].decode(errors="replace")
+
+
+def _load_ahead(module: Any, job: Job) -> bytes:
+    """Load what can be loaded before anybody knows that it is needed; the first command."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # it was kept from the parent
+    for path in (job.orchestration, *(kernel.path for kernel in job.kernels)):
+        module.load_ahead(str(path))
+    command: bytes = os.read(module.COMMANDS, 1)
+    return command
 
 
 def _prepare(module: Any, job: Job, note: LoadingNote) -> Any:

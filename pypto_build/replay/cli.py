@@ -17,13 +17,15 @@ from typing import NoReturn
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.facts.run_options import EMBEDDED
+from pypto_build.replay.ahead import Ahead, start_ahead
+from pypto_build.replay.request import Request
 from pypto_build.replay.results import REPLAYS, hide, show
 from pypto_build.replay.run_options import add_run_options, settings_of
 from pypto_build.replay.scalars import Scalar, parse_scalar
-from pypto_build.replay.session import Request, replay
+from pypto_build.replay.session import replay
 from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Verdict, write_verdict
 from pypto_build.trace import note_start
-from pypto_build.turn import await_turn
+from pypto_build.turn import await_turn, has_to_wait
 
 
 class _Parser(argparse.ArgumentParser):
@@ -123,6 +125,7 @@ def request_from(argv: Sequence[str]) -> Request:
         rounds=given.rounds,
         threads=given.threads,
         world=given.world,
+        devices=given.devices,
         memory_mb=given.memory,
         comparators=dict(given.comparator),
         scalars=dict(given.scalar),
@@ -135,23 +138,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     signal.signal(signal.SIGTERM, terminate)
     note_start("start Python and the replay")
-    if not await_turn():
-        return 0
     try:
         request = request_from(words)
     except ArtifactError as error:
-        return usage_error(words, error)
-    return run(request)
+        return usage_error(words, error) if await_turn() else 0
+    ahead = start_ahead(request) if has_to_wait() else None
+    try:
+        return run(request, ahead) if await_turn() else 0
+    finally:
+        if ahead:
+            ahead.cancel()
 
 
-def run(request: Request) -> int:
-    """Replay, and let OUT show the results; the exit status."""
+def run(request: Request, ahead: Ahead | None = None) -> int:
+    """Replay, and let OUT show the results; the exit status. A child that was started `ahead` for this is used."""
     status = 130
     try:
         if request.results:
             hide(request.build_dir)
         try:
-            status = replay(request).exit_status
+            status = replay(request, ahead=ahead).exit_status
         except KeyboardInterrupt:
             print("[RUN] interrupted", file=sys.stderr)
         if request.results:

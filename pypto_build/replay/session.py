@@ -7,10 +7,10 @@ import errno
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -25,19 +25,20 @@ from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import EMBEDDED, TORCH
 from pypto_build.replay.arena import Arena, Overrun
 from pypto_build.replay.binding import Binding, bind, with_goldens
-from pypto_build.replay.child import Job, KernelBinary, Reply, load_embedded, tensor_buffers
+from pypto_build.replay.child import Reply, load_embedded
+from pypto_build.replay.embedded import job_of, open_embedded, require_files, start_worker
 from pypto_build.replay.entry import at_entry
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.quick import judged_outputs, quick_check
 from pypto_build.replay.report import Log, last_line, mismatch_block, output_hints, output_line, rounds_line
+from pypto_build.replay.request import Request, Rounds
 from pypto_build.replay.results import hide
 from pypto_build.replay.run_options import SettingValue
-from pypto_build.replay.scalars import Scalar
 from pypto_build.replay.tolerances import compared_outputs, tolerances
 from pypto_build.replay.verdict import ErrorInfo, Verdict, write_verdict
-from pypto_build.replay.worker import Worker, default_memory_bytes
 
 if TYPE_CHECKING:
+    from pypto_build.replay.ahead import Ahead
     from pypto_build.replay.comparators import Comparator
     from pypto_build.replay.timing import Timelines
 
@@ -48,85 +49,6 @@ _SILENT = 60
 _NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR)
 
 
-class Rounds(Protocol):
-    """What executes rounds: started with the tensors as they should be, finished with the tensors as they became."""
-
-    def start_round(self) -> None: ...
-
-    def finish_round(self) -> Reply:
-        """The numbers of the round. Raises `RunFault`."""
-        ...
-
-
-class Engine(Protocol):
-    """Another runtime than the embedded one."""
-
-    def open(
-        self, request: Request, interface: Interface, binding: Binding, arena: Arena
-    ) -> contextlib.AbstractContextManager[Rounds]:
-        """What executes the rounds of a request. Raises `ArtifactError` for a request it cannot execute."""
-        ...
-
-
-@dataclass(frozen=True)
-class Request:
-    """What to replay and how. None stands for "as the artifact says"; `threads` 0 is this machine's number.
-
-    `build_dir` holds what was built (`interface.json`, `kernels/`, `orchestration/`); `binaries` is where `kernels/`
-    and `orchestration/` are when they are elsewhere; `results` is where verdict.json, `actual/` and dumps go when that
-    is not `build_dir`; `embedded` is the runtime's extension module. `data` is a directory with `in/` and `out/`.
-    `options` are those of the runtime (`pypto_build.runtime`); a callable among them is called in the child process.
-    `engine` executes the rounds in place of the embedded runtime. `all_goldens`: outputs without a golden, where others
-    have one, are an error. A run that is not `verbose` prints its outputs and its end
-    alone. `meanwhile` is called in this process while the first round runs, for what its caller has to
-    get ready. `judge` decides in place of the goldens: it is called when the outputs of a round lie in `actual/`, and
-    says what is wrong with them, nothing if they are good.
-    """
-
-    artifact_dir: Path
-    build_dir: Path
-    embedded: Path
-    platform: str = "a2a3sim"
-    requested: str = ""  # the platform that the user asked for, if another one
-    runtime: str = "embedded"
-    binaries: Path | None = None
-    results: Path | None = None
-    data: Path | None = None
-    golden: Path | None = None  # goldens from there, not from the data's out/
-    rtol: float | None = None
-    atol: float | None = None
-    seed: int = 0
-    timeout_s: float = 60.0
-    rounds: int = 1
-    threads: int = 0
-    world: int = 0  # ranks of a distributed artifact; 0: as many as it was compiled for
-    memory_mb: int | None = None
-    comparators: Mapping[str, str | Comparator] = field(default_factory=dict)
-    scalars: Mapping[str, Scalar] = field(default_factory=dict)
-    options: Mapping[str, SettingValue] = field(default_factory=dict)
-    engine: Engine | None = None
-    all_goldens: bool = True
-    meanwhile: Callable[[], object] | None = None
-    verbose: bool = True
-    judge: Callable[[], str] | None = None
-
-    @property
-    def verdict_path(self) -> Path:
-        """Where the verdict goes."""
-        return self.results_dir / "verdict.json"
-
-    @property
-    def warms_up(self) -> bool:
-        """Whether a round that counts for nothing goes before the others: the first one touches and loads everything,
-        and a timeline of it says little. A run that dumps is no measurement, as its tasks run one by one."""
-        return self.engine is None and bool(self.options.get("swimlane")) and not self.options.get("dump_args")
-
-    @property
-    def results_dir(self) -> Path:
-        """Where all that the run leaves goes."""
-        return self.results or self.build_dir
-
-
 def _print(line: str) -> None:
     """Print at once, so that the lines of kernels come in between where they belong."""
     try:
@@ -135,18 +57,18 @@ def _print(line: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def replay(request: Request, write: Callable[[str], None] | None = _print) -> Verdict:
+def replay(request: Request, write: Callable[[str], None] | None = _print, ahead: Ahead | None = None) -> Verdict:
     """Run an artifact in a process of its own, compare its outputs with the golden, write verdict.json.
 
     Every fault of the input, the data or the kernels ends in the verdict; nothing is raised for them. `write` takes
-    the log, line by line; None runs silently.
+    the log, line by line; None runs silently. A child that was started `ahead` for this is used.
     """
     log = Log(write or (lambda _: None), request.verbose)
     verdict = Verdict("runtime_error", request.artifact_dir.name, request.platform, request.runtime)
     verdict.requested = request.requested or request.platform
     try:
         request.verdict_path.unlink(missing_ok=True)
-        _Session(request, verdict, log).run()
+        _Session(request, verdict, log, ahead).run()
     except ArtifactError as error:
         place = f"{error.path}: " if error.path else ""
         verdict.status = error.kind
@@ -178,8 +100,9 @@ def _note_failure(verdict: Verdict, error: OSError) -> None:
 class _Session:
     """The stages of a replay, filling in the verdict as they go."""
 
-    def __init__(self, request: Request, verdict: Verdict, log: Log) -> None:
+    def __init__(self, request: Request, verdict: Verdict, log: Log, ahead: Ahead | None) -> None:
         self._request = request
+        self._ahead = ahead
         self._verdict = verdict
         self._log = log
         self._overrun: Overrun | None = None
@@ -196,10 +119,9 @@ class _Session:
         binding = self._bind(interface, snapshot(request.artifact_dir, self._data(), request.golden))
         verdict.seed = binding.seed
         comparators = _comparators(request.comparators, binding)
-        arena = Arena([tensor.nbytes for tensor in binding.tensors])
-        opened = request.engine.open if request.engine else _open_embedded
         try:
-            left = self._execute(opened(request, interface, binding, arena), binding, arena, comparators)
+            opened, arena = self._open(interface, binding)
+            left = self._execute(opened, binding, arena, comparators)
         except RunFault as fault:
             fault.error.message = at_entry(fault.error, request.artifact_dir, interface.orchestration)
             if request.engine is None:
@@ -211,6 +133,16 @@ class _Session:
             self._name_writer(verdict.error, self._overrun, interface, binding)
         self._finish(binding, left)
 
+    def _open(self, interface: Interface, binding: Binding) -> tuple[contextlib.AbstractContextManager[Rounds], Arena]:
+        """What executes the rounds, and the memory of the tensors."""
+        request = self._request
+        taken = self._ahead.take(request, interface, binding) if self._ahead else None
+        if taken:
+            return taken
+        arena = Arena([tensor.nbytes for tensor in binding.tensors])
+        opened = request.engine.open if request.engine else open_embedded
+        return opened(request, interface, binding, arena), arena
+
     def _data(self) -> Path | None:
         """Where the snapshot lies; the reference makes one when it is asked for."""
         request = self._request
@@ -220,7 +152,7 @@ class _Session:
         from pypto_build.replay.reference.goldens import make_goldens
 
         with self._log.stage("compute golden"):
-            _require_files([request.embedded])
+            require_files([request.embedded])
             return make_goldens(
                 request.artifact_dir,
                 request.build_dir,
@@ -343,7 +275,7 @@ class _Session:
     ) -> None:
         """Another run, which leaves no records. Raises `RunFault`."""
         again = replace(self._request, options=options, rounds=1)
-        with _open_embedded(again, interface, binding, arena, keeps=False) as worker:
+        with start_worker(again, job_of(again, interface, binding), binding, arena, keeps=False) as worker:
             for index, tensor in enumerate(binding.tensors):
                 arena.fill(index, tensor.initial)
             worker.start_round()
@@ -388,23 +320,6 @@ def _timelines(request: Request) -> Timelines | None:
     return Timelines(request.results_dir / "dfx_outputs")
 
 
-def _open_embedded(
-    request: Request, interface: Interface, binding: Binding, arena: Arena, keeps: bool = True
-) -> Worker:
-    """The embedded runtime, in a process of its own; `keeps`: what it recorded before a fault."""
-    memory = default_memory_bytes() if request.memory_mb is None else request.memory_mb << 20
-    job = _job(request, interface, binding)
-    rounds = request.rounds + request.warms_up
-    return Worker(
-        job,
-        tensor_buffers(binding, arena),
-        timeout_s=request.timeout_s,
-        rounds=rounds,
-        memory_bytes=memory,
-        keeps=keeps,
-    )
-
-
 def _name_kernels(interface: Interface, records: Path) -> None:
     """Where simpler's viewers look for names: a name_map*.json beside the task graph and the timeline."""
     if not any((records / name).exists() for name in ("deps.json", "chip_swimlane_records.json")):
@@ -443,36 +358,6 @@ def _comparators(given: Mapping[str, str | Comparator], binding: Binding) -> dic
     return {name: parse_comparator(spec) if isinstance(spec, str) else spec for name, spec in given.items()}
 
 
-def _job(request: Request, interface: Interface, binding: Binding) -> Job:
-    """What the child loads; every file is there."""
-    built = request.binaries or request.build_dir
-    kernels = tuple(
-        KernelBinary(k.func_id, k.name, k.core_type, built / f"{k.binary}.so", k.signature) for k in interface.kernels
-    )
-    entry, reference = interface.orchestration, request.artifact_dir if request.runtime == "torch" else None
-    if reference is not None:
-        require_torch("RUNTIME=torch")
-    orchestration = built / f"{entry.binary}.so"
-    _require_files([request.embedded, orchestration, *(kernel.path for kernel in kernels if reference is None)])
-    return Job(
-        request.embedded,
-        request.platform,
-        kernels,
-        orchestration,
-        entry.function_name,
-        entry.config_name,
-        tuple(scalar.bits for scalar in binding.scalars),
-        request.threads,
-        {
-            "seed": request.seed,
-            **request.options,
-            "output_dir": str(request.results_dir / "dfx_outputs"),
-            "parameter_order": interface.parameter_order,
-        },
-        reference,
-    )
-
-
 def _remove_results(place: Path) -> None:
     """Drop what an earlier run left: it would pass for this run's."""
     hide(place)
@@ -480,9 +365,3 @@ def _remove_results(place: Path) -> None:
         stale.unlink()
     if (place / "dfx_outputs").exists():
         shutil.rmtree(place / "dfx_outputs")
-
-
-def _require_files(paths: Sequence[Path]) -> None:
-    for path in paths:
-        if not path.is_file():
-            raise ArtifactError(path, "is missing", "build the artifact first: scons build JIT=…", kind="build_error")

@@ -231,6 +231,12 @@ class Worker:
         return more
 
     @property
+    def is_usable(self) -> bool:
+        """Whether the child is there, and has said nothing yet."""
+        self._collect(0)
+        return self._alive and not self._said.has_reply
+
+    @property
     def _alive(self) -> bool:
         return self._status is None and not self._unwatched
 

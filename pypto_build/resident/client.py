@@ -21,7 +21,7 @@ from pypto_build.resident.meeting import address, describe_situation, directory,
 #: A number of the protocol.
 NUMBER = struct.Struct("i")
 # Commands that go on for long by themselves, or start what must not be a fork.
-_ALONE = frozenset({"wrap", "fetch", "lsp", "setup", "scene", "shutdown", "-h", "--help", "--version"})
+_ALONE = frozenset({"wrap", "fetch", "lsp", "setup", "scene", "shutdown", "help", "-h", "--help", "--version"})
 _CONNECT_S = 2.0
 
 

@@ -73,10 +73,11 @@ class ArtifactTargets:
         return self.output / "interface.json"
 
     @property
-    def binary_paths(self) -> list[Path]:
-        """What a runtime loads."""
-        own = [self.binaries_dir / plan.unit.binary for plan in self.plans]
-        return [*own, *(path for part in self.parts for path in (*part.binary_paths, part.interface))]
+    def binary_paths(self) -> list[str]:
+        """What a runtime loads, as text: there may be thousands."""
+        place = os.path.join(self.binaries_dir, "")
+        own = [place + plan.unit.binary for plan in self.plans]
+        return [*own, *(path for part in self.parts for path in (*part.binary_paths, str(part.interface)))]
 
     def ensure(self, workspace: Workspace) -> int:
         """Check again just before the binaries are used: a source may have been edited since this run began.

@@ -123,7 +123,7 @@ def _declare_nodes(env: Environment, root: Path, wanted: list[str], verbs: list[
 
 def _refuse_ranks(workspace: Workspace, root: Path) -> None:
     """Raise for options that only distributed programs take; where several artifacts are named, others may be meant."""
-    for name in ("WORLD", "RANK"):
+    for name in ("WORLD", "DEVICES", "RANK"):
         if workspace.options[name] != OPTIONS[name].default and not workspace.of_batch:
             raise ArtifactError(f"{name}={workspace.options[name]}", f"{root.name} runs on one chip", "leave it out")
 

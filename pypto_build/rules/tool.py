@@ -107,7 +107,12 @@ def _choose_job(env: Environment) -> Callable[[], AbstractContextManager[None]] 
 def _clean(workspace: Workspace) -> None:
     from pypto_build.rules.machinery.cleaning import clean_outputs
 
-    clean_outputs(workspace, workspace.options["PLATFORM"] if "PLATFORM" in ARGUMENTS else "")
+    try:
+        clean_outputs(workspace, workspace.options["PLATFORM"] if "PLATFORM" in ARGUMENTS else "")
+    except OSError as error:
+        terminal.complain(f"scons: *** {error.filename}: cannot be removed: {error.strerror}")
+        terminal.step_aside()
+        os._exit(2)  # SCons has decided on its status before
 
 
 def _check(options: Options, targets: list[str]) -> Options:

@@ -19,6 +19,13 @@ from pypto_build.rules.machinery.steps import Refused, Step, declare_step, perfo
 from pypto_build.rules.machinery.workspace import Workspace, escape
 from pypto_build.rules.precompiled import Precompiled
 from pypto_build.rules.variants import FOR_SIMPLER
+from pypto_build.toolchain.own_text import (
+    declares_names_of,
+    has_markers,
+    is_about_global_types,
+    leaves_templates_alone,
+    own_text,
+)
 from pypto_build.toolchain.recipe import Recipe, UnitRecipe
 
 if TYPE_CHECKING:
@@ -96,6 +103,7 @@ class Compilation:
         self._instances: dict[tuple[str, ...], Instances] = {}
         self._searched = search_paths(self._environment, _OF_TOOLKITS)
         self._settings: dict[tuple[str, str], dict[str, str]] = {}
+        self._instances_by: dict[int, str] = {}  # what decides about them, by recipe
         self._maps = {kind: self._mapped(unit) for kind, unit in recipe.items()}
         for unit in recipe.values():
             workspace.include_dirs |= set(unit.include_dirs)
@@ -184,7 +192,10 @@ class Compilation:
 
     def _called(self, plan: Plan) -> str:
         """What decides about the instances that an object is linked with, besides its symbols."""
-        return " ".join(plan.recipe.compile_argv("", ""))
+        number = id(plan.recipe)  # one of those that the artifact's units share
+        if number not in self._instances_by:
+            self._instances_by[number] = " ".join(plan.recipe.compile_argv("", ""))
+        return self._instances_by[number]
 
     def _instances_for(self, recipe: UnitRecipe) -> Instances:
         from pypto_build.rules.instances import Instances  # a null replay needs none
@@ -199,17 +210,38 @@ class Compilation:
         """Compile a unit that calls instances. Where they are not to be had, it is compiled with its own."""
         command = in_colours(command)
         status, said = run_captured(command, env)
-        if status or self._has_instances(plan, Path(command[-1])):
+        if status or self._has_instances(plan, Path(command[-1]), env):
             return status, said
         return run_captured([word for word in command if word not in plan.recipe.calling], env)
 
-    def _has_instances(self, plan: Plan, file: Path) -> bool:
+    def _has_instances(self, plan: Plan, file: Path, env: dict[str, str]) -> bool:
         from pypto_build.rules.instances import missing_instances
 
         ours, others = missing_instances(file)
-        if others or not ours or not _only_calls(plan):
+        if others or not ours or not self._only_calls(plan, ours, env):
             return not (ours or others)
         return self._instances_for(plan.recipe).of(ours) is not None
+
+    def _only_calls(self, plan: Plan, symbols: list[str], env: dict[str, str]) -> bool:
+        """Whether nothing in a unit could give our templates another meaning: a specialisation, or an overload. Where
+        that is left in doubt the answer is no.
+        """
+        if not begins_with(plan.compiled, plan.recipe.main_header):
+            return False
+        of_global_types = is_about_global_types(symbols)
+        source, headers = str(plan.compiled), plan.recipe.include_dirs[0]
+        if _is_plain(plan):
+            if not of_global_types:
+                return True
+            defines = re.search(r"#[ \t]*define(?![ \t]+__(gm|aicore)__)", _text(plan))
+            if not defines and not declares_names_of(headers, _text(plan)):
+                return True
+        *words, _, _, _, _ = plan.compile_argv(source, "")
+        status, expanded = run_captured([*words, "-E", source], env)
+        own = None if status or has_markers(_text(plan)) else own_text(expanded, headers)
+        if own is None or not leaves_templates_alone(own):
+            return False
+        return not (of_global_types and declares_names_of(headers, own))
 
     def _callees(self, plan: Plan, compiled: str) -> tuple[Aid, ...]:
         """The instances that an object calls."""
@@ -253,20 +285,22 @@ def ensure(workspace: Workspace, steps: list[Step]) -> int:
     return next((status for step in steps if (status := perform(workspace, step).status)), 0)
 
 
-def _only_calls(plan: Plan) -> bool:
-    """Whether nothing in a unit could give our templates another meaning: a specialisation, an overload, or a header of
-    the user's that may have either. Where the text leaves a doubt the answer is no.
+def _is_plain(plan: Plan) -> bool:
+    """Whether the text of a unit can give our templates no other meaning: it includes nothing but our headers and those
+    of the system, and declares nothing that could.
     """
-    if not begins_with(plan.compiled, plan.recipe.main_header):
-        return False
-    text = plan.compiled.read_text(encoding="utf-8", errors="replace").replace("\\\n", "")
+    text = _text(plan).replace("\\\n", "")
     headers = plan.recipe.include_dirs[0]
     for found in re.finditer(r'(?m)^[ \t]*#[ \t]*include[ \t]*(?:<([\w./-]+)>|"([\w./-]+)")[ \t]*$', text):
         name, beside = found[1] or found[2], found[2] and (plan.unit.source.parent / found[2]).exists()
         if beside or not ((headers / name).is_file() or (found[1] and re.fullmatch(r"\w+(\.h)?", name))):
             return False
         text = text.replace(found[0], "", 1)
-    return not re.search(r"\b(include\w*|import|template|operator)\b|(?<!using )\bnamespace\b", text)
+    return not re.search(r"\b(include\w*|import|template|operator|_?pragma)\b|(?<!using )\bnamespace\b", text, re.I)
+
+
+def _text(plan: Plan) -> str:
+    return plan.compiled.read_text(encoding="utf-8", errors="replace")
 
 
 def begins_with(source: Path, header: str) -> bool:

@@ -52,6 +52,10 @@ def declare_verb(
         words += ["--usual", str(beside.binaries_dir)] if beside and beside.variant else []
         needed += [*verdict, *(beside.binaries if beside else ())]
     words += ["--jobs", str(GetOption("num_jobs"))] if verb.parallel else []
+    if verb.spread and (scheduler := workspace.options["SCHEDULER"]):
+        from pypto_build.rules.many.farm import spread_flags
+
+        words += spread_flags(scheduler, workspace.options["MEM"], ARGUMENTS)
     tool = Action([[escape(word) for word in words + verb_flags(env, verb, data)]], None)
     actions = [Action(show_results, None), tool] if verb.needs is Needs.REPLAY else [tool]
     if targets is not None and verb.needs is not Needs.INTERFACE:

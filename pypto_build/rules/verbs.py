@@ -35,7 +35,8 @@ class Verb(msgspec.Struct, frozen=True):
 
     ``options`` maps the options it takes to their flags, besides those of the run that name it in their own table; one
     that has its default is not passed on, and one in ``required`` must be given. ``replay_with`` are options of the
-    replay that a tool with Needs.REPLAY looks at. One that is ``parallel`` is told -j as --jobs.
+    replay that a tool with Needs.REPLAY looks at. One that is ``parallel`` is told -j as --jobs. One that is ``spread``
+    hands its own work to the farm of SCHEDULER=, which it is told as --scheduler with --memory and --asked.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Verb(msgspec.Struct, frozen=True):
     required: tuple[str, ...] = ()
     replay_with: Mapping[str, Any] = {}
     parallel: bool = False
+    spread: bool = False
 
     @property
     def usage(self) -> str:
@@ -90,6 +92,8 @@ VERBS: dict[str, Verb] = {
             Needs.INTERFACE,
             _flags("AXIS", "GOOD", "BAD", "REPEATS"),
             required=("AXIS", "GOOD", "BAD"),
+            parallel=True,
+            spread=True,
         ),
         Verb(
             "scene_test",
@@ -163,7 +167,7 @@ VERBS: dict[str, Verb] = {
         Verb(
             "why",
             "pypto_build.diagnose.why",
-            "what an element of an output was made of, back to the inputs",
+            "what made an element of an output, back to the inputs",
             Needs.TRACED,
             _flags("OUT", "FROM", "AT", "JSON"),
             required=("AT",),
@@ -198,14 +202,16 @@ VERBS: dict[str, Verb] = {
             {**_flags("KEEP", "AGAINST", "CVISE", "CXX", "ARCH", "KERNEL_FLAGS"), "BUILD_OUTPUT": "--output"},
             required=("KEEP",),
             parallel=True,
+            spread=True,
         ),
         Verb(
             "sweep",
             "pypto_build.diagnose.sweep",
             "many inputs and sizes against the reference; the tolerance that follows",
             Needs.BINARIES,
-            {**_flags("SEEDS", "VALUES", "SHAPES", "JSON"), "BUILD_OUTPUT": "--output"},
+            {**_flags("SEEDS", "VALUES", "SHAPES", "CASES", "JSON"), "BUILD_OUTPUT": "--output"},
             parallel=True,
+            spread=True,
         ),
         Verb(
             "flaky",

@@ -2,7 +2,7 @@
 
 python -m pypto_build.toolchain.fetch [--simpler REVISION|PATH@REVISION] [--isa REVISION|PATH@REVISION]
 
-Without options, the pinned revisions (third_party/pins.toml). ``PATH@REVISION`` takes one from a local clone, and a
+Without options, the pinned revisions (``pins.toml``). ``PATH@REVISION`` takes one from a local clone, and a
 commit that is there already from the cache; neither needs the network. The pto-isa is the one that the fetched simpler
 wants, unless another is named.
 """

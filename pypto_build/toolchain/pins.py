@@ -1,6 +1,6 @@
 """Revisions of simpler and pto-isa, each in a directory of its own.
 
-``third_party/pins.toml`` says which are known good and where they are to be had. ``SIMPLER=`` and ``PTO_ISA=`` name
+``pins.toml`` says which are known good and where they are to be had. ``SIMPLER=`` and ``PTO_ISA=`` name
 another: a revision, ``PATH@REVISION`` for one of a local clone, or a path that is taken as it is. Revisions are checked
 out below the cache from a repository of our own there, which takes objects from local clones and, when `scons fetch`
 asks for it, from the network; the clones themselves are only read.
@@ -25,7 +25,7 @@ from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.errors import ToolchainError
 from pypto_build.toolchain.python import own_tool
 
-PINS_FILE = Path(__file__).resolve().parents[2] / "third_party" / "pins.toml"
+PINS_FILE = Path(__file__).with_name("pins.toml")
 SIMPLER, PTO_ISA = "simpler", "pto-isa"
 #: The option that names a revision, and the variable with the command that builds one.
 OPTION = {SIMPLER: "SIMPLER", PTO_ISA: "PTO_ISA"}

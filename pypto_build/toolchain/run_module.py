@@ -14,7 +14,7 @@ def main() -> None:
     package = os.path.dirname(os.path.dirname(here))
     sys.path[:] = [place for place in sys.path if os.path.isabs(place) and place != here]
     if package not in sys.path:
-        sys.path.append(package)
+        sys.path.insert(0, package)  # before another copy that is installed
     del sys.argv[0]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 

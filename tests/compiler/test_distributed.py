@@ -190,6 +190,17 @@ def test_stores_mean_their_tensor_and_results_may_be_returned(tmp_path: Path) ->
     assert (text.count("pto.tstore"), text.count("pto.comm.twait"), text.count("pto.comm.tnotify")) == (2, 1, 2)
 
 
+def test_a_tensor_is_loaded_before_it_is_stored_on_another_rank(tmp_path: Path) -> None:
+    """`pld.remote_store` takes tensors and tiles; what the two forms become does not differ."""
+    by_tile = pto(compiled(tmp_path, "pld.tile.remote_store(pl.load(x, [0, 0], [1, 64]), w, 1 - me, [0, 0])"))
+    for call in ("pld.tensor.remote_store(x, w, 1 - me, [0, 0])", "pld.remote_store(x, w, 1 - me, [0, 0])"):
+        lines = [line.partition("loc(")[0] for line in pto(compiled(tmp_path, call)).splitlines()]
+        assert [line.split()[0] for line in lines if ".tload" in line or ".tstore" in line] == [
+            "pto.tload", "pto.tstore", "pto.tload", "pto.tstore",
+        ]  # fmt: skip
+        assert len(lines) == len(by_tile.splitlines())
+
+
 def test_ranks_that_share_windows(tmp_path: Path) -> None:
     """Buffers go to the domain of the ranks that get windows of them."""
     host = """\
@@ -376,6 +387,17 @@ ERRORS = {
         CALL,
         "9:5: pld.tensor.all_to_all: DistributedTensor[[1, 64], FP32] and DistributedTensor[[2, 1], INT32] "
         "differ in their extents",
+    ),
+    "all to all with counts": (
+        "pld.tensor.all_to_all_v(w, w, s, s, w)",
+        CALL,
+        "9:5: pld.tensor.all_to_all_v: the rows of DistributedTensor[[1, 64], FP32] are not a multiple of the ranks of "
+        "DistributedTensor[[2, 1], INT32]",
+    ),
+    "remote store": (
+        "pld.tensor.remote_store(me, w, me, [0, 0])",
+        CALL,
+        "9:5: pld.tensor.remote_store: src is a INDEX, not a tile",
     ),
     "host operation": (
         "pld.world_size()",

@@ -46,8 +46,30 @@ if __name__ == "__main__":
 """
 
 
+# As much of PyTorch as the program needs, for tests of what is not data: PyTorch itself takes seconds to import.
+TORCH = """
+from pathlib import Path
+from types import SimpleNamespace
+
+class Tensor:
+    shape, dtype = (4,), "float32"
+    data_ptr = lambda self: id(self)
+    detach = clone = contiguous = to = __mul__ = lambda self, *_: self
+
+testing = SimpleNamespace()
+ones = zeros = tensor = lambda _: Tensor()
+save = lambda _, path: Path(path).touch()
+"""
+
+
 @pytest.fixture
-def workspace(tmp_path: Path) -> Path:
+def workspace(with_torch: Path) -> Path:
+    (with_torch / "site" / "torch.py").write_text(TORCH)
+    return with_torch
+
+
+@pytest.fixture
+def with_torch(tmp_path: Path) -> Path:
     package = tmp_path / "site" / "pypto" / "runtime"
     package.mkdir(parents=True)
     (package.parent / "__init__.py").touch()
@@ -70,19 +92,19 @@ def _run(workspace: Path, *flags: str, found: bool = True) -> tuple[int, list[st
     )
 
 
-def test_the_directory_and_the_data_are_taken(workspace: Path) -> None:
+def test_the_directory_and_the_data_are_taken(with_torch: Path) -> None:
     files = ["compiled_meta.json", "data/in/n.pt", "data/in/x.pt", "data/out/y.pt", "orchestration/o.cpp",
              "ptoas/k.pto", "compiled_files.json", "kernel_config.py"]  # fmt: skip
-    assert _run(workspace) == (0, files, "")
-    listed = json.loads((workspace / "out/compiled_files.json").read_text())
+    assert _run(with_torch) == (0, files, "")
+    listed = json.loads((with_torch / "out/compiled_files.json").read_text())
     assert listed["sources"] == ["helper.py", "p.py"]
-    assert bytes(read_pt(workspace / "out/data/in/n.pt").data)[:1] == b"\x03"
-    expected = read_pt(workspace / "out/data/out/y.pt")
+    assert bytes(read_pt(with_torch / "out/data/in/n.pt").data)[:1] == b"\x03"
+    expected = read_pt(with_torch / "out/data/out/y.pt")
     assert (expected.dtype, tuple(expected.shape)) == ("float32", (4,))
-    assert _run(workspace) == (0, [], "")
-    (workspace / "helper.py").write_text("NAMES = ['f', 'g']\n")
-    assert "next_levels/g/kernel_config.py" in _run(workspace)[1]
-    assert not (workspace / "out/kernel_config.py").exists()
+    assert _run(with_torch) == (0, [], "")
+    (with_torch / "helper.py").write_text("NAMES = ['f', 'g']\n")
+    assert "next_levels/g/kernel_config.py" in _run(with_torch)[1]
+    assert not (with_torch / "out/kernel_config.py").exists()
 
 
 def test_without_pypto(workspace: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from pypto_build.compiler import build_program
-from pypto_build.compiler.torch_program import typed_program
+from pypto_build.compiler.torch_program import translated, typed_program
 from pypto_build.pto.torch import torch_codegen
 from tests.compiler.programs import kernel, load
 
@@ -45,6 +45,21 @@ def result_of(tmp_path: Path, lines: str, parameters: str = PARAMETERS) -> torch
     out = torch.zeros(64, 64)
     namespace["run"](*matrices(), out)
     return out
+
+
+def test_a_kernel_does_not_replace_a_helper(tmp_path: Path) -> None:
+    """A product calls the helper `multiply`, so a kernel of that name is called otherwise; `accumulate` stays."""
+    body = kernel(X + Y + "r = pl.matmul(a, b)\n" + STORE, PARAMETERS, "x, y, out")
+    for name, called in (("multiply", "multiply_1"), ("accumulate", "accumulate")):
+        text = body.replace("def k(", f"def {name}(").replace("    k(", f"    {name}(")
+        found = translated(typed_program(build_program(load(tmp_path, text))))
+        assert found.names == {name: called, "main": "main"}
+        x, y = matrices()
+        out = torch.zeros(64, 64)
+        executed(found.text)["run"](x, y, out)
+        torch.testing.assert_close(out, x @ y, rtol=1e-5, atol=1e-5)
+        (line,) = [n for n, line in enumerate(found.text.splitlines(), 1) if line.startswith(f"    {called}(")]
+        assert found.places[line].line == text.splitlines().index(f"    {name}(x, y, out)") + 3
 
 
 KERNELS: dict[str, tuple[str, Expected]] = {

@@ -29,9 +29,15 @@ def run(x: M, out: pl.Out[M]):
     a = pl.load(x, [0, 0], [8, 8])
     pl.store(a + a, [0, 0], out)
 
+@pl.jit.incore
+def pointer(x: M, out: pl.Out[M]):
+    a = pl.load(x, [0, 0], [8, 8])
+    pl.store(a * a, [0, 0], out)
+
 @pl.jit
-def twice(x: M, y: pl.Out[M]):
+def twice(x: M, y: pl.Out[M], z: pl.Out[M]):
     run(x, y)
+    pointer(y, z)
 """
 
 
@@ -102,7 +108,7 @@ def test_without_its_program_an_artifact_is_only_compared_with_the_golden(clean:
     assert diverge(artifact, tmp_path / "out", "--program", str(PROGRAM))[1][0].rule == ORCHESTRATION
 
 
-def test_a_small_program_whose_kernel_is_called_run(tmp_path: Path) -> None:
+def test_a_small_program_whose_kernels_are_called_like_helpers(tmp_path: Path) -> None:
     """Inputs that fill no page are where the arena has them, and the program is entered by its own name."""
     program, artifact = tmp_path / "twice.py", tmp_path / "_jit_twice"
     program.write_text(_SMALL)

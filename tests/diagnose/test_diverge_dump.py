@@ -10,7 +10,8 @@ import pytest
 
 from pypto_build.diagnose.diverge.__main__ import main
 from pypto_build.diagnose.findings import Finding, read_report
-from pypto_build.replay.session import Request, replay
+from pypto_build.replay.request import Request
+from pypto_build.replay.session import replay
 from tests.replay.builder import build_artifact, embedded_module
 
 ARTIFACT = Path(__file__).parents[2] / "examples" / "artifacts" / "_jit_vector_dag"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 from itertools import product
 from pathlib import Path
 
@@ -99,11 +101,14 @@ def test_reference_golden_shows_a_wrong_kernel(tmp_path: Path) -> None:
 def test_a_task_that_crashes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     crash = "*(volatile float*)(0x10) = 1.0f; TMUL("
     artifact = copy_example("_jit_vector_dag", tmp_path, [("kernels/aiv/kernel_mul.cpp", "TMUL(", crash)])
-    assert extract(artifact, tmp_path, "--task", "3") == 0
-    assert "the run itself ends early" in capsys.readouterr().out
-    assert replayed(tmp_path / "_jit_vector_dag_task3").error is not None
-    assert extract(artifact, tmp_path, "--task", "1") == 0  # before the crash: as in any run
-    assert replayed(tmp_path / "_jit_vector_dag_task1").status == "pass"
+    place = tmp_path / "a b"
+    assert extract(artifact, place, "--task", "3") == 0
+    said = capsys.readouterr().out
+    assert "the run itself ends early" in said
+    assert said.endswith(f"scons replay JIT={shlex.quote(os.path.relpath(place / '_jit_vector_dag_task3'))}\n")
+    assert replayed(place / "_jit_vector_dag_task3").error is not None
+    assert extract(artifact, place, "--task", "1") == 0  # before the crash: as in any run
+    assert replayed(place / "_jit_vector_dag_task1").status == "pass"
 
 
 @pytest.mark.parametrize(

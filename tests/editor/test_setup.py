@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from pypto_build import cli
 from pypto_build.editor.setup.__main__ import main
-from pypto_build.editor.setup.completion import SHELLS, options_of, script
+from pypto_build.editor.setup.completion import SHELLS, commands, options_of, script
 from pypto_build.editor.setup.jsonc import JsoncError, plain, read
 from pypto_build.editor.setup.plan import json_file
 from pypto_build.editor.setup.workspace import MATCHER_PATTERN, MODULE_PATTERN, tasks
@@ -251,6 +252,9 @@ def test_a_shell_completes(workspace: Path, shell: str) -> None:
     assert offers("scons replay PLATFORM=a5") == {"PLATFORM=a5", "PLATFORM=a5sim"}
     assert offers("scons dump DUMP=") == {f"DUMP={level}" for level in range(4)}
     assert "EXPORT=" in offers("scons deps EXP") and "EXPORT=" not in offers("scons lint EXP")
+    assert offers("scons hel") == {"help"}
+    assert {"step", "NUMERICS"} <= offers("scons help ") and "NUMERICS=" not in offers("scons help NUM")
+    assert offers("scons replay MEMORY=") == {"MEMORY=weak"}
     assert "_jit_one" in offers("pypto-build replay _jit_o")
     assert "--golden-data" in offers("pypto-build replay --gol")
 
@@ -262,6 +266,12 @@ def test_scripts_are_read_without_error(tmp_path: Path, shell: str) -> None:
     file = tmp_path / "completion"
     file.write_text(script(shell), encoding="utf-8")
     assert subprocess.run([shell, "-n", str(file)], capture_output=True, text=True, check=True).stderr == ""
+
+
+def test_every_verb_is_offered() -> None:
+    scons, own = commands()
+    assert scons.verbs.keys() == {*TARGETS, "help"}
+    assert own.verbs.keys() == {*cli._VERBS, *cli._TOOLS, "help"}
 
 
 def test_every_option_of_a_target_is_offered() -> None:

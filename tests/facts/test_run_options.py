@@ -14,19 +14,12 @@ from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import EMBEDDED, RUN_OPTIONS, SETTINGS, SIMPLER
 from pypto_build.interop import run
 from pypto_build.replay import cli
-from pypto_build.replay.child import load_embedded
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.targets import TARGETS
-from tests.replay.builder import embedded_module
 
 _SOURCES = Path(pypto_build.runtime.__file__).parent / "src"
 # Fields of Settings that options set together with another: an order of tasks, what stands for kernels, a buffer.
 _BESIDE = {"task_order", "hook", "limits", "report_bytes", "flight_bytes", "board_bytes"}
-
-
-@pytest.fixture(scope="module")
-def embedded() -> ModuleType:
-    return load_embedded(embedded_module())
 
 
 def test_the_runtime_knows_the_settings_by_name_type_and_default(embedded: ModuleType) -> None:

@@ -7,7 +7,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,9 @@ import msgspec
 import pytest
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.facts.jobs import FarmJob, FarmResult, Order
+from pypto_build.facts.jobs import FarmJob, FarmReady, FarmResult, Order
 from pypto_build.farm import worker
+from tests.farm.conftest import at_work, until
 from tests.rules.project import Project
 
 distributed = pytest.importorskip("distributed")
@@ -25,15 +25,6 @@ from pypto_build.farm import client as farm  # noqa: E402
 _ENDLESS = "([] { for (volatile int i = 0;; ) { i = i; } return 0.0f; }())"
 
 pytestmark = pytest.mark.usefixtures("runtime")
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    """A scheduler and two workers on the loopback address."""
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0, silence_logs=50
-    ) as found:
-        yield found
 
 
 @pytest.fixture
@@ -48,33 +39,19 @@ def _order(cluster: Any, project: Project, *names: str, **options: str) -> Order
     return Order(cluster.scheduler_address, 2, jobs)
 
 
+def _results(order: Order) -> list[FarmResult]:
+    return [line for line in farm.run(order, print) if isinstance(line, FarmResult)]
+
+
 def _pids(cluster: Any) -> list[int]:
     with distributed.Client(cluster.scheduler_address, set_as_default=False) as client:
         return sorted(client.run(os.getpid).values())
 
 
-def _at_work(part: str) -> list[int]:
-    """Processes whose command line has this part."""
-    found = []
-    for name in filter(str.isdecimal, os.listdir("/proc")):
-        try:
-            line = Path("/proc", name, "cmdline").read_bytes()
-        except OSError:
-            continue
-        found += [int(name)] if part.encode() in line else []
-    return found
-
-
-def _until(condition: Any, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def test_a_verdict_comes_back(cluster: Any, project: Project) -> None:
     said: list[str] = []
-    (result,) = farm.run(_order(cluster, project), said.append)
+    ready, result = farm.run(_order(cluster, project), said.append)
+    assert ready == FarmReady(2) and isinstance(result, FarmResult)
     assert (result.label, result.status, result.lost) == ("_jit_chain a2a3sim", 0, "")
     assert msgspec.json.decode(result.verdict)["status"] == "pass"
     assert "[RUN] PASS" in result.log
@@ -85,7 +62,7 @@ def test_a_verdict_comes_back(cluster: Any, project: Project) -> None:
 def test_a_crash_ends_no_worker_and_is_not_tried_again(cluster: Any, project: Project) -> None:
     before = _pids(cluster)
     project.write_kernel("twice", "*(volatile int*)0")
-    (result,) = farm.run(_order(cluster, project), print)
+    (result,) = _results(_order(cluster, project))
     assert result.status == 5
     verdict = msgspec.json.decode(result.verdict)
     assert (verdict["status"], verdict["error"]["kernel"]) == ("runtime_error", "twice")
@@ -97,17 +74,17 @@ def test_a_lost_worker_costs_a_retry(cluster: Any, project: Project) -> None:
     project.artifact.rename(project.artifact.with_name("_jit_lost_worker"))
     results: list[FarmResult] = []
     order = _order(cluster, project, "_jit_lost_worker")
-    thread = threading.Thread(target=lambda: results.extend(farm.run(order, print)))
+    thread = threading.Thread(target=lambda: results.extend(_results(order)))
     thread.start()
-    _until(lambda: _at_work("_jit_lost_worker"))
+    until(lambda: at_work("_jit_lost_worker"))
     with distributed.Client(cluster.scheduler_address, set_as_default=False) as client:
         busy = [address for address, keys in client.processing().items() if keys]
         pids = client.run(os.getpid)
-        first = _at_work("_jit_lost_worker")
+        first = at_work("_jit_lost_worker")
         os.kill(pids[busy[0]], signal.SIGKILL)
     thread.join(timeout=120)
     assert [(result.status, result.lost) for result in results] == [(0, "")]
-    _until(lambda: not set(first) & set(_at_work("_jit_lost_worker")), 10)
+    until(lambda: not set(first) & set(at_work("_jit_lost_worker")), 10)
 
 
 def test_what_is_closed_early_leaves_nothing(cluster: Any, project: Project) -> None:
@@ -116,9 +93,10 @@ def test_what_is_closed_early_leaves_nothing(cluster: Any, project: Project) -> 
     project.edit("kernels/aiv/twice.cpp", "2.0f * in[i]", _ENDLESS)
     order = _order(cluster, project, "_jit_endless", TIMEOUT="100")
     results = farm.run(order, print)
+    assert next(results) == FarmReady(2)
 
     def interrupt() -> None:
-        _until(lambda: _at_work("pypto_build.replay") and _at_work("_jit_endless"))
+        until(lambda: at_work("pypto_build.replay") and at_work("_jit_endless"))
         time.sleep(1.0)
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -128,7 +106,7 @@ def test_what_is_closed_early_leaves_nothing(cluster: Any, project: Project) -> 
         next(results)
     stop.join()
     farm.end_quietly(results)
-    _until(lambda: not _at_work("_jit_endless"), 15)
+    until(lambda: not at_work("_jit_endless"), 15)
 
 
 def test_workers_that_differ_are_named(cluster: Any, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +223,9 @@ def test_a_tool_finds_there_what_it_finds_here(project: Project) -> None:
         (["replay", "SCHEDULER=ssh://x"], "SCHEDULER=ssh://x: is no scheduler; name local, tcp://HOST:PORT or tls://"
          "HOST:PORT"),
         (["report", "SCHEDULER=local"], "SCHEDULER=local: does one of build, replay, lint, pto_check, hazards, "
-         "diverge, flaky, triage; leave it out for others"),
+         "diverge, flaky, triage, bisect, reduce, sweep; leave it out for others"),
+        (["sweep", "SCHEDULER=ssh://x"], "SCHEDULER=ssh://x: is no scheduler; name local, tcp://HOST:PORT or tls://"
+         "HOST:PORT"),
         (["replay", "SCHEDULER=local", "DATA=x"],
          "DATA=x: means something on this machine alone; leave out SCHEDULER="),
     ],

@@ -97,7 +97,7 @@ def test_several_files_and_directories(workspace: Workspace) -> None:
     run = workspace.run("-Q", "replay", "SCENE=scenes", tool="SCons")
     assert run.returncode == 0, run.stdout
     assert "[scene] SKIP TestPairs::pairs_1: level 4: it needs several machines, and simpler's workers" in run.stdout
-    assert run.stdout.endswith("[scene] 2 passed, 8 skipped\n"), run.stdout
+    assert run.stdout.endswith("[scene] 3 passed, 9 skipped\n"), run.stdout
     named = "scenes/scene_chain.py::TestChain::loose,scenes/scene_chain.py::TestChain::small,scenes/scene_pairs.py"
     some = workspace.run("replay", f"SCENE={named}", "CASE=small,loose", "SKIP_GOLDEN=1")
     assert some.returncode == 0 and some.stdout.endswith("[scene] 2 passed\n"), some.stdout
@@ -106,7 +106,7 @@ def test_several_files_and_directories(workspace: Workspace) -> None:
     )
     wrong = workspace.run("replay", "SCENE=scenes")
     (workspace.root / "scenes" / "scene_wrong.py").unlink()
-    assert wrong.returncode == 2 and "[scene] 2 passed, 1 failed, 8 skipped\n" in wrong.stdout, wrong.stdout
+    assert wrong.returncode == 2 and "[scene] 3 passed, 1 failed, 9 skipped\n" in wrong.stdout, wrong.stdout
     assert "[scene] FAIL scene_wrong.py: " in wrong.stdout and "scene_wrong.py:3: syntax error" in wrong.stdout
 
 
@@ -185,10 +185,11 @@ def test_the_list(workspace: Workspace) -> None:
     assert "  TestChain  level 2, tensormap_and_ringbuffer\n" in run.stdout
     assert "    matrix  a2a3sim (manual), a5sim\n" in run.stdout
     assert "    chip  a2a3  does not run here: its platforms are a2a3\n" in run.stdout
-    assert "    test_worker  does not run here: it drives simpler's worker itself\n" in run.stdout
+    assert "    test_worker  does not run here: needs hardware: a2a3\n" in run.stdout
+    assert "    test_slots  pytest runs it\n" in run.stdout
     reason = "does not run here: level 4: it needs several machines, and simpler's workers"
     assert f"    pairs_2  a2a3sim  {reason}\n" in run.stdout
-    assert run.stdout.endswith("3 files, 6 cases run here\n")
+    assert run.stdout.endswith("4 files, 8 cases run here\n")
 
 
 @pytest.mark.parametrize(

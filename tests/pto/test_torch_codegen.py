@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +13,11 @@ from pypto_build.pto import Function, parse
 from pypto_build.pto.ops import TABLE
 from pypto_build.pto.torch import UnsupportedOperations, generate, torch_codegen
 from pypto_build.pto.torch.lowering import find_lowering
-from pypto_build.pto.torch.names import PythonNames, sanitize
-from tests.pto.samples import module, operation_for, tile
-from tests.pto.torch_run import HEAD, Kernel, namespace, values, view
+from pypto_build.pto.torch.names import PythonNames, function_names, sanitize
+from tests.pto.samples import function, module, operation_for, tile
+from tests.pto.torch_run import HEAD, Kernel, module_of, namespace, values, view
+
+GROUP = Path(__file__).parents[2] / "examples/artifacts/_jit_gemm_silu_lanes/ptoas/gemm_silu.pto"
 
 # --- names ----------------------------------------------------------------------------------------------------------
 
@@ -50,6 +54,52 @@ def test_helpers_are_not_shadowed_by_values() -> None:
     out = k.store("%Tile", kind, (16, 64), "f32")
     k.run()
     assert torch.equal(out, x + x)
+
+
+def test_functions_keep_their_names_where_those_mean_nothing_else() -> None:
+    names = function_names(["k", "run", "pointer", "pointer_1", "lambda"], {"pointer", "run", "torch"})
+    assert names == {"k": "k", "run": "run", "pointer": "pointer_2", "pointer_1": "pointer_1", "lambda": "lambda_1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [
+        ("pointer", "pointer_1"),
+        ("multiply", "multiply"),
+        ("range", "range"),
+        ("float", "float_1"),
+        ("class", "class_1"),
+    ],
+)
+def test_a_function_does_not_replace_a_helper(name: str, called: str) -> None:
+    """`pointer` is called by every kernel with tensors, `float` by the helpers of this one, `multiply` by none."""
+    k = Kernel()
+    x, kind = values("f32", 16, 64), tile()
+    k.load("%x", x, "f32", kind)
+    k.tile("%y", kind)
+    k.add(f"pto.tadd ins(%x, %x : {kind}, {kind}) outs(%y : {kind})")
+    out = k.store("%y", kind, (16, 64), "f32")
+    pointer = "!pto.ptr<f32>"
+    body = f"  func.call @{name}(%p, %q) : ({pointer}, {pointer}) -> ()"
+    text = module_of({name: k})[:-2] + function(body, f"%p: {pointer}, %q: {pointer}", "", "entry") + "}\n"
+    generated = generate(parse(text, "t.pto"))
+    assert generated.names == {name: called, "entry": "entry"}
+    made: dict[str, Any] = {}
+    exec(generated.text, made)
+    for entered in ("entry", "run", called):
+        out.zero_()
+        made[entered](*k.tensors)
+        assert torch.equal(out, x + x), entered
+
+
+def test_members_with_the_name_of_a_helper_run_together() -> None:
+    """What is written in messages is their own name."""
+    text = GROUP.read_text()
+    member = re.search(r"@(\w+_aic)\b", text)
+    assert member is not None
+    generated = generate(parse(text.replace(member[0], "@_run_scheduler"), "t.pto"))
+    assert generated.names["_run_scheduler"] == "_run_scheduler_1"
+    assert '("_run_scheduler", _run_scheduler_1(' in generated.text
 
 
 # --- what is emitted ------------------------------------------------------------------------------------------------

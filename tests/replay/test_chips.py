@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -47,6 +48,18 @@ def test_world_is_asked_for(tmp_path: Path) -> None:
     assert (run.status, run.verdict.rounds) == (0, 3), run.stdout
     run = _all_reduce(tmp_path, 4).replay("--world", "65")
     assert run.stdout.splitlines()[-1].endswith("usage_error: WORLD=65: at most 64 ranks; ask for fewer")
+
+
+def test_devices_name_the_ranks_and_say_how_many_there_are(tmp_path: Path) -> None:
+    chips = _all_reduce(tmp_path, 2)
+    run = chips.replay("--devices", "3,6", "--swimlane", "1")
+    assert (run.status, run.verdict.tasks) == (0, 4), run.stdout
+    written = json.loads((chips.out / "dfx_outputs" / "ranks.json").read_text())
+    assert (written["world"], written["devices"]) == (2, [3, 6])
+    # a timeline of several chips comes with the task graph of each
+    assert (chips.out / "dfx_outputs" / "rank1" / "d0" / "deps.json").is_file()
+    run = chips.replay("--devices", "3,6", "--world", "3")
+    assert "DEVICES=3,6: names 2 devices, WORLD= 3 ranks; leave WORLD= out" in run.stdout + run.stderr
 
 
 def test_a_deadlock_is_told_at_once(tmp_path: Path) -> None:

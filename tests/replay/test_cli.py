@@ -12,7 +12,7 @@ import pytest
 from pypto_build.artifact import load_artifact
 from pypto_build.artifact.interface import encode_interface, sign
 from pypto_build.replay.cli import main, request_from
-from pypto_build.replay.session import Request
+from pypto_build.replay.request import Request
 from pypto_build.replay.verdict import read_verdict
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "artifacts"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pypto_build.replay.child import load_embedded
 from pypto_build.replay.compare import difference
 from pypto_build.replay.values import storage
 from tests.replay.builder import build_artifact, embedded_module
@@ -19,12 +19,10 @@ from tests.replay.builder import build_artifact, embedded_module
 DTYPES = ["float32", "float16", "bfloat16", "int8", "int32", "int64", "uint8", "bool"]
 WIDTH = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1, "int32": 4, "int64": 8, "uint8": 1, "bool": 1}
 
-embedded = load_embedded(embedded_module())
-
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_agrees_with_the_full_comparison(data: st.DataObject) -> None:
+def test_agrees_with_the_full_comparison(embedded: ModuleType, data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(DTYPES))
     count = data.draw(st.integers(0, 8))
     expected = data.draw(st.binary(min_size=count * WIDTH[dtype], max_size=count * WIDTH[dtype]))
@@ -52,11 +50,11 @@ def _floats(data: bytes, dtype: str) -> np.ndarray[tuple[int, ...], np.dtype[np.
 
 
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "no_such_type"])
-def test_other_types_are_left_to_the_full_comparison(dtype: str) -> None:
+def test_other_types_are_left_to_the_full_comparison(embedded: ModuleType, dtype: str) -> None:
     assert embedded.compare(b"\0" * 8, b"\0" * 8, dtype, 0.0, 0.0) is None
 
 
-def test_sizes_must_agree() -> None:
+def test_sizes_must_agree(embedded: ModuleType) -> None:
     assert embedded.compare(b"\0" * 8, b"\0" * 4, "float32", 0.0, 0.0) is None
     assert not embedded.same_bytes(b"abc", b"ab")
     assert embedded.same_bytes(b"abc", bytearray(b"abc"))

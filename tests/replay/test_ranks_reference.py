@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from pypto_build.compiler.__main__ import main as compile_program
 from pypto_build.diagnose.ranks import diverge
 from tests.replay.builder import PLATFORM, Replayed, build_artifact, embedded_module, run_tool
 
+_NAME = "_jit_dist_allreduce"
 _PROGRAM = Path(__file__).parents[2] / "examples" / "distributed" / "dist_allreduce.py"
 
 
@@ -21,17 +24,18 @@ _PROGRAM = Path(__file__).parents[2] / "examples" / "distributed" / "dist_allred
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The artifact, and beside it what is built of it."""
     root = tmp_path_factory.mktemp("reference")
-    assert compile_program([str(_PROGRAM), "--output", str(root / "_jit_dist_allreduce")]) == 0
+    assert compile_program([str(_PROGRAM), "--output", str(root / _NAME)]) == 0
     _build(root)
     return root
 
 
-def _build(root: Path) -> None:
-    distributed = load_distributed(root / "_jit_dist_allreduce")
+def _build(root: Path, name: str = _NAME) -> tuple[str, ...]:
+    distributed = load_distributed(root / name)
     (root / "out").mkdir(exist_ok=True)
     (root / "out" / "interface.json").write_bytes(encode_interface(interface_of(distributed)))
-    for name, chip in distributed.chips.items():
-        build_artifact(chip, root / "out" / name)
+    for program, chip in distributed.chips.items():
+        build_artifact(chip, root / "out" / program)
+    return tuple(distributed.chips)
 
 
 @pytest.fixture
@@ -41,10 +45,10 @@ def copied(compiled: Path, tmp_path: Path) -> Path:
     return tmp_path / "copy"
 
 
-def _words(root: Path) -> list[str]:
-    words = [str(root / "_jit_dist_allreduce"), "--platform", PLATFORM.name, "--build-dir", str(root / "out")]
+def _words(root: Path, name: str = _NAME, programs: Sequence[str] = ("publish", "reduce")) -> list[str]:
+    words = [str(root / name), "--platform", PLATFORM.name, "--build-dir", str(root / "out")]
     words += ["--embedded", str(embedded_module())]
-    return [*words, *(word for name in ("publish", "reduce") for word in ("--chip", f"{name}={root / 'out' / name}"))]
+    return [*words, *(word for chip in programs for word in ("--chip", f"{chip}={root / 'out' / chip}"))]
 
 
 def _replay(root: Path) -> Replayed:
@@ -53,7 +57,7 @@ def _replay(root: Path) -> Replayed:
 
 
 def _edit(root: Path, name: str, old: str, new: str) -> None:
-    path = root / "_jit_dist_allreduce" / name
+    path = root / _NAME / name
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
@@ -97,5 +101,33 @@ def test_the_first_task_that_leaves_the_reference(
     _build(copied)
     assert diverge.main(_words(copied)) == 1
     first = capsys.readouterr().out.splitlines()[0]
-    assert first.startswith(f"{kernel}: error: rank 0 d0 'publish' task 0 'scale_rows' is the first that leaves ")
+    line = 1 + next(i for i, text in enumerate((copied / _NAME / kernel).read_text().split("\n")) if "arg2 * 2" in text)
+    assert re.match(
+        rf"{kernel}:{line}: error: rank [01] d0 'publish' task 0 'scale_rows' is the first that leaves ", first
+    )
     assert "argument 'partial__ssa_v0' differs in 256 of 256 elements, first at 0: " in first
+
+
+def test_a_collective_is_what_torch_distributed_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that is wrong in its kernel and in its module alike is found, and what follows gets the right rows."""
+    source, name = Path(__file__).parent / "programs" / "dist_exchanged.py", "_jit_exchanged"
+    assert compile_program([str(source), "--output", str(tmp_path / name)]) == 0
+    names = _build(tmp_path, name)
+    argv = [sys.executable, "-m", "pypto_build.replay.chips", *_words(tmp_path, name, names)]
+    run = run_tool(argv, tmp_path / "out")
+    assert (run.status, run.verdict.status) == (0, "pass"), run.stdout + run.stderr
+    (chip,) = (tmp_path / name / "next_levels").glob("builtin.*")
+    for pattern, old, new in (("kernels/aiv/*.cpp", " < 4 ? ", " > 4 ? "), ("ptoas/*.pto", ".minsi ", ".maxsi ")):
+        (path,) = chip.glob(pattern)
+        text = path.read_text()
+        assert text.count(old) == 1
+        path.write_text(text.replace(old, new))
+    _build(tmp_path, name)
+    run = run_tool([*argv, "--runtime", "torch"], tmp_path / "out")
+    assert (run.status, run.verdict.status) == (0, "pass"), run.stdout + run.stderr
+    capsys.readouterr()
+    assert diverge.main(_words(tmp_path, name, names)) == 1
+    first = capsys.readouterr().out.splitlines()[0]
+    place = r": error: rank [01] d1 'builtin.tensor.all_to_all_v__fp32__8x64' task 0 'builtin_tensor_all_to_all_v__"
+    assert re.search(place, first), first
+    assert "by torch.distributed's all_to_all_v " in first

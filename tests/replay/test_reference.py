@@ -20,7 +20,8 @@ from pypto_build.replay.faults import RunFault
 from pypto_build.replay.reference.entry import BLOCK, EXTENT, LANE, SCALAR, TENSOR, Passed, positional, read_entry
 from pypto_build.replay.reference.launch import Progress, in_child
 from pypto_build.replay.reference.tasks import scalar_of
-from pypto_build.replay.session import Request, replay
+from pypto_build.replay.request import Request
+from pypto_build.replay.session import replay
 from pypto_build.replay.verdict import Verdict
 from tests.replay.builder import build_artifact, embedded_module
 

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
+import pytest
+
+from pypto_build.rules import tool
+from pypto_build.rules.machinery import cleaning
+from pypto_build.rules.machinery.workspace import Workspace
 from tests.rules.project import Project
 
 
@@ -77,3 +85,19 @@ def test_scons_alone_prints_help(project: Project) -> None:
     assert "replay JIT=x" in run.output
     assert run.output.splitlines()[-1] == "Artifacts: _jit_chain"
     assert not (project.root / "build").exists()
+
+
+def test_what_cannot_be_removed_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SCons has said how it ends by then, so the process ends here."""
+
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", "build/a2a3sim/x/actual")
+
+    ended: list[int] = []
+    monkeypatch.setattr(cleaning, "clean_outputs", refused)
+    monkeypatch.setattr(os, "_exit", ended.append)
+    tool._clean(cast(Workspace, SimpleNamespace(options={"PLATFORM": "a2a3sim"})))
+    assert capsys.readouterr().err == "scons: *** build/a2a3sim/x/actual: cannot be removed: Permission denied\n"
+    assert ended == [2]

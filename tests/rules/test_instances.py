@@ -109,12 +109,40 @@ def test_templates_of_the_users_are_compiled_with_the_kernel(dag: Project) -> No
     assert own(dag) != set()
 
 
+_HARMLESS = """#pragma once
+#include <algorithm>
+namespace mine {
+namespace detail { constexpr int rows = 128; }
+template <class T> inline __attribute__((always_inline)) T helped(T value) { return std::max(value, T(detail::rows)); }
+}
+#define ROWS mine::helped(int64_t(128))
+"""
+
+
+def test_a_header_of_the_users_that_changes_nothing_of_ours_costs_no_instance(dag: Project) -> None:
+    header = f"{dag.artifact.relative_to(dag.root)}/kernels/aiv/mine.h"
+    dag.write(header, _HARMLESS)
+    dag.edit(f"{ADD}.cpp", "using namespace pto;", '#include "mine.h"\nusing namespace pto;')
+    dag.edit(f"{ADD}.cpp", "const int64_t v4 = 128;", "const int64_t v4 = ROWS;")
+    assert "[instructions] instantiate 4, once for these flags\n" in build(dag).output
+    assert own(dag) == set()
+    dag.write(header, f"{_HARMLESS}namespace pto::detail {{}}\n")
+    run = build(dag)
+    assert (run.actions, bool(own(dag))) == ([f"compile {ADD}.cpp", f"link {ADD}.so"], True)
+    dag.write(header, f"{_HARMLESS}inline int also() {{ return 1; }}\n")
+    run = build(dag)
+    assert (run.actions, own(dag)) == ([f"compile {ADD}.cpp", f"restored {ADD}.so"], set())
+    assert "[instructions]" not in run.output
+    assert dag.replay().status == 0
+
+
 MEANINGS = {
     "overload": "namespace pto::detail { inline float helped(float x) { return x; } }",
     "specialisation": "template <> struct pto::detail::FunctionOf<pto::detail::Add, double> { using type = void; };",
     "header of the user's": '#include "mine.h"',
     "header by a macro": '#define NAME "mine.h"\n#include NAME',
     "header by a digraph": '%:include "mine.h"',
+    "pragma": '#pragma GCC optimize("O3")',
     "continued": '#inc\\\nlude "mine.h"',
 }
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import re
 
+import pytest
+
+from pypto_build.rules.machinery import help
 from tests.rules.project import Project, Saved
 
 _TIME = re.compile(r"\(\d+\.\d\ds\)")
@@ -104,9 +107,18 @@ def test_help_is_one_screen(project: Project) -> None:
         run = project.quiet(*words)
         lines = run.output.splitlines()
         assert run.status == 0
-        assert (len(lines) <= 24, max(map(len, lines)) <= 80) == (True, True), run.output
+        assert (len(lines) <= 23, max(map(len, lines)) <= 80) == (True, True), run.output
         assert lines[-2:] == ["Artifacts: _jit_chain", "Tests: chain"]
     assert not (project.root / "build").exists()
+
+
+def test_help_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said of a name stands below it, and no word is cut."""
+    monkeypatch.setattr(os, "get_terminal_size", lambda stream: os.terminal_size((40, 24)))
+    lines = help._verb("step")
+    assert max(map(len, lines)) <= 40
+    at = lines.index("  TASK=")
+    assert lines[at + 1].startswith("      dump, deps: a task by number,")
 
 
 def test_help_on_a_verb_and_an_option(project: Project) -> None:

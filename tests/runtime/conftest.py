@@ -7,15 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from pypto_build.replay.child import load_embedded
-from tests.replay.builder import embedded_module
 from tests.runtime.rig import Rig
-
-
-@pytest.fixture(scope="session")
-def embedded() -> ModuleType:
-    """The extension module."""
-    return load_embedded(embedded_module())
 
 
 @pytest.fixture(scope="session")

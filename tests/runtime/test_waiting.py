@@ -58,3 +58,24 @@ def test_waiting_takes_no_processor_time(rig: Rig, what: str, threads: int) -> N
     after = resource.getrusage(resource.RUSAGE_SELF)
     assert y[0] == (2 if what == "a producer" else 1)
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < SLEEP_S / 4
+
+
+#: What generated kernels look at before they let their task wait, field by field.
+_DEFERS = """
+AsyncCtx context = get_async_ctx(args);
+const bool usable = async_ctx_is_deferred(context) && context.task_token.raw != PTO2TaskId::invalid().raw &&
+                    context.completion_entries != nullptr && *context.completion_count == 0 &&
+                    context.completion_capacity == static_cast<uint32_t>(MAX_COMPLETIONS_PER_TASK);
+*context.completion_error_code = usable ? 0 : PTO2_ERROR_ASYNC_COMPLETION_INVALID;
+AsyncCtx copy = context;
+copy.task_token.raw = PTO2TaskId::invalid().raw;
+save_expected_notification_counter(copy, data(args, 0), 1000);  // of no task: nothing waits for it
+save_expected_notification_counter(context, data(args, 0), 1);
+"""
+
+
+def test_what_a_kernel_finds_to_let_its_task_wait(rig: Rig) -> None:
+    kernel = Kernel("defers", _DEFERS, "aiv", '#include <stdint.h>\n#include "pto_async_kernel_api.h"\n')
+    counter = np.ones(1, np.int32)
+    runtime = rig.runtime([kernel], entry(TASK + "rt_submit_aiv_task(0, p);"))
+    assert runtime.run([(counter, (1,), "int32", "INOUT")], [], {}).tasks == 1

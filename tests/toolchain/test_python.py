@@ -85,3 +85,19 @@ def test_a_module_runs_as_by_its_flag(tmp_path: Path) -> None:
     arguments, path = json.loads(run.stdout)
     assert arguments == ["a", "-b"]
     assert str(tmp_path) not in path and all(map(os.path.isabs, path))
+
+
+def test_a_tool_is_of_the_copy_that_started_it(tmp_path: Path) -> None:
+    """A clone that is newer than what is installed runs its own tools."""
+    installed = tmp_path / "installed" / "pypto_build" / "__init__.py"
+    installed.parent.mkdir(parents=True)
+    installed.write_text("raise SystemExit(9)")
+    launcher = Path(own_tool("")[1])
+    copy = tmp_path / "clone" / "pypto_build" / "toolchain" / launcher.name
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(launcher.read_bytes())
+    (copy.parents[1] / "__init__.py").touch()
+    (copy.parents[1] / "shown.py").write_text(_MODULE)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
+    words = [sys.executable, str(copy), "pypto_build.shown"]
+    assert subprocess.run(words, env=environment, capture_output=True, check=False).returncode == 0

@@ -22,15 +22,16 @@ from tests.trust.world import PACKAGES, Fault, Step, World
 LONGEST = 40
 
 _EDITS = ("edit", "undo", "rename", "switch", "package", "touch")
-_RUNS = ("replay", "scons", "twice", "elsewhere", "while_compiling")
+_RUNS = ("replay", "scons", "resident", "watch", "twice", "elsewhere", "while_compiling")
 
 
 @dataclass(frozen=True)
 class Theme:
-    """Files with what they hold by turns, and options that have to do with them."""
+    """Files with what they hold by turns, options that have to do with them, and the artifact they are of."""
 
     held: dict[str, str]
     options: tuple[str, ...] = ()
+    kind: str = "chain"
 
 
 THEMES = (
@@ -46,7 +47,13 @@ THEMES = (
     Theme({"twice": "extra default", "compiler": "none extra scale", "plus_one": "right heavy"}, ("compiler", "extra")),
     Theme({"chain": "right wrong comment larger", "manifest": "right comment wrong threads"}),
     Theme({"twice": "right wrong", "more_golden": "right wrong absent", "input": "right wrong"}, ("more",)),
-    Theme({}, ("torch",)),  # the artifact that has a module
+    Theme({}, ("torch",), "module"),
+    Theme(
+        {"send": "right wrong comment", "receive": "right wrong", "golden": "right wrong absent"}, ("weak",), "ranks"
+    ),
+    Theme({"send": "header right", "scale": "right wrong absent", "sender": "right wrong comment"}, (), "ranks"),
+    Theme({"driver": "right wrong comment broken", "input": "right wrong", "send": "right wrong"}, (), "ranks"),
+    Theme({"manifest": "right wrong comment", "meta": "right spaced wrong"}, ("shuffled", "checked"), "ranks"),
 )
 
 
@@ -88,9 +95,13 @@ def read_script(text: str) -> tuple[str, list[Step]]:
 def world_of(tested: Tested, oracle: Oracle, kind: str) -> Iterator[World]:
     """A world in a directory of its own, which goes with it."""
     directory = Path(tempfile.mkdtemp(prefix="world-", dir=tested.home))
+    world = None
     try:
-        yield World(tested, directory, kind, oracle)
+        world = World(tested, directory, kind, oracle)
+        yield world
     finally:
+        if world:
+            world.close()
         shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -100,8 +111,8 @@ class Chooser:
     def __init__(self, seed: str, theme: Theme | None = None) -> None:
         self._random = random.Random(seed)
         themes = [theme] if theme else self._random.sample(THEMES, self._random.choice([1, 1, 2]))
-        self.kind = "chain" if themes[0].held else "module"
-        themes = [each for each in themes if bool(each.held) == bool(themes[0].held)]
+        self.kind = themes[0].kind
+        themes = [each for each in themes if each.kind == self.kind]
         self._held: dict[str, list[str]] = {}
         self._options: list[str] = []
         for theme in themes:
@@ -189,17 +200,23 @@ class Chooser:
 
     def _run(self, world: World) -> Step:
         draw, option = self._random.random(), self._option(world)
-        if draw < 0.45:
+        if draw < 0.2:
             return "replay", {"option": option}
-        if draw < 0.55:
+        if draw < 0.4:
+            return "resident", {"option": option}
+        if draw < 0.47:
             return "scons", {"option": option}
+        if draw < 0.55 and world.kind != "module":
+            names = self._random.choices(list(self._held), k=self._random.randrange(1, 4))
+            edits = [(name, self._random.choice(self._held[name])) for name in names]
+            return "watch", {"option": option, "edits": edits}
         if draw < 0.75:
             delay = round(self._random.random() ** 2 * 0.5, 3)
             return "killed", {"option": option, "line": self._random.randrange(10), "delay": delay}
         if draw < 0.83:
             delay = round(self._random.random() * 0.5, 3)
             return "twice", {"first": option, "second": self._option(world), "delay": delay}
-        if draw < 0.93 or world.kind == "module":
+        if draw < 0.93 or world.kind != "chain":
             return "elsewhere", {"option": option}
         return "while_compiling", {"variant": self._random.choice(["right", "wrong", "same"])}
 

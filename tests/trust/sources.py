@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.trust.space import CHAIN, KERNELS, MANIFEST, MODULE, ORCHESTRATION, kernel_text, tensor_bytes
 
@@ -131,6 +132,8 @@ CHAIN_OPTIONS = {
     "more": ("DATA={root}/more",),
     "again": ("FORCE=1",),
     "compiler": ("CXX={root}/tools/my-g++",),
+    "weak": ("MEMORY=weak", "SEED=2"),
+    "device": ("NUMERICS=device",),
 }
 
 
@@ -161,5 +164,69 @@ MODULE_OPTIONS = {
     "checked": ("CHECK=1",),
     "torch": ("RUNTIME=torch",),
     "preferred": ("PREFER=pto",),
+    "again": ("FORCE=1",),
+}
+
+
+def ranks_sources(artifact: Path) -> dict[str, Source]:
+    """Files of the artifact for two chips, by what they hold at the start: programs, data, host driver, description."""
+    sender, receiver = "next_levels/stage_one", "next_levels/stage_two"
+    send, receive = f"{sender}/kernels/aiv/scale_and_send.cpp", f"{receiver}/kernels/aiv/receive_and_shift.cpp"
+    driver = "orchestration/host_orch.py"
+
+    def held(path: str, **edits: tuple[str, str]) -> Source:
+        right = (artifact / path).read_text(encoding="utf-8")
+        changed = {name: right.replace(*edit) for name, edit in edits.items()}
+        assert all(text != right for text in changed.values()), path
+        return _source(f"build_output/{artifact.name}/{path}", right=right, **changed)
+
+    def data(path: str, **more: bytes | None) -> Source:
+        right = (artifact / path).read_bytes()
+        return _source(f"build_output/{artifact.name}/{path}", right=right, **more)
+
+    x, y = ((artifact / f"data/{path}").read_bytes() for path in ("in/x.pt", "out/y.pt"))
+    return {
+        "send": held(
+            send,
+            wrong=("v3, 2.0f)", "v3, 3.0f)"),
+            comment=("// Two slots", "// Two places"),
+            broken=("TMULS(", "TMULT("),
+            header=("using namespace pto;", '#include "scale.h"\nusing namespace pto;'),
+        ),
+        "receive": held(receive, wrong=("TADDS(", "TMULS("), comment=("// Kernel Function", "// Kernel function")),
+        "scale": _source(
+            f"build_output/{artifact.name}/{sender}/kernels/aiv/scale.h",
+            absent=None,
+            right="",
+            wrong="#define TMULS(a, b, c) TMULS(a, b, 5.0f)\n",
+        ),
+        "sender": held(
+            f"{sender}/orchestration/stage_one.cpp",
+            wrong=("rt_submit_aiv_task(", "if (false) rt_submit_aiv_task("),
+            comment=("// Orchestration Function", "// Orchestration function"),
+        ),
+        "driver": held(
+            driver,
+            wrong=('tensors["x"]', 'tensors["y"]'),
+            comment=("# Host driver", "# The host driver"),
+            broken=("dist_pipeline._pypto", "dist_pipe._pypto"),
+        ),
+        "manifest": held(
+            f"{receiver}/kernel_config.py",
+            wrong=('"func_id": 0', '"func_id": 1'),
+            comment=("# Runtime configuration", "# Configuration"),
+        ),
+        "meta": held("distributed_meta.json", spaced=("  ", "   "), wrong=('"y"', '"z"')),
+        "input": data("data/in/x.pt", wrong=y),
+        "golden": data("data/out/y.pt", wrong=x, absent=None),
+    }
+
+
+RANKS_OPTIONS = {
+    "plain": (),
+    "tolerant": ("RTOL=1e-3",),
+    "checked": ("CHECK=1",),
+    "shuffled": ("SHUFFLE=1", "SEED=3"),
+    "weak": ("MEMORY=weak",),
     "again": ("FORCE=1",),
 }

@@ -18,6 +18,7 @@ from tests.trust.tested import Tested, must
 
 CHAIN = "_jit_chain"
 MODULE = "_jit_sum"
+RANKS = "_jit_dist_pipeline"
 KERNELS = "kernels/aiv"
 #: Exit statuses of ``pypto-build replay``.
 PASS, MISMATCH, USAGE, BUILD, GOLDEN, FAULT, HANG, UNCHECKED = range(8)
@@ -356,15 +357,21 @@ def write_module(space: Space) -> Space:
     return space
 
 
+def write_ranks(space: Space) -> Space:
+    """Write the artifact whose first chip doubles rows and sends them, and whose second chip adds one."""
+    space.name = RANKS
+    space.write("SConstruct", "from pypto_build.rules import pypto\n\nenv = Environment(tools=[pypto])\n")
+    shutil.copytree(Path(__file__).parents[2] / "examples" / "distributed" / RANKS, space.artifact)
+    return space
+
+
 def prepare_shared(tested: Tested) -> None:
     """Build the runtime's module and compile the module artifact, with the environment that is tested."""
-    theirs = os.environ.get("PYPTO_BUILD_CACHE")
     cache, root = tested.home / "cache", tested.home / "preparing"
     for directory in (cache, root, tested.runtime, tested.witness, tested.home / MODULE):
         shutil.rmtree(directory, ignore_errors=True)
     cache.mkdir()
-    if theirs and Path(theirs, "runtime").is_dir():
-        shutil.copytree(Path(theirs, "runtime"), cache / "runtime", symlinks=True)
+    _take_runtime(tested, cache)
     space = write_chain(Space(root, tested, cache))
     must(space.run("replay", longest_s=600))
     space.write("sum.py", PROGRAM)
@@ -376,6 +383,18 @@ def prepare_shared(tested: Tested) -> None:
     (cache / "witness").rename(tested.witness)
     for directory in (cache, root):
         shutil.rmtree(directory)
+
+
+def _take_runtime(tested: Tested, cache: Path) -> None:
+    """Begin a cache with the runtime that the user's has or now gets: proven by content, it need not be built again."""
+    code = "from pypto_build.rules.embedded_runtime import ensure_runtime; print(ensure_runtime())"
+    outside = ("HOME", "XDG_CACHE_HOME", "PYPTO_BUILD_CACHE")
+    variables = {name: value for name, value in tested.environment(cache).items() if name not in outside}
+    variables |= {name: os.environ[name] for name in outside if name in os.environ}
+    done = run([str(tested.python), "-c", code], tested.home, variables, longest_s=600)
+    if not done.status:  # an environment with another way to build it builds it at its first replay
+        directory = Path(done.output.splitlines()[-1]).parent
+        shutil.copytree(directory, cache / "runtime" / directory.name, symlinks=True)
 
 
 def _ignore_built(root: Path) -> Callable[[str, list[str]], list[str]]:

@@ -5,17 +5,27 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.trust.commands import Done
+from tests.trust.commands import Command, Done, wait_for
 from tests.trust.compilers import Holding, write_compiler
 from tests.trust.damage import damage, files_of, remove
 from tests.trust.oracle import Answer, Oracle
-from tests.trust.sources import CHAIN_OPTIONS, CHAIN_SOURCES, MODULE_OPTIONS, Source, module_sources
+from tests.trust.resident import Resident
+from tests.trust.sources import (
+    CHAIN_OPTIONS,
+    CHAIN_SOURCES,
+    MODULE_OPTIONS,
+    RANKS_OPTIONS,
+    Source,
+    module_sources,
+    ranks_sources,
+)
 from tests.trust.space import (
     KERNELS,
     PASS,
@@ -26,6 +36,7 @@ from tests.trust.space import (
     contradictions,
     write_chain,
     write_module,
+    write_ranks,
 )
 from tests.trust.tested import Tested, tree_digest
 
@@ -55,6 +66,7 @@ PACKAGES = {
 }
 _RUNS_S = 100.0
 _LATER_S = 10
+_NOTICED_S = 60.0
 
 
 class Fault(Exception):
@@ -88,6 +100,9 @@ class World:
             texts = [(self.space.artifact / path).read_text() for path in ("ptoas/add.pto", f"{KERNELS}/add.cpp")]
             self.sources: dict[str, Source] = module_sources(*texts)
             self.options: dict[str, tuple[str, ...]] = MODULE_OPTIONS
+        elif self.kind == "ranks":
+            write_ranks(self.space)
+            self.sources, self.options = ranks_sources(self.space.artifact), RANKS_OPTIONS
         else:
             write_chain(self.space)
             self.sources, self.options = CHAIN_SOURCES, CHAIN_OPTIONS
@@ -96,6 +111,12 @@ class World:
             content = next(iter(source.variants.values()))
             if content is not None and not (self.space.root / source.path).exists():
                 self.space.write(source.path, content)
+
+        self.resident = Resident(self.space)
+
+    def close(self) -> None:
+        """End what goes on between the steps."""
+        self.resident.end()
 
     @property
     def _package_dir(self) -> Path:
@@ -171,13 +192,13 @@ class World:
 
     def step_undo(self) -> None:
         """Undo the last edit."""
-        if self._undo and self.kind == "chain":
+        if self._undo and self.kind != "module":
             path, content = self._undo.pop()
             self._put(path, content, "rename")
 
     def step_touch(self, new: bool) -> None:
         """Give every source another time."""
-        if self.kind == "chain":
+        if self.kind != "module":
             modified = time.time() if new else 1_000_000_000
             for path in files_of(self.space.root, ("build",)):
                 os.utime(path, (modified, modified))
@@ -272,6 +293,51 @@ class World:
             replayed = self._replay(self.space, options)  # one clear line is allowed, not for ever
         self.damaged = False
         self._compare(replayed, answer)
+
+    def step_resident(self, option: str = "plain") -> None:
+        """A replay that the resident process does, which was there before the last edits."""
+        options = self.options[option]
+        answer = self._answer(options)
+        for again in (False, True):
+            self.replays += 1
+            replayed = self.space.outcome_of(self.resident.replay(*self._given(options), longest_s=_RUNS_S))
+            if faults := contradictions(replayed):
+                raise Fault(f"{'; '.join(faults)}\n{replayed.done}")
+            if again or replayed.outcome == answer.outcome or not (self.damaged or self.in_the_way):
+                break
+            self._clear_the_way()
+        self.damaged = False
+        self._compare(replayed, answer)
+
+    def step_watch(self, option: str, edits: Sequence[tuple[str, str]]) -> None:
+        """Edits under ``WATCH=1``, each of which is judged as a fresh build judges it."""
+        self.step_replay(option)
+        options = self.options[option]
+        words = ["replay", f"JIT={self.space.name}", "WATCH=1", *self._given(options)]
+        command = self.space.start_scons(*words)
+        try:
+            if not wait_for(lambda: _rounds(command) or not command.running):
+                raise Fault(f"WATCH=1 does not watch\n{command.output}")
+            for file, variant in edits:
+                seen = _rounds(command)
+                self.step_edit(file, variant, how="rename")
+                wait_for(lambda: _rounds(command) > seen or not command.running, _NOTICED_S)  # noqa: B023
+                self._judge_round(command, options)
+        finally:
+            command.send(signal.SIGINT)
+            done = command.end(_RUNS_S)
+        if done.late or done.left:
+            raise Fault(f"WATCH=1 does not end\n{done}")
+
+    def _judge_round(self, command: Command, options: Sequence[str]) -> None:
+        """That the verdict on disk and the last line that tells one say what a fresh build says."""
+        answer = self._answer(options)
+        told = [line for line in command.lines if line.startswith(("[RUN] PASS", "[RUN] FAIL", "[RUN] UNCHECKED"))]
+        passed = bool(told) and told[-1].startswith("[RUN] PASS")
+        verdict = self.space.verdict() or {"status": ""}
+        said = answer.outcome.status in ("pass", verdict["status"]) and passed == (answer.outcome.exit == PASS)
+        if not said or (passed and verdict["status"] != "pass"):
+            raise Fault(_report("a round of WATCH=1", Outcome(-1, verdict["status"]), command.output, answer))
 
     def step_scons(self, option: str = "plain") -> None:
         """``scons replay``, whose status is 0 or 2."""
@@ -370,6 +436,11 @@ class World:
     def _asks(self, done: Done) -> bool:
         """Whether it asks which of two edits counts: what was there before is part of that."""
         return self.kind == "module" and done.status == USAGE and "were both edited" in done.output
+
+
+def _rounds(command: Command) -> int:
+    """How often it has come to wait for a save."""
+    return sum(line.startswith("[watch] ") and "waiting for a change" in line for line in command.lines)
 
 
 def _copy(source: str, target: str) -> None:

@@ -76,6 +76,7 @@ class ReduceOp:
     Sum = "sum"
     Max = "max"
     Min = "min"
+    Prod = "prod"
 
 
 class _Namespace:
@@ -85,9 +86,9 @@ class _Namespace:
         self.prefix = prefix
 
     def __getattr__(self, name: str) -> Intrinsic:
-        known = {row.name for row in OPERATIONS.values() if row.prefix == self.prefix}
+        known = {row.word or row.name: row.name for row in OPERATIONS.values() if row.prefix == self.prefix}
         if name in known:
-            return Intrinsic(name)
+            return Intrinsic(known[name])
         elsewhere = f"; use {OPERATIONS[name].spelled}" if name in OPERATIONS else similar(name, known)
         raise AttributeError(f"{self.prefix} has no operation '{name}'{elsewhere}")
 
@@ -111,7 +112,7 @@ _SHORT = {
 
 def __getattr__(name: str) -> Intrinsic:
     if name in _SHORT:
-        return Intrinsic(name)
+        return Intrinsic("tensor_remote_store" if name == "remote_store" else name)  # which takes tiles too
     if name in OPERATIONS:
         raise AttributeError(f"pld has no '{name}'; use {OPERATIONS[name].spelled}")
     raise AttributeError(f"pld has no operation '{name}'{similar(name, {*_SHORT, *__all__})}")

@@ -283,7 +283,7 @@ class _RunCommand(gdb.Command):  # type: ignore[misc]
         gdb.execute("run")
         if not gdb.selected_inferior().pid:
             code = gdb.convenience_variable("_exitcode")
-            print("[debug] the run ended and met no breakpoint")
+            print("[debug] the run ended and met no breakpoint; TASK= and BREAK= say where to stop")
             if argument == "batch":
                 gdb.execute(f"quit {int(code) if code else 1}")
 

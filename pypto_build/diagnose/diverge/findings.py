@@ -98,15 +98,23 @@ def _element_lines(finding: TaskFinding, sources: Mapping[int, Path]) -> list[st
 
 
 def element_text(
-    number: int, name: str, shape: Sequence[int], dtype: str, index: Sequence[int], found: Difference, offset: int = 0
+    number: int,
+    name: str,
+    shape: Sequence[int],
+    dtype: str,
+    index: Sequence[int],
+    found: Difference,
+    offset: int = 0,
+    sides: tuple[str, str] = ("kernel", "reference"),
 ) -> list[str]:
     """Three lines: the argument and its first element that differs, and both sides' values there."""
+    width = len("reference")
     what = f"argument {number}{f' ({name})' if name else ''} {list(shape)} {dtype}"
     where = f"first at {tuple(index)}" if index else f"outside of its window, at element {offset} of its buffer"
     return [
         f"{what}: {found.count} of {found.numel} elements differ, {where}, at most by {found.max_abs:.6g}",
-        f"kernel    {_row(found.near_actual)}    from element {found.around} on",
-        f"reference {_row(found.near_expected)}",
+        f"{sides[0]:{width}} {_row(found.near_actual)}    from element {found.around} on",
+        f"{sides[1]:{width}} {_row(found.near_expected)}",
     ]
 
 

@@ -18,7 +18,8 @@ from pypto_build.replay.reference.hook import ReferenceFault, References, slots_
 from pypto_build.replay.reference.launch import Launch
 from pypto_build.toolchain.host import kernel_numerics
 
-_VARIABLE = "PYPTO_PROBE_DIR"
+#: The variable that says where kernels with probes write; without it they write nothing.
+PROBE_DIRECTORY = "PYPTO_PROBE_DIR"
 
 
 @dataclass(frozen=True)
@@ -72,11 +73,11 @@ class _AtTask:
         self.members = self.references.members(call) or []
         with suppress(ReferenceFault):  # what it had written until then counts
             self.references.execute(call, copies.slots)
-        os.environ[_VARIABLE] = str(self.directory)
+        os.environ[PROBE_DIRECTORY] = str(self.directory)
         try:
             call.run()
         finally:
-            del os.environ[_VARIABLE]
+            del os.environ[PROBE_DIRECTORY]
         raise Stop
 
     def partings(self, limits: Limits, sources: Mapping[str, Path]) -> list[KernelParting]:
@@ -84,9 +85,8 @@ class _AtTask:
         for member in self.members:
             name, lane = member.name, member.lane
             kernel = read_events(self.directory / f"{name}.{lane}.{self.block}", self.slots)
-            key = f"{member.body.function.name}{lane}"
-            module, dtypes = self.recorder.events.get(key, []), self.recorder.dtypes.get(key, [])
-            parting = find_parting(kernel, module, dtypes, limits)
+            module = self.recorder.of(member)
+            parting = find_parting(kernel, module.events, module.dtypes, limits)
             if parting is not None:
                 found.append(KernelParting(name, lane, member.body.unit.path, sources[name], parting))
         # what a member popped is another's doing, if that one parts elsewhere

@@ -12,7 +12,7 @@ import re
 import struct
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import read_bytes
 from pypto_build.diagnose.diverge.compare import Difference, Limits, compare_bytes
 from pypto_build.pto.ops import TABLE
-from pypto_build.replay.reference.tasks import TensorArgument
+from pypto_build.replay.reference.tasks import Member, TensorArgument
 
 _HEADER = struct.Struct("<24sIiQIII4x")
 #: Number of each memory as the runtime counts them, by its name in .pto.
@@ -143,28 +143,42 @@ def _within(address: int, tensors: Sequence[object]) -> int:
 # --- the module's side ------------------------------------------------------------------------------------------------
 
 
-class Recorder:
-    """What the generated PyTorch calls as `_probe`; events by function and vector core: `gemm_aiv1`.
+@dataclass
+class Written:
+    """What one function wrote on one vector core, each with its element type; and the numbers that its variables held
+    then, by name, if they are asked for."""
 
-    `scalars` are the numbers that the function's variables held then, by name, if they are asked for.
-    """
+    events: list[Event] = field(default_factory=list)
+    dtypes: list[str] = field(default_factory=list)
+    scalars: list[dict[str, float | int]] = field(default_factory=list)
+
+
+class Recorder:
+    """What the generated PyTorch calls as `_probe`."""
 
     def __init__(self, with_scalars: bool = False) -> None:
-        self.events: dict[str, list[Event]] = {}
-        self.dtypes: dict[str, list[str]] = {}
-        self.scalars: dict[str, list[dict[str, float | int]]] | None = {} if with_scalars else None
+        self._recorded: dict[tuple[str, int], Written] = {}
+        self._with_scalars = with_scalars
+
+    def of(self, member: Member) -> Written:
+        """What a member of a task wrote."""
+        return self._recorded.get((member.body.call.__name__, member.lane), Written())
+
+    def clear(self) -> None:
+        """Forget what was written before; what `of` returned stays as it is."""
+        self._recorded.clear()
 
     def __call__(self, line: int, name: str, target: object) -> None:
         import sys
 
         frame = sys._getframe(1)
-        key = frame.f_code.co_name + str(frame.f_globals.get("_current_sb", [0])[0])
+        key = frame.f_code.co_name, frame.f_globals.get("_current_sb", [0])[0]
+        recorded = self._recorded.setdefault(key, Written())
         event, dtype = _event(line, name, target)
-        self.events.setdefault(key, []).append(event)
-        self.dtypes.setdefault(key, []).append(dtype)
-        if self.scalars is not None:
-            numbers = {name: value for name, value in frame.f_locals.items() if isinstance(value, int | float)}
-            self.scalars.setdefault(key, []).append(numbers)
+        recorded.events.append(event)
+        recorded.dtypes.append(dtype)
+        if self._with_scalars:
+            recorded.scalars.append({n: v for n, v in frame.f_locals.items() if isinstance(v, int | float)})
 
 
 def _event(line: int, name: str, target: Any) -> tuple[Event, str]:

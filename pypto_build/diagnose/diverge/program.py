@@ -29,7 +29,9 @@ from pypto_build.replay.reference.launch import Launch, Progress, in_child
 from pypto_build.replay.reference.tasks import TensorArgument, scalar_of
 
 if TYPE_CHECKING:
+    from pypto_build.compiler.errors import SourcePosition
     from pypto_build.compiler.ir import IrFunction
+    from pypto_build.compiler.torch_program import Translation
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Call:
     tensors: tuple[CalledTensor, ...]
     scalars: tuple[tuple[str, float], ...]  # (element type, value)
     blocks: int
-    position: str
+    position: SourcePosition | None
 
 
 @dataclass
@@ -57,15 +59,20 @@ class ProgramText:
     """A program's PyTorch and its typed functions."""
 
     path: Path
-    text: str
+    translation: Translation
     functions: dict[str, IrFunction]
     entry: str
     modules: dict[str, str] = field(default_factory=dict)  # unit -> the module that the compiler makes of it today
 
     def namespace(self) -> dict[str, Any]:
+        """What the text defines."""
         namespace: dict[str, Any] = {}
-        exec(compile(self.text, f"<{self.path.name}>", "exec"), namespace)
+        exec(compile(self.translation.text, f"<{self.path.name}>", "exec"), namespace)
         return namespace
+
+    def named(self, function: str) -> str:
+        """What a function of the program is called in the text."""
+        return self.translation.names[function]
 
 
 def examine_program(
@@ -95,12 +102,12 @@ def read_program(path: Path, name: str, platform: str) -> ProgramText:
     from pypto_build.compiler.driver import compile_entry
     from pypto_build.compiler.frontend import build_program
     from pypto_build.compiler.load import entries_of, load_module
-    from pypto_build.compiler.torch_program import program_text, typed_program
+    from pypto_build.compiler.torch_program import translated, typed_program
 
     entries = entries_of(load_module(str(path)))
     entry = next((e for e in entries if e.name == name), entries[0])
     program = typed_program(build_program(entry, platform))
-    read = ProgramText(path, program_text(program), program.functions, program.entries[0].name)
+    read = ProgramText(path, translated(program), program.functions, program.entries[0].name)
     for file, text in compile_entry(entry, path.parent, platform).items():
         if file.startswith("ptoas/") and file.endswith(".pto"):
             read.modules[Path(file).stem] = text
@@ -161,7 +168,8 @@ def record_calls(launch: Launch, program: ProgramText) -> list[Call]:
     kept: list[Any] = []  # freed memory could be another tensor's
     for name, function in program.functions.items():
         if function.kind == "kernel":
-            namespace[name] = _recorded(name, namespace[name], namespace, program, calls, kept)
+            named = program.named(name)
+            namespace[named] = _recorded(name, namespace[named], namespace, program, calls, kept)
     values: list[Any] = []
     tensors = {t.name: (t, i) for i, t in enumerate(launch.binding.tensors)}
     scalars = {s.name: s.value for s in launch.binding.scalars}
@@ -175,7 +183,7 @@ def record_calls(launch: Launch, program: ProgramText) -> list[Call]:
         dtype = getattr(torch, tensor.dtype)
         raw = torch.frombuffer(bytearray(launch.arena.tensor(index)), dtype=torch.uint8)
         values.append(raw.view(dtype).reshape(tensor.shape))
-    namespace[program.entry](*values)
+    namespace[program.named(program.entry)](*values)
     names = [param.variable for param in program.functions[program.entry].params]
     numbers = {
         value.untyped_storage().data_ptr(): -1 - tensors[name][1]
@@ -201,7 +209,7 @@ def _recorded(
 ) -> Callable[..., None]:
     import sys
 
-    lines = program.text.splitlines()
+    places = program.translation.places
     dtypes = [p.type.dtype.pto for p in program.functions[name].scalars()]
 
     def record(*arguments: Any) -> None:
@@ -217,8 +225,8 @@ def _recorded(
                 CalledTensor(t.untyped_storage().data_ptr(), t.storage_offset() * t.element_size(), tuple(t.shape))
                 for t in tensors
             )
-            position = lines[frame.f_lineno - 1].rpartition("# ")[2]
-            calls.append(Call(name, called, tuple(zip(dtypes, numbers, strict=True)), blocks, position))
+            scalars = tuple(zip(dtypes, numbers, strict=True))
+            calls.append(Call(name, called, scalars, blocks, places.get(frame.f_lineno)))
         kernel(*arguments)
 
     return record
@@ -310,9 +318,9 @@ class _Judge:
         source = self.launch.artifact / "orchestration" / Path(self.launch.interface.orchestration.source).name
         line = _submit_line(source, wanted)
         related: tuple[Related, ...] = ()
-        if wanted is not None and ":" in wanted.position:
-            path, number = wanted.position.split(":")[:2]
-            related = (Related(path, int(number), f"the program calls {wanted.kernel}"),)
+        if wanted is not None and wanted.position is not None:
+            place = wanted.position
+            related = (Related(place.file, place.line, f"the program calls {wanted.kernel}"),)
         hint = "the kernels and their modules are right: correct the orchestration, or compile the program again"
         return Finding(
             ORCHESTRATION, text, relative(self.launch.artifact, source), line, hint, tasks=tasks, related=related
@@ -327,7 +335,7 @@ class _Judge:
         tensors = [s for s in theirs.slots if isinstance(s, TensorArgument)][: len(wanted.tensors)]
         arguments: list[Any] = [_tensor(slot) for slot in tensors]
         parameters = iter([*arguments, *(value for _, value in wanted.scalars)])
-        kernel = self.kernels[wanted.kernel]
+        kernel = self.kernels[self.program.named(wanted.kernel)]
         order = self.program.functions[wanted.kernel].params
         values = _in_order(order, list(parameters))
         for block in [call.block] if call.block is not None else range(call.block_num):
@@ -352,11 +360,10 @@ class _Judge:
         path = body[0].body.unit.path if body else self.launch.artifact
         line, lines = self._changed_lines(path)
         index = coordinates(difference.first, slot.shape)
-        detail = element_text(number, self._parameter(wanted, number), slot.shape, slot.dtype, index, difference)
-        detail[1] = detail[1].replace("kernel   ", "module   ")
-        detail[2] = detail[2].replace("reference", "program  ")
-        position = str(self.program.functions[wanted.kernel].position)
-        source, _, source_line = position.partition(":")
+        name = self._parameter(wanted, number)
+        sides = ("module", "program")
+        detail = element_text(number, name, slot.shape, slot.dtype, index, difference, sides=sides)
+        position = self.program.functions[wanted.kernel].position
         text = f"task {call.number} {names}: the module computes something else than the program's {wanted.kernel}"
         self.findings.append(
             Finding(
@@ -364,7 +371,7 @@ class _Judge:
                 relative(self.launch.artifact, path), line,
                 "the kernel agrees with its module, and the module is wrong: correct it, or compile the program again",
                 detail=(*detail, *lines), tasks=(call.number,), kernel=names,
-                related=(Related(source, int(source_line.partition(":")[0] or 0), "the program's kernel"),),
+                related=(Related(position.file, position.line, "the program's kernel"),),
             )
         )  # fmt: skip
         raise Stop

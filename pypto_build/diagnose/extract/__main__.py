@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,7 +67,7 @@ def _extract(given: argparse.Namespace) -> int:
     for note in found.notes:
         print(f"    note: {note}")
     print(f"    {_GOLDENS[written.golden]}")
-    print(f"[extract] {os.path.relpath(root)}: scons replay JIT={os.path.relpath(root)}")
+    print(f"[extract] {os.path.relpath(root)}: scons replay JIT={shlex.quote(os.path.relpath(root))}")
     return 0
 
 

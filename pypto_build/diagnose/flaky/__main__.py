@@ -22,8 +22,8 @@ from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.replay import Request, replay
 from pypto_build.replay.compare import coordinates
+from pypto_build.replay.request import Engine
 from pypto_build.replay.run_options import SettingValue
-from pypto_build.replay.session import Engine
 from pypto_build.replay.verdict import Verdict
 
 _TOLD_INDICES = 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from pypto_build.artifact.distributed import read_devices
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.replay.chips.engine import ChipsEngine
 
@@ -14,7 +15,13 @@ def add_chip_options(parser: argparse.ArgumentParser, world: bool = True) -> Non
     add = parser.add_argument
     add("--chip", action="append", default=[], metavar="NAME=DIR", help="where a program was built")
     if world:
-        add("--world", type=int, default=0, metavar="N", help="ranks (those it was compiled for)")
+        add_world_options(parser)
+
+
+def add_world_options(parser: argparse.ArgumentParser) -> None:
+    """How many ranks there are."""
+    parser.add_argument("--world", type=int, default=0, metavar="N", help="ranks (those it was compiled for)")
+    parser.add_argument("--devices", default="", metavar="A,B", help="a device for each rank")
 
 
 def engine_of(given: argparse.Namespace, variant: str = "", reference: bool = False) -> ChipsEngine:
@@ -25,4 +32,6 @@ def engine_of(given: argparse.Namespace, variant: str = "", reference: bool = Fa
         if not found:
             raise ArtifactError(f"--chip {word}", "is not NAME=DIR", "give the directory where the program was built")
         chips[name] = Path(directory)
-    return ChipsEngine(chips, int(given.world or 0), variant, reference)
+    world = int(given.world or 0)
+    devices = read_devices(given.devices or "", world)
+    return ChipsEngine(chips, world, variant, reference, devices=devices)

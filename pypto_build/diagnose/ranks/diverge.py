@@ -2,9 +2,10 @@
 
 python -m pypto_build.diagnose.ranks.diverge ARTIFACT_DIR --platform P --build-dir OUT --embedded PATH --chip NAME=DIR …
 
-The program runs twice with all arguments dumped: as compiled, and as PyTorch made from the .pto modules. What tasks
-wrote is compared, dispatch by dispatch in the order in which they began. Where all tasks agree and the golden does not,
-modules, orchestrations or the driver are wrong.
+The program runs twice with all arguments dumped: as compiled, and as PyTorch made from the .pto modules, collectives
+of the host program by what torch.distributed says of them. What tasks wrote is compared, dispatch by dispatch in the
+order in which they began. The kernels of the first task that leaves the reference run again with probes, which tell the
+line. Where all tasks agree and the golden does not, modules, orchestrations or the driver are wrong.
 """
 
 from __future__ import annotations
@@ -19,14 +20,20 @@ from pypto_build.artifact.extras import require_torch
 from pypto_build.diagnose.console import run_tool, taking_long
 from pypto_build.diagnose.diverge.__main__ import parser as parser_of_one
 from pypto_build.diagnose.diverge.compare import Difference, Limits, describe, mask_of
+from pypto_build.diagnose.diverge.findings import relative
+from pypto_build.diagnose.diverge.kernel import KernelParting
 from pypto_build.diagnose.dump.__main__ import Viewer, open_viewer
-from pypto_build.diagnose.findings import Finding, deliver
+from pypto_build.diagnose.findings import Finding, Related, deliver
 from pypto_build.diagnose.ranks.chips import add_chip_options, engine_of
+from pypto_build.diagnose.ranks.lines import At, partings
 from pypto_build.diagnose.ranks.run import RanksRun
 from pypto_build.diagnose.recorded.args_dump import DumpedArg
 from pypto_build.facts.run_options import TORCH
 from pypto_build.replay import Request, replay
+from pypto_build.replay.chips.collectives import collective_of
+from pypto_build.replay.chips.engine import ChipsEngine
 from pypto_build.replay.chips.records import HOST, DispatchRow
+from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.values import is_float
 from pypto_build.replay.verdict import Verdict
 
@@ -51,8 +58,10 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def _replayed(given: argparse.Namespace, name: str, reference: bool) -> tuple[Verdict, RanksRun]:
-    """One run with all arguments dumped, below OUT/diverge."""
+def _replayed(
+    given: argparse.Namespace, name: str, engine: ChipsEngine, **options: SettingValue
+) -> tuple[Verdict, RanksRun]:
+    """One run, below OUT/diverge."""
     results = given.build_dir / "diverge" / name
     request = Request(
         artifact_dir=given.artifact,
@@ -60,15 +69,15 @@ def _replayed(given: argparse.Namespace, name: str, reference: bool) -> tuple[Ve
         results=results,
         embedded=given.embedded,
         platform=given.platform,
-        runtime=TORCH if reference else "embedded",
+        runtime=TORCH if engine.reference else "embedded",
         data=given.data,
         rtol=given.rtol,
         atol=given.atol,
         seed=given.seed,
         timeout_s=given.timeout,
-        options={"dump_args": 2, "dep_gen": True},
+        options=options,
         all_goldens=False,
-        engine=engine_of(given, reference=reference),
+        engine=engine,
     )
     return replay(request, write=None), RanksRun(given.artifact, results, given.platform)
 
@@ -113,29 +122,52 @@ def _difference(
     return describe(*sides, record.dtype, mask) if mask.any() else None
 
 
-def _finding(run: RanksRun, first: Departure, others: int) -> Finding:
+def _partings(given: argparse.Namespace, run: RanksRun, first: Departure, limits: Limits) -> list[KernelParting]:
+    """Where the kernels of the task part from their modules; none where they have no modules."""
+    names = first.viewer.names
+    kernels = tuple(names.kernels[i].name for i in first.record.func_ids if i in names.kernels)
+    number = first.viewer.order.numbers.get(first.record.task_id, -1)
+    root = run.program_of(first.row)
+    if number < 0 or not kernels or not list(root.glob("ptoas/*.pto")):
+        return []
+    at = At(first.row.rank, first.row.index, number, first.row.program, root, kernels)
+    return partings(given, at, limits, lambda engine, name: _replayed(given, name, engine))
+
+
+def _finding(run: RanksRun, first: Departure, others: int, parted: Sequence[KernelParting]) -> Finding:
     found, names = first.found, first.viewer.names
     kernel = names.joined(first.record.func_ids)
     number = first.viewer.order.numbers.get(first.record.task_id, -1)
+    collective = collective_of(first.row.program)
     source = next((names.kernels[i].source for i in first.record.func_ids if i in names.kernels), None)
-    path = ""
-    if source is not None:
-        inside = source.is_relative_to(run.root)
-        path = source.relative_to(run.root).as_posix() if inside else str(source)
+    at = parted[0] if parted else None
+    source = at.source if at else source
     what = first.viewer.arg_name(first.record)
     follows = ", as one of its inputs does" if first.follows else ""
-    more = (f"{others} later outputs differ too, here or on other ranks",) if others else ()
+    by = f"by torch.distributed's {collective.name}" if collective else "by its .pto module"
+    detail = [f"{others} later outputs differ too, here or on other ranks"] if others else []
+    detail += [f"{one.kernel}: {one.parting.instruction or 'the kernel'}: {one.parting.what}" for one in parted]
+    hint = "the kernel's body differs from its .pto module: compare them, or splice the module again"
+    if at is not None:
+        line = f"{at.module.name}:{at.parting.pto_line}"
+        hint = f"the kernel's body is wrong, not the module: compare this line with {line}, or splice the module again"
+    elif collective:
+        hint = "what the ranks do together is no such collective, whichever of them does it: look at the whole kernel"
     return Finding(
         rule="diverge/kernel",
         message=f"{run.title(first.row)} task {number} '{kernel}' is the first that leaves the reference{follows}: "
         f"argument '{what}' differs in {found.count} of {found.numel} elements, first at {found.first}: "
-        f"{found.actual:.8g}, by its .pto module {found.expected:.8g}",
-        path=path,
-        hint="compare the kernel with its module: scons diverge JIT=.../next_levels/"
-        f"{first.row.program} where it runs by itself, else ptoas/ beside it",
-        detail=more,
+        f"{found.actual:.8g}, {by} {found.expected:.8g}",
+        path=relative(run.root, source) if source else "",
+        line=at.parting.cpp_line if at else 0,
+        hint=hint,
+        detail=tuple(detail),
         tasks=(number,) if number >= 0 else (),
         kernel=kernel,
+        related=tuple(
+            Related(relative(run.root, one.module), one.parting.pto_line, one.parting.operation or "the module ends")
+            for one in parted
+        ),
     )
 
 
@@ -160,8 +192,9 @@ def _run(given: argparse.Namespace) -> int:
         option = "AGAINST" if given.against else "PROGRAM"
         raise ArtifactError(f"{option}=", "is for one chip program", "leave it out")
     with taking_long("running it twice, as compiled and by PyTorch"):
-        verdict, compiled = _replayed(given, "compiled", reference=False)
-        expected, reference = _replayed(given, "torch", reference=True)
+        whole: dict[str, SettingValue] = {"dump_args": 2, "dep_gen": True}
+        verdict, compiled = _replayed(given, "compiled", engine_of(given), **whole)
+        expected, reference = _replayed(given, "torch", engine_of(given, reference=True), **whole)
     for run in (verdict, expected):
         if run.status not in _ENDED:
             said = run.error.message if run.error else run.status
@@ -169,9 +202,15 @@ def _run(given: argparse.Namespace) -> int:
                 f"diverge: the run {'by PyTorch' if run is expected else 'as compiled'} ended: {said}", file=sys.stderr
             )
             return run.exit_status
-    found = list(departures(compiled, reference, Limits(given.rtol, given.atol)))
+    limits = Limits(given.rtol, given.atol)
+    found = list(departures(compiled, reference, limits))
     first = next((one for one in found if not one.follows), found[0] if found else None)
-    findings = [_finding(compiled, first, len(found) - 1)] if first else list(_golden(verdict))
+    if first is not None:
+        with taking_long("running it twice more, with probes in the kernels of one task"):
+            parted = _partings(given, compiled, first, limits)
+        findings = [_finding(compiled, first, len(found) - 1, parted)]
+    else:
+        findings = list(_golden(verdict))
     return deliver("diverge", given.artifact, findings, given, given.build_dir)
 
 

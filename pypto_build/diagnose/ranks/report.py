@@ -35,6 +35,7 @@ from pypto_build.diagnose.report.whole import (
     source_data,
     verdict_data,
 )
+from pypto_build.replay.chips.records import RanksRecord
 
 
 def parser() -> argparse.ArgumentParser:
@@ -70,7 +71,7 @@ def report_data(run: RanksRun, given: argparse.Namespace, repeat: Repeat) -> dic
     chips = " ".join(f"--chip {word}" for word in given.chip)
     return {
         "artifact": verdict.artifact,
-        "facts": [["ranks", str(run.record.world if has_records else artifact.ranks)], *facts(verdict)],
+        "facts": [["ranks", _ranks(run.record) if has_records else str(artifact.ranks)], *facts(verdict)],
         "verdict": verdict_data(evidence, verdict, given.data),
         "findings": [finding_data(finding, sources) for finding in in_order(findings)],
         "findingsNote": looked(reports, outdated, bool(findings)),
@@ -86,6 +87,12 @@ def report_data(run: RanksRun, given: argparse.Namespace, repeat: Repeat) -> dic
             for title, text in typed
         ],
     }
+
+
+def _ranks(record: RanksRecord) -> str:
+    """`2`, or `2, on devices 4, 5` where these are not those from 0 on."""
+    plain = record.devices in ([], list(range(record.world)))
+    return str(record.world) if plain else f"{record.world}, on devices {', '.join(map(str, record.devices))}"
 
 
 def _write(given: argparse.Namespace, words: Sequence[str]) -> int:

@@ -42,6 +42,8 @@ class RanksTriage(Triage):
             yield from ("--chip", word)
         if self.given.world:
             yield from ("--world", str(self.given.world))
+        if self.given.devices:
+            yield from ("--devices", self.given.devices)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.diagnose.console import add_run_options, run_tool, tool_parser
+from pypto_build.farm.session import add_farm_options
 
 
 def parser() -> argparse.ArgumentParser:
@@ -35,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
     add("--cxx", default="", help="the C++ compiler")
     add("--arch", default="", help="-march of the kernels")
     add("--kernel-flags", default="", help="more flags for the kernels' compiler")
+    add_farm_options(options)
     return options
 
 

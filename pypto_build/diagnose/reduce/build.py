@@ -31,8 +31,8 @@ class Builder:
 
     def __init__(self, directory: Path, given: argparse.Namespace, runtime: str) -> None:
         """``given`` has platform, jobs, kernel_flags, cxx, arch and numerics; ``runtime`` is the artifact's."""
-        jobs = given.jobs or os.cpu_count() or 1
-        self.directory, self.pool = directory / _headers_digest(), ThreadPoolExecutor(jobs)
+        self.jobs = given.jobs or os.cpu_count() or 1
+        self.directory, self.pool = directory / _headers_digest(), ThreadPoolExecutor(self.jobs)
         try:
             found = find_compiler(given.cxx)
         except ToolchainError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,9 @@ import numpy as np
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.interface import encode_interface, sign
-from pypto_build.diagnose.extract.tensors import Parameter
 from pypto_build.diagnose.findings import read_report
 from pypto_build.diagnose.reduce.build import Builder, Refused
+from pypto_build.diagnose.reduce.candidate import Candidate, Passed, candidate_of
 from pypto_build.diagnose.reduce.case import Case
 from pypto_build.diagnose.reduce.write import write_case
 from pypto_build.facts.faults import FaultKind
@@ -86,34 +87,49 @@ class Judge:
         self.wanted, self.limits = wanted, limits
         self.checked = FINDERS.get(wanted.kind.partition("/")[0], ("", False))[1]
 
+    def ahead(self, cases: Sequence[Case]) -> dict[str, str]:
+        """Do for several what can be done at once, which is compiling; the endings, by digest, that are known then."""
+        with ThreadPoolExecutor(self.builder.jobs) as pool:
+            list(pool.map(self.built, cases))
+        return {}
+
     def built(self, case: Case) -> str:
         """Compile a candidate; what the compiler has against it, if anything."""
         try:
-            self._libraries(case)
+            self._libraries(candidate_of(case))
         except Refused as refused:
             return f"refused {refused}"
         return ""
 
     def ending(self, case: Case) -> str:
         """How it ends: ``pass``, ``mismatch f g``, ``crash KIND kernel``, a rule and a kernel, ``refused …``."""
+        root = self.scratch / "candidate"
+        if not self.wanted.twofold:
+            shutil.rmtree(root, ignore_errors=True)
+            write_case(case, root, [])
+        return self.ending_of(candidate_of(case), root)
+
+    def ending_of(self, candidate: Candidate, root: Path) -> str:
+        """The same of what a candidate is run from; ``root`` is its artifact, where instruments look at that."""
         try:
-            libraries = self._libraries(case)
+            libraries = self._libraries(candidate)
         except Refused as refused:
             return f"refused {refused}"
         if not self.wanted.twofold:
-            return self._finding(case, libraries)
-        same = all(code.text(faulty=True) == code.text(faulty=False) for code in case.used)
+            return self._finding(candidate, libraries, root)
+        same = all(kernel.faulty == kernel.clean for kernel in candidate.kernels)
         clean: list[bytes] = []
         if not same or self.wanted.kind == "mismatch":
             try:
-                clean = self._run(case, libraries, faulty=False)
+                clean = self._run(candidate, libraries, faulty=False)
             except RunFault as fault:
                 return f"clean {fault.status} {fault.error.message}"
         try:
-            faulty = self._run(case, libraries, faulty=True)
+            faulty = self._run(candidate, libraries, faulty=True)
         except RunFault as fault:
             return described(fault)
-        found = {one.name: self._differ(one, a, e) for one, a, e in zip(case.external, faulty, clean, strict=False)}
+        triples = zip(candidate.arguments, faulty, clean, strict=False)
+        found = {one.name: self._differ(one, a, e) for one, a, e in triples}
         for word in ("mismatch", NOT_FINITE):
             names = [name for name, how in found.items() if how == word]
             if names:
@@ -122,25 +138,20 @@ class Judge:
 
     def outputs(self, case: Case, *, faulty: bool) -> list[bytes]:
         """What the parameters hold after a run. Raises RunFault and Refused."""
-        return self._run(case, self._libraries(case), faulty=faulty)
+        candidate = candidate_of(case)
+        return self._run(candidate, self._libraries(candidate), faulty=faulty)
 
-    def _libraries(self, case: Case) -> Mapping[tuple[str, str], Path]:
-        wanted = [("orchestration", case.orchestration)]
-        for code in case.used:
-            wanted += [(code.kernel.core_type, code.text(faulty=True))]
-            wanted += [(code.kernel.core_type, code.text(faulty=False))] if self.wanted.twofold else []
+    def _libraries(self, candidate: Candidate) -> Mapping[tuple[str, str], Path]:
+        wanted = [("orchestration", candidate.orchestration)]
+        for kernel in candidate.kernels:
+            wanted += [(kernel.core_type, kernel.faulty)]
+            wanted += [(kernel.core_type, kernel.clean)] if self.wanted.twofold else []
         return self.builder.build(wanted, checked=self.checked)
 
-    def _run(self, case: Case, libraries: Mapping[tuple[str, str], Path], *, faulty: bool) -> list[bytes]:
+    def _run(self, candidate: Candidate, libraries: Mapping[tuple[str, str], Path], *, faulty: bool) -> list[bytes]:
         tensors = tuple(
-            TensorArg(
-                one.name,
-                one.direction,
-                one.dtype,
-                one.shape,
-                None if one.direction == "OUT" else one.initial.tobytes(),
-            )
-            for one in case.external
+            TensorArg(one.name, one.direction, one.dtype, one.shape, None if one.direction == "OUT" else one.initial)
+            for one in candidate.arguments
         )
         binding = Binding(tensors, (), None)
         arena = Arena([tensor.nbytes for tensor in tensors])
@@ -150,12 +161,12 @@ class Judge:
             arena.memory[start:stop] = _NO_NUMBERS * (stop - start)
         kernels = tuple(
             KernelBinary(
-                code.kernel.func_id,
-                code.kernel.name,
-                code.kernel.core_type,
-                libraries[code.kernel.core_type, code.text(faulty=faulty)],
+                kernel.func_id,
+                kernel.name,
+                kernel.core_type,
+                libraries[kernel.core_type, kernel.faulty if faulty else kernel.clean],
             )
-            for code in case.used
+            for kernel in candidate.kernels
         )
         options: dict[str, SettingValue] = {
             "seed": 0,
@@ -164,9 +175,9 @@ class Judge:
         }
         job = Job(
             self.embedded,
-            case.platform,
+            candidate.platform,
             kernels,
-            libraries["orchestration", case.orchestration],
+            libraries["orchestration", candidate.orchestration],
             "aicpu_orchestration_entry",
             "aicpu_orchestration_config",
             (),
@@ -187,7 +198,7 @@ class Judge:
             raise RunFault("runtime_error", ErrorInfo(OUT_OF_BOUNDS, "a kernel wrote outside of its tensors"))
         return [bytes(arena.tensor(index)) for index in range(len(tensors))]
 
-    def _differ(self, one: Parameter, faulty: bytes, clean: bytes) -> str:
+    def _differ(self, one: Passed, faulty: bytes, clean: bytes) -> str:
         """How two contents of a parameter differ; empty where they do not."""
         if one.direction == "IN" or faulty == clean:
             return ""
@@ -201,22 +212,20 @@ class Judge:
         both = np.isnan(left) & np.isnan(right)  # nobody wrote what is not a number on both sides
         return NOT_FINITE if (mask & ~both).any() else ""
 
-    def _finding(self, case: Case, libraries: Mapping[tuple[str, str], Path]) -> str:
+    def _finding(self, candidate: Candidate, libraries: Mapping[tuple[str, str], Path], root: Path) -> str:
         """The rule and the kernel of the finding that is looked for, if an instrument has it."""
-        root, out = self.scratch / "candidate", self.scratch / "out"
-        shutil.rmtree(root, ignore_errors=True)
+        out = self.scratch / "out"
         shutil.rmtree(out, ignore_errors=True)
-        write_case(case, root, [])
         try:
             signed = sign(load_artifact(root))
         except ArtifactError as error:
             return f"refused {error}"
         write_bytes(out / "interface.json", encode_interface(signed.interface))
         place = out / "check" if self.checked else out
-        for code in case.used:
-            _link(place / f"{code.kernel.binary}.so", libraries[code.kernel.core_type, code.text(faulty=True)])
+        for kernel in candidate.kernels:
+            _link(place / f"{kernel.binary}.so", libraries[kernel.core_type, kernel.faulty])
         entry = signed.interface.orchestration
-        _link(place / f"{entry.binary}.so", libraries["orchestration", case.orchestration])
+        _link(place / f"{entry.binary}.so", libraries["orchestration", candidate.orchestration])
         return self._ask(root, out, place)
 
     def _ask(self, root: Path, out: Path, binaries: Path) -> str:

@@ -7,20 +7,17 @@ after an interruption it goes the same way again, and asks the log instead of ru
 from __future__ import annotations
 
 import os
-import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 
+from pypto_build import terminal
 from pypto_build.artifact.files import read_text
 from pypto_build.diagnose.reduce.case import Case, Invalid
 from pypto_build.diagnose.reduce.judge import Judge
 
 #: Makes a candidate, or finds that there is none.
 Attempt = Callable[[], Case]
-_SAID_EVERY_S = 5.0
 
 
 class Log:
@@ -51,19 +48,20 @@ class Log:
 
 
 class Search:
-    """Tries candidates and keeps count of it; ``jobs`` are compiled at once."""
+    """Tries candidates and keeps count of it; ``jobs`` are compiled, or judged by a farm, at once."""
 
     def __init__(self, judge: Judge, log: Log, jobs: int, say: Callable[[str], None]) -> None:
         self.judge, self.log, self.jobs, self.say = judge, log, max(1, jobs), say
         self.tried = self.kept = self.remembered = 0
-        self._started = self._said = time.monotonic()
+        self._ahead: dict[str, str] = {}  # endings that are known before anybody has asked for them
+        terminal.show_progress(lambda: f"[reduce] {self.tried} tried")
 
     def ending(self, case: Case) -> str:
         """How a candidate ends, from the log where it is there."""
         if case.digest in self.log.known:
             self.remembered += 1
         else:
-            self.log.add(case.digest, self.judge.ending(case))
+            self.log.add(case.digest, self._ahead.pop(case.digest, "") or self.judge.ending(case))
         return self.log.known[case.digest]
 
     def holds(self, case: Case) -> bool:
@@ -75,12 +73,10 @@ class Search:
         """The first candidate that is kept; whatever the number of jobs, it is the same one."""
         cases = self._made(attempts)
         while batch := list(islice(cases, self.jobs)):
-            new = [case for case in batch if case.digest not in self.log.known]
+            new = [case for case in batch if case.digest not in self.log.known and case.digest not in self._ahead]
             if len(new) > 1:
-                with ThreadPoolExecutor(self.jobs) as pool:
-                    list(pool.map(self.judge.built, new))
+                self._ahead |= self.judge.ahead(new)
             for case in batch:
-                self._progress()
                 if self.holds(case):
                     return case
         return None
@@ -105,12 +101,6 @@ class Search:
             if case.digest not in seen:
                 seen.add(case.digest)
                 yield case
-
-    def _progress(self) -> None:
-        now = time.monotonic()
-        if now - self._said > _SAID_EVERY_S:
-            self._said = now
-            print(f"[reduce] {self.tried} tried, {now - self._started:.0f} s", file=sys.stderr, flush=True)
 
 
 def jobs_of(given: int) -> int:

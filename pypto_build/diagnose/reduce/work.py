@@ -7,9 +7,11 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,9 +25,11 @@ from pypto_build.diagnose.reduce.build import Builder
 from pypto_build.diagnose.reduce.case import Case, Invalid
 from pypto_build.diagnose.reduce.cvise import polished, require_cvise
 from pypto_build.diagnose.reduce.judge import Judge, RunLimits, Wanted
+from pypto_build.diagnose.reduce.remote import FarmJudge
 from pypto_build.diagnose.reduce.search import Attempt, Log, Search, jobs_of
 from pypto_build.diagnose.reduce.write import write_case
 from pypto_build.facts.run_options import FAST
+from pypto_build.farm.session import FarmSession, session_of
 from pypto_build.replay import Request
 from pypto_build.replay.reference.launch import open_launch
 from pypto_build.replay.tolerances import tolerances
@@ -46,6 +50,12 @@ _STEPS: tuple[tuple[str, Callable[[Case], Iterable[Attempt]]], ...] = (
 
 def reduce(given: argparse.Namespace) -> int:
     """What ``given`` asks for; returns the exit status. Raises ArtifactError and RunFault."""
+    with ExitStack() as stack:
+        session = session_of(given)
+        return _reduce(given, stack.enter_context(session) if session else None)
+
+
+def _reduce(given: argparse.Namespace, session: FarmSession | None) -> int:
     artifact, _ = as_built(load_artifact(given.artifact), given.build_dir)
     where = given.output or Path(os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
     root = Path(os.path.abspath(where)) / f"{artifact.name.replace('.', '_')}_reduced"
@@ -68,10 +78,12 @@ def reduce(given: argparse.Namespace) -> int:
         _local(wanted),
         RunLimits(given.timeout, rtol, atol),
     )
+    if session:
+        judge = FarmJudge(judge, session, given, artifact.runtime)
     log = Log(directory / f"tried.{_question(given, artifact, wanted)}.log")
     if log.known:
         _say(f"going on after {len(log.known)} candidates; remove {directory} to start anew")
-    search = Search(judge, log, jobs_of(given.jobs), _say)
+    search = Search(judge, log, session.workers if session else jobs_of(given.jobs), _say)
     case = begin.first(search)
     if case is None:
         _say(f"no task shows it by itself, nor all of them with the data of this run ({search.tried} tried)")
@@ -150,7 +162,7 @@ def _finish(given: argparse.Namespace, root: Path, case: Case, judge: Judge, sea
     found = "" if judge.wanted.twofold else f", and {search.ending(case).partition(' ')[0]} is found"
     _say(
         f"{short}: replayed, it ends with {verdict}{found}",
-        f"scons replay JIT={short}; to send: {pack or 'not packed'}",
+        f"scons replay JIT={shlex.quote(short)}; to send: {pack or 'not packed'}",
     )
     return 0
 

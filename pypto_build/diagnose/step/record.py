@@ -227,10 +227,8 @@ class _AtTask:
         """What the module makes of the same inputs."""
         if self._references is None or (call.block is None and call.block_num > 1):
             return  # all blocks at once: whose events are whose is not known
-        recorder, self.recorder.scalars = self.recorder, {}
         copies = Copies(slots_of(call), call)  # the kernels' own stay as they are
-        recorder.events.clear()
-        recorder.dtypes.clear()
+        self.recorder.clear()
         try:
             members = self._references.members(call) or []
             known = self._references.execute(call, copies.slots)
@@ -244,12 +242,9 @@ class _AtTask:
         if not known:
             return
         for member, (role, _, _) in zip(members, call.kernels, strict=True):
-            key = f"{member.body.function.name}{member.lane}"
             module = member.body.unit.path.relative_to(self.launch.artifact).as_posix()
-            events = recorder.events.get(key, [])
-            scalars = (recorder.scalars or {}).get(key, [])
-            dtypes = recorder.dtypes.get(key, [])
-            self.referred[call.block or 0, ROLES[role]] = Referred(module, list(events), list(dtypes), scalars)
+            told = self.recorder.of(member)
+            self.referred[call.block or 0, ROLES[role]] = Referred(module, told.events, told.dtypes, told.scalars)
 
 
 def _arguments(launch: Launch, call: Any, directory: Path) -> dict[int, TaskTensor | Scalar]:

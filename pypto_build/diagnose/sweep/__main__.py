@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pypto_build.artifact.extras import require_torch
 from pypto_build.diagnose.console import add_run_options, run_tool, tool_parser
+from pypto_build.farm.session import add_farm_options
 
 
 def parser() -> argparse.ArgumentParser:
@@ -28,11 +29,13 @@ def parser() -> argparse.ArgumentParser:
     add("--seeds", default="1-200", metavar="A-B", help="one case a seed (1-200)")
     add("--values", default="", metavar="KINDS", help="random, edge, structured, special (the first three)")
     add("--shapes", default="", metavar="SIZES", help="of dynamic dimensions: 1,7,64, or 1x16,7x32; auto")
+    add("--cases", default="", metavar="A-B", help="of all cases only these, counted from 1: 51-100, or 17")
     add("--output", type=Path, metavar="DIR", help="where the failing case goes (build_output)")
     add("--rtol", type=float, metavar="R", help="relative tolerance (1e-5, or what the artifact says)")
     add("--atol", type=float, metavar="A", help="absolute tolerance")
     add("--jobs", type=int, default=0, metavar="N", help="run so many cases at once (all processors)")
-    add("--json", type=Path, metavar="FILE", help="also write all cases as JSON")
+    add("--json", type=Path, metavar="FILE", help="also write all cases as JSON; FILE.msgpack: as MessagePack")
+    add_farm_options(options)
     return options
 
 

@@ -129,6 +129,17 @@ def cases(seeds: Sequence[int], kinds: Sequence[str], sizes: Sequence[tuple[int,
         yield SweepCase(seed, kinds[at % len(kinds)], sizes[at // max(1, min(len(kinds), 4)) % len(sizes)])
 
 
+def chosen_of(text: str, every: Sequence[SweepCase]) -> list[SweepCase]:
+    """The cases that CASES= names, counted from 1. Raises a usage error."""
+    if not text:
+        return list(every)
+    match = _SEEDS.match(text)
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if not 1 <= first <= last <= len(every):
+        raise ArtifactError(f"CASES={text}", f"is no range of 1-{len(every)}", "give 51-100, or 17")
+    return list(every[first - 1 : last])
+
+
 def bound(binding: Binding, case: SweepCase, known: Sequence[Symbol]) -> Binding:
     """The arguments of a case: floating-point inputs of its kind, sizes of its own.
 

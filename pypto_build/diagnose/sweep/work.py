@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,33 +21,23 @@ from pypto_build.diagnose.extract.write import ORIGIN_NAME, require_own
 from pypto_build.diagnose.sweep.cases import (
     SweepCase,
     cases,
+    chosen_of,
     kinds_of,
     plainness,
     seeds_of,
     sizes_of,
     symbols,
 )
+from pypto_build.diagnose.sweep.document import Document
 from pypto_build.diagnose.sweep.errors import Distribution, distribution
 from pypto_build.diagnose.sweep.run import GOLDEN, MODULES, Result, Sweep, run_all
+from pypto_build.diagnose.sweep.shares import run_on_farm
 from pypto_build.facts.dtypes import ITEMSIZE
+from pypto_build.farm.session import refuse_here
 from pypto_build.replay.reference.launch import open_launch
 from pypto_build.replay.tolerances import tolerances
 
 _TOLD = 5
-
-
-class Document(msgspec.Struct):
-    """What JSON= gets."""
-
-    artifact: str
-    oracle: str
-    rtol: float
-    atol: float
-    sizes: list[str]
-    outputs: list[Distribution]
-    smallest: Result | None
-    cases: list[Result]
-    schema: int = 1
 
 
 def sweep(given: argparse.Namespace) -> int:
@@ -56,16 +47,16 @@ def sweep(given: argparse.Namespace) -> int:
     built = given.artifact, given.build_dir, given.embedded, given.platform
     launch = open_launch(*built, data, 0, given.binaries, given.numerics)
     known = symbols(launch.interface, launch.binding)
-    chosen = list(cases(seeds_of(given.seeds), kinds_of(given.values), sizes_of(given.shapes, known)))
+    every = list(cases(seeds_of(given.seeds), kinds_of(given.values), sizes_of(given.shapes, known)))
+    chosen = chosen_of(given.cases, every)
     root = _place(given)
     if by_modules and not any(given.artifact.glob("ptoas/**/*.pto")):
         raise ArtifactError(given.artifact / "ptoas", "holds no .pto modules", "sweep needs them, or a golden.py")
     rtol, atol = tolerances(given.artifact, given.rtol, given.atol)
     whole = Sweep(launch, known, MODULES if by_modules else GOLDEN, rtol, atol, given.timeout)
-    jobs = given.jobs or os.cpu_count() or 1
-    results = sorted(
-        progress(run_all(whole, chosen, jobs), "sweeping", len(chosen)), key=lambda one: (one.seed, one.sizes)
-    )
+    refuse_here(given, DATA=data)
+    running = run_on_farm(given, every, chosen) if given.scheduler else run_all(whole, chosen, _jobs(given))
+    results = sorted(progress(running, "sweeping", len(chosen)), key=lambda one: (one.seed, one.sizes))
     failing = [one for one in results if one.failed]
     smallest = min(failing, key=lambda one: plainness(one.case, one.elements), default=None)
     found = _distributions(results)
@@ -73,12 +64,23 @@ def sweep(given: argparse.Namespace) -> int:
     if given.json:
         names = [symbol.name for symbol in known]
         document = Document(given.artifact.name, whole.oracle, rtol, atol, names, found, smallest, results)
-        write_bytes(given.json, msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+        write_bytes(given.json, _encoded(document, given.json))
     if smallest is not None:
         _keep(whole, smallest.case, root)
-        short = os.path.relpath(root)
+        short = shlex.quote(os.path.relpath(root))
         print(f"[sweep] the smallest that fails, {smallest.case.title}: scons replay JIT={short}")
     return 1 if failing else 0
+
+
+def _jobs(given: argparse.Namespace) -> int:
+    return given.jobs or os.cpu_count() or 1
+
+
+def _encoded(document: Document, path: Path) -> bytes:
+    """JSON has no infinities, MessagePack has."""
+    if path.suffix == ".msgpack":
+        return msgspec.msgpack.encode(document)
+    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
 
 
 def _place(given: argparse.Namespace) -> Path:

@@ -178,18 +178,17 @@ class Runs:
                 return
             if block not in (-1, call.block or 0):
                 return  # what other blocks store is not asked for
-            recorder.events.clear()
-            recorder.dtypes.clear()
+            recorder.clear()
             members = probed.members(call) or []
             with suppress(ReferenceFault):
                 probed.execute(call)
             if call.block is None and call.block_num > 1:
                 return  # all blocks at once: whose events are whose is not known
             for member, (role, _, _) in zip(members, call.kernels, strict=True):
-                key = f"{member.body.function.name}{member.lane}"
                 path = member.body.unit.path
                 modules[ROLES[role]] = path.relative_to(self.launch.artifact).as_posix()
-                events[call.block or 0, ROLES[role]] = recorder.events.get(key, []), recorder.dtypes.get(key, [])
+                told = recorder.of(member)
+                events[call.block or 0, ROLES[role]] = told.events, told.dtypes
 
         with suppress(Stop):
             self.launch.run(until)

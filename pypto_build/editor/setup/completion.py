@@ -17,7 +17,8 @@ _ARTIFACTS, _TESTS, _FILES, _DIRECTORIES = "artifacts", "tests", "files", "direc
 _LOOKED_FOR = {
     "JIT": _ARTIFACTS, "OTHER": _ARTIFACTS,
     "DATA": _DIRECTORIES, "BUILD_OUTPUT": _DIRECTORIES, "BUILD_DIR": _DIRECTORIES, "SIMPLER": _DIRECTORIES,
-    "PTO_ISA": _DIRECTORIES, "LOG": _DIRECTORIES,
+    "PTO_ISA": _DIRECTORIES, "LOG": _DIRECTORIES, "STORE_REMOTE": _DIRECTORIES,
+    "SCENE": _FILES, "SCRIPT": _FILES, "JUNIT": _FILES, "HTML": _FILES,
     "PROGRAM": _FILES, "CXX": _FILES, "PTOAS": _FILES, "PYTHON": _FILES, "AGAINST": _FILES, "JSON": _FILES,
     "SARIF": _FILES,
 }  # fmt: skip
@@ -26,9 +27,11 @@ _ALSO = {"DATA": ("reference",), "PTOAS": ("own",), "JIT": ("latest",)}
 TOOLS = {
     "wrap": "run a script of PyPTO's and keep what a replay needs",
     "conformance": "a kit that tells what a device does where simulators may differ",
+    "scene": "run scene tests with the flags of simpler's runner",
     "setup": "what editors, shells and CI need",
     "lsp": "the language server of .pto",
 }
+_HELP = {"help": "what a verb or an option does and takes"}
 _NOT_OF_THE_COMMAND = ("gc", "test")
 _SCONS_FLAGS = {"-c": "remove what was built", "-j": "jobs at a time", "-k": "go on after a failure", "-n": "no action"}
 
@@ -44,7 +47,7 @@ class Command:
 
 def commands() -> tuple[Command, Command]:
     """Both commands, as the tables have them now."""
-    targets = {name: target.doc for name, target in TARGETS.items()}
+    targets = {name: target.doc for name, target in TARGETS.items()} | _HELP
     own = {name: doc for name, doc in targets.items() if name not in _NOT_OF_THE_COMMAND} | TOOLS
     flags = {flag: option.doc for option in OPTIONS.values() for flag in _flags(option)}
     return Command("scons", targets, _SCONS_FLAGS), Command("pypto-build", own, flags)
@@ -87,7 +90,7 @@ def script(shell: str) -> str:
 _ARTIFACTS_SH = """\
 _pypto_build_artifacts() {
   local place
-  for place in "${PYPTO_PROG_BUILD_DIR:-build_output}"/*/ examples/artifacts/*/; do
+  for place in "${PYPTO_PROG_BUILD_DIR:-build_output}"/*/ examples/artifacts/*/ examples/distributed/*/; do
     [ -e "$place/kernel_config.py" ] || [ -d "$place/ptoas" ] || continue
     place=${place%/}
     printf '%s\\n' "${place##*/}"
@@ -185,6 +188,10 @@ _pypto_build() {{
         mapfile -t reply < <(compgen -W "$(_pypto_build_artifacts)" -- "$current")
         mapfile -t -O "${{#reply[@]}}" reply < <(compgen -d -- "$current")
       fi
+      if [ "$verb" = help ]; then
+        mapfile -t COMPREPLY < <(compgen -W "$known $(_pypto_build_options '')" -- "$current")
+        return
+      fi
       mapfile -t known < <(compgen -W "$(_pypto_build_options "$verb")" -S = -- "$current")
       COMPREPLY=("${{reply[@]}}" "${{known[@]}}")
       [[ ${{#COMPREPLY[@]}} -eq 1 && ${{COMPREPLY[0]}} == *= ]] && compopt -o nospace ;;
@@ -266,6 +273,11 @@ _pypto_build() {{
 {_cases("    ", takes)}
     *) names=(${{(k)docs}}) ;;
   esac
+  if [[ $verb == help ]]; then
+    _describe -t targets target verbs
+    compadd -X option -a names
+    return
+  fi
   for name in $names; do offered+=("$name=:${{docs[$name]}}"); done
   if [[ -z $verb ]]; then
     _describe -t targets target verbs
@@ -332,7 +344,7 @@ end
 function __pypto_build_artifacts
     set -l place build_output
     set -q PYPTO_PROG_BUILD_DIR; and set place $PYPTO_PROG_BUILD_DIR
-    for each in $place/*/ examples/artifacts/*/
+    for each in $place/*/ examples/artifacts/*/ examples/distributed/*/
         if test -e $each/kernel_config.py; or test -d $each/ptoas
             string replace -r '.*/([^/]+)/$' '$1' $each
         end
@@ -397,6 +409,12 @@ function __pypto_build_words --description 'tests, artifacts, NAME= and values'
                 echo $name=$path
             end
         end
+        return
+    end
+    if test "$verb" = help
+        set -l verbs {" ".join(own.verbs)}
+        test $command = scons; and set verbs {" ".join(scons.verbs)}
+        printf '%s\n' $verbs (__pypto_build_options '')
         return
     end
     if test -z "$verb"

@@ -206,7 +206,7 @@ def _list(files: Sequence[Path]) -> int:
                 why = "" if runs else f"  does not run here: {scene.reason or _first(reasons)}"
                 print(f"    {case.name}  {', '.join(platforms)}{why}")
             for name in scene.others:
-                print(f"    {name}  does not run here: it drives simpler's worker itself")
+                print(f"    {name}  {f'does not run here: {scene.reason}' if scene.reason else 'pytest runs it'}")
     print(f"\n{len(files)} files, {running} cases run here")
     return 0
 

@@ -10,7 +10,7 @@ from importlib.abc import Loader, MetaPathFinder
 from types import ModuleType
 from typing import Any, NoReturn
 
-from pypto_build.interop.scene.case import NeedsSimpler
+from pypto_build.interop.scene.faults import NeedsSimpler
 
 #: simpler's packages.
 PACKAGES = ("simpler", "simpler_setup", "_task_interface")

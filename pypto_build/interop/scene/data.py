@@ -22,7 +22,7 @@ import torch
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.scenes import ARGUMENTS_NAME
-from pypto_build.interop.scene.case import TaskArgsBuilder
+from pypto_build.interop.scene.arguments import TaskArgsBuilder
 from pypto_build.interop.scene.faults import is_skip, why
 from pypto_build.interop.scene.loading import load_file, scene_classes
 from pypto_build.interop.scene.tensors import arguments_of, write_scalar, write_tensor

@@ -5,7 +5,9 @@ from __future__ import annotations
 import traceback
 from pathlib import Path
 
-from pypto_build.interop.scene.case import NeedsSimpler
+
+class NeedsSimpler(Exception):
+    """Something of simpler's was used that nothing stands in for; the text says what."""
 
 
 def why(error: BaseException, file: Path | None = None) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pypto_build.artifact.scenes import CHIP_LEVEL
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.interop.pytest_flags import given, named_platforms
-from pypto_build.interop.scene.case import NeedsSimpler
+from pypto_build.interop.scene.faults import NeedsSimpler
 
+_NAME = "pypto_build_worker_tests"
 _MARKS = (
     "platforms(names): what a test runs on",
     "requires_hardware(platform): it needs a chip",
@@ -32,7 +35,13 @@ class WorkerTests:
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """One test for each simulated platform that it knows and that is asked for."""
-        if "st_platform" in metafunc.fixturenames:
+        if "st_platform" not in metafunc.fixturenames:
+            return
+        if hasattr(metafunc.cls, "_st_runtime"):
+            from pypto_build.interop.scene.methods import asked_platforms, cases_of
+
+            metafunc.parametrize("st_platform", asked_platforms(self._config, cases_of(metafunc.cls)))
+        else:
             mark = metafunc.definition.get_closest_marker("platforms")
             known = list(mark.args[0]) if mark else list(PLATFORMS)
             asked = named_platforms(self._config) or [name for name in known if PLATFORMS[name].simulated]
@@ -57,12 +66,14 @@ class WorkerTests:
         return "manual; --manual include runs it" if manual and mode == "exclude" else ""
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[Any]:
+    def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[Any]:
         """What needs simpler itself is skipped where it does."""
-        try:
-            return (yield)
-        except NeedsSimpler as error:
-            pytest.skip(f"it uses {error}, which needs simpler")
+        return (yield from _skipped_where_it_needs_simpler())
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[Any]:
+        """The same."""
+        return (yield from _skipped_where_it_needs_simpler())
 
     @pytest.fixture
     def st_device_ids(self, request: pytest.FixtureRequest) -> list[int]:
@@ -72,8 +83,28 @@ class WorkerTests:
 
     @pytest.fixture
     def st_worker(self, st_platform: str, request: pytest.FixtureRequest) -> Any:
-        """A worker of one chip."""
-        from pypto_build.interop.scene.worker import OneChipWorker
+        """A worker of the level and runtime of the test's class; of one chip, if it has none."""
+        from pypto_build.interop.scene.stand_ins.simpler.worker import Worker
 
         mark = request.node.get_closest_marker("runtime")
-        return OneChipWorker(level=2, platform=st_platform, runtime=mark.args[0] if mark else "")
+        runtime = getattr(request.cls, "_st_runtime", mark.args[0] if mark else "")
+        level = int(getattr(request.cls, "_st_level", CHIP_LEVEL))
+        chips = [int(case.get("config", {}).get("device_count", 1)) for case in getattr(request.cls, "CASES", ())]
+        given = {"device_ids": range(max([1, *chips]))} if level != CHIP_LEVEL else {}
+        return Worker(level=level, platform=st_platform, runtime=runtime, **given)
+
+
+def _skipped_where_it_needs_simpler() -> Iterator[Any]:
+    try:
+        return (yield)
+    except NeedsSimpler as error:
+        pytest.skip(f"it uses {error}, which needs simpler")
+
+
+def stand_in_for(path: Path, config: pytest.Config) -> None:
+    """Let a test that drives a worker of simpler's itself find stand-ins in this process."""
+    if not config.pluginmanager.has_plugin(_NAME):
+        from pypto_build.interop.scene.loading import stand_in
+
+        stand_in(path)
+        config.pluginmanager.register(WorkerTests(config), _NAME)

@@ -19,7 +19,7 @@ from typing import Any
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.scenes import ARGUMENTS_NAME, Arguments, read_arguments
-from pypto_build.interop.scene.case import Scalar, TaskArgsBuilder, TensorArg
+from pypto_build.interop.scene.arguments import Scalar, TaskArgsBuilder, TensorArg
 from pypto_build.interop.scene.data import JUDGED_GOLDEN, find_scene, selector
 from pypto_build.interop.scene.faults import is_skip, why
 from pypto_build.interop.scene.tensors import read_number, read_tensor

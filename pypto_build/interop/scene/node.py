@@ -20,7 +20,7 @@ from pypto_build.artifact.layout import DRIVER
 from pypto_build.artifact.manifest_writer import render_manifest
 from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.artifact.scenes import NODE_LEVEL, file_name
-from pypto_build.interop.scene.case import NeedsSimpler
+from pypto_build.interop.scene.faults import NeedsSimpler
 from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, tensor_of
 from pypto_build.interop.scene.recorder import Recorder
 from pypto_build.interop.scene.worker import BUILD_DIR, CallConfig, ChipCallable, artifact_of, replay
@@ -47,6 +47,11 @@ class NodeWorker:
         self._programs: dict[int, ChipCallable] = {}
         self._named: dict[int, str] = {}
         self._functions: dict[int, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NeedsSimpler(f"simpler.worker.Worker.{name}")
 
     def init(self, **_: Any) -> None:
         """Nothing has to be started."""

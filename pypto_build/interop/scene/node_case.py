@@ -13,15 +13,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pypto_build.artifact import ArgDirection, ArtifactError
+from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.scenes import NODE_LEVEL
-from pypto_build.interop.scene.case import CallableNamespace, NeedsSimpler
+from pypto_build.interop.scene.case import CallableNamespace
 from pypto_build.interop.scene.data import SKIPPED, find_scene, golden_threads, seed_all, selector
-from pypto_build.interop.scene.faults import is_skip, why
+from pypto_build.interop.scene.faults import NeedsSimpler, is_skip, why
 from pypto_build.interop.scene.node import NodeWorker
-from pypto_build.interop.scene.worker import CallConfig, ChipCallable, CoreCallable, KernelCompiler, RuntimeEnv
-
-_ENTRY = "aicpu_orchestration_entry"
+from pypto_build.interop.scene.program import config_of, program_of
 
 
 def run_case(scene: Any, case: Mapping[str, Any], platform: str, rounds: int, golden: bool, seed: int) -> None:
@@ -43,19 +41,13 @@ def run_case(scene: Any, case: Mapping[str, Any], platform: str, rounds: int, go
         if number and before is not None:
             for name in args.tensor_names():
                 getattr(args, name).copy_(getattr(before, name))
-        told = CallConfig(runtime_env=RuntimeEnv(**_rings(config)))
-        worker.run(lambda orch, _, own: orchestration(orch, callables, args, own), None, told)
+        worker.run(lambda orch, _, own: orchestration(orch, callables, args, own), None, config_of(config))
         if expected is not None:
             scene.compare_outputs(args, expected, args.tensor_names(), params)
 
 
 def _base_of(scene: Any) -> Any:
     return next(base for base in type(scene).__mro__ if base.__name__ == "SceneTestCase")
-
-
-def _rings(config: Mapping[str, Any]) -> dict[str, Any]:
-    asked = config.get("runtime_env", {})
-    return {name: asked[name] for name in ("ring_task_window", "ring_heap", "ring_dep_pool") if asked.get(name)}
 
 
 def _register(scene: Any, worker: NodeWorker) -> dict[str, Any]:
@@ -68,32 +60,9 @@ def _register(scene: Any, worker: NodeWorker) -> dict[str, Any]:
         if "callable" in entry:
             found[name] = worker.register(entry["callable"])
             continue
-        found[name] = worker.register(_program(entry, place, worker), name)
+        found[name] = worker.register(program_of(entry, place, worker.platform, worker.runtime), name)
         found[f"{name}_sig"] = list(entry["orchestration"].get("signature", []))
     return found
-
-
-def _program(entry: Mapping[str, Any], place: Path, worker: NodeWorker) -> ChipCallable:
-    compiler = KernelCompiler(worker.platform)
-    children = [
-        (
-            kernel["func_id"],
-            CoreCallable.build(
-                kernel.get("signature", []),
-                compiler.compile_incore(
-                    place / kernel["source"],
-                    kernel["core_type"],
-                    extra_include_dirs=[place / text for text in kernel.get("extra_include_dirs", [])],
-                ),
-            ),
-        )
-        for kernel in entry["incores"]
-    ]
-    orchestration = entry["orchestration"]
-    binary = compiler.compile_orchestration(worker.runtime, place / orchestration["source"])
-    signature = [word for word in orchestration.get("signature", []) if word is not ArgDirection.SCALAR]
-    name = orchestration.get("function_name", _ENTRY)
-    return ChipCallable.build(signature, name, binary, children, orchestration.get("config_name", ""))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -9,16 +9,19 @@ from pathlib import Path
 import pytest
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.scenes import NODE_LEVEL, Scene, SceneCase, Scenes, matches
+from pypto_build.artifact.scenes import NODE_LEVEL, Scene, Scenes, matches
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.interop.pytest_flags import PASSED_ON, given, listed, named_platforms
+from pypto_build.interop.scene.absent_item import Absent
+from pypto_build.interop.scene.fixtures import stand_in_for
+from pypto_build.interop.scene.methods import Methods, is_left_out, others_of
 from pypto_build.interop.scene.outcomes import FAILED, SKIPPED, CaseResult, CasesRun, describe_file, run_on_chips
 
 
 class SceneFile(pytest.File):
     """A file of scene tests. Its cases run together, in one build, when the first of them is to run."""
 
-    def collect(self) -> Iterable[pytest.Item]:
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         """One item for each case and platform; one that does not run here is skipped with the reason."""
         try:
             scenes = describe_file(self.path)
@@ -29,6 +32,21 @@ class SceneFile(pytest.File):
         self._check_selectors(scenes)
         for scene in scenes.classes:
             yield from self._of_class(scene)
+        yield from self._methods(scenes)
+
+    def _methods(self, scenes: Scenes) -> Iterable[pytest.Collector | pytest.Item]:
+        """Test methods beside those of the cases, which are functions like any other."""
+        wanted = list[tuple[str, str]]()
+        for scene in scenes.classes:
+            others = others_of(self.config, scene)
+            if not scene.reason:
+                wanted += others
+                continue
+            for _, name in others:
+                yield Absent.from_parent(self, name=f"{scene.name}::{name}", reason=scene.reason)
+        if wanted:
+            stand_in_for(self.path, self.config)
+            yield Methods.from_parent(self, path=self.path, wanted=wanted)
 
     def _check_selectors(self, scenes: Scenes) -> None:
         for selector in listed(self.config, "--case"):
@@ -44,7 +62,7 @@ class SceneFile(pytest.File):
             label = f"{scene.name}::{case.name}"
             platforms = named_platforms(self.config) or [name for name in case.platforms if PLATFORMS[name].simulated]
             for name in platforms or case.platforms[:1]:
-                if name not in case.platforms or self._is_left_out(case, name):
+                if name not in case.platforms or is_left_out(self.config, case, name):
                     continue
                 reason = scene.why_not(case, name) if PLATFORMS[name].simulated else "needs hardware and simpler"
                 if reason:
@@ -53,13 +71,6 @@ class SceneFile(pytest.File):
                     yield ChipsItem.from_parent(self, name=f"{label}[{name}]", platform=name, label=label)
                 else:
                     yield SceneItem.from_parent(self, name=f"{label}[{name}]", platform=name, label=label)
-        for name in scene.others:
-            reason = "it drives simpler's worker itself"
-            yield Absent.from_parent(self, name=f"{scene.name}::{name}", reason=scene.reason or reason)
-
-    def _is_left_out(self, case: SceneCase, platform: str) -> bool:
-        mode, manual = given(self.config, "--manual") or "exclude", platform in case.manual
-        return {"include": False, "exclude": manual, "only": not manual}[mode]
 
     def words(self) -> list[str]:
         """The flags of a replay that those of this session are."""
@@ -159,22 +170,6 @@ _RUNS = pytest.StashKey[_Runs]()
 
 class CaseFailed(Exception):
     """A case that did not pass; its text is why."""
-
-
-class Absent(pytest.Item):
-    """What a file has and cannot run here: skipped."""
-
-    def __init__(self, *, reason: str, **more: object) -> None:
-        super().__init__(**more)  # type: ignore[arg-type]
-        self.reason = reason
-
-    def runtest(self) -> None:
-        """Say why it does not run."""
-        pytest.skip(self.reason)
-
-    def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
-        """Where the item is."""
-        return self.path, 0, self.name
 
 
 def file_of(parent: pytest.Collector, path: Path) -> SceneFile:

@@ -13,7 +13,8 @@ from typing import Any
 
 from pypto_build.artifact import ArgDirection
 from pypto_build.facts.dtypes import DTYPES, ITEMSIZE
-from pypto_build.interop.scene.case import NeedsSimpler, TaskArgsBuilder
+from pypto_build.interop.scene.arguments import TaskArgsBuilder
+from pypto_build.interop.scene.faults import NeedsSimpler
 from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, dtype_name, tensor_of
 from pypto_build.replay.chips.memory import BUFFER_ALIGNMENT, round_up
 from pypto_build.replay.scalars import natural_dtype, scalar_bits

@@ -23,7 +23,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.facts.run_options import EMBEDDED, SIMPLER
 from pypto_build.interop import run as on_simpler
 from pypto_build.replay import cli
-from pypto_build.replay.session import Request
+from pypto_build.replay.request import Request
 from pypto_build.toolchain.python import own_environment, own_tool
 
 #: What a class may ask for, by the names of upstream's flags, and the run's settings that answer.

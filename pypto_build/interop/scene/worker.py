@@ -25,7 +25,7 @@ from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.artifact.records import CoreType
 from pypto_build.artifact.scenes import CHIP_LEVEL, file_name
 from pypto_build.facts.faults import CODES
-from pypto_build.interop.scene.case import NeedsSimpler
+from pypto_build.interop.scene.faults import NeedsSimpler
 from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, tensor_of
 from pypto_build.interop.scene.recorder import TaskArgs
 from pypto_build.replay.verdict import Verdict, read_verdict
@@ -182,6 +182,17 @@ class OneChipWorker:
             raise NeedsSimpler(f"simpler.worker.Worker on {platform}")
         self.platform, self.runtime = platform, runtime
         self._programs: list[ChipCallable] = []
+        self._slots = Slots(self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NeedsSimpler(f"simpler.worker.Worker.{name}")
+
+    @property
+    def _chip_worker(self) -> Slots:
+        """Its chip, by the numbered slots that some tests fill themselves."""
+        return self._slots
 
     def init(self, **_: Any) -> None:
         """Nothing has to be started."""
@@ -251,6 +262,32 @@ class OneChipWorker:
         write_bytes(root / "kernel_config.py", render_manifest(artifact, root).encode())
         write_bytes(root / "compiled_meta.json", msgspec.json.encode({"schema": 1, "params": params}) + b"\n")
         return root
+
+
+class Slots:
+    """Numbered slots, a program each. Raises RuntimeError for one that is taken, and for the run of an empty one."""
+
+    def __init__(self, worker: OneChipWorker) -> None:
+        self._worker = worker
+        self._handles: dict[int, int] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NeedsSimpler(f"simpler's chip worker's {name}")
+
+    def _register_callable_at_slot(self, slot: int, program: ChipCallable) -> None:
+        if slot in self._handles:
+            raise RuntimeError(f"slot {slot} is taken")
+        self._handles[slot] = self._worker.register(program)
+
+    def _run_slot(self, slot: int, args: TaskArgs, config: CallConfig | None = None) -> None:
+        if slot not in self._handles:
+            raise RuntimeError(f"slot {slot} is empty")
+        self._worker.run(self._handles[slot], args, config)
+
+    def _unregister_slot(self, slot: int) -> None:
+        self._handles.pop(slot, None)
 
 
 def replay(root: Path, platform: str, data: Path, config: CallConfig) -> Path:

@@ -106,7 +106,7 @@ def function_return(w: Writer, op: Operation) -> None:
 def function_call(w: Writer, op: Operation) -> None:
     callee = op.attrs["callee"]
     assert isinstance(callee, SymbolAttr)
-    call = f"{callee.name}({', '.join(w.operands(op, 'args'))})"
+    call = f"{w.scope.names[callee.name]}({', '.join(w.operands(op, 'args'))})"
     if callee.name in w.scope.scheduled:
         call = f"(yield from {call})"
     names = [w.name_result(op, number) for number in range(len(w.resolved.results(op)))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import singledispatch
+from functools import partial, singledispatch
 
 from ..attributes import EnumAttr, StrAttr
 from ..errors import SourcePosition
@@ -12,8 +12,8 @@ from ..model import Function, Module, Operation
 from ..names import require_names
 from .groups import Group, find_groups, has_barrier, lanes, unsplit_modes
 from .lowering import find_lowering
-from .names import PythonNames
-from .preamble import helper_names, preamble
+from .names import PythonNames, function_names
+from .preamble import helper_names, preamble, taken_names, used_names
 from .writer import PythonLines, Scope, Writer
 
 #: Operations that a message names, and characters of what it says of one.
@@ -34,10 +34,12 @@ class UnsupportedOperations(ValueError):
 
 @dataclass
 class Generated:
-    """A Python file. `lines` says for each of its lines (from 1) which place of the .pto module it comes from;
-    `scheduled` are the functions that are generators, `groups` what runs together."""
+    """A Python file. `lines` says for each of its lines (from 1) which place of the .pto module it comes from; `names`
+    what its functions are called there; `scheduled` are the functions that are generators, `groups` what runs
+    together."""
 
     text: str
+    names: dict[str, str] = field(default_factory=dict)
     lines: dict[int, SourcePosition] = field(default_factory=dict)
     scheduled: frozenset[str] = frozenset()
     groups: tuple[Group, ...] = ()
@@ -47,7 +49,8 @@ class Generated:
 def torch_codegen(node: object, *, check_shapes: bool = False) -> str:
     """Executable PyTorch of a program, a unit (`Module`), or one `Function`: a small preamble, the functions, kernels
     before those that call them, and `run(...)` as the entry where there is one. A function of the user's that is called
-    `run` keeps its name: then the entry is called by its own.
+    `run` keeps its name: then the entry is called by its own. One with the name of a helper that
+    the file needs gets a number behind it.
 
     `check_shapes` adds assertions on what is passed. Raises UnsupportedOperations, a ValueError that names every
     operation without a translation; TypeError for anything else than these nodes.
@@ -72,20 +75,30 @@ def generate(
     calls of `_probe(line, operation, what it wrote)`, which the caller defines. With `in_memory` all tiles are views of
     on-chip memories, as with `probes`; else those are plain tensors for which that makes no difference."""
     require_names(module)
-    return _File(module, check_shapes, lone, probes, in_memory).write()
+
+    def file(taken: frozenset[str]) -> Generated:
+        return _File(module, check_shapes, lone, probes, in_memory, taken).write()
+
+    generated = file(taken_names())
+    if all(name == given for name, given in generated.names.items()):
+        return generated
+    return file(used_names(generated.text))  # few helpers are in a file: the names of the others are free
 
 
 class _File:
-    def __init__(self, module: Module, check_shapes: bool, lone: bool, probes: bool, in_memory: bool) -> None:
+    def __init__(
+        self, module: Module, check_shapes: bool, lone: bool, probes: bool, in_memory: bool, taken: frozenset[str]
+    ) -> None:
         self.module = module
         self.lone = lone
         self.functions = [f for f in module.functions() if f.body is not None]
         self.groups = [] if lone else find_groups(module)
         scheduled = {m.name for g in self.groups if g.scheduled for m in g.members}
         scheduled |= {f.name for f in self.functions if has_barrier(f)}
-        reserved = helper_names() | {f.name for f in self.functions} | {"_probe"}
+        names = function_names((f.name for f in module.functions()), taken)
+        reserved = helper_names() | {"_probe"} | {names[f.name] for f in self.functions}
         self.scope = Scope(
-            module, frozenset(scheduled), reserved, check_shapes, probes, in_memory, unsplit_modes(module)
+            module, names, frozenset(scheduled), reserved, check_shapes, probes, in_memory, unsplit_modes(module)
         )
         self.out = PythonLines()
         self.problems: list[tuple[SourcePosition, str, str]] = []
@@ -105,14 +118,14 @@ class _File:
         if self.problems:
             raise UnsupportedOperations(self.problems)
         body = "\n".join(self.out.text).rstrip() + "\n"
-        head = preamble(body) + "\n\n"
+        head = preamble(body, self.scope.names.values()) + "\n\n"
         first = head.count("\n") + 1
         places = {
             first + number: self.module.source.position(token)
             for number, token in enumerate(self.out.tokens)
             if token >= 0
         }
-        return Generated(head + body, places, self.scope.scheduled, tuple(self.groups))
+        return Generated(head + body, dict(self.scope.names), places, self.scope.scheduled, tuple(self.groups))
 
     def _ordered(self) -> list[Function]:
         """Kernels in their order, then what is for no core, then groups."""
@@ -156,13 +169,17 @@ class _File:
         if group.scheduled:
             lines.add("return _run_scheduler([")
             for member in group.members:
-                for call in _member_calls(member, parameters):
+                for call in self._calls(member, parameters):
                     lines.add(f"    {call},")
             lines.add("])")
         else:
             for member in group.members:
-                lines.add(f"{member.name}({', '.join(_arguments(member, parameters, 0))})")
+                lines.add(f"{self.scope.names[member.name]}({', '.join(_arguments(member, parameters, 0))})")
         self._append(lines)
+
+    def _calls(self, member: Function, parameters: list[str]) -> list[str]:
+        """The calls of a member with the group's arguments."""
+        return _member_calls(member, self.scope.names[member.name], lambda lane: _arguments(member, parameters, lane))
 
     def _entry(self) -> None:
         """`run`: forwards to the first function for no core, else to the first group, else to the one kernel."""
@@ -170,13 +187,13 @@ class _File:
         opaque = [f for f in self.functions if not f.kernel_kind and f not in written]
         if opaque or written:
             entry = (opaque or written)[0]
-            name, hints = entry.name, [a.name for a in entry.args]
+            shown, hints = entry.name, [a.name for a in entry.args]
         elif self.groups:
             group = self.groups[0]
-            name = PythonNames(self.scope.reserved).unique(group.name)
+            shown = PythonNames(self.scope.reserved).unique(group.name)
             hints = _own_arguments(max(group.members, key=lambda m: len(_own_arguments(m))))
         elif len(self.functions) == 1:
-            name, hints = self.functions[0].name, [a.name for a in self.functions[0].args]
+            shown, hints = self.functions[0].name, [a.name for a in self.functions[0].args]
         else:
             return
         if any(function.name == "run" for function in self.functions):  # it is the entry, or keeps its name
@@ -186,10 +203,10 @@ class _File:
         lines = PythonLines(indent=0)
         lines.add("# Entry point")
         lines.add(f"def run({parameters}):")
-        call = f"{name}({parameters})"
+        call = f"{self.scope.names.get(shown, shown)}({parameters})"
         lines.add(
-            f'    return _run_scheduler([("{name}", {call}, 0)])'
-            if name in self.scope.scheduled
+            f'    return _run_scheduler([("{shown}", {call}, 0)])'
+            if shown in self.scope.scheduled
             else f"    return {call}"
         )
         self._append(lines)
@@ -210,14 +227,11 @@ def _arguments(function: Function, parameters: list[str], lane: int) -> list[str
     return [str(lane) if a.name == _LANE else _SPMD[a.name] if a.name in _SPMD else next(own) for a in function.args]
 
 
-def _member_calls(member: Function, parameters: list[str]) -> list[str]:
+def _member_calls(member: Function, name: str, arguments: Callable[[int], list[str]]) -> list[str]:
     """`("name", name(args), 0)`; a member that two vector cores run comes twice, as name#0 and name#1."""
     count = lanes(member)
     labels = [member.name] if count == 1 else [f"{member.name}#{lane}" for lane in range(count)]
-    return [
-        f'("{label}", {member.name}({", ".join(_arguments(member, parameters, lane))}), {lane})'
-        for lane, label in enumerate(labels)
-    ]
+    return [f'("{label}", {name}({", ".join(arguments(lane))}), {lane})' for lane, label in enumerate(labels)]
 
 
 class _GroupBody:
@@ -247,23 +261,18 @@ class _GroupBody:
         w.add(op, f"{start}_run_scheduler([")
         for each, arguments in self.pending:
             member = self.members[_callee(each)]
-            for call in _written_calls(member, arguments):
+            name = w.scope.names[member.name]
+            for call in _member_calls(member, name, partial(_passed, member, arguments)):
                 w.out.add(f"    {call},")
         w.out.add("])")
         self.pending = []
 
 
-def _written_calls(member: Function, arguments: list[str]) -> list[str]:
-    count = lanes(member)
-    labels = [member.name] if count == 1 else [f"{member.name}#{lane}" for lane in range(count)]
-    calls = []
-    for lane, label in enumerate(labels):
-        given = [
-            str(lane) if parameter.name == _LANE else text
-            for parameter, text in zip(member.args, arguments, strict=True)
-        ]
-        calls.append(f'("{label}", {member.name}({", ".join(given)}), {lane})')
-    return calls
+def _passed(member: Function, arguments: list[str], lane: int) -> list[str]:
+    """What a written call passes to a member on one of the vector cores."""
+    return [
+        str(lane) if parameter.name == _LANE else text for parameter, text in zip(member.args, arguments, strict=True)
+    ]
 
 
 def _callee(op: Operation) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 def sanitize(hint: str) -> str:
@@ -16,6 +16,20 @@ def sanitize(hint: str) -> str:
     if name[0].isdigit():
         name = f"v_{name}"
     return f"{name}_v" if keyword.iskeyword(name) else name
+
+
+def function_names(functions: Iterable[str], taken: Collection[str]) -> dict[str, str]:
+    """What functions of the user are called in a generated file: as they are, or with a number behind it where that
+    name is `taken` or no name in Python. `run` may be theirs."""
+    own = set(functions)
+    names: dict[str, str] = {}
+    for name in sorted(own):
+        chosen, number = name, 0
+        while keyword.iskeyword(chosen) or (chosen in taken and chosen != "run") or (number and chosen in own):
+            number += 1
+            chosen = f"{name}_{number}"
+        names[name] = chosen
+    return names
 
 
 class PythonNames:

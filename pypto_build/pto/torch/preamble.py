@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+import builtins
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -68,9 +69,19 @@ def helper_names() -> frozenset[str]:
     return frozenset(name for piece in _pieces() for name in piece.names) | {"torch", "run", "annotations"}
 
 
-def preamble(body: str) -> str:
-    """The head of a file whose functions are `body`."""
-    wanted = set(_identifiers(ast.parse(body))) | {"torch"}
+def taken_names() -> frozenset[str]:
+    """Names that mean something else in a file: helpers, Python's own, and what callers define in it."""
+    return helper_names() | frozenset(dir(builtins)) | {"_probe"}
+
+
+def used_names(text: str) -> frozenset[str]:
+    """All of `taken_names` that a file uses."""
+    return taken_names() & {*_identifiers(ast.parse(text)), "torch"}
+
+
+def preamble(body: str, functions: Collection[str] = ()) -> str:
+    """The head of a file whose text is `body`; what it calls by the names of `functions` are its own."""
+    wanted = {*_identifiers(ast.parse(body))} - {*functions} | {"torch"}
     chosen: dict[int, _Piece] = {}
     grew = True
     while grew:

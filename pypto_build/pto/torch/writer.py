@@ -4,7 +4,7 @@ modules of this package."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -48,10 +48,12 @@ Finder = Callable[[Operation], "Lower | None"]
 
 @dataclass(frozen=True)
 class Scope:
-    """What a function knows of its module: `scheduled` are the functions that run as members of a scheduled group,
-    `reserved` the names that are taken; `unsplit` says what the second vector core does in a pipe that is not split."""
+    """What a function knows of its module: `names` are those of its functions in Python, `scheduled` the functions that
+    run as members of a scheduled group, `reserved` the names that are taken; `unsplit` says what the second vector core
+    does in a pipe that is not split."""
 
     module: Module
+    names: Mapping[str, str]
     scheduled: frozenset[str] = frozenset()
     reserved: frozenset[str] = frozenset()
     check_shapes: bool = False
@@ -89,7 +91,7 @@ class Writer:
         parameters = [self.bind(value, self.names.unique(value.name)) for value in self.resolved.arguments]
         self.out.token = function.token
         self.out.indent = 0
-        self.out.add(f"def {function.name}({', '.join(parameters)}):")
+        self.out.add(f"def {self.scope.names[function.name]}({', '.join(parameters)}):")
         self.out.indent = 1
         head = len(self.out.text)
         self._arguments()

@@ -12,12 +12,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from pypto_build.artifact.distributed import read_devices
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.snapshot import is_reference
 from pypto_build.facts.run_options import EMBEDDED, TORCH
 from pypto_build.replay import cli
 from pypto_build.replay.chips.engine import ChipsEngine
-from pypto_build.replay.session import Request
+from pypto_build.replay.request import Request
 from pypto_build.trace import note_start
 from pypto_build.turn import await_turn
 
@@ -47,7 +48,9 @@ def request_from(words: Sequence[str]) -> Request:
         raise ArtifactError("DATA=reference", "is for programs on one chip", "RUNTIME=torch computes the outputs")
     chips = {name: Path(directory) for name, _, directory in (word.partition("=") for word in own.chip)}
     variant = request.binaries.name if request.binaries else ""
-    return dataclasses.replace(request, engine=ChipsEngine(chips, request.world, variant, request.runtime == TORCH))
+    devices = read_devices(request.devices, request.world)
+    engine = ChipsEngine(chips, request.world, variant, request.runtime == TORCH, devices=devices)
+    return dataclasses.replace(request, engine=engine)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pypto_build.artifact.distributed import MOST_RANKS, Distributed, load_distributed
@@ -14,9 +14,11 @@ from pypto_build.artifact.manifest import MANIFEST_NAME
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding
 from pypto_build.replay.child import Origin, Reply, tensor_buffers
-from pypto_build.replay.chips.host import REPORT_BYTES, ChipProgram, ChipsJob, serve_chips
+from pypto_build.replay.chips.host import REPORT_BYTES, ChipProgram, ChipsJob, Watcher, serve_chips
 from pypto_build.replay.faults import Death, RunFault, describe_death
-from pypto_build.replay.session import Request, require_platform
+from pypto_build.replay.request import Request
+from pypto_build.replay.run_options import SettingValue
+from pypto_build.replay.session import require_platform
 from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.replay.worker import Worker, default_memory_bytes
 from pypto_build.runtime.report import Report, read_report
@@ -24,19 +26,24 @@ from pypto_build.runtime.report import Report, read_report
 
 @dataclass(frozen=True)
 class ChipsEngine:
-    """Runs a distributed artifact on `world` ranks (0: as many as it was compiled for); `chips` are the directories
-    in which its chip programs were built, by name, and `variant` the directory below with the binaries."""
+    """Runs a distributed artifact on `world` ranks (0: one for each of `devices`, or as many as it was compiled for);
+    `chips` are the directories in which its chip programs were built, by name, and `variant` the directory below with
+    the binaries."""
 
     chips: Mapping[str, Path]
     world: int = 0
     variant: str = ""
     reference: bool = False  # PyTorch made from .pto modules executes the kernels' tasks
+    by_modules: bool = False  # then collectives too, which otherwise do what torch.distributed says of them
+    watch: Watcher | None = None  # sees the tasks of all ranks, in their processes
+    devices: tuple[int, ...] = ()
+    libraries: Mapping[tuple[str, str], Path] = field(default_factory=dict)  # instead of a (program, kernel)'s own
 
     def open(self, request: Request, interface: Interface, binding: Binding, arena: Arena) -> ChipsWorker:
         """Starts the process. Raises `ArtifactError` for a request that it cannot execute."""
         require_platform(request)
         artifact = load_distributed(request.artifact_dir)
-        world = self.world or artifact.ranks
+        world = self.world or len(self.devices) or artifact.ranks
         if world > MOST_RANKS:
             raise ArtifactError(f"WORLD={world}", f"at most {MOST_RANKS} ranks", "ask for fewer")
         _require_callables(artifact)
@@ -45,12 +52,15 @@ class ChipsEngine:
             request.platform,
             world,
             artifact.driver,
-            {name: _program(name, directory, directory / self.variant) for name, directory in self.chips.items()},
+            {name: self._program(name, directory) for name, directory in self.chips.items()},
             {scalar.name: scalar.value for scalar in binding.scalars},
             artifact.sub_workers,
             request.threads,
-            {"seed": request.seed, **request.options, "output_dir": str(request.results_dir / "dfx_outputs")},
+            _options(request),
             self._programs(artifact) if self.reference else None,
+            self.by_modules,
+            self.watch,
+            self.devices or _compiled_for(artifact, world),
         )
         for path in job.binaries:
             if not path.is_file():
@@ -59,6 +69,23 @@ class ChipsEngine:
                 )
         memory = default_memory_bytes() if request.memory_mb is None else request.memory_mb << 20
         return ChipsWorker(job, binding, arena, request, memory)
+
+    def _program(self, name: str, directory: Path) -> ChipProgram:
+        """A chip program from what was built in `directory`."""
+        interface, binaries = read_interface(directory / "interface.json"), directory / self.variant
+        kernels = tuple(
+            (
+                kernel.func_id,
+                kernel.name,
+                kernel.core_type,
+                self.libraries.get((name, kernel.name), binaries / f"{kernel.binary}.so"),
+                kernel.signature,
+            )
+            for kernel in interface.kernels
+        )
+        entry = interface.orchestration
+        library = binaries / f"{entry.binary}.so"
+        return ChipProgram(name, kernels, library, entry.function_name, entry.config_name, interface.parameter_order)
 
     def _programs(self, artifact: Distributed) -> dict[str, Path]:
         """The chip programs that PyTorch executes; those that have only modules as they were completed."""
@@ -117,6 +144,18 @@ class ChipsWorker(Worker):
         return found
 
 
+def _options(request: Request) -> dict[str, SettingValue]:
+    """What the runtime is told. As in PyPTO, a timeline of several chips comes with the task graph of each."""
+    records = {"dep_gen": True} if request.options.get("swimlane") else {}
+    return {"seed": request.seed, **request.options, **records, "output_dir": str(request.results_dir / "dfx_outputs")}
+
+
+def _compiled_for(artifact: Distributed, world: int) -> tuple[int, ...]:
+    """The devices that a program names, if there are `world` of them; else those from 0 on."""
+    named = artifact.config.device_ids
+    return named if len(named) == world else tuple(range(world))
+
+
 def _place(error: ErrorInfo, origin: Origin, world: int) -> None:
     """Say in front of a message which rank and dispatch it is of."""
     place = "host callable" if origin.rank == world else f"rank {origin.rank}, d{origin.dispatch}"
@@ -129,21 +168,3 @@ def _require_callables(artifact: Distributed) -> None:
     if missing:
         place = artifact.root / "sub_workers" / f"{missing[0]}.py"
         raise ArtifactError(place, f"is missing: the program leaves '{missing[0]}' to its caller", "write it there")
-
-
-def _program(name: str, directory: Path, binaries: Path) -> ChipProgram:
-    """A chip program from what was built in `directory`, its binaries below `binaries`."""
-    interface = read_interface(directory / "interface.json")
-    kernels = tuple(
-        (kernel.func_id, kernel.name, kernel.core_type, binaries / f"{kernel.binary}.so", kernel.signature)
-        for kernel in interface.kernels
-    )
-    entry = interface.orchestration
-    return ChipProgram(
-        name,
-        kernels,
-        binaries / f"{entry.binary}.so",
-        entry.function_name,
-        entry.config_name,
-        interface.parameter_order,
-    )

@@ -6,7 +6,7 @@ import math
 import os
 import select
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +23,7 @@ from pypto_build.replay.chips.board import Board
 from pypto_build.replay.chips.deadlock import Watch, explain
 from pypto_build.replay.chips.dispatches import Dispatch, Queue
 from pypto_build.replay.chips.driver import Plan, execute_driver
-from pypto_build.replay.chips.memory import address_of
+from pypto_build.replay.chips.memory import Windows, address_of
 from pypto_build.replay.chips.rank import RankProcess, RankReply, execute_dispatch, write_program
 from pypto_build.replay.chips.records import Times, write_ranks
 from pypto_build.replay.chips.sub_workers import call_host
@@ -58,6 +58,12 @@ class ChipProgram:
         return (self.orchestration, *(kernel[3] for kernel in self.kernels))
 
 
+#: What the runtime calls for every task of a dispatch.
+OnTask = Callable[[Any], None]
+#: Given a rank, its dispatch, all windows and what would be called for tasks (None: nobody), what is called instead.
+Watcher = Callable[[int, Dispatch, Sequence[Windows], OnTask | None], OnTask | None]
+
+
 @dataclass(frozen=True)
 class ChipsJob:
     """What the child needs besides the tensors. `threads` 0 is what each rank has of this machine."""
@@ -72,6 +78,9 @@ class ChipsJob:
     threads: int = 0
     options: Mapping[str, SettingValue] = field(default_factory=dict)
     reference: Mapping[str, Path] | None = None  # the programs whose .pto modules PyTorch executes, by name
+    by_modules: bool = False  # then collectives too are executed by their modules
+    watch: Watcher | None = None
+    devices: tuple[int, ...] = ()  # of each rank: here no more than its name
 
     @property
     def binaries(self) -> tuple[Path, ...]:
@@ -111,7 +120,7 @@ def serve_chips(
         from pypto_build.replay.chips.reference import RanksReference
 
         try:
-            reference = RanksReference(job.reference)
+            reference = RanksReference(job.reference, job.by_modules)
         except ArtifactError as error:
             reply(
                 Reply(fault=python_fault(FaultKind.UNUSABLE_INPUT, f"{error.path}: {error.message}", hint=error.hint))
@@ -210,8 +219,11 @@ class _Host:
         options = dict(self._job.options)
         if _leaves_records(options):
             write_program(directory, dispatch.program)
-        if self.reference is not None:
-            options["on_task"] = self.reference.hook(dispatch.program, self._domains)
+        on_task = None if self.reference is None else self.reference.hook(dispatch.program, self._domains)
+        if self._job.watch is not None:
+            on_task = self._job.watch(rank, dispatch, self._domains, on_task)
+        if on_task is not None:
+            options["on_task"] = on_task
         return {
             **options,
             "seed": int(str(options.get("seed", 0))) + rank,
@@ -235,7 +247,7 @@ class _Host:
         finally:
             if _leaves_records(self._job.options):
                 directory = Path(str(self._job.options["output_dir"]))
-                write_ranks(directory, self._job.world, plan.dispatches, plan.domains, self._board, times)
+                write_ranks(directory, self._job.devices, plan.dispatches, plan.domains, self._board, times)
 
     def _hand_out(self, plan: Plan, ranks: list[RankProcess], times: Times) -> int:
         """Let ranks begin dispatches until all are over; the number of tasks."""

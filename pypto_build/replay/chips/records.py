@@ -91,7 +91,8 @@ class WaitRow(msgspec.Struct, frozen=True):
 
 
 class RanksRecord(msgspec.Struct, frozen=True):
-    """`ranks.json`. `origin_ns` is the beginning of the run, in the machine's monotonic clock."""
+    """`ranks.json`. `origin_ns` is the beginning of the run, in the machine's monotonic clock; `devices` are those of
+    the ranks, of which there are `world`."""
 
     world: int
     dispatches: list[DispatchRow]
@@ -100,6 +101,7 @@ class RanksRecord(msgspec.Struct, frozen=True):
     origin_ns: int = 0
     waiting: list[WaitRow] = []
     pending: list[DispatchRow] = []  # submitted, and never begun
+    devices: list[int] = []
     schema: int = 1
 
 
@@ -139,7 +141,12 @@ class Times:
 
 
 def write_ranks(
-    directory: Path, world: int, dispatches: Sequence[Dispatch], domains: Sequence[Windows], board: Board, times: Times
+    directory: Path,
+    devices: Sequence[int],
+    dispatches: Sequence[Dispatch],
+    domains: Sequence[Windows],
+    board: Board,
+    times: Times,
 ) -> None:
     """Write `ranks.json`."""
     rows = [_row(item, domains, times) for item in dispatches if item.number in times.begun]
@@ -160,7 +167,8 @@ def write_ranks(
         for rank in running
         for wait in board.waits(rank)
     ]
-    record = RanksRecord(world, rows, listed, list(_signals(board, domains)), times.origin_ns, waiting, pending)
+    signals = list(_signals(board, domains))
+    record = RanksRecord(len(devices), rows, listed, signals, times.origin_ns, waiting, pending, list(devices))
     directory.mkdir(parents=True, exist_ok=True)
     write_bytes(directory / "ranks.json", msgspec.json.encode(record) + b"\n")
 

@@ -1,7 +1,8 @@
 """RUNTIME=torch over ranks: each rank executes its tasks by PyTorch made from .pto modules, in its process.
 
 What kernels tell each other goes over the board, as for compiled kernels: a rank that waits sleeps, and a deadlock is
-seen at once. A pointer into a window reaches the windows of all ranks, which lie in one piece of memory.
+seen at once. A pointer into a window reaches the windows of all ranks, which lie in one piece of memory. Programs of
+collectives are executed by what torch.distributed says of them, whatever their modules do.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import torch
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.facts.dtypes import ITEMSIZE
+from pypto_build.facts.faults import FaultKind
+from pypto_build.replay.chips.collectives import Collective, collective_of, results, signal_of
 from pypto_build.replay.chips.memory import Windows
-from pypto_build.replay.reference.hook import References, slots_of
-from pypto_build.replay.reference.tasks import Slot, TensorArgument
+from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
+from pypto_build.replay.reference.tasks import Member, Slot, TensorArgument, memory
 
 #: Comparisons as torch calls them, numbered as the board does.
 _COMPARISONS = ("eq", "ne", "gt", "ge", "lt", "le")
@@ -26,28 +29,35 @@ _RELAX_S = 0.0005
 
 
 class RanksReference:
-    """The PyTorch of all chip programs. `programs` are their directories; those without modules run as compiled."""
+    """The PyTorch of all chip programs. `programs` are their directories; those that have no modules and are no
+    collectives run as compiled."""
 
-    def __init__(self, programs: Mapping[str, Path]) -> None:
-        """Raises ArtifactError where no program has a module."""
+    def __init__(self, programs: Mapping[str, Path], by_modules: bool = False) -> None:
+        """With `by_modules` collectives are programs like others. Raises ArtifactError where nothing can be executed
+        by PyTorch."""
         torch.set_num_threads(1)  # ranks are copies of this process: threads would be missing there
-        self._programs: dict[str, References | None] = {}
+        self._programs: dict[str, References | Collective | None] = {}
         error: ArtifactError | None = None
         for name, root in programs.items():
+            if not by_modules and (collective := collective_of(name)) is not None:
+                self._programs[name] = collective
+                continue
             try:
                 self._programs[name] = References(root)
-            except ArtifactError as found:  # noqa: PERF203
+            except ArtifactError as found:
                 self._programs[name], error = None, found
         if error is not None and not any(self._programs.values()):
             raise error
 
     def hook(self, program: str, domains: Sequence[Windows]) -> Callable[[Any], None] | None:
         """What the runtime calls for each task of a program; None where it runs as compiled."""
-        references = self._programs[program]
-        return None if references is None else _RankHook(references, domains)
+        found = self._programs[program]
+        if isinstance(found, Collective):
+            return _CollectiveHook(found, domains)
+        return None if found is None else RankHook(found, domains)
 
 
-class _RankHook:
+class RankHook:
     """Executes the tasks of one dispatch."""
 
     def __init__(self, references: References, domains: Sequence[Windows]) -> None:
@@ -59,18 +69,83 @@ class _RankHook:
             return
         for unit in self._references.units.loaded():
             _connect(unit.namespace, call)
-        self._references.execute(call, [self._slot(slot) for slot in slots_of(call)])
+        self._references.execute(call, self.slots(call))
 
-    def _slot(self, slot: Slot) -> Slot:
-        """A tensor in a window as a part of all windows of its domain."""
-        if not isinstance(slot, TensorArgument):
-            return slot
-        for windows in self._domains:
-            first, last = windows.addresses[0], windows.addresses[-1] + windows.size
-            if first <= slot.buffer < last:
-                offset = slot.offset + (slot.buffer - first) // ITEMSIZE[slot.dtype]
-                return slot._replace(buffer=first, size=last - first, offset=offset)
+    def members(self, call: Any) -> list[Member]:
+        """The kernels of a task that have modules, if all of them do."""
+        return self._references.members(call) or []
+
+    def slots(self, call: Any) -> list[Slot]:
+        """The arguments of a task, tensors in a window as parts of all windows of their domain."""
+        return [_among_all(slot, self._domains) for slot in slots_of(call)]
+
+
+def _among_all(slot: Slot, domains: Sequence[Windows]) -> Slot:
+    windows = _windows_of(slot, domains)
+    if windows is None or not isinstance(slot, TensorArgument):
         return slot
+    first, last = windows.addresses[0], windows.addresses[-1] + windows.size
+    offset = slot.offset + (slot.buffer - first) // ITEMSIZE[slot.dtype]
+    return slot._replace(buffer=first, size=last - first, offset=offset)
+
+
+def _windows_of(slot: Slot, domains: Sequence[Windows]) -> Windows | None:
+    """The windows of which one has an argument in it."""
+    if isinstance(slot, TensorArgument):
+        for windows in domains:
+            if windows.addresses[0] <= slot.buffer < windows.addresses[-1] + windows.size:
+                return windows
+    return None
+
+
+class _CollectiveHook:
+    """Executes a program that is a collective: when all members have come, each takes what it gets from all windows,
+    and when all have it, each writes it to its own. They meet over the program's signals, which are zero afterwards."""
+
+    def __init__(self, collective: Collective, domains: Sequence[Windows]) -> None:
+        self._collective, self._domains = collective, domains
+
+    def __call__(self, call: Any) -> None:
+        if call.block:  # the first block acts for all of them
+            return
+        tensors = [slot for slot in slots_of(call) if isinstance(slot, TensorArgument)]
+        windows = _windows_of(tensors[0], self._domains) if tensors else None
+        try:
+            signal = signal_of(self._collective, tensors)
+            if windows is None or any(_windows_of(slot, self._domains) is not windows for slot in tensors):
+                raise ValueError(f"{self._collective.name} works on tensors in the windows of one domain")
+            me = max(index for index, start in enumerate(windows.addresses) if start <= tensors[0].buffer)
+            operands = [[_view(slot, start - windows.addresses[me]) for start in windows.addresses] for slot in tensors]
+            cells = [_address(tensors[signal]) + start - windows.addresses[me] for start in windows.addresses]
+            _meet(call, cells, me)
+            found = results(self._collective, operands, me)
+            _meet(call, cells, me)
+            for number, value in found:
+                operands[number][me][: value.shape[0]] = value
+        except (ValueError, RuntimeError, IndexError) as error:
+            kernels = "+".join(name for _, _, name in call.kernels)
+            raise ReferenceFault(str(error), call.number, kernels, FaultKind.REFERENCE) from error
+
+
+def _meet(call: Any, cells: Sequence[int], me: int) -> None:
+    """Wait until all have come so far: every rank gives each other one credit, and takes back those that it got."""
+    others = [rank for rank in range(len(cells)) if rank != me]
+    for other in others:
+        call.notify(cells[other] + 4 * me, 1, False)
+    for other in others:
+        call.wait(cells[me] + 4 * other, 1, _COMPARISONS.index("ge"))
+        call.notify(cells[me] + 4 * other, -1, False)
+
+
+def _address(slot: TensorArgument) -> int:
+    return slot.buffer + slot.offset * ITEMSIZE[slot.dtype]
+
+
+def _view(slot: TensorArgument, shift: int) -> torch.Tensor:
+    """A tensor of a window as another rank has it, `shift` bytes further; shares its memory."""
+    dtype = getattr(torch, slot.dtype)
+    whole = memory(slot.buffer + shift, slot.size)[: slot.size // dtype.itemsize * dtype.itemsize].view(dtype)
+    return whole.as_strided(slot.shape, slot.strides, slot.offset)
 
 
 def _connect(namespace: dict[str, Any], call: Any) -> None:

@@ -102,7 +102,7 @@ class Units:
                 source, f"passes {len(passed)} values to @{name}, which takes {len(function.args)} in {unit.path.name}",
                 "compile the program again, or splice its edited module", kind="build_error",
             )  # fmt: skip
-        return Body(unit, function, unit.namespace[name], passed)
+        return Body(unit, function, unit.namespace[unit.generated.names[name]], passed)
 
     def unit(self, path: Path) -> Unit:
         """A module's PyTorch, generated and executed once."""

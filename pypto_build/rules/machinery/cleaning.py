@@ -118,13 +118,12 @@ def _built_files(output: Path) -> Iterator[Path]:
 
 
 def _remove(path: Path, workspace: Workspace, tell: Callable[[str], None] = terminal.say) -> None:
+    if not GetOption("no_exec"):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
     tell(f"Removed {os.path.relpath(path, workspace.top)}")
-    if GetOption("no_exec"):
-        return
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
 
 
 def _remove_if_empty(directory: Path) -> None:

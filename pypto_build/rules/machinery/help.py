@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -12,12 +13,14 @@ from pypto_build.rules.machinery.workspace import Workspace, artifact_dirs
 from pypto_build.rules.options import GROUP, OPTIONS, Group, OptionError
 from pypto_build.rules.targets import SECTIONS, TARGETS
 
-_WIDTH = 80
+_WIDTH, _NARROW = 80, 60
 #: What the first screen explains; it names the others.
 _FIRST: dict[str, tuple[str, ...]] = {
     "Edit, rebuild, replay:": ("build", "replay", "test", "compile", "splice"),
-    "Wrong, flaky or stuck:": ("triage", "lint", "hazards", "diverge", "flaky", "report"),
+    "Wrong, flaky or stuck:": ("triage", "lint", "hazards", "diverge", "why", "flaky", "report"),
 }
+_HELP = {"help VERB|OPTION": "what it does and takes, values and defaults; help all"}
+_OPTIONS = "JIT=NAME|PATH|GLOB|latest, PLATFORM=a5sim, VERBOSE=1, WATCH=1"
 _CLEAN = {"-c [JIT=x]": "remove what was built, never sources or data"}
 
 
@@ -25,13 +28,12 @@ def overview(workspace: Workspace, tests: Collection[str]) -> str:
     """What ``scons`` alone prints: 80 columns, and a terminal of 24 lines with a few artifacts and tests."""
     shown = [name for names in _FIRST.values() for name in names]
     width = max(len(TARGETS[name].usage) for name in shown)
-    lines = ["Usage: scons VERB [NAME=value ...]"]
+    lines = ["Usage: scons VERB [NAME=value ...]", *_table(_HELP, width)]
     for heading, names in _FIRST.items():
         rows = {TARGETS[name].usage: TARGETS[name].doc for name in names}
-        lines += [heading, *_table(rows, width)]
+        lines += [heading, *_table(rows | (_CLEAN if "build" in names else {}), width)]
     lines += _paragraph("More verbs:", sorted(TARGETS.keys() - set(shown)))
-    lines += _paragraph("Options:", [name for name in OPTIONS if GROUP[name] is Group.COMMON])
-    lines += ["", *_table({"help VERB|OPTION": "what it does and takes, values and defaults", **_CLEAN}, width)]
+    lines += _paragraph("Options:", [_OPTIONS])
     artifacts = [path.name for path in find_artifacts(*artifact_dirs(workspace))]
     lines += _paragraph("Artifacts:", _few(artifacts) or ["none found"])
     lines += _paragraph("Tests:", _few(sorted(tests))) if tests else []
@@ -63,21 +65,17 @@ def _explain(topic: str, workspace: Workspace, tests: Collection[str]) -> str:
 
 def _verb(name: str) -> list[str]:
     target = TARGETS[name]
-    lines = [f"Usage: scons {target.usage} [NAME=value ...]", *_wrapped(target.doc, "  ")]
+    lines = [*_wrapped(f"Usage: scons {target.usage} [NAME=value ...]", "  ", ""), *_wrapped(target.doc, "  ")]
     for group in Group:
         taken = [option for option in OPTIONS.values() if GROUP[option.name] is group]
         taken = [option for option in taken if group is Group.COMMON or option.name in target.options]
-        lines += ["", f"{group.value}:", *_rows(taken)] if taken else []
+        lines += ["", *_wrapped(f"{group.value}:", "  ", ""), *_rows(taken)] if taken else []
     return lines
 
 
 def _rows(options: Iterable[Option]) -> list[str]:
     """Each option with its default, and what it is."""
-    lines = []
-    for option in options:
-        head = f"  {option.name}={default_text(option.default)}"
-        lines += _wrapped(option.doc, " " * 25, f"{head:<24} ")
-    return lines
+    return _table({f"{option.name}={default_text(option.default)}": option.doc for option in options}, 21)
 
 
 def _option(option: Option) -> list[str]:
@@ -97,7 +95,7 @@ def _option(option: Option) -> list[str]:
 
 def _everything(workspace: Workspace) -> str:
     """Every target and every option."""
-    width = max(len(target.usage) for target in TARGETS.values())
+    width = 22  # of most; a longer one moves what is said of it
     lines = ["Usage: scons VERB [NAME=value ...]", ""]
     for section, names in SECTIONS.items():
         rows = {TARGETS[name].usage: TARGETS[name].doc for name in names}
@@ -124,10 +122,25 @@ def _paragraph(heading: str, names: Iterable[str]) -> list[str]:
 
 
 def _wrapped(text: str, indent: str, first: str | None = None) -> list[str]:
-    wrap = textwrap.TextWrapper(_WIDTH, break_long_words=False, break_on_hyphens=False)
+    wrap = textwrap.TextWrapper(_width(), break_long_words=False, break_on_hyphens=False)
     wrap.initial_indent, wrap.subsequent_indent = indent if first is None else first, indent
     return wrap.wrap(text)
 
 
 def _table(rows: Mapping[str, str], width: int) -> list[str]:
-    return [f"  {name:<{width}}  {text}" for name, text in rows.items()]
+    """Names and what they are beside them, or below them where a terminal is narrow."""
+    lines = []
+    for name, text in rows.items():
+        if _width() < _NARROW:
+            lines += [f"  {name}", *_wrapped(text, " " * 6)]
+        else:
+            lines += _wrapped(text, " " * (width + 4), f"  {name:<{width}}  ")
+    return lines
+
+
+def _width() -> int:
+    """As wide as the terminal is, at most 80 columns."""
+    try:
+        return max(24, min(_WIDTH, os.get_terminal_size(1).columns or _WIDTH))
+    except OSError:
+        return _WIDTH

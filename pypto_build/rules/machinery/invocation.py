@@ -63,7 +63,7 @@ class Invocation:
         """Finish what was done in ``workspace`` when this process ends."""
         if not self._workspaces:
             atexit.register(self.finish)
-            terminal.paint_scons()
+            terminal.share_streams()
         self._workspaces.append(workspace)
 
     def finish(self) -> None:

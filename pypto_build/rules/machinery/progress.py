@@ -58,4 +58,5 @@ class Progress:
         with self._lock:
             line = next(iter(self._running.values()), "")
             done = len(self._expected & self.how.keys())
-            return f"{line}  ({done} of {len(self._expected)} built)" if self._expected else line
+            built = f"({done} of {len(self._expected)} built)" if self._expected else ""
+            return f"{line}  {built}".strip()

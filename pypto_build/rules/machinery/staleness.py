@@ -57,9 +57,12 @@ class PtoUnit:
 
 def find_units(artifact: Artifact) -> list[PtoUnit]:
     """The modules of an artifact that some kernel of its manifest comes from, by name."""
+    modules = sorted((artifact.root / "ptoas").glob("*.pto"))
+    if not modules:
+        return []
     kernels = {kernel.source.stem: kernel for kernel in artifact.kernels if not kernel.external}
     units = []
-    for path in sorted((artifact.root / "ptoas").glob("*.pto")):
+    for path in modules:
         text = read_source(path)
         mine = tuple(kernels[name] for name in function_names(text) if name in kernels)
         if mine:
@@ -109,11 +112,13 @@ def find_stale(
 
 def _check_defined(artifact: Artifact, units: Iterable[PtoUnit], known: Mapping[str, Any]) -> None:
     """Raise ArtifactError if an edited module no longer defines the function that a kernel was built from."""
-    defined = {kernel.name for unit in units for kernel in unit.kernels}
-    sources = {kernel.source.stem: kernel.source for kernel in artifact.kernels if not kernel.external}
     built = {name: entry["bodies"].keys() for name, entry in known.items()}
     modules = (artifact.root / "ptoas").glob("*.pto")
     built |= {path.stem: _assembled_functions(path) for path in modules if path.stem not in known}
+    if not built:
+        return
+    defined = {kernel.name for unit in units for kernel in unit.kernels}
+    sources = {kernel.source.stem: kernel.source for kernel in artifact.kernels if not kernel.external}
     for name, functions in sorted(built.items()):
         module = artifact.root / "ptoas" / f"{name}.pto"
         for lost in sorted(functions & sources.keys() - defined):

@@ -195,8 +195,9 @@ class Workspace:
         if name in ("", ".", ".."):
             return self._short(os.fspath(path))
         if directory not in self._shortened:
-            self._shortened[directory] = self._short(directory)
-        return os.path.normpath(os.path.join(self._shortened[directory], name))
+            short = os.path.normpath(self._short(directory))
+            self._shortened[directory] = "" if short == os.curdir else os.path.join(short, "")
+        return self._shortened[directory] + name
 
     def _short(self, path: str) -> str:
         absolute = os.path.abspath(os.path.join(self.top, path))

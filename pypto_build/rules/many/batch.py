@@ -19,12 +19,12 @@ import msgspec
 from SCons.Script import ARGUMENTS, COMMAND_LINE_TARGETS
 
 from pypto_build import terminal
-from pypto_build.facts.jobs import FarmResult
+from pypto_build.facts.jobs import FarmLine, FarmReady
 from pypto_build.replay.history import Past
 from pypto_build.rules.machinery.slots import Slots
-from pypto_build.rules.many import OF_ALL, memory
+from pypto_build.rules.many import OF_ALL, OF_THE_FARM, memory
 from pypto_build.rules.many.choice import FILES, Job
-from pypto_build.rules.many.farm import Farm, row_of_result
+from pypto_build.rules.many.farm import SPREAD, Farm, row_of_result
 from pypto_build.rules.many.limits import Limits
 from pypto_build.rules.many.row import Row, row_of
 from pypto_build.rules.many.told import Teller, Told, heard
@@ -227,7 +227,9 @@ class Batch:
         *lines, rest = running.said.split(b"\n")
         running.said[:] = rest
         for line in lines:
-            result = msgspec.json.decode(line, type=FarmResult)
+            result = msgspec.json.decode(line, type=FarmLine)
+            if isinstance(result, FarmReady):
+                continue
             job = self._by_label[result.label]
             self.rows[job.label] = row_of_result(job, result, self._log(job), finding(result.log))
 
@@ -281,8 +283,10 @@ def _write_to(log: Path | None) -> None:
 
 def _become(job: Job) -> None:
     """Let the options of this process be those of the job alone."""
+    kept = OF_THE_FARM if any(target in SPREAD for target in map(str, COMMAND_LINE_TARGETS)) else ()
     for name in (*OF_ALL, *FILES, "ANNOTATE"):
-        ARGUMENTS.pop(name, None)
+        if name not in kept:
+            ARGUMENTS.pop(name, None)
     ARGUMENTS.update({"JIT": shown(job.root), "PLATFORM": job.platform, **job.options})
     if "replay" in map(str, COMMAND_LINE_TARGETS):
         ARGUMENTS["ANNOTATE"] = "0"

@@ -12,14 +12,18 @@ import msgspec
 from pypto_build import terminal
 from pypto_build.facts.jobs import FarmJob, FarmResult, Order
 from pypto_build.replay.verdict import Verdict, write_verdict
+from pypto_build.rules.many import OF_ALL
 from pypto_build.rules.many.choice import Job
 from pypto_build.rules.many.limits import Limits
 from pypto_build.rules.many.row import Row, row_of
 from pypto_build.rules.many.told import Told
 from pypto_build.rules.options import OptionError
 from pypto_build.rules.outcomes import outcome_of
+from pypto_build.rules.verbs import VERBS
 from pypto_build.toolchain.python import own_environment, own_tool
 
+#: Targets that run here and hand over the parts of their work.
+SPREAD = tuple(name for name, verb in VERBS.items() if verb.spread)
 #: Targets whose result is told by a status, what they print, and a verdict; the others leave files on the machine.
 _DONE_THERE = ("build", "replay", "lint", "pto_check", "hazards", "diverge", "flaky", "triage")
 #: Options that name files or programs of this machine.
@@ -33,18 +37,41 @@ _KINDS = (LOCAL, "tcp://", "tls://")
 _NOT_DONE = 3  # the status of what could not be built
 
 
+#: What the tools that are `spread` do themselves with options that name files of this machine.
+_OF_THE_TOOL = frozenset({"BUILD_DIR", "BUILD_OUTPUT", "DATA", "AGAINST", "PTOAS", "JSON", *OF_ALL})
+
+
+def spread_flags(scheduler: str, memory_gb: float, given: Mapping[str, str]) -> list[str]:
+    """The flags by which a tool learns of the farm, and what its jobs have to be asked for. Raises OptionError."""
+    check_scheduler(scheduler)
+    asked = {name: value for name, value in given.items() if name not in _OF_THE_TOOL}
+    _check_options(asked)
+    words = [word for name, value in asked.items() for word in ("--asked", f"{name}={value}")]
+    return ["--scheduler", scheduler, "--memory", str(int(memory_gb * (1 << 30))), *words]
+
+
+def check_scheduler(scheduler: str) -> None:
+    """Raise for what names no scheduler."""
+    if not scheduler.startswith(_KINDS) or (scheduler.startswith(LOCAL) and scheduler != LOCAL):
+        raise OptionError(f"SCHEDULER={scheduler}: is no scheduler; name local, tcp://HOST:PORT or tls://HOST:PORT")
+
+
+def _check_options(given: Mapping[str, str]) -> None:
+    if wrong := option_of_this_machine(given):
+        raise OptionError(f"{wrong}={given[wrong]}: means something on this machine alone; leave out SCHEDULER=")
+
+
 class Farm:
     """Who does the jobs that are handed over, and what they get besides their own options."""
 
     def __init__(
         self, scheduler: str, targets: Sequence[str], given: Mapping[str, str], limits: Limits, memory_gb: float
     ) -> None:
-        if not scheduler.startswith(_KINDS) or (scheduler.startswith(LOCAL) and scheduler != LOCAL):
-            raise OptionError(f"SCHEDULER={scheduler}: is no scheduler; name local, tcp://HOST:PORT or tls://HOST:PORT")
+        check_scheduler(scheduler)
         if len(targets) != 1 or targets[0] not in _DONE_THERE:
-            raise OptionError(f"SCHEDULER={scheduler}: does one of {', '.join(_DONE_THERE)}; leave it out for others")
-        if wrong := option_of_this_machine(given):
-            raise OptionError(f"{wrong}={given[wrong]}: means something on this machine alone; leave out SCHEDULER=")
+            done = ", ".join((*_DONE_THERE, *SPREAD))
+            raise OptionError(f"SCHEDULER={scheduler}: does one of {done}; leave it out for others")
+        _check_options(given)
         self._scheduler, self._verb, self._given = scheduler, targets[0], dict(given)
         self._workers, self._memory = limits.processors, int(memory_gb * (1 << 30))
 

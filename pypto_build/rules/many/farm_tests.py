@@ -12,7 +12,7 @@ from SCons.Action import Action
 from SCons.Script import ARGUMENTS, GetOption
 
 from pypto_build import terminal
-from pypto_build.facts.jobs import FarmResult
+from pypto_build.facts.jobs import FarmLine, FarmReady, FarmResult
 from pypto_build.facts.outcomes import Outcome
 from pypto_build.rules.disk import LOGS
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
@@ -81,7 +81,9 @@ def _run(target: Nodes, source: Nodes, env: Environment) -> None:
     left = dict(handed.jobs)
     with open(reader, "rb") as results:
         for line in results:
-            result = msgspec.json.decode(line, type=FarmResult)
+            result = msgspec.json.decode(line, type=FarmLine)
+            if isinstance(result, FarmReady):
+                continue
             outcomes.add(_outcome(workspace, left.pop(result.label), result))
     os.waitpid(process, 0)
     for name, job in left.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,10 @@ from pypto_build.rules.disk import LOGS
 from pypto_build.rules.machinery.scons_types import Environment
 from pypto_build.rules.machinery.verdicts import INTERRUPTED, report_status
 from pypto_build.rules.machinery.workspace import Workspace
-from pypto_build.rules.many import OF_ALL, memory
+from pypto_build.rules.many import OF_ALL, OF_THE_FARM, memory
 from pypto_build.rules.many.batch import Batch, revision_of, text_of
 from pypto_build.rules.many.choice import FILES, Job, check, choose
-from pypto_build.rules.many.farm import LOCAL, Farm
+from pypto_build.rules.many.farm import LOCAL, SPREAD, Farm
 from pypto_build.rules.many.limits import Limits
 from pypto_build.rules.many.row import Row, severity
 from pypto_build.rules.many.shares import split_rounds
@@ -51,19 +51,25 @@ def run_many(env: Environment, opener: Opener) -> None:
     own = {name: value for name, value in ARGUMENTS.items() if name not in ("PLATFORM", "TAGS")}
     options = parse_options(own)
     jobs = choose(ARGUMENTS, targets, top / options.build_output, top / "examples" / "artifacts")
-    if len(jobs) == 1 and not _insists():
+    spread = _is_spread(targets, options)
+    if len(jobs) == 1 and not _insists({"JIT", "PLATFORM"} | (set(OF_THE_FARM) if spread else set())):
         ARGUMENTS.update(JIT=str(jobs[0].root), PLATFORM=jobs[0].platform)
         return
     check(jobs, ARGUMENTS, targets)
-    if options["SCHEDULER"]:
+    if options["SCHEDULER"] and not spread:
         workers = GetOption("num_jobs") if options["SCHEDULER"] == LOCAL else 0
         jobs = split_rounds(jobs, targets, ARGUMENTS, workers)
     raise SystemExit(_Command(env, opener, top, options, targets, jobs).run())
 
 
-def _insists() -> bool:
+def _is_spread(targets: Sequence[str], options: Options) -> bool:
+    """Whether the jobs run here and hand parts of their work to a farm, one job after the other."""
+    return bool(options["SCHEDULER"]) and len(targets) == 1 and targets[0] in SPREAD
+
+
+def _insists(besides: Set[str]) -> bool:
     """Whether one artifact is to be treated as many: a list, a share, something that is written of all."""
-    return ARGUMENTS["JIT"].startswith("@") or any(name in ARGUMENTS for name in OF_ALL - {"JIT", "PLATFORM"})
+    return ARGUMENTS["JIT"].startswith("@") or any(name in ARGUMENTS for name in OF_ALL - besides)
 
 
 class _Command:
@@ -74,6 +80,7 @@ class _Command:
     ) -> None:
         self._env, self._opener, self._options, self._targets, self._jobs = env, opener, options, targets, jobs
         self._top = top
+        self._spread = _is_spread(targets, options)
         self._build_dir = top / options["BUILD_DIR"]
         self._history = History(self._build_dir / NAME)
         self._began = time.time()
@@ -82,7 +89,8 @@ class _Command:
         """Do the jobs and tell what came of them; the exit status of the worst."""
         past = self._past()
         size = int(self._options["MEM"] * (1 << 30)) or memory.available()
-        limits = Limits(max(1, GetOption("num_jobs")), size)
+        processors = 1 if self._spread else max(1, GetOption("num_jobs"))  # one after the other has the whole farm
+        limits = Limits(processors, size)
         batch = Batch(self._jobs, past, limits, self._build_dir / LOGS, self._targets, self._farm(limits))
         looker, looked_at = self._looking(past)
         batch.run(looker, looked_at)
@@ -105,7 +113,8 @@ class _Command:
             name: value for name, value in ARGUMENTS.items() if name not in OF_ALL and name not in (*FILES, "ANNOTATE")
         }
         scheduler: str = self._options["SCHEDULER"]
-        return Farm(scheduler, self._targets, given, limits, self._options["MEM"]) if scheduler else None
+        handed = scheduler and not self._spread
+        return Farm(scheduler, self._targets, given, limits, self._options["MEM"]) if handed else None
 
     def _past(self) -> dict[str, Past]:
         try:

@@ -30,7 +30,7 @@ inline AsyncCtx get_async_ctx(const int64_t *args) {
 
 /// Whether the task can wait for anything.
 inline bool async_ctx_is_deferred(const AsyncCtx &context) {
-    return context.completion_count != nullptr;
+    return context.task_token.is_valid() && context.completion_count != nullptr;
 }
 
 namespace pto2 {
@@ -39,7 +39,7 @@ namespace detail {
 /// The task fails with one of the runtime's codes.
 inline void defer_error(AsyncCtx &context, int32_t code) {
     if (context.completion_error_code)
-        *static_cast<volatile int32_t *>(context.completion_error_code) = code;
+        *context.completion_error_code = code;
 }
 /// Memory is coherent here.
 inline void defer_flush(AsyncCtx &) {}
@@ -51,14 +51,18 @@ inline void defer_flush(AsyncCtx &) {}
 inline bool register_completion_condition(AsyncCtx &context, const CompletionToken &token) {
     if (!async_ctx_is_deferred(context))
         return false;
-    auto &count = *static_cast<volatile uint32_t *>(context.completion_count);
-    if (count >= context.capacity) {
+    const uint32_t count = *context.completion_count;
+    if (count >= context.completion_capacity) {
         pto2::detail::defer_error(context, PTO2_ERROR_ASYNC_WAIT_OVERFLOW);
         return false;
     }
-    static_cast<DeferredCompletionEntry *>(context.completion_entries)[count] = {
-        token.addr, token.backend_cookie, token.expected_value, token.engine, token.completion_type, 0};
-    count = count + 1;
+    volatile DeferredCompletionEntry &entry = context.completion_entries[count];
+    entry.addr = token.addr;
+    entry.backend_cookie = token.backend_cookie;
+    entry.expected_value = token.expected_value;
+    entry.engine = token.engine;
+    entry.completion_type = token.completion_type;
+    *context.completion_count = count + 1;
     return true;
 }
 

@@ -7,14 +7,7 @@
 
 #include <stdint.h>
 
-// Where a kernel notes what has to happen before its task counts as done.
-struct AsyncCtx {
-    void *completion_count;
-    void *completion_error_code;
-    void *completion_entries;
-    uint32_t capacity;
-    uint64_t task_token;
-};
+#include "pypto/task_id.h"
 
 /// A counter in memory, and the value that it has to reach.
 struct DeferredCompletionEntry {
@@ -24,6 +17,15 @@ struct DeferredCompletionEntry {
     uint32_t engine;
     int32_t completion_type;
     uint32_t reserved;
+};
+
+// Where a kernel notes what has to happen before its task counts as done. Generated kernels look at the fields.
+struct AsyncCtx {
+    volatile uint32_t *completion_count;
+    volatile int32_t *completion_error_code;
+    volatile DeferredCompletionEntry *completion_entries;
+    uint32_t completion_capacity;
+    PTO2TaskId task_token;
 };
 
 inline constexpr int32_t MAX_COMPLETIONS_PER_TASK = 64;

@@ -6,6 +6,7 @@
 #include "crash/containment.h"
 #include "data/compare.h"
 #include "embedded_runtime.h"
+#include "execution/shared_object.h"
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -353,6 +354,9 @@ PYBIND11_MODULE(_embedded, module) {
         py::arg("errors"), py::arg("hide_memory"), py::arg("terminal"),
         "Fork a child that cannot leave, given ends of pipes; 0 in the child (which finds COMMANDS and RESULTS), else "
         "the process that watches over it, which tells `news`.");
+    module.def("load_ahead", load_ahead, py::arg("path"),
+               "Load a library before it is known to be the one that is needed; whether that was done. It is taken if "
+               "its file is unchanged when a runtime loads it, and unloaded else.");
     module.def("flush_output", flush_output, "Let out what C and C++ code has printed.");
     module.def("remove_segments", remove_segments, py::arg("creator"), py::arg("since"),
                "Remove the System V shared memory that a process made, or that others made since a time (in seconds) "

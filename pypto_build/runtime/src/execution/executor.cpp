@@ -387,7 +387,8 @@ bool Executor::call(Activation &activation, const Task &task, const Role &role) 
     local.block_idx = role.block;
     local.block_num = task.block_num;
     Deferred deferred;
-    local.async_ctx = AsyncCtx{&deferred.count, &deferred.error, deferred.entries, MAX_COMPLETIONS_PER_TASK, task.id};
+    local.async_ctx =
+        AsyncCtx{&deferred.count, &deferred.error, deferred.entries, MAX_COMPLETIONS_PER_TASK, PTO2TaskId{task.id}};
     GlobalContext global{};
     global.sub_block_id = activation.context.sub_block;
     build_arguments(task, &local, &global, slots);

@@ -1,6 +1,8 @@
 // Loads kernels, and checks that they are built for this runtime.
 #include "execution/kernel_library.h"
 
+#include "execution/shared_object.h"
+
 #include <algorithm>
 #include <dlfcn.h>
 
@@ -10,13 +12,6 @@ namespace {
 
 // The device's table of kernels ends at 1024, which lint says; here larger programs replay too.
 constexpr int32_t kMaxFuncId = 16384;
-
-// Libraries of kernels name none that they need: what the compiler's own libraries define is found here.
-bool share_system_libraries() {
-    for (const char *name : {"libm.so.6", "libstdc++.so.6", "libgcc_s.so.1"})
-        dlopen(name, RTLD_LAZY | RTLD_GLOBAL);
-    return true;
-}
 
 void open_kernel(Kernel &kernel, const std::string &path) {
     kernel.handle = load_shared_object(path);
@@ -32,17 +27,6 @@ void open_kernel(Kernel &kernel, const std::string &path) {
 }
 
 } // namespace
-
-void *load_shared_object(const std::string &path) {
-    static const bool shared = share_system_libraries();
-    (void)shared;
-    void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) {
-        const char *reason = dlerror();
-        throw_fault(FaultKind::NotLoadable, {{"path", path}, {"reason", reason ? reason : "unknown reason"}});
-    }
-    return handle;
-}
 
 void KernelLibrary::load(int32_t func_id, const std::string &name, const std::string &core_type,
                          const std::string &path) {

@@ -25,10 +25,6 @@ struct Kernel {
     std::vector<Direction> signature; // of its tensors
 };
 
-/// A shared object that stays loaded for the life of the process: kernels may leave threads or exit handlers behind.
-/// Throws FaultError naming the file.
-void *load_shared_object(const std::string &path);
-
 class KernelLibrary {
 public:
     /// Loads a kernel; without a path it does nothing when run, for kernels that a callback executes. Throws

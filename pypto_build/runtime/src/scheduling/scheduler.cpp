@@ -18,6 +18,7 @@ constexpr int64_t kWakeCostNs = 10'000; // waking a thread pays off for more wor
 constexpr size_t kPlentyReady = 512;    // from here the orchestration's thread helps instead of submitting more
 constexpr uint64_t kFarAhead = 1024;    // and, when it is the only one, from so many unfinished tasks
 constexpr std::chrono::milliseconds kPatience(100); // for the next unit to end while others are ready
+constexpr uint64_t kPolls = 32; // questions of an orchestration that submits nothing between them: it waits in memory
 
 // Tasks whose arguments are dumped run one by one: else a dump would hold what other tasks are just writing.
 Order order_of(const Settings &settings) {
@@ -73,6 +74,7 @@ void Scheduler::publish() {
 
 void Scheduler::submitted(Lock &lock) {
     publish();
+    polls_ = 0;
     caller_core_->over_ns = 0;
     if (ranks_) {
         wake_if_worthwhile();
@@ -119,12 +121,25 @@ void Scheduler::relieve() {
         watch_.wait_for(lock, kPatience, [this] { return stop_; });
         if (stop_ || failed() || running_ == 0 || ready_.empty() || units_over_ != before)
             continue;
-        relief_ = static_cast<size_t>(executor_.chip_cores());
-        work_.notify_all();
-        // All at once: among threads that spin, each would wait long for its turn to start the next.
-        for (size_t more = std::min<size_t>(ready_.units(), relief_); more > idle_; --more)
-            start_worker();
+        start_relief();
     }
+}
+
+void Scheduler::start_relief() {
+    relief_ = static_cast<size_t>(executor_.chip_cores());
+    work_.notify_all();
+    // All at once: among threads that spin, each would wait long for its turn to start the next.
+    for (size_t more = std::min<size_t>(ready_.units(), relief_); more > idle_; --more)
+        start_worker();
+}
+
+// Blocks that hold for less than the watcher's patience would be over one after the other, and never be seen at once.
+void Scheduler::caller_polls() {
+    if (!may_relieve_ || ++polls_ < kPolls || (polls_ & (polls_ - 1)) != 0)
+        return;
+    const Lock guard(mutex_);
+    if (relief_ == 0 && !ready_.empty() && !failed())
+        start_relief();
 }
 
 void Scheduler::serve(Core &core) {

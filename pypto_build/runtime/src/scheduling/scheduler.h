@@ -4,7 +4,8 @@
 // runs tasks itself, so a short run never starts a thread. Threads sleep when there is nothing to do, and are woken
 // only for more work than waking costs. When nobody runs anything and nothing is ready, whoever waits learns at once
 // that it stalled. Kernels may wait for each other in memory, which a chip has cores for and a machine may not: when
-// blocks are ready and for a while none has ended, as many threads are started as the chip has cores.
+// blocks are ready and for a while none has ended, or the orchestration itself waits in memory, as many threads are
+// started as the chip has cores.
 #pragma once
 
 #include "execution/executor.h"
@@ -61,6 +62,9 @@ public:
 
     /// So many more kernels wait for a value that others change: other threads take their place.
     void waits_for_value(int32_t more);
+    /// The orchestration asks whether the run has failed, as it does while it waits for kernels in memory: after some
+    /// of these questions what is ready gets threads at once. From its thread, without the lock.
+    void caller_polls();
     /// Whether all that runs waits for a value in vain, nothing is ready, and the orchestration does not go on.
     bool all_wait();
 
@@ -87,6 +91,7 @@ private:
     void start_worker();
     void watch();
     void relieve();
+    void start_relief();
     bool far_ahead() const;
     void wait_for_progress(Lock &lock);
     void wake_caller();
@@ -119,6 +124,7 @@ private:
     uint32_t idle_ = 0;
     size_t blocked_ = 0;          // kernels that wait for a value
     size_t relief_ = 0;           // threads beside max_workers_, since kernels may wait for those that are ready
+    uint64_t polls_ = 0;          // of the orchestration since it last submitted; its thread's own
     uint64_t open_ = 0;           // tasks that are ready or running
     int64_t typical_ns_ = 10'000; // moving average of a unit's run time
     uint64_t tasks_run_ = 0;

@@ -36,7 +36,7 @@ void write(PTO2Runtime *runtime, const ChipTensor *tensor, uint32_t ndims, const
 }
 void done(PTO2Runtime *) {} // the entry's return says the same
 int is_fatal(PTO2Runtime *runtime) {
-    return runtime->orchestrator->is_fatal();
+    return runtime->orchestrator->polled_fatal();
 }
 void report_fatal(PTO2Runtime *runtime, int code, const char *pattern, va_list arguments) {
     runtime->orchestrator->report_fatal(code, print(pattern, arguments));

@@ -1,7 +1,7 @@
 // Loads an orchestration, finds out its generation, and calls it.
 #include "submission/orchestration.h"
 
-#include "execution/kernel_library.h"
+#include "execution/shared_object.h"
 
 #include <dlfcn.h>
 

@@ -49,6 +49,11 @@ public:
     void write(const ChipTensor &tensor, uint32_t ndims, const uint32_t *indices, const void *value, uint32_t size);
     void report_fatal(int code, std::string message);
     bool is_fatal() const { return scheduler_.failed(); }
+    /// The same, asked by the orchestration, which may be waiting for what kernels write.
+    bool polled_fatal() {
+        scheduler_.caller_polls();
+        return scheduler_.failed();
+    }
     void log(LogLevel level, const char *file, int line, const std::string &message) const;
     int cluster_count() const { return platform_.clusters; }
     int aiv_count() const { return 2 * platform_.clusters; }

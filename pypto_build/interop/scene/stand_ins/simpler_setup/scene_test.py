@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.interop.scene.absent import absent
+from pypto_build.interop.scene.arguments import Scalar, TaskArgsBuilder, TensorArg
 from pypto_build.interop.scene.case import (
     CallableNamespace,
-    Scalar,
     SceneTestCase,
     SceneTestLevel,
-    TaskArgsBuilder,
-    TensorArg,
+    compare,
     scene_level,
     scene_test,
 )
@@ -64,6 +63,18 @@ def _l3_ref(test_args: TaskArgsBuilder, name: str, worker: Any = None) -> Any:
 def _build_l3_task_args(test_args: TaskArgsBuilder, orch_signature: Any, worker: Any = None) -> Any:
     """All arguments of the case as those of one dispatch, and the names of the outputs."""
     return task_args_of(test_args, orch_signature)
+
+
+def _build_chip_task_args(test_args: TaskArgsBuilder, orch_signature: Any) -> Any:
+    """The same as those of a chip's own worker."""
+    return task_args_of(test_args, orch_signature)
+
+
+def _compare_outputs(
+    test_args: TaskArgsBuilder, golden_args: TaskArgsBuilder, output_names: list[str], rtol: float, atol: float
+) -> None:
+    """Raises AssertionError for an output that differs from its golden by more than these tolerances."""
+    compare(test_args, golden_args, output_names, rtol, atol)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,122 @@
+"""Candidates on a farm: each is built and run by a worker, which says how it ended.
+
+python -m pypto_build.diagnose.reduce.remote ROOT --scratch DIR
+
+is what the worker runs. ROOT has what the session sent; what is compiled stays in DIR for the candidates that follow,
+and the ending is written to the file `ending` in the working directory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import read_bytes
+from pypto_build.diagnose.reduce.build import Builder
+from pypto_build.diagnose.reduce.candidate import Candidate, candidate_of
+from pypto_build.diagnose.reduce.case import Case
+from pypto_build.diagnose.reduce.judge import Judge, RunLimits, Wanted
+from pypto_build.diagnose.reduce.write import write_case
+from pypto_build.facts.jobs import FarmJob, FarmResult
+from pypto_build.farm.session import FarmSession
+
+_SENT, _ENDING, _ARTIFACT, _EMBEDDED = "candidate.msgpack", "ending", "artifact", "embedded"
+_MODULE = "pypto_build.diagnose.reduce.remote"
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """How candidates are compiled: what `Builder` is given."""
+
+    platform: str
+    kernel_flags: str
+    cxx: str
+    arch: str
+    numerics: str
+    jobs: int = 1
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """What a worker gets: a candidate, how to compile it, and what would be an ending that is kept."""
+
+    candidate: Candidate
+    settings: Settings
+    runtime: str
+    wanted: Wanted
+    limits: RunLimits
+
+
+class FarmJudge(Judge):
+    """A judge whose candidates end on a farm; what the last of them computes is computed here."""
+
+    def __init__(self, judge: Judge, session: FarmSession, given: argparse.Namespace, runtime: str) -> None:
+        super().__init__(judge.builder, judge.embedded, judge.scratch, judge.wanted, judge.limits)
+        self._session, self._runtime = session, runtime
+        self._settings = Settings(given.platform, given.kernel_flags, given.cxx, given.arch, given.numerics)
+
+    def ahead(self, cases: Sequence[Case]) -> dict[str, str]:
+        """The endings, by digest, up to the first that is kept."""
+        place = self.scratch / "sent"
+        shutil.rmtree(place, ignore_errors=True)
+        jobs = [self._sent(case, place / str(number)) for number, case in enumerate(cases)]
+        found: dict[str, str] = {}
+        results = self._session.results(jobs)
+        for result in results:
+            found[cases[int(result.label)].digest] = _ending(result)
+            known = [found.get(case.digest) for case in cases]
+            before = known[: known.index(None)] if None in known else known
+            if any(ending is not None and self.wanted.holds(ending) for ending in before):
+                results.close()
+                break
+        return found
+
+    def ending(self, case: Case) -> str:
+        """How one ends."""
+        return self.ahead([case])[case.digest]
+
+    def _sent(self, case: Case, root: Path) -> FarmJob:
+        sent = Sent(candidate_of(case), self._settings, self._runtime, self.wanted, self.limits)
+        write_bytes(root / _SENT, msgspec.msgpack.encode(sent))
+        (root / _EMBEDDED).mkdir()
+        (root / _EMBEDDED / self.embedded.name).symlink_to(self.embedded.resolve())
+        if not self.wanted.twofold:
+            write_case(case, root / _ARTIFACT, [])
+        return FarmJob(root.name, str(root), module=_MODULE, returns=(_ENDING,))
+
+
+def _ending(result: FarmResult) -> str:
+    if _ENDING in result.files:
+        return result.files[_ENDING].decode()
+    lines = [line for line in result.log.splitlines() if line.strip()]
+    said = lines[-1] if lines else f"ended with status {result.status}"
+    raise ArtifactError("SCHEDULER=", f"a candidate could not be judged there: {said}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """What a worker runs."""
+    parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}", description="how a candidate ends")
+    parser.add_argument("root", type=Path)
+    parser.add_argument("--scratch", type=Path, required=True)
+    given = parser.parse_args(argv)
+    try:
+        sent = msgspec.msgpack.decode(read_bytes(given.root / _SENT), type=Sent)
+        (embedded,) = (given.root / _EMBEDDED).iterdir()
+    except (OSError, ValueError) as error:  # msgspec's are ValueErrors
+        print(f"reduce: {given.root}: is no candidate: {error}", file=sys.stderr)
+        return 2
+    builder = Builder(
+        given.scratch / "built", argparse.Namespace(**msgspec.structs.asdict(sent.settings)), sent.runtime
+    )
+    judge = Judge(builder, embedded, Path.cwd() / "judging", sent.wanted, sent.limits)
+    write_bytes(Path(_ENDING), judge.ending_of(sent.candidate, given.root / _ARTIFACT).encode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

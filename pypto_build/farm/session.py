@@ -1,0 +1,130 @@
+"""Jobs for a farm one after the other, for tools that learn from one what the next is.
+
+The farm is a process of its own (`python -m pypto_build.farm`), so that nothing of Dask is loaded here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+from collections.abc import Generator, Sequence
+from contextlib import suppress
+from types import TracebackType
+
+import msgspec
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.facts.jobs import FarmDrop, FarmJob, FarmLine, FarmReady, FarmResult, Order, OrderLine
+from pypto_build.toolchain.python import own_environment, own_tool
+
+_END_S = 10.0
+
+
+def add_farm_options(parser: argparse.ArgumentParser) -> None:
+    """The flags of a tool that hands parts of its work to a farm."""
+    add = parser.add_argument
+    add("--scheduler", default="", metavar="S", help="a farm that works too: local, tcp://HOST:PORT, tls://HOST:PORT")
+    add("--memory", type=int, default=0, metavar="BYTES", help="what each process there may take")
+    add("--asked", action="append", default=[], metavar="NAME=VALUE", help="what its jobs are asked for besides")
+
+
+def session_of(given: argparse.Namespace) -> FarmSession | None:
+    """The farm that these flags name, which has to be closed."""
+    processes = given.jobs or os.cpu_count() or 1
+    return FarmSession(given.scheduler, processes, given.memory) if given.scheduler else None
+
+
+def asked_of(given: argparse.Namespace) -> dict[str, str]:
+    """What jobs are asked for besides their own options."""
+    return dict(word.split("=", 1) for word in given.asked)
+
+
+def refuse_here(given: argparse.Namespace, **options: object) -> None:
+    """Raise for options that mean something on this machine alone, where a farm is named."""
+    for name, value in options.items():
+        if given.scheduler and value:
+            raise ArtifactError(f"{name}={value}", "means something on this machine alone", "leave out SCHEDULER=")
+
+
+class FarmSession:
+    """A farm that takes jobs until it is closed; ``workers`` is how many work on them at once.
+
+    ``scheduler`` is an address, or "local" for ``processes`` of this machine; ``memory`` the bytes that each process of
+    a job may take, 0 for any. Raises ArtifactError where there is no such cluster, which has said why.
+    """
+
+    def __init__(self, scheduler: str, processes: int, memory: int = 0) -> None:
+        self._scheduler = scheduler
+        self._process = subprocess.Popen(
+            own_tool("pypto_build.farm"),
+            env=own_environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is ours: closing ends what runs
+        )
+        self._said = 0
+        self._write(Order(scheduler, processes, [], memory, open=True))
+        match self._next():
+            case FarmReady(workers):
+                self.workers = workers
+            case _:
+                self.close()
+                raise ArtifactError(f"SCHEDULER={scheduler}", "the farm does not work", "leave it out")
+
+    def __enter__(self) -> FarmSession:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def results(self, jobs: Sequence[FarmJob]) -> Generator[FarmResult, None, None]:
+        """What comes of ``jobs``, whose labels differ, as they end. Closed early, it ends those that still run.
+
+        Raises:
+            ArtifactError: a job could not be done, whatever it would have come to.
+        """
+        self._said += 1
+        left = {}
+        for job in jobs:
+            label = f"{self._said} {job.label}"
+            left[label] = job.label
+            self._write(msgspec.structs.replace(job, label=label))
+        try:
+            while left:
+                result = self._next()
+                if not isinstance(result, FarmResult):
+                    raise ArtifactError(f"SCHEDULER={self._scheduler}", "the farm ended", "try again")
+                if result.label not in left:
+                    continue  # of an earlier call that was closed
+                label = left.pop(result.label)
+                if result.lost:
+                    raise ArtifactError(f"SCHEDULER={self._scheduler}", f"{label}: {result.lost}", "try again")
+                yield msgspec.structs.replace(result, label=label)
+        finally:
+            for label in left:
+                self._write(FarmDrop(label))
+
+    def close(self) -> None:
+        """End the farm, and whatever still runs there."""
+        if self._process.stdin and not self._process.stdin.closed:
+            with suppress(OSError):
+                self._process.stdin.close()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, 9)
+            self._process.wait()
+        if self._process.stdout:
+            self._process.stdout.close()
+
+    def _write(self, what: Order | OrderLine) -> None:
+        assert self._process.stdin
+        with suppress(OSError, ValueError):  # it ended, which the next line that is read shows, or was closed
+            self._process.stdin.write(msgspec.json.encode(what) + b"\n")
+            self._process.stdin.flush()
+
+    def _next(self) -> FarmReady | FarmResult | None:
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        return msgspec.json.decode(line, type=FarmLine) if line else None

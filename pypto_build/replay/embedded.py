@@ -1,0 +1,83 @@
+"""What the embedded runtime is started for: the files and settings of one run, and the child that executes it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.interface import Interface
+from pypto_build.replay.arena import Arena
+from pypto_build.replay.binding import Binding
+from pypto_build.replay.child import Job, KernelBinary, serve, tensor_buffers
+from pypto_build.replay.worker import Worker, default_memory_bytes
+
+if TYPE_CHECKING:
+    from pypto_build.replay.request import Request
+
+
+def open_embedded(request: Request, interface: Interface, binding: Binding, arena: Arena) -> Worker:
+    """The embedded runtime, in a process of its own."""
+    return start_worker(request, job_of(request, interface, binding), binding, arena)
+
+
+def start_worker(
+    request: Request,
+    job: Job,
+    binding: Binding,
+    arena: Arena,
+    keeps: bool = True,
+    body: Callable[..., None] = serve,
+) -> Worker:
+    """A process for a job, which does `body`; `keeps`: what it recorded before a fault."""
+    memory = default_memory_bytes() if request.memory_mb is None else request.memory_mb << 20
+    rounds = request.rounds + request.warms_up
+    return Worker(
+        job,
+        tensor_buffers(binding, arena),
+        timeout_s=request.timeout_s,
+        rounds=rounds,
+        memory_bytes=memory,
+        keeps=keeps,
+        body=body,
+    )
+
+
+def job_of(request: Request, interface: Interface, binding: Binding) -> Job:
+    """What the child loads; every file is there."""
+    built = request.binaries or request.build_dir
+    kernels = tuple(
+        KernelBinary(k.func_id, k.name, k.core_type, built / f"{k.binary}.so", k.signature) for k in interface.kernels
+    )
+    entry, reference = interface.orchestration, request.artifact_dir if request.runtime == "torch" else None
+    if reference is not None:
+        require_torch("RUNTIME=torch")
+    orchestration = built / f"{entry.binary}.so"
+    require_files([request.embedded, orchestration, *(kernel.path for kernel in kernels if reference is None)])
+    return Job(
+        request.embedded,
+        request.platform,
+        kernels,
+        orchestration,
+        entry.function_name,
+        entry.config_name,
+        tuple(scalar.bits for scalar in binding.scalars),
+        request.threads,
+        {
+            "seed": request.seed,
+            **request.options,
+            "output_dir": str(request.results_dir / "dfx_outputs"),
+            "parameter_order": interface.parameter_order,
+        },
+        reference,
+    )
+
+
+def require_files(paths: Iterable[Path | str]) -> None:
+    """Raises `ArtifactError` for what has not been built."""
+    for path in paths:
+        if not os.path.isfile(path):
+            raise ArtifactError(path, "is missing", "build the artifact first: scons build JIT=…", kind="build_error")

@@ -1,0 +1,185 @@
+"""What a unit's own text may change of the templates of our headers, read from the unit after its preprocessing.
+
+A template means what it says where it stands, but for names that are looked up where it is used: specialisations, and
+functions in the namespaces of its arguments. Whoever adds neither to ours leaves every instance as it is, whatever
+else a text declares. Where a text leaves a doubt the answer is that it may.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+#: Namespaces of our headers and of the C++ library, which nobody else may add to.
+FOREIGN = frozenset({"pto", "pypto", "std", "cce"})
+#: Those of our headers that hold no type, so that nothing is looked up there: older kernels bring their own.
+OPEN = frozenset({"cache_line_t", "dcci_dst_t"})
+#: Types of our headers in the global namespace, as they are in symbols: functions there belong to them.
+GLOBAL_TYPES = (
+    *("bfloat16_t", "float8_e4m3_t", "float8_e5m2_t", "float8_e8m0_t", "hifloat8_t"),
+    *("float4_e2m1x2_t", "float4_e1m2x2_t", "pipe_t"),
+    *("PyptoMemory", "PyptoCheck", "PyptoPipe", "PyptoPipeSpec", "PyptoCoreContext", "PyptoSpace"),
+)
+
+_MARKER = re.compile(r'# \d+ "((?:[^"\\]|\\.)*)"((?: \d)*)$')
+_MARKER_OF_THE_USER = re.compile(r"(?m)^[ \t]*(?:#|%:|\?\?=)[ \t]*\d")
+_LITERAL = re.compile(r'"(?:[^"\\\n]|\\.)*"|(?<![0-9a-zA-Z_])(?:u8|[uUL])?\'(?:[^\'\\\n]|\\.)*\'')
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_UNREAD = re.compile(r'R"|<%|%>|<:|\?\?')
+_PRAGMA = re.compile(r"(?m)^[ \t]*#(.*)$")
+_HARMLESS = re.compile(r"\s*pragma\s+(?:once\b|message\b|unroll\b|GCC\s+(?:unroll|ivdep|diagnostic|pch_preprocess)\b)")
+_NAMESPACE = re.compile(r"\s*(?:\w+\s*=[\s\w:]*;|((?:inline\s+)?\w+(?:\s*::\s*(?:inline\s+)?\w+)*)?\s*\{)")
+_TO_BODY = re.compile(r"([^({;=]*)([({;=])")
+_WITH_VALUE = re.compile(r"\b(?:__attribute__|alignas|decltype|__typeof__|explicit|noexcept)\s*$")
+_CALLED = re.compile(r"(?<![\w.>:])([A-Za-z_]\w*)\s*\(")
+# What stands before a parenthesis and is no function, or one that older kernels bring along and no template calls.
+_NO_FUNCTIONS = frozenset(
+    (
+        *("if", "for", "while", "switch", "return", "sizeof", "alignof", "alignas", "decltype", "noexcept"),
+        *("static_assert", "defined", "visibility", "constexpr", "__attribute__", "void", "bool", "char"),
+        *("short", "int", "long", "float", "double", "unsigned", "kernel_entry", "dcci", "dsb", "get_subblockid"),
+    )
+)
+
+
+def own_text(expanded: str, headers: Path) -> str | None:
+    """The user's part of a preprocessed unit: without our ``headers``, and those that the compiler found in places of
+    the system. None where the user says what comes from where."""
+    lines: list[str] = []
+    mine, outer, ours = True, list[bool](), f"{headers}/"
+    for line in expanded.splitlines():
+        marker = _MARKER.match(line)
+        if marker is None:
+            if mine:
+                lines.append(line)
+        elif "1" in (flags := marker[2].split()):
+            outer.append(mine)
+            mine = "3" not in flags and not marker[1].startswith(ours)
+            if mine and _has_markers(Path(marker[1])):
+                return None
+        elif "2" in flags and outer:
+            mine = outer.pop()
+    return "\n".join(lines)
+
+
+def _has_markers(file: Path) -> bool:
+    try:
+        return has_markers(file.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return True
+
+
+def has_markers(source: str) -> bool:
+    """Whether a source has lines that look like those by which a preprocessor tells where a text comes from."""
+    return _MARKER_OF_THE_USER.search(source.replace("\\\n", "")) is not None
+
+
+def leaves_templates_alone(text: str) -> bool:
+    """Whether a preprocessed text adds nothing to what templates of other headers look up."""
+    if _UNREAD.search(text):
+        return False
+    text = _LITERAL.sub('""', text)
+    if not all(_HARMLESS.match(found[1]) for found in _PRAGMA.finditer(text)):
+        return False
+    text = _PRAGMA.sub("", text)
+    checks = {"namespace": _is_own, "template": _is_new, "operator": _is_member}
+    words = re.finditer(r"\b(?:namespace|template|operator|export|import)\b", text)
+    return all(word[0] in checks and checks[word[0]](text, word) for word in words)
+
+
+def _is_own(text: str, word: re.Match[str]) -> bool:
+    """Whether a namespace is used, given another name, or the text's own."""
+    if re.search(r"\busing\s*$", text[max(0, word.start() - 99) : word.start()]):
+        return True
+    found = _NAMESPACE.match(text, word.end())
+    names = re.findall(r"\w+", found[1] or "") if found else []
+    return found is not None and not any(name in FOREIGN or name.startswith("__") for name in names)
+
+
+def _is_new(text: str, word: re.Match[str]) -> bool:
+    """Whether what follows `template` is a template of its own, and neither specialises nor defines another's part."""
+    if re.search(r"(?:\.|->|::)\s*$", text[max(0, word.start() - 99) : word.start()]):
+        return True  # says that the name which follows is a template
+    end = _end_of_parameters(text, word.end())
+    words = _declarator(text, end) if end is not None else ""
+    if found := re.match(r"(?:struct|class|union)\b((?:[^:]|::)*)", words):
+        return "<" not in found[1] and "::" not in found[1]
+    return bool(words) and not re.search(r"(?:>|::\s*~?\w+)$", words)
+
+
+def _declarator(text: str, start: int) -> str:
+    """What is declared there, up to its parameters, value or body, without attributes; empty in case of doubt."""
+    words, position = "", start
+    while found := _TO_BODY.match(text, position):
+        words += found[1]
+        if found[2] != "(" or not (attribute := _WITH_VALUE.search(words)):
+            doubtful = found[2] == "(" and text[found.end() : found.end() + 1] in "*&("
+            return "" if doubtful else words.strip()
+        words = words[: attribute.start()]
+        depth, position = 1, found.end()
+        while depth and position < len(text):
+            depth += {"(": 1, ")": -1}.get(text[position], 0)
+            position += 1
+    return ""
+
+
+def _end_of_parameters(text: str, start: int) -> int | None:
+    """The end of `<…>`; None where there is nothing in it, or no end."""
+    depth = inner = 0
+    opened = re.compile(r"\s*<\s*(?!>)").match(text, start)
+    if opened is None:
+        return None
+    for position in range(text.index("<", start), len(text)):
+        match text[position]:
+            case "(":
+                inner += 1
+            case ")":
+                inner -= 1
+            case "<" if not inner:
+                depth += 1
+            case ">" if not inner and text[position - 1] != "-":
+                depth -= 1
+                if not depth:
+                    return position + 1
+            case "{" | ";":
+                return None
+    return None
+
+
+def _is_member(text: str, word: re.Match[str]) -> bool:
+    """Whether an operator is one that only a class can have: a call, or a conversion."""
+    return re.compile(r"\s*(?:\(\s*\)|(?!new\b|delete\b|co_await\b)[A-Za-z_:])").match(text, word.end()) is not None
+
+
+def is_about_global_types(symbols: Iterable[str]) -> bool:
+    """Whether one of these symbols has a type of our headers from the global namespace in it."""
+    return any(f"{len(name)}{name}" in symbol for symbol in symbols for name in GLOBAL_TYPES)
+
+
+def declares_names_of(headers: Path, text: str) -> bool:
+    """Whether a text declares a function, or something like it, in the global namespace, by a name that is in
+    ``headers`` too: for a global type it may be found there."""
+    text = _COMMENT.sub(" ", _LITERAL.sub('""', text))
+    return not _identifiers(headers).isdisjoint(_declared(text))
+
+
+@cache
+def _identifiers(headers: Path) -> frozenset[str]:
+    found = set[str]()
+    for file in (headers / "pto").rglob("*.h*"):
+        found.update(_CALLED.findall(file.read_text(encoding="utf-8", errors="replace")))
+    return frozenset(found - _NO_FUNCTIONS)
+
+
+def _declared(text: str) -> Iterator[str]:
+    """The names before a parenthesis outside of all braces but those of namespaces."""
+    depth = 0
+    for piece in re.finditer(r"[^{}]*([{}]?)", text):
+        if not depth:
+            yield from _CALLED.findall(piece[0])
+        if piece[1] == "}":
+            depth = max(0, depth - 1)
+        elif piece[1] and (depth or not re.search(r'(?:\bextern\s*""|\bnamespace\b[^;{}()]*)\s*\{$', piece[0])):
+            depth += 1

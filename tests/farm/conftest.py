@@ -1,0 +1,41 @@
+"""A cluster of this machine, and what its processes do."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Any]:
+    """A scheduler and two workers on the loopback address."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0, silence_logs=50
+    ) as found:
+        yield found
+
+
+def at_work(part: str) -> list[int]:
+    """Processes whose command line has this part."""
+    found = []
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            line = Path("/proc", name, "cmdline").read_bytes()
+        except OSError:
+            continue
+        found += [int(name)] if part.encode() in line else []
+    return found
+
+
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Wait for it."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

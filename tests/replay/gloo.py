@@ -1,0 +1,40 @@
+"""torch.distributed itself: functions that ranks of a process group run, over gloo on this machine's loopback."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import FileStore  # type: ignore[attr-defined]
+
+
+def on_ranks(place: Path, ranks: int, work: Callable[[int], Any]) -> list[Any]:
+    """What `work(rank)` returns on each of so many processes of one group; `place` is a directory of their own.
+    Fails if one of them does."""
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=_rank, args=(place, ranks, rank, work)) for rank in range(ranks)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+    try:
+        assert [process.exitcode for process in processes] == [0] * ranks
+    finally:
+        for process in processes:
+            process.kill()
+    return [torch.load(place / f"{rank}.pt", weights_only=True) for rank in range(ranks)]
+
+
+def _rank(place: Path, ranks: int, rank: int, work: Callable[[int], Any]) -> None:
+    torch.set_num_threads(1)
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    store = FileStore(str(place / "store"), ranks)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
+    torch.save(work(rank), place / f"{rank}.pt")
+    dist.barrier()
+    dist.destroy_process_group()

@@ -1,0 +1,266 @@
+"""A replay that waits for its turn has loaded what was there: whatever changes until then, the run is that of a fresh
+process."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.replay.verdict import Verdict, read_verdict
+from pypto_build.toolchain.host import find_compiler, host_recipe
+from pypto_build.turn import waiting_environment
+from tests.replay.builder import embedded_module
+from tests.replay.tiny import Tiny
+
+_CALLS = """
+        CoreTaskArgs first;
+        first.add_input(ext_x);
+        first.add_output(ext_y);
+        rt_submit_aiv_task(0, first);
+        CoreTaskArgs second;
+        second.add_input(ext_x);
+        second.add_inout(ext_y);
+        rt_submit_aiv_task(1, second);
+"""
+_WHERE = """
+#include <cstdio>
+#include <sys/stat.h>
+static void tell_where() { struct stat s; stat("/proc/self/ns/pid", &s); printf("in %lu\\n", (unsigned long)s.st_ino); }
+"""
+_SECOND = '\t{"func_id": 1, "name": "more", "source": str(_ROOT_DIR / "kernels" / "aiv" / "more.cpp"), '
+_SECOND += '"core_type": "aiv"},\n]\n'
+
+
+class Pair(Tiny):
+    """y = x + 1, and then y = 2 y; linked as builds do, so that nothing of a kernel runs when it is loaded."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, "tell_where(); for (int i = 0; i < 32; ++i) y[i] = x[i] + 1;", _CALLS)
+        self.text = _WHERE + (self.artifact / "kernels/aiv/step.cpp").read_text()
+        self.write_tensor("out/y", [2 * (i + 1.0) for i in range(32)])
+        manifest = self.artifact / "kernel_config.py"
+        manifest.write_text(manifest.read_text().removesuffix("]\n") + _SECOND)
+        self._write("kernels/aiv/more.cpp", self.kernel("y[i] = 2 * y[i];"))
+        self._write("kernels/aiv/step.cpp", self.text)
+
+    def kernel(self, statement: str, before: str = "") -> str:
+        return before + self.text.replace("y[i] = x[i] + 1;", statement).replace("tell_where();", "")
+
+    def library(self, name: str) -> Path:
+        return self.out / "kernels" / "aiv" / f"{name}.so"
+
+    def compile(self, name: str, text: str, kind: str = "aiv") -> Path:
+        """The library of a text, which lies beside those of the build."""
+        recipe = host_recipe(find_compiler(), PLATFORMS["a2a3sim"])[kind]
+        source, target = self.out / f"{name}.cpp", self.out / f"{name}.so"
+        source.write_text(text)
+        subprocess.run(recipe.compile_argv(str(source), f"{source}.o"), check=True)
+        subprocess.run(recipe.steps[-1].argv(f"{source}.o", str(target)), check=True)
+        return target
+
+    def link(self) -> Pair:
+        """Build it, with these libraries in place of the builder's."""
+        self.build()
+        for path in (self.artifact / "kernels/aiv").glob("*.cpp"):
+            self.compile(path.stem, path.read_text()).rename(self.library(path.stem))
+        time.sleep(0.06)  # younger files are left for their turn
+        return self
+
+
+class Waiting:
+    """A replay that has loaded what it could, or was given the time for it."""
+
+    def __init__(self, pair: Pair, *options: str) -> None:
+        reader, self._writer = os.pipe()
+        argv = [sys.executable, "-m", "pypto_build.replay", str(pair.artifact), "--platform", "a2a3sim"]
+        argv += ["--build-dir", str(pair.out), "--embedded", str(embedded_module()), *options]
+        self._verdict = pair.out / "verdict.json"
+        self._process = subprocess.Popen(
+            argv,
+            env={**os.environ, **waiting_environment(reader)},
+            pass_fds=[reader],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        os.close(reader)
+        self.child = _await(lambda: _who_has_mapped(pair.library("more")))
+        self.namespace = os.stat(f"/proc/{self.child}/ns/pid").st_ino
+
+    def go(self) -> tuple[Verdict, str]:
+        """The run, and what it printed."""
+        os.write(self._writer, b"1")
+        os.close(self._writer)
+        printed, _ = self._process.communicate(timeout=60)
+        return read_verdict(self._verdict), printed
+
+    def cancel(self) -> int:
+        os.close(self._writer)
+        return self._process.wait(30)
+
+
+def _who_has_mapped(library: Path) -> int:
+    """The process that has a library loaded; 0 if there is none."""
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with suppress(OSError):  # it has ended
+            if str(library) in maps.read_text():
+                return int(maps.parent.name)
+    return 0
+
+
+def _await(found: Callable[[], int]) -> int:
+    for _ in range(400):
+        if number := found():
+            return number
+        time.sleep(0.05)
+    raise AssertionError("nothing was loaded ahead")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    return Pair(tmp_path_factory.mktemp("pair")).link()
+
+
+@pytest.fixture
+def pair(built: Pair, tmp_path: Path) -> Iterator[Pair]:
+    twin = built.copy_to(tmp_path)
+    assert isinstance(twin, Pair)
+    time.sleep(0.06)
+    yield twin
+    assert not _who_has_mapped(twin.library("more"))
+
+
+def _same_as_fresh(pair: Pair, verdict: Verdict) -> Verdict:
+    """The verdict, which is that of a process which starts now."""
+    fresh = pair.replay().verdict
+    assert (verdict.status, verdict.error, verdict.tasks) == (fresh.status, fresh.error, fresh.tasks)
+    assert [output.first for output in verdict.outputs] == [output.first for output in fresh.outputs]
+    return verdict
+
+
+def test_what_was_loaded_ahead_runs(pair: Pair) -> None:
+    waiting = Waiting(pair)
+    verdict, printed = waiting.go()
+    assert (verdict.status, verdict.tasks) == ("pass", 2)
+    assert f"in {waiting.namespace}\n" in printed
+
+
+def test_a_library_that_is_replaced_runs_as_it_is(pair: Pair) -> None:
+    other = pair.compile("other", pair.kernel("y[i] = 3 * y[i];"))
+    waiting = Waiting(pair)
+    other.rename(pair.library("more"))
+    verdict, printed = waiting.go()
+    assert _same_as_fresh(pair, verdict).outputs[0].first[1].actual == 6
+    assert f"in {waiting.namespace}\n" in printed  # the rest was loaded
+
+
+def test_a_library_that_is_written_in_place_runs_as_it_is(pair: Pair) -> None:
+    other = pair.compile("other", pair.kernel("y[i] = 3 * y[i];")).read_bytes()
+    waiting = Waiting(pair)
+    with open(pair.library("more"), "r+b") as file:
+        file.truncate(0)
+        file.write(other)
+    verdict, _ = waiting.go()
+    assert _same_as_fresh(pair, verdict).outputs[0].first[1].actual == 6
+
+
+def test_libraries_that_change_places_run_where_they_are(pair: Pair) -> None:
+    waiting = Waiting(pair)
+    first, second, aside = pair.library("step"), pair.library("more"), pair.out / "aside"
+    first.rename(aside)
+    second.rename(first)
+    aside.rename(second)
+    verdict, _ = waiting.go()
+    assert _same_as_fresh(pair, verdict).status == "mismatch"  # (2 * 0) + 1
+
+
+def test_a_library_that_was_there_before_is_found_again(pair: Pair) -> None:
+    other = pair.compile("other", pair.kernel("y[i] = 3 * y[i];"))
+    before = pair.library("more").read_bytes()
+    waiting = Waiting(pair)
+    other.rename(pair.library("more"))
+    pair.library("more").unlink()
+    pair.library("more").write_bytes(before)
+    verdict, _ = waiting.go()
+    assert _same_as_fresh(pair, verdict).status == "pass"
+
+
+@pytest.mark.parametrize("size", [0, 64, 3000])
+def test_a_damaged_library_is_no_worse_than_without(pair: Pair, size: int) -> None:
+    waiting = Waiting(pair)
+    damaged = pair.out / "damaged"
+    damaged.write_bytes(pair.library("more").read_bytes()[:size])
+    damaged.rename(pair.library("more"))
+    verdict, _ = waiting.go()
+    assert _same_as_fresh(pair, verdict).status in ("build_error", "runtime_error")
+
+
+def test_a_library_that_is_gone_is_missed(pair: Pair) -> None:
+    waiting = Waiting(pair)
+    pair.library("step").unlink()
+    verdict, _ = waiting.go()
+    assert _same_as_fresh(pair, verdict).status == "build_error"
+
+
+@pytest.mark.parametrize("name", ["in/x", "out/y"])
+def test_data_are_read_when_the_turn_comes(pair: Pair, name: str) -> None:
+    waiting = Waiting(pair)
+    pair.write_tensor(name, [5.0] * 32)
+    verdict, _ = waiting.go()
+    assert _same_as_fresh(pair, verdict).status == "mismatch"
+
+
+def test_another_interface_gets_a_child_of_its_own(pair: Pair) -> None:
+    waiting = Waiting(pair)
+    interface = pair.out / "interface.json"
+    text = interface.read_text()
+    interface.write_text(re.sub(r'"more(?=["(])', '"less', text))
+    pair.library("more").rename(pair.library("less"))
+    verdict, printed = waiting.go()
+    assert interface.read_text() != text
+    assert (verdict.status, f"in {waiting.namespace}\n" in printed) == ("pass", False)
+
+
+def test_a_child_that_is_killed_before_its_turn_is_replaced(pair: Pair) -> None:
+    waiting = Waiting(pair)
+    os.kill(waiting.child, signal.SIGKILL)
+    _await(lambda: not _who_has_mapped(pair.library("more")))
+    verdict, _ = waiting.go()
+    assert verdict.status == "pass"
+
+
+def test_one_that_nobody_needs_leaves_nothing(pair: Pair) -> None:
+    waiting = Waiting(pair)
+    assert (waiting.cancel(), (pair.out / "verdict.json").exists()) == (0, False)
+
+
+def test_a_time_limit_begins_with_the_turn(pair: Pair) -> None:
+    waiting = Waiting(pair, "--timeout", "1")
+    time.sleep(1.2)
+    verdict, _ = waiting.go()
+    assert verdict.status == "pass"
+
+
+_CONSTRUCTOR = '__attribute__((constructor)) static void begin() { puts("loaded"); }\n'
+
+
+def test_code_that_runs_at_loading_runs_once(pair: Pair) -> None:
+    before = "#include <cstdio>\n" + _CONSTRUCTOR
+    old = pair.compile("old", pair.kernel("y[i] = 2 * y[i];", before))
+    new = pair.compile("new", pair.kernel("y[i] = 2 * y[i];", before.replace('"loaded"', '"loaded anew"')))
+    old.rename(pair.library("step"))  # only what lies there is loaded ahead, and this is not
+    time.sleep(0.06)
+    waiting = Waiting(pair)
+    new.rename(pair.library("step"))
+    _, printed = waiting.go()
+    assert [line for line in printed.splitlines() if line.startswith("loaded")] == ["loaded anew"]

@@ -1,0 +1,19 @@
+"""What `pip install` copies is all that the package is made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_every_file_of_the_package_is_installed() -> None:
+    """Without an editable installation, what no pattern takes is missing, and the clone beside it hides that."""
+    project = msgspec.toml.decode((ROOT / "pyproject.toml").read_bytes())
+    package = ROOT / "pypto_build"
+    patterns = project["tool"]["setuptools"]["package-data"]["pypto_build"]
+    installed = {path for pattern in patterns for path in package.glob(pattern)}
+    ours = {path for path in package.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+    assert sorted(ours - installed) == []
