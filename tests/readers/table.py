@@ -6,10 +6,12 @@ Reading is what the tools do with a file, not parsing alone: what a reader lets 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import importlib
 import io
 import math
 import os
+import random
 import shutil
 import struct
 import tempfile
@@ -24,6 +26,7 @@ import numpy as np
 from pypto_build.artifact import ArtifactError, load_artifact, snapshot
 from pypto_build.artifact.compiled_files import CompiledFiles, encode_compiled_files, read_compiled_files
 from pypto_build.artifact.files import read_bytes
+from pypto_build.artifact.first_sight import FIRST_SIGHT, changes, first_text, remember
 from pypto_build.artifact.interface import Interface, encode_interface, read_interface, sign
 from pypto_build.artifact.manifest import read_manifest
 from pypto_build.artifact.meta import read_meta
@@ -166,6 +169,31 @@ def _compiled_seeds() -> list[bytes]:
         1, "p.py", ("p.py", "lib/q.py"), ("kernels/aiv/k.cpp", "golden.py"), {"golden.py": "0" * 64}
     )
     return [encode_compiled_files(document)]
+
+
+def _sights() -> Sequence[bytes]:
+    """What an artifact was, and what another one was."""
+    found = []
+    with tempfile.TemporaryDirectory() as directory:
+        for name in ("_jit_vector_dag", "_jit_softmax"):
+            (Path(directory) / name).mkdir()
+            remember(Path(directory) / name, load_artifact(EXAMPLES / name))
+            found.append((Path(directory) / name / FIRST_SIGHT).read_bytes())
+    return found
+
+
+def _first_sight(path: Path) -> None:
+    artifact = load_artifact(path.parent)
+    for change in changes(path.parent, artifact):
+        assert change.words
+    first_text(path.parent, "orchestration/vector_dag.cpp")
+
+
+def _damage_sight(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
+    """The compressed bytes, or the text in them."""
+    if rng.random() < 0.3:
+        return mutate.damage_bytes(rng, data, others)
+    return gzip.compress(mutate.damage_json(rng, gzip.decompress(data), [gzip.decompress(one) for one in others]), 1)
 
 
 # -- pto --------------------------------------------------------------------------------------------------------------
@@ -919,6 +947,7 @@ READERS: tuple[Reader, ...] = (
     Reader("pto", _examples("_jit_*/ptoas/*.pto"), _pto, mutate.damage_text, "unit.pto", errors=(PtoError,)),
     Reader("pto_torch", _examples("_jit_*/ptoas/*.pto"), _pto_torch, mutate.damage_text, "unit.pto", errors=_pto_errors()),
     Reader("units", lambda: [_UNITS], _units, mutate.damage_json, ".units.json", named=False),
+    Reader("first_sight", _sights, _first_sight, _damage_sight, FIRST_SIGHT, DAG, named=False),
     Reader("as_built", lambda: [_UNITS], _as_built, mutate.damage_json, ".units.json", named=False),
     Reader("tried", lambda: [b"0" * 32 + b" mismatch f\n" + b"1" * 32 + b" pass\n"], _tried, mutate.damage_text, "tried.x.log", named=False),
     Reader("results", _result_seeds, _results, mutate.damage_fields, ".results"),
