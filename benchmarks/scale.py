@@ -222,7 +222,7 @@ def _measure_ninja(bench: Bench, show: Callable[[Row], None], wanted: Sequence[s
 
 
 def _measure_header(bench: Bench, show: Callable[[Row], None]) -> None:
-    """A header that all kernels of an artifact include, which have their own instances of instructions from then on."""
+    """A header that all kernels of an artifact include."""
     root = bench.source.parents[2]
     header = root / "kernels" / "aiv" / "common.h"
     header.write_text("#pragma once\n", encoding="utf-8")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from .ir import Block, Direction, IrFunction, IrParam, Op, Ref, WindowType
+from .ir import Block, Direction, IrFunction, IrParam, Op
+from .values import Ref, WindowType
 
 _WRITTEN = {"store": 2, "write": 0, "notify": 0, "put": 0, "get": 0}
 _READ = {"load": 0, "read": 0, "wait": 0, "put": 2, "get": 2}

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from .accesses import read_by, written_by, written_tensors
 from .errors import CompileError
-from .ir import Direction, IrFunction, Program, Ref
+from .ir import Direction, IrFunction, Program
+from .values import Ref
 
 
 def check_program(program: Program) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .errors import CompileError
-from .ir import Block, IrFunction, Op, Operand, Ref
+from .ir import Block, IrFunction, Op, Operand
 from .liveness import Liveness, analyse
+from .values import Ref
 
 
 class Webs:

@@ -17,9 +17,9 @@ from typing import Any
 
 from . import language as pl
 from .dtypes import DType
-from .ir import WindowType
 from .language import MOST_RANKS, Annotation, JitFunction
 from .language import distributed as pld
+from .values import WindowType
 
 _CHUNK_BYTES = 16 * 1024  # of a tile that passes through vector memory
 
@@ -52,7 +52,7 @@ def expansion(name: str, types: tuple[WindowType, ...], options: tuple[tuple[str
         raise WrongCollective(f"signals are INT32, found {signal}")
     if not all(isinstance(extent, int) for one in data for extent in one.shape):
         raise WrongCollective("the extents of its windows have to be known when compiling")
-    meet = _barrier(len(signal.shape))
+    meet = _barrier(str(len(signal.shape)))
     if name == "barrier":
         return meet
     more = [signal] if name in ("allreduce", "all_to_all_v") else []
@@ -91,27 +91,35 @@ def _one_of(name: str, value: Any, known: tuple[str, ...], hint: str = "") -> No
 
 
 @cache
-def _barrier(dims: int) -> JitFunction:
+def _barrier(cells: str) -> JitFunction:
+    """A barrier whose cells are a signal of one axis (`1`), or the first column (`2`) or `row` of one of two."""
+    one_axis, in_a_row = cells == "1", cells == "row"
+
     @pl.jit.inline
     def barrier(signal):
         me = pld.rank(pld.get_comm_ctx(signal))
         ranks = pld.nranks(pld.get_comm_ctx(signal))
         for peer in pl.range(ranks):
             if peer != me:
-                if dims == 1:
+                if one_axis:
                     pld.system.notify(signal, peer, [me], 1, op=pld.NotifyOp.AtomicAdd)
+                elif in_a_row:
+                    pld.system.notify(signal, peer, [0, me], 1, op=pld.NotifyOp.AtomicAdd)
                 else:
                     pld.system.notify(signal, peer, [me, 0], 1, op=pld.NotifyOp.AtomicAdd)
         for source in pl.range(ranks):
             if source != me:
-                if dims == 1:
+                if one_axis:
                     pld.system.wait(signal, [source], 1, cmp=pld.WaitCmp.Ge)
                     pld.system.notify(signal, me, [source], -1, op=pld.NotifyOp.AtomicAdd)
+                elif in_a_row:
+                    pld.system.wait(signal, [0, source], 1, cmp=pld.WaitCmp.Ge)
+                    pld.system.notify(signal, me, [0, source], -1, op=pld.NotifyOp.AtomicAdd)
                 else:
                     pld.system.wait(signal, [source, 0], 1, cmp=pld.WaitCmp.Ge)
                     pld.system.notify(signal, me, [source, 0], -1, op=pld.NotifyOp.AtomicAdd)
 
-    barrier.function.__name__ = f"pld.tensor.barrier.{dims}"
+    barrier.function.__name__ = f"pld.tensor.barrier.{cells}"
     return barrier
 
 
@@ -162,7 +170,7 @@ def _ring(window: WindowType, signal: WindowType, op: str) -> JitFunction:
     """Each rank reads from the one before it alone: shares are added up on their way round, then the sums go round."""
     if len(signal.shape) != 2 or not isinstance(signal.shape[1], int) or signal.shape[1] < 2:
         raise WrongCollective(f"signal of a ring is [2 * (NR - 1), NR], NR known when compiling, found {signal}")
-    ranks, (rows, all_cols), combine, meet = signal.shape[1], _extents(window), _combine(op), _barrier_in_a_row()
+    ranks, (rows, all_cols), combine, meet = signal.shape[1], _extents(window), _combine(op), _barrier("row")
     if all_cols % ranks:
         raise WrongCollective(f"the columns of {window} are not a multiple of the {ranks} ranks")
     share = all_cols // ranks
@@ -190,26 +198,6 @@ def _ring(window: WindowType, signal: WindowType, op: str) -> JitFunction:
             meet(signal)
 
     return ring
-
-
-@cache
-def _barrier_in_a_row() -> JitFunction:
-    """A barrier whose cells lie in the first row of the signal."""
-
-    @pl.jit.inline
-    def barrier(signal):
-        me = pld.rank(pld.get_comm_ctx(signal))
-        ranks = pld.nranks(pld.get_comm_ctx(signal))
-        for peer in pl.range(ranks):
-            if peer != me:
-                pld.system.notify(signal, peer, [0, me], 1, op=pld.NotifyOp.AtomicAdd)
-        for source in pl.range(ranks):
-            if source != me:
-                pld.system.wait(signal, [0, source], 1, cmp=pld.WaitCmp.Ge)
-                pld.system.notify(signal, me, [0, source], -1, op=pld.NotifyOp.AtomicAdd)
-
-    barrier.function.__name__ = "pld.tensor.barrier.row"
-    return barrier
 
 
 def _reduce_scatter(meet: JitFunction, window: WindowType, *, op: str) -> JitFunction:
@@ -354,9 +342,9 @@ def builtin(name: str, types: tuple[WindowType, ...], options: tuple[tuple[str, 
     ring = "_ring" if dict(options).get("mode") == "ring" else ""
     spelled = "__".join([f"{BUILTIN}{name}{ring}", *said])
     names = {role: Annotation(type_) for role, type_ in zip(_ROLES, types, strict=False)}
-    kernel_source, chip_source = _BUILTINS[len(types)]
-    kernel = JitFunction(_named(kernel_source, f"{spelled}_kernel", {**names, "collective": function}), "kernel")
-    return JitFunction(_named(chip_source, spelled, {**names, "kernel": kernel}), "orchestration")
+    source = _CALLS[len(types)]
+    kernel = JitFunction(_named(source, f"{spelled}_kernel", {**names, "callee": function}), "kernel")
+    return JitFunction(_named(source, spelled, {**names, "callee": kernel}), "orchestration")
 
 
 def _named(source: Callable[..., Any], name: str, names: dict[str, Any]) -> Callable[..., Any]:
@@ -364,42 +352,22 @@ def _named(source: Callable[..., Any], name: str, names: dict[str, Any]) -> Call
     return FunctionType(source.__code__, {**source.__globals__, **names}, name)
 
 
-def _kernel_of_one(first: First):  # noqa: F821
-    collective(first)  # noqa: F821
+def _of_one(first: First):  # noqa: F821
+    callee(first)  # noqa: F821
 
 
-def _kernel_of_two(first: First, second: Second):  # noqa: F821
-    collective(first, second)  # noqa: F821
+def _of_two(first: First, second: Second):  # noqa: F821
+    callee(first, second)  # noqa: F821
 
 
-def _kernel_of_three(first: First, second: Second, third: Third):  # noqa: F821
-    collective(first, second, third)  # noqa: F821
+def _of_three(first: First, second: Second, third: Third):  # noqa: F821
+    callee(first, second, third)  # noqa: F821
 
 
-def _chip_of_one(first: First):  # noqa: F821
-    kernel(first)  # noqa: F821
-
-
-def _chip_of_two(first: First, second: Second):  # noqa: F821
-    kernel(first, second)  # noqa: F821
-
-
-def _chip_of_three(first: First, second: Second, third: Third):  # noqa: F821
-    kernel(first, second, third)  # noqa: F821
-
-
-def _kernel_of_five(first: First, second: Second, third: Third, fourth: Fourth, fifth: Fifth):  # noqa: F821
-    collective(first, second, third, fourth, fifth)  # noqa: F821
-
-
-def _chip_of_five(first: First, second: Second, third: Third, fourth: Fourth, fifth: Fifth):  # noqa: F821
-    kernel(first, second, third, fourth, fifth)  # noqa: F821
+def _of_five(first: First, second: Second, third: Third, fourth: Fourth, fifth: Fifth):  # noqa: F821
+    callee(first, second, third, fourth, fifth)  # noqa: F821
 
 
 _ROLES = ("First", "Second", "Third", "Fourth", "Fifth")
-_BUILTINS: dict[int, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    1: (_kernel_of_one, _chip_of_one),
-    2: (_kernel_of_two, _chip_of_two),
-    3: (_kernel_of_three, _chip_of_three),
-    5: (_kernel_of_five, _chip_of_five),
-}
+#: A kernel that calls a collective, and a chip program that calls a kernel, by the number of their windows.
+_CALLS: dict[int, Callable[..., Any]] = {1: _of_one, 2: _of_two, 3: _of_three, 5: _of_five}

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 
 from .dtypes import DType
 from .errors import CompileError
-from .ir import Op, Operand, ScalarType, Type
+from .ir import Op, Operand
+from .values import ScalarType, Type
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "/", "mod": "%", "lt": "<", "le": "<=", "gt": ">",

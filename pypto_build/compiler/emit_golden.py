@@ -15,9 +15,10 @@ from typing import Any
 
 from .dtypes import DType
 from .errors import CompileError, SourcePosition
-from .ir import Direction, IrFunction, IrParam, Ref, ScalarParam, TensorParam
+from .ir import Direction, IrFunction, IrParam, ScalarParam, TensorParam
 from .language import Dynamic, JitFunction
 from .load import definition_of, namespace_of
+from .values import Ref
 
 _HEAD = """\
 # Golden of {name}: inputs from fixed seeds, outputs from the program's reference. Written by pypto-build.

@@ -12,7 +12,8 @@ from .errors import CompileError
 from .host import HostProgram
 from .host_domains import Domain, buffer_bytes, buffer_count, domains_of
 from .host_text import HostText
-from .ir import Block, Direction, Op, Ref, ScalarType, TensorParam, WindowType
+from .ir import Block, Direction, Op, TensorParam
+from .values import Ref, ScalarType, WindowType
 from .vintages import ApiVintage
 
 _TAGS = {Direction.IN: "INPUT", Direction.OUT: "OUTPUT_EXISTING", Direction.INOUT: "INOUT"}

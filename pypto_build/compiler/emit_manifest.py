@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .ir import IrFunction, Program, Ref, TensorType
+from .ir import IrFunction, Program
 from .orchestration_text import OrchestrationResult
+from .values import Ref, TensorType
 from .vintages import TODAY, ApiVintage
 
 BACKENDS = {"a2a3": "Ascend910B", "a5": "Ascend950"}

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from .cpp_scalars import c_type, scalar_text
 from .emit_tasks import TaskEmitter
 from .errors import CompileError
-from .ir import Block, IrFunction, Op, Operand, Program, Ref, ValueKind
+from .ir import Block, IrFunction, Op, Operand, Program
 from .orchestration_text import OrchestrationResult, OrchestrationText
 from .signature import signature_of
+from .values import Ref, ValueKind
 from .vintages import TODAY, ApiVintage
 
 BATCH = 16  # tensors one alloc_tensors call takes

@@ -15,7 +15,8 @@ from pypto_build.artifact.records import DEFAULT_RUNTIME
 from pypto_build.artifact.scene_test import SceneTest, render_scene_test
 from pypto_build.artifact.snapshot import Snapshot
 
-from .ir import Direction, IrFunction, Program, Ref
+from .ir import Direction, IrFunction, Program
+from .values import Ref
 from .vintages import TODAY, ApiVintage
 
 

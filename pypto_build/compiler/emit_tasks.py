@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from .cpp_scalars import float_literal
 from .dtypes import DType
 from .errors import CompileError
-from .ir import Const, Direction, IrFunction, Launch, Op, Operand, Predicate, Ref, ScalarParam, WindowType
+from .ir import Direction, IrFunction, Launch, Op, Operand, Predicate, ScalarParam
 from .orchestration_text import OrchestrationText
+from .values import Const, Ref, WindowType
 
 _ADD = {Direction.IN: "add_input", Direction.OUT: "add_output", Direction.INOUT: "add_inout"}
 

@@ -10,29 +10,13 @@ from dataclasses import replace
 
 from .dtypes import FP32, INDEX
 from .errors import CompileError
-from .ir import (
-    Block,
-    Const,
-    Direction,
-    IrFunction,
-    Op,
-    Operand,
-    PipePlan,
-    Program,
-    Ref,
-    ScalarType,
-    TensorParam,
-    TensorType,
-    TileType,
-    Values,
-    mentions,
-    op_refs,
-    refs,
-)
+from .ir import Block, Direction, IrFunction, Op, Operand, PipePlan, Program, TensorParam
 from .memory import SIDES, side_of
 from .operations import TO_RANKS, called
 from .prune import prune
 from .signature import GM_PIPE_BUFFER
+from .uses import mentions, op_refs, refs
+from .values import Const, Ref, ScalarType, TensorType, TileType, Values
 
 _PRODUCER = {"vec": "aic", "mat": "aiv"}
 MAX_SLOTS = 8

@@ -13,10 +13,11 @@ from . import language
 from .collectives import COLLECTIVES, SIGNAL, WrongCollective, builtin, expansion
 from .dtypes import DType
 from .errors import CompileError, SourcePosition, similar
-from .ir import Block, Const, IrFunction, Launch, Op, Operand, Predicate, Ref, Value, ValueKind, Values, WindowType
+from .ir import Block, IrFunction, Launch, Op, Operand, Predicate
 from .language import Dynamic, Intrinsic, JitFunction
 from .load import namespace_of
 from .operations import COMPARISONS, MISSING, OPERATIONS, OPERATORS, called
+from .values import Const, Ref, Value, ValueKind, Values, WindowType
 
 _FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,

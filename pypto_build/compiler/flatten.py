@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .errors import CompileError, SourcePosition
-from .ir import Block, IrFunction, Op, Operand, Program, Ref, Value, ValueKind, Values, map_op, map_operand
+from .ir import Block, IrFunction, Op, Operand, Program
+from .uses import map_op, map_operand
+from .values import Ref, Value, ValueKind, Values
 
 
 def flatten_calls(program: Program) -> Program:

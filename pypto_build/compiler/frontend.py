@@ -12,26 +12,11 @@ from . import language
 from .cpp_scalars import KEYWORDS
 from .errors import CompileError, SourcePosition
 from .expressions import ExpressionReader, Reach
-from .ir import (
-    Block,
-    Const,
-    Direction,
-    IrFunction,
-    IrParam,
-    Op,
-    Operand,
-    Program,
-    Ref,
-    ScalarParam,
-    TensorParam,
-    TensorType,
-    Value,
-    ValueKind,
-    WindowType,
-)
+from .ir import Block, Direction, IrFunction, IrParam, Op, Operand, Program, ScalarParam, TensorParam
 from .language import Annotation, JitFunction
 from .load import definition_of
 from .operations import OPERATIONS
+from .values import Const, Ref, TensorType, Value, ValueKind, WindowType
 
 
 def build_program(entry: JitFunction, platform: str = "a2a3sim") -> Program:

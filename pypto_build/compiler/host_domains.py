@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from .errors import CompileError
 from .host import HostProgram
-from .ir import Block, BufferType, Const, Dim, Op, Operand, Ref, Values
+from .ir import Block, Op, Operand
+from .values import BufferType, Const, Dim, Ref, Values
 
 Ranks = tuple[int, ...]  # none: all of them
 

@@ -6,7 +6,9 @@ import keyword
 from collections.abc import Sequence
 
 from .errors import CompileError
-from .ir import Block, Const, Dim, IrFunction, Op, Operand, Ref
+from .ir import Block, IrFunction, Op, Operand
+from .statements import Statements
+from .values import Const, Dim, Ref
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "lt": "<", "le": "<=", "gt": ">",
@@ -20,27 +22,16 @@ _TAKEN = {
 }  # fmt: skip
 
 
-class HostText:
+class HostText(Statements):
     def __init__(self, function: IrFunction) -> None:
-        self.function = function
-        self.values = function.values
-        self.lines: list[str] = []
-        self.depth = 1
-        self.names: dict[str, str] = {}  # number -> expression
+        super().__init__(function, _TAKEN)
         self.tensors: dict[str, str] = {}  # host tensor -> expression
-        self.taken = set(_TAKEN)
         self.made = {op.result: op for op in function.body.walk() if op.results and not op.blocks}
-
-    def add(self, line: str) -> None:
-        self.lines.append("    " * self.depth + line)
 
     def name(self, value: str) -> str:
         """The Python name of a number: the variable's own where it is free, else with its version."""
         stem = self.values[value].stem
-        chosen = stem if stem not in self.taken and not stem.startswith("_") else value
-        self.taken.add(chosen)
-        self.names[value] = chosen
-        return chosen
+        return self.give(value, stem if stem not in self.taken and not stem.startswith("_") else value)
 
     def expression(self, operand: Operand) -> str:
         match operand:

@@ -12,27 +12,13 @@ from dataclasses import replace
 from .accesses import with_directions
 from .dtypes import BOOL, INDEX, DType
 from .errors import CompileError
-from .ir import (
-    TASK,
-    Block,
-    Const,
-    IrFunction,
-    Op,
-    Operand,
-    Predicate,
-    Program,
-    Ref,
-    ScalarType,
-    TensorType,
-    TileType,
-    Type,
-    WindowType,
-)
+from .ir import Block, IrFunction, Op, Operand, Predicate, Program
 from .operations import COMPARISONS, OPERATIONS, called
 from .rules_kernel import KERNEL_RULES
 from .rules_ranks import RANK_RULES
 from .rules_tensor import TENSOR_RULES
 from .typing_rules import Rule, RuleContext, kind_text
+from .values import TASK, Const, Ref, ScalarType, TensorType, TileType, Type, WindowType
 
 _ARITHMETIC = ("add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "cdiv")
 _BITS = ("bitwise_and", "bitwise_or", "shl", "shr")

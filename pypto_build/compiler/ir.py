@@ -2,17 +2,19 @@
 
 The front end makes operations whose arguments may be operations themselves and whose results are the program's
 variables; the passes turn that into SSA form with types, memory spaces and addresses (see pipeline.py for the order).
+What is known of a value is in values.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, TypeVar, Union
+from typing import Any, Union
 
 from .dtypes import DType
 from .errors import SourcePosition
+from .values import NOWHERE, Const, Ref, ScalarType, TensorType, Type, Value, Values, WindowType, expect
 
 
 class Direction(Enum):
@@ -23,215 +25,7 @@ class Direction(Enum):
     INOUT = "InOut"
 
 
-NOWHERE = SourcePosition()
-
-# --- operands ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Ref:
-    """A value by its name."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Const:
-    """A number known when compiling."""
-
-    value: int | float | bool
-
-
 Operand = Union[Ref, Const, "Op", "tuple[Operand, ...]"]
-Dim = int | Ref
-
-
-# --- types -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class TensorType:
-    """A tensor in global memory; dynamic extents are names."""
-
-    shape: tuple[Dim, ...]
-    dtype: DType
-
-    def __str__(self) -> str:
-        return f"Tensor[{dims_text(self.shape)}, {self.dtype}]"
-
-
-@dataclass(frozen=True)
-class WindowType(TensorType):
-    """A tensor in a window: every rank of a domain has one, and reaches those of the others."""
-
-    def __str__(self) -> str:
-        return f"DistributedTensor[{dims_text(self.shape)}, {self.dtype}]"
-
-
-@dataclass(frozen=True)
-class TileType:
-    """A tile on a core: `shape` is rows x columns as laid out, `valid` what of it holds data.
-
-    `space` is empty until memory spaces are inferred; `pad` is what `fillpad` fills with: null, zero, max or min.
-    """
-
-    shape: tuple[int, int]
-    dtype: DType
-    valid: tuple[Dim, Dim]
-    space: str = ""
-    pad: str = "null"
-
-    def __str__(self) -> str:
-        valid = "" if self.valid == self.shape else f", valid={dims_text(self.valid)}"
-        space = f", {self.space}" if self.space else ""
-        return f"Tile[{dims_text(self.shape)}, {self.dtype}{valid}{space}]"
-
-    @property
-    def bytes(self) -> int:
-        return self.shape[0] * self.shape[1] * self.dtype.size
-
-    @property
-    def is_column(self) -> bool:
-        """One value per row: laid out as a column, so its bytes are those of a row."""
-        return self.space in ("", "vec") and self.shape[1] == 1 and self.shape[0] > 1
-
-
-@dataclass(frozen=True)
-class ScalarType:
-    dtype: DType
-
-    def __str__(self) -> str:
-        return str(self.dtype)
-
-
-@dataclass(frozen=True)
-class TaskType:
-    """A submitted task, for others to wait for."""
-
-    def __str__(self) -> str:
-        return "Task"
-
-
-@dataclass(frozen=True)
-class BufferType:
-    """A buffer of the windows of a host program; `shape` has its extents, one number of bytes where `dtype` is none."""
-
-    shape: tuple[Dim, ...]
-    dtype: DType | None = None
-
-    def __str__(self) -> str:
-        return f"Buffer[{dims_text(self.shape)}]"
-
-
-@dataclass(frozen=True)
-class ContextType:
-    """The ranks that share a window, as the kernel that has `window` sees them."""
-
-    window: str
-
-    def __str__(self) -> str:
-        return "CommCtx"
-
-
-TASK = TaskType()
-
-
-Type = TensorType | TileType | ScalarType | TaskType | BufferType | ContextType
-
-
-def dims_text(shape: tuple[Dim, ...]) -> str:
-    return "[" + ", ".join(d.name if isinstance(d, Ref) else str(d) for d in shape) + "]"
-
-
-# --- values ------------------------------------------------------------------------------------------------------
-
-
-class ValueKind(Enum):
-    """What defines a value."""
-
-    PARAMETER = "parameter"
-    EXTENT = "extent"  # of a tensor's dynamic axis
-    VARIABLE = "variable"  # an assignment
-    INDEX = "index"  # of a loop
-    CARRIED = "carried"  # what an iteration starts with
-    LEFT = "left"  # what a loop leaves
-    MERGED = "merged"  # what a condition leaves
-    TEMPORARY = "temporary"  # a part of an expression
-    ADDED = "added"  # by the compiler, under a name of its own
-
-
-@dataclass(frozen=True)
-class Value:
-    """Where a value comes from: its SSA name, the variable of the user's program, what defines it, and at which line.
-
-    What the compiler makes has its own word for a variable. Copies and views of a value keep its variable. `stem` is
-    the variable as names are made of it: inline functions are expanded under new names.
-    """
-
-    name: str
-    variable: str
-    kind: ValueKind
-    position: SourcePosition = NOWHERE
-    stem: str = ""
-
-
-Wanted = TypeVar("Wanted")
-
-
-def _expect(found: object, wanted: type[Wanted], what: str) -> Wanted:
-    if not isinstance(found, wanted):
-        raise TypeError(f"{what} is {found}, not a {wanted.__name__}")
-    return found
-
-
-class Values(dict[str, Value]):
-    """The values of one function by name: where each comes from, and its type once that is known.
-
-    A name is never taken back, so passes add to a copy. Asking for a value that is not there is a KeyError, for a type
-    that it has not a TypeError; both are faults of the compiler.
-    """
-
-    def __init__(self, values: Mapping[str, Value] = {}, types: Mapping[str, Type] = {}) -> None:
-        super().__init__(values)
-        self.types = dict(types)
-
-    def copy(self) -> Values:
-        return Values(self, self.types)
-
-    def add(self, value: Value, type_: Type | None = None) -> Ref:
-        self[value.name] = value
-        if type_ is not None:
-            self.types[value.name] = type_
-        return Ref(value.name)
-
-    def make(self, name: str, position: SourcePosition, type_: Type | None = None) -> Ref:
-        """A value that the program does not mention."""
-        return self.add(Value(name, name, ValueKind.ADDED, position, name), type_)
-
-    def derive(self, name: str, source: str, type_: Type) -> Ref:
-        """A copy, a view or a half of another value: it comes from the same variable."""
-        return self.add(replace(self[source], name=name), type_)
-
-    def tile(self, name: str) -> TileType:
-        return _expect(self.types[name], TileType, name)
-
-    def tensor(self, name: str) -> TensorType:
-        return _expect(self.types[name], TensorType, name)
-
-    def scalar(self, name: str) -> ScalarType:
-        return _expect(self.types[name], ScalarType, name)
-
-    def dtype(self, name: str) -> DType:
-        """The element type of a tile, a tensor or a number."""
-        return _expect(getattr(self.types[name], "dtype", None), DType, name)
-
-    def is_tile(self, name: str) -> bool:
-        return isinstance(self.types.get(name), TileType)
-
-    def space(self, name: str) -> str:
-        """The memory of a tile, empty for what is none."""
-        return self.tile(name).space if self.is_tile(name) else ""
-
 
 # --- operations --------------------------------------------------------------------------------------------------
 
@@ -277,26 +71,26 @@ class Op:
 
     def ref(self, number: int) -> Ref:
         """Operand `number`, which is a value. TypeError if it is not."""
-        return _expect(self.args[number], Ref, f"{self.name}: operand {number}")
+        return expect(self.args[number], Ref, f"{self.name}: operand {number}")
 
     def items(self, number: int) -> tuple[Operand, ...]:
         """Operand `number`, which is a list. TypeError if it is not."""
-        return _expect(self.args[number], tuple, f"{self.name}: operand {number}")
+        return expect(self.args[number], tuple, f"{self.name}: operand {number}")
 
     @property
     def dtype(self) -> DType:
         """The element type that it computes in, or makes."""
-        return _expect(self.attrs["dtype"], DType, self.name)
+        return expect(self.attrs["dtype"], DType, self.name)
 
     @property
     def callee(self) -> str:
         """The function that a `call` calls."""
-        return _expect(self.attrs["callee"], str, self.name)
+        return expect(self.attrs["callee"], str, self.name)
 
     @property
     def launch(self) -> Launch:
         """How a `call` launches its kernel."""
-        return _expect(self.attrs["launch"], Launch, self.name)
+        return expect(self.attrs["launch"], Launch, self.name)
 
 
 @dataclass(frozen=True)
@@ -450,65 +244,3 @@ class Program:
     @property
     def arch(self) -> str:
         return self.platform.removesuffix("sim")
-
-
-# --- walking and rewriting ---------------------------------------------------------------------------------------
-
-
-def refs(operand: Operand) -> Iterator[str]:
-    """Names an operand mentions, those of nested operations included."""
-    if isinstance(operand, Ref):
-        yield operand.name
-    elif isinstance(operand, tuple):
-        for item in operand:
-            yield from refs(item)
-    elif isinstance(operand, Op):
-        yield from op_refs(operand)
-
-
-def op_refs(op: Op) -> Iterator[str]:
-    """Names an operation itself mentions; blocks not included."""
-    for arg in op.args:
-        yield from refs(arg)
-    if "launch" in op.attrs:
-        yield from refs(op.launch.operands)
-
-
-def map_operand(operand: Operand, change: Callable[[Ref], Operand]) -> Operand:
-    """The operand with every name replaced by what `change` makes of it."""
-    if isinstance(operand, Ref):
-        return change(operand)
-    if isinstance(operand, tuple):
-        return tuple(map_operand(item, change) for item in operand)
-    if isinstance(operand, Op):
-        return replace(operand, args=tuple(map_operand(a, change) for a in operand.args))
-    return operand
-
-
-def map_op(op: Op, change: Callable[[Ref], Operand]) -> Op:
-    """A copy of the operation with its own operands changed; blocks are kept as they are."""
-    attrs = dict(op.attrs)
-    if "launch" in attrs:
-        attrs["launch"] = op.launch.map(lambda operand: map_operand(operand, change))
-    return replace(op, args=tuple(map_operand(a, change) for a in op.args), attrs=attrs)
-
-
-def mentions(op: Op) -> set[str]:
-    """Names that an operation and its blocks use or pass on."""
-    return set(op_refs(op)).union(*map(uses, op.blocks))
-
-
-def uses(block: Block) -> set[str]:
-    return set(refs(block.yields)).union(*map(mentions, block.ops))
-
-
-def free_names(block: Block) -> set[str]:
-    """Names a block uses but does not define."""
-    used: set[str] = set()
-    defined = set(block.params)
-    for op in block.ops:
-        used |= set(op_refs(op)) - defined
-        for inner in op.blocks:
-            used |= free_names(inner) - defined
-        defined |= set(op.results)
-    return used | set(refs(block.yields)) - defined

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from .ir import Block, IrFunction, Op, Operand, free_names, op_refs, refs
+from .ir import Block, IrFunction, Op, Operand
 from .operations import OPERATIONS
+from .uses import free_names, op_refs, refs
 
 
 @dataclass

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .cpp_scalars import KEYWORDS, c_type, literal
-from .ir import Const, Dim, IrFunction, Operand, Program, Ref, ScalarType, TaskType
+from .ir import IrFunction, Operand, Program
+from .statements import Statements
+from .values import Const, Dim, Ref, ScalarType, TaskType
 from .vintages import ApiVintage
 
 
@@ -19,29 +21,18 @@ class OrchestrationResult:
     func_name_to_signature: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-class OrchestrationText:
+class OrchestrationText(Statements):
     def __init__(self, program: Program, function: IrFunction, vintage: ApiVintage) -> None:
         self.program = program
-        self.function = function
-        self.values = function.values
+        super().__init__(function, KEYWORDS)
         self.vintage = vintage
-        self.lines: list[str] = []
-        self.depth = 1
-        self.names: dict[str, str] = {}  # value -> C++ expression
         self.contexts: dict[str, str] = {}  # tensor in a window -> the variable that has its context
-        self.taken: set[str] = set(KEYWORDS)
         self.result = OrchestrationResult("")
-
-    def add(self, line: str = "") -> None:
-        self.lines.append("    " * self.depth + line if line else "")
 
     def name(self, value: str, prefix: str = "") -> str:
         """The C++ name of a value: the variable's own where it is free, else with its version."""
         plain = prefix + self.values[value].stem
-        chosen = plain if plain not in self.taken else prefix + value
-        self.taken.add(chosen)
-        self.names[value] = chosen
-        return chosen
+        return self.give(value, plain if plain not in self.taken else prefix + value)
 
     def expression(self, operand: Operand) -> str:
         match operand:

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from .coalesce import Webs, coalesce
 from .errors import CompileError
-from .ir import Block, IrFunction, Op, Program, Ref, TileType
+from .ir import Block, IrFunction, Op, Program
 from .liveness import Liveness, analyse, scratch_name
 from .operations import OPERATIONS
+from .values import Ref, TileType
 
 KIB = 1024
 CAPACITY = {

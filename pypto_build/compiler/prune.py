@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .ir import Block, Op, refs, uses
+from .ir import Block, Op
+from .uses import refs, uses
 
 EFFECTS = frozenset(
     {

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .dtypes import INT32
-from .ir import Const, Dim, Op, Operand, Ref, WindowType
+from .ir import Op, Operand
 from .pto_writer import PtoWriter
+from .values import Const, Dim, Ref, WindowType
 
 _RANKS_WORD, _WINDOWS_WORD = 2, 4
 

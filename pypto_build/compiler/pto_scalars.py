@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from .dtypes import DType
 from .errors import CompileError
-from .ir import Const, Op, Values
+from .ir import Op
 from .operations import COMPARISONS
 from .pto_text import Text
+from .values import Const, Values
 
 _INTEGER = {
     "add": "addi", "sub": "subi", "mul": "muli", "floordiv": "divsi", "mod": "remsi", "min": "minsi", "max": "maxsi",

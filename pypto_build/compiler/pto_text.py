@@ -7,7 +7,8 @@ import struct
 
 from .dtypes import INDEX, DType
 from .errors import CompileError, SourcePosition
-from .ir import Const, Dim, Operand, Ref, TileType
+from .ir import Operand
+from .values import Const, Dim, Ref, TileType
 
 _PADS = {"null": 0, "zero": 1, "max": 2, "min": 3}
 _LAYOUTS = {

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .dtypes import INT32, DType
-from .ir import Block, Const, Dim, IrFunction, Op, Operand, Ref, TensorType, TileType
+from .ir import Block, IrFunction, Op, Operand
 from .liveness import scratch_name
 from .operations import OPERATIONS
 from .pto_text import Text, tile_text
+from .values import Const, Dim, Ref, TensorType, TileType
 
 _ROWWISE = ("binary", "unary", "cast", "full")  # instructions that take one value a row as a row
 

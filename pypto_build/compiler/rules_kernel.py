@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .dtypes import BF16, FP16, FP32, INDEX, INT8, INT32, UINT8, UINT32, DType
-from .ir import Const, Dim, Op, Operand, ScalarType, TensorType, TileType
+from .ir import Op, Operand
 from .operations import called
 from .typing_rules import Rule, RuleContext, Typed
+from .values import Const, Dim, ScalarType, TensorType, TileType
 
 BLOCK = 32  # bytes a row or column of a tile comes in
 

@@ -6,10 +6,11 @@ import math
 from dataclasses import replace
 
 from .dtypes import BF16, FP16, FP32, INDEX, INT8, INT16, INT32
-from .ir import BufferType, Const, ContextType, Op, Operand, Ref, ScalarType, TensorType, TileType, WindowType
+from .ir import Op, Operand
 from .operations import called
 from .rules_kernel import BLOCK, KERNEL_RULES, rows_and_columns, static_extents
 from .typing_rules import Rule, RuleContext, Typed, kind_text
+from .values import BufferType, Const, ContextType, Ref, ScalarType, TensorType, TileType, WindowType
 
 _NOTIFY = ("atomic_add", "set")
 _COMPARISONS = ("eq", "ne", "gt", "ge", "lt", "le")

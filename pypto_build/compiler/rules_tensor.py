@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .dtypes import INDEX
-from .ir import Const, Dim, Op, Ref, ScalarType, TaskType, TensorType
+from .ir import Op
 from .typing_rules import Rule, RuleContext, Typed
+from .values import Const, Dim, Ref, ScalarType, TaskType, TensorType
 
 
 def _create_tensor(at: RuleContext, op: Op) -> Typed:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .ir import IrFunction, Ref, ScalarParam, TensorParam
+from .ir import IrFunction, ScalarParam, TensorParam
+from .values import Ref
 
 GM_PIPE_BUFFER = "__gm_pipe_buffer"
 LAUNCH_IDS = {

@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from .dtypes import BOOL, INDEX
 from .errors import CompileError
-from .ir import Block, Const, IrFunction, Op, Operand, Program, Ref, ScalarType
+from .ir import Block, IrFunction, Op, Operand, Program
 from .operations import OPERATIONS, TO_RANKS
+from .values import Const, Ref, ScalarType
 
 LANE = "subblock_idx"
 _AXES = ("rows", "columns")

@@ -12,23 +12,10 @@ from dataclasses import replace
 from pypto_build.pto.ssa_names import spelled
 
 from .errors import CompileError, SourcePosition
-from .ir import (
-    NOWHERE,
-    Block,
-    IrFunction,
-    Op,
-    Operand,
-    Program,
-    Ref,
-    Value,
-    ValueKind,
-    Values,
-    map_op,
-    map_operand,
-    op_refs,
-    refs,
-)
+from .ir import Block, IrFunction, Op, Operand, Program
 from .prune import prune
+from .uses import map_op, map_operand, op_refs, refs
+from .values import NOWHERE, Ref, Value, ValueKind, Values
 
 Scope = dict[str, Operand]
 _WORDS = {ValueKind.INDEX: "idx", ValueKind.CARRIED: "iter", ValueKind.LEFT: "rv", ValueKind.MERGED: "phi"}

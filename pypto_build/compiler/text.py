@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .dtypes import DType
-from .ir import Block, Const, IrFunction, Launch, Op, Operand, Program, Ref, TileType
+from .ir import Block, IrFunction, Launch, Op, Operand, Program
+from .values import Const, Ref, TileType
 
 
 def program_text(program: Program) -> str:

@@ -11,8 +11,9 @@ from pypto_build.pto.ops.functions import COMPARE, Reduction, mask_pattern
 from pypto_build.pto.torch.converting import converted
 from pypto_build.pto.types import parse_type
 
-from .ir import Const, IrFunction, Op, Operand, Ref, TileType
+from .ir import IrFunction, Op, Operand
 from .operations import OPERATIONS
+from .values import Const, Ref, TileType
 
 _SCALAR = {
     "add": "{a} + {b}", "sub": "{a} - {b}", "mul": "{a} * {b}", "mod": "rest({a}, {b})", "lt": "{a} < {b}",

@@ -17,9 +17,10 @@ from pypto_build.pto.torch.names import PythonNames, function_names
 from pypto_build.pto.torch.preamble import helper_names, preamble, taken_names, used_names
 
 from .errors import SourcePosition
-from .ir import Block, IrFunction, Op, Program, Ref, TensorParam, ValueKind
+from .ir import Block, IrFunction, Op, Program, TensorParam
 from .pipeline import PASSES
 from .torch_expressions import Expressions
+from .values import Ref, ValueKind
 
 #: Passes that a program needs before it can be translated.
 TYPED = ("flatten_calls", "convert_to_ssa", "infer_types")

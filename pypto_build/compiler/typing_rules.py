@@ -9,22 +9,9 @@ from pypto_build.pto.ssa_names import spelled
 
 from .dtypes import BOOL, FP32, INDEX, DType
 from .errors import CompileError
-from .ir import (
-    Const,
-    Dim,
-    Op,
-    Operand,
-    Ref,
-    ScalarType,
-    TaskType,
-    TensorType,
-    TileType,
-    Type,
-    Value,
-    ValueKind,
-    Values,
-)
+from .ir import Op, Operand
 from .operations import OPERATIONS, called
+from .values import Const, Dim, Ref, ScalarType, TaskType, TensorType, TileType, Type, Value, ValueKind, Values
 
 #: An operation with its operands converted, and the type of its results; None if it has no value.
 Typed = tuple[Op, Type | None]

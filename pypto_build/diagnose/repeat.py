@@ -32,10 +32,11 @@ class Repeat:
         given = [assignment for assignment in self.assignments if assignment.partition("=")[0] in taken]
         return shlex.join(["scons", verb, f"JIT={artifact}", f"PLATFORM={platform}", *given])
 
-    def direct(self, artifact: Path, platform: str, build_dir: Path, embedded: str) -> str:
-        """The replay tool itself, on what is built."""
-        words = ["python", "-m", "pypto_build.replay", str(artifact), "--platform", platform]
-        return shlex.join([*words, "--build-dir", str(build_dir), "--embedded", embedded, *self.flags])
+    def direct(self, artifact: Path, platform: str, build_dir: Path, embedded: str, chips: Sequence[str] = ()) -> str:
+        """The replay tool itself, on what is built; `chips` are where the programs of a distributed artifact are."""
+        words = ["python", "-m", "pypto_build.replay.chips" if chips else "pypto_build.replay", str(artifact)]
+        words += ["--platform", platform, "--build-dir", str(build_dir), "--embedded", embedded, *self.flags]
+        return shlex.join([*words, *(word for chip in chips for word in ("--chip", chip))])
 
 
 def add_passed_on(parser: argparse.ArgumentParser) -> None:

@@ -35,7 +35,9 @@ def run_fault(kind: str, message: str, platform: str, device: int) -> RunFault:
         return RunFault("runtime_error", ErrorInfo("runtime_error", f"simpler: {message}"))
     text = f"simpler: {code.name} (code {number}): {code.message}"
     if number not in _HANGS:
-        return RunFault("runtime_error", ErrorInfo("runtime_error", text, hint=code.hint, detail=[message]))
+        return RunFault(
+            "runtime_error", ErrorInfo("runtime_error", text, hint=code.hint, detail=[message], code=number)
+        )
     hint = _BY_TASK if code.about == "kernel" else code.hint
     hint += _SLOW if number == _TIMEOUT else ""
-    return RunFault("hang", ErrorInfo("hang", text, hint=hint, detail=[message]))
+    return RunFault("hang", ErrorInfo("hang", text, hint=hint, detail=[message], code=number))

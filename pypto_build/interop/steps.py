@@ -6,7 +6,6 @@ says nothing about the culprit and is skipped.
 
 from __future__ import annotations
 
-import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,8 +50,8 @@ def signature(verdict: Verdict) -> str:
             return f"mismatch of {', '.join(names)}"
         case status:
             kind = verdict.error.kind if verdict.error else status
-            code = re.search(r"\bcode \d+\b", verdict.error.message) if verdict.error else None
-            more = [*([kind] if kind != status else []), *([code.group()] if code else [])]
+            code = verdict.error.code if verdict.error else None
+            more = [*([kind] if kind != status else []), *([f"code {code}"] if code is not None else [])]
             return f"{status} ({', '.join(more)})" if more else status
 
 

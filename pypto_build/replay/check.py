@@ -13,6 +13,7 @@ from pypto_build.replay.child import InputWrite, Unwritten
 from pypto_build.replay.comparators.base import Comparator
 from pypto_build.replay.compare import coordinates, difference, first_mismatches
 from pypto_build.replay.hints import Case, find_hints, never_written, tainted
+from pypto_build.replay.overruns import overrun_message
 from pypto_build.replay.values import Array, decode, storage
 from pypto_build.replay.verdict import OUT_OF_BOUNDS, ErrorInfo, OutputResult
 
@@ -38,7 +39,7 @@ def check_memory(binding: Binding, arena: Arena, writes: Sequence[InputWrite]) -
         end = "end" if overrun.offset > 0 else "start"
         return ErrorInfo(
             OUT_OF_BOUNDS,
-            f"a kernel wrote outside tensor '{tensor.name}': at byte {overrun.offset}, while it has {tensor.nbytes}",
+            overrun_message(overrun, tensor),
             hint=f"look for an offset or a valid shape that passes the tensor's {end}",
         )
     for index, tensor in enumerate(binding.tensors):

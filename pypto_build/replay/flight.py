@@ -14,7 +14,7 @@ from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.runtime.faults import FaultRecord, is_known
-from pypto_build.runtime.flight import Event, What, read_flight
+from pypto_build.runtime.flight import About, Event, What, read_flight
 
 FLIGHT = "flight.json"
 SCHEMA = 1
@@ -22,7 +22,7 @@ SCHEMA = 1
 _SHOWN = 8
 
 
-class Kept(msgspec.Struct, frozen=True):
+class Kept(About, frozen=True):
     """An event of a rank, ``ms`` from the end of the run (so it is 0 or less), and what it is in words."""
 
     ms: float
@@ -30,13 +30,6 @@ class Kept(msgspec.Struct, frozen=True):
     core: int
     what: str
     text: str
-    kernel: str = ""
-    task: int | None = None
-    role: str = ""
-    block: int = 0
-    value: int = 0
-    detail: int = 0
-    object: int = 0
 
     def line(self, ranks: bool) -> str:
         """As it is shown to people."""
@@ -95,13 +88,7 @@ def _kept(event: Event, rank: int, last: int) -> Kept:
         event.core,
         event.what.name.lower(),
         str(event),
-        event.kernel,
-        event.task,
-        event.role,
-        event.block,
-        event.value,
-        event.detail,
-        event.object,
+        **{name: getattr(event, name) for name in About.__struct_fields__},
     )
 
 

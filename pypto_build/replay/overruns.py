@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
 from pypto_build.replay.arena import ALIGNMENT, Arena, Overrun
+from pypto_build.replay.binding import TensorArg
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.verdict import ErrorInfo
@@ -34,15 +35,21 @@ class _Task(Protocol):
     def run(self) -> None: ...
 
 
-def name_writer(error: ErrorInfo, overrun: Overrun, sizes: list[int], run: RunAgain) -> None:
+def overrun_message(overrun: Overrun, tensor: TensorArg, writer: str = "a kernel") -> str:
+    """What was written next to a tensor, and by whom."""
+    return f"{writer} wrote outside tensor '{tensor.name}': at byte {overrun.offset}, while it has {tensor.nbytes}"
+
+
+def name_writer(error: ErrorInfo, overrun: Overrun, tensors: Sequence[TensorArg], run: RunAgain) -> None:
     """Complete an error that says where something was written next to the tensors, with who did it."""
+    sizes = [tensor.nbytes for tensor in tensors]
     found = _trapped(overrun, sizes, run)
     if found is not None:
         error.task, error.kernel, error.detail, error.line = found.task, found.kernel, found.detail, found.line
     else:
         error.task, error.kernel = _watched(sizes, run)
     if error.kernel is not None:
-        error.message = error.message.replace("a kernel wrote", f"kernel '{error.kernel}' wrote", 1)
+        error.message = overrun_message(overrun, tensors[overrun.index], f"kernel '{error.kernel}'")
     if error.line:
         error.message += f", in {error.line}"
 

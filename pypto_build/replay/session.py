@@ -255,7 +255,7 @@ class _Session:
         def run(arena: Arena, options: Mapping[str, SettingValue]) -> None:
             self._run_again(options, interface, binding, arena)
 
-        name_writer(error, overrun, [tensor.nbytes for tensor in binding.tensors], run)
+        name_writer(error, overrun, binding.tensors, run)
 
     def _advise(self, error: ErrorInfo, interface: Interface, binding: Binding) -> None:
         """Where a ring was too small, say which size is enough, by running it again."""

@@ -65,15 +65,10 @@ def flight_bytes(cores: int = CORES) -> int:
     return _HEAD_BYTES + (cores + 1) * _TRACK_BYTES
 
 
-class Event(msgspec.Struct, frozen=True):
-    """One event. ``core`` is -1 for the orchestration; ``ns`` counts on the clock of the run (CLOCK_MONOTONIC).
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What an event is about. ``object``, ``value`` and ``detail`` are what `FlightEvent` says of each kind; ``task``
+    is None where there is none."""
 
-    ``object``, ``value`` and ``detail`` are what `FlightEvent` says of each kind; ``task`` is None where there is none.
-    """
-
-    ns: int
-    core: int
-    what: What
     kernel: str = ""
     task: int | None = None
     role: str = ""
@@ -81,6 +76,14 @@ class Event(msgspec.Struct, frozen=True):
     value: int = 0
     detail: int = 0
     object: int = 0
+
+
+class Event(About, frozen=True):
+    """One event. ``core`` is -1 for the orchestration; ``ns`` counts on the clock of the run (CLOCK_MONOTONIC)."""
+
+    ns: int
+    core: int
+    what: What
 
     @property
     def is_wait(self) -> bool:
@@ -183,11 +186,11 @@ def _track(view: memoryview, track: int, names: Sequence[str]) -> Iterable[Event
                 ns,
                 track - 1,
                 What(what),
-                names[name] if name < len(names) else "",
-                None if task == _NO_TASK else task,
-                _one(_ROLES, member) if track else "",
-                block,
-                value,
-                detail,
-                object_,
+                kernel=names[name] if name < len(names) else "",
+                task=None if task == _NO_TASK else task,
+                role=_one(_ROLES, member) if track else "",
+                block=block,
+                value=value,
+                detail=detail,
+                object=object_,
             )

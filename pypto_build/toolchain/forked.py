@@ -26,7 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from pypto_build.toolchain.python import own_environment, own_tool
+from pypto_build.toolchain.python import own_environment, own_tool, run_tool
 
 _SIZE = struct.Struct("I")
 #: What the library that watches tools has under this name: where it writes from now on.
@@ -51,11 +51,11 @@ class ForkedTools:
         """The status of ``command``, and what it printed."""
         tool = own_tool(command[2]) if len(command) > 2 else []
         if not tool or list(command[:3]) != tool or command[2] not in self._modules:
-            return _run_alone(command, environment)
+            return run_tool(command, environment)
         try:
             output, status = self._ask(list(command[2:]), environment)
         except OSError:
-            return _run_alone(command, environment)
+            return run_tool(command, environment)
         with open(output, "rb") as said, open(status, "rb") as ended:
             text, number = said.read().decode(errors="replace"), ended.read()
         return (number[0] if number else _KILLED), text
@@ -104,20 +104,6 @@ class ForkedTools:
             )
         self._connection = ours
         return ours
-
-
-def _run_alone(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
-    run = subprocess.run(
-        command,
-        env=dict(environment),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    return run.returncode, run.stdout
 
 
 def main(argv: Sequence[str]) -> int:

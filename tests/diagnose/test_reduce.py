@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pypto_build.diagnose.extract.record import RecordedTask, TensorUse, WindowView
+from pypto_build.diagnose.extract.record import RecordedTask, TensorUse
 from pypto_build.diagnose.extract.tensors import Parameter
 from pypto_build.diagnose.reduce import work
 from pypto_build.diagnose.reduce.__main__ import main
@@ -20,6 +20,7 @@ from pypto_build.diagnose.reduce.judge import Wanted
 from pypto_build.diagnose.reduce.search import Log
 from pypto_build.diagnose.reduce.shrink import cropped
 from pypto_build.diagnose.reduce.texts import FaultLost, carry
+from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE
 from tests.diagnose.checked import EXAMPLES, copy_example
 from tests.replay.builder import build_artifact, embedded_module, replay
@@ -217,7 +218,7 @@ def test_a_log_survives_what_kills_it(tmp_path: Path) -> None:
 # --- sizes -----------------------------------------------------------------------------------------------------------
 
 
-def parameter(shape: tuple[int, ...], *views: WindowView) -> Parameter:
+def parameter(shape: tuple[int, ...], *views: TensorArgument) -> Parameter:
     count = int(np.prod(shape))
     values = np.arange(count, dtype=STORAGE["float32"]).view("<u4")
     uses = [(0, TensorUse(n, "IN", given, b"", b"")) for n, given in enumerate(views)]
@@ -225,7 +226,7 @@ def parameter(shape: tuple[int, ...], *views: WindowView) -> Parameter:
 
 
 def test_views_shrink_with_their_tensor() -> None:
-    one = parameter((64, 128), WindowView(0, 1 << 15, 32 * 128 + 64, "float32", (32, 64), (128, 1)))
+    one = parameter((64, 128), TensorArgument(0, 1 << 15, 32 * 128 + 64, "float32", (32, 64), (128, 1)))
     made = cropped(one, (8, 128), {64: 8, 32: 4}, 0)
     ((_, use),) = made.uses
     assert (use.view.offset, use.view.shape, use.view.strides) == (4 * 128 + 64, (4, 8), (128, 1))
@@ -235,7 +236,7 @@ def test_views_shrink_with_their_tensor() -> None:
 
 
 def test_a_view_without_place_is_no_candidate() -> None:
-    one = parameter((64, 128), WindowView(0, 1 << 15, 0, "float32", (64, 128), (128, 1)))
+    one = parameter((64, 128), TensorArgument(0, 1 << 15, 0, "float32", (64, 128), (128, 1)))
     with pytest.raises(Invalid):
         cropped(one, (8, 128), {}, 0)
 

@@ -48,5 +48,5 @@ def test_signatures() -> None:
     assert signature(verdict("mismatch", "", "z", "y")) == "mismatch of y, z"
     assert signature(verdict("runtime_error", "crash")) == "runtime_error (crash)"
     assert signature(verdict("hang", "hang")) == "hang"
-    deadlock = Verdict("hang", "a", "a2a3sim", "simpler", error=ErrorInfo("hang", "simpler: HEAP (code 2): is full"))
+    deadlock = Verdict("hang", "a", "a2a3sim", "simpler", error=ErrorInfo("hang", "is full", code=2))
     assert signature(deadlock) == "hang (code 2)"

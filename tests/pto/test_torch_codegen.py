@@ -102,6 +102,16 @@ def test_members_with_the_name_of_a_helper_run_together() -> None:
     assert '("_run_scheduler", _run_scheduler_1(' in generated.text
 
 
+def test_a_value_called_like_a_yield_makes_no_generator() -> None:
+    """A member of a scheduled group has to be one, whatever its values are called."""
+    doubled = "  %yielded = arith.addi %x, %x : i32"
+    both = function(doubled, "%x: i32", "vector", "a").replace("<vector>", "<vector>, dual_aiv_dispatch = true")
+    calls = "".join(f"  func.call @{name}(%x) : (i32) -> ()\n" for name in "ab")
+    text = both + function("", "%x: i32", "cube", "b") + function(calls, "%x: i32", "", "g")
+    assert "    yield from ()\n" in torch_codegen(parse(f"module {{\n{text}}}\n", "t.pto"))
+    assert namespace(f"module {{\n{text}}}\n")["run"](1) is None
+
+
 # --- what is emitted ------------------------------------------------------------------------------------------------
 
 

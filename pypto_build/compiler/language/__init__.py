@@ -35,8 +35,9 @@ from ..dtypes import (
     DType,
 )
 from ..errors import similar
-from ..ir import Dim, Direction, Ref, ScalarType, TensorType
+from ..ir import Direction
 from ..operations import OPERATIONS, called
+from ..values import Dim, Ref, ScalarType, TensorType
 
 __all__ = [
     "BF16", "BOOL", "FP16", "FP32", "INDEX", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64",

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.artifact.extras import require_torch
-from pypto_build.diagnose.console import add_run_options, run_tool, tool_parser
+from pypto_build.diagnose.console import add_run_options, tool_parser
 from pypto_build.diagnose.findings import add_output_options
+from pypto_build.diagnose.requests import run_tool_on_runs
 
 
 def parser() -> argparse.ArgumentParser:
@@ -36,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     given = parser().parse_args(argv)
-    return run_tool("diverge", lambda: _diverge(given))
+    return run_tool_on_runs("diverge", lambda: _diverge(given))
 
 
 def _diverge(given: argparse.Namespace) -> int:

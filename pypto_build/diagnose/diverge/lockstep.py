@@ -14,7 +14,7 @@ import numpy as np
 from pypto_build.diagnose.diverge.compare import Difference, Limits, describe, mask_of
 from pypto_build.replay.compare import coordinates
 from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
-from pypto_build.replay.reference.tasks import Slot, TensorArgument
+from pypto_build.replay.reference.slots import Slot, TensorArgument
 from pypto_build.replay.values import STORAGE, storage
 
 

@@ -22,7 +22,8 @@ from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import read_bytes
 from pypto_build.diagnose.diverge.compare import Difference, Limits, compare_bytes
 from pypto_build.pto.ops import TABLE
-from pypto_build.replay.reference.tasks import Member, TensorArgument
+from pypto_build.replay.reference.slots import TensorArgument
+from pypto_build.replay.reference.tasks import Member
 
 _HEADER = struct.Struct("<24sIiQIII4x")
 #: Number of each memory as the runtime counts them, by its name in .pto.

@@ -7,7 +7,7 @@ what; the artifact's tasks have to be the same calls, and each module has to com
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,11 +26,12 @@ from pypto_build.diagnose.findings import Finding, Related
 from pypto_build.replay.compare import coordinates
 from pypto_build.replay.reference.hook import References, slots_of
 from pypto_build.replay.reference.launch import Launch, Progress, in_child
-from pypto_build.replay.reference.tasks import TensorArgument, scalar_of
+from pypto_build.replay.reference.slots import TensorArgument
+from pypto_build.replay.reference.tasks import scalar_of
 
 if TYPE_CHECKING:
     from pypto_build.compiler.errors import SourcePosition
-    from pypto_build.compiler.ir import IrFunction
+    from pypto_build.compiler.ir import IrFunction, IrParam
     from pypto_build.compiler.torch_program import Translation
 
 
@@ -392,11 +393,13 @@ class _Judge:
         return 0, []
 
 
-def _in_order(params: Any, values: list[Any]) -> list[Any]:
+def _in_order(params: Sequence[IrParam], values: list[Any]) -> list[Any]:
     """Values, tensors first, in the order of a kernel's parameters."""
+    from pypto_build.compiler.ir import TensorParam
+
     tensors = [v for v in values if hasattr(v, "shape")]
     scalars = [v for v in values if not hasattr(v, "shape")]
-    return [tensors.pop(0) if type(p.type).__name__ == "TensorType" else scalars.pop(0) for p in params]
+    return [tensors.pop(0) if isinstance(param, TensorParam) else scalars.pop(0) for param in params]
 
 
 def _tensor(slot: TensorArgument) -> Any:

@@ -19,7 +19,8 @@ from pypto_build.diagnose.recorded.args_dump import ArgsDump, DumpedArg, find_ma
 from pypto_build.replay.compare import coordinates
 from pypto_build.replay.reference.hook import References, slots_of
 from pypto_build.replay.reference.launch import Launch, Progress, in_child
-from pypto_build.replay.reference.tasks import Slot, TensorArgument, run_blocks
+from pypto_build.replay.reference.slots import Slot, TensorArgument
+from pypto_build.replay.reference.tasks import run_blocks
 from pypto_build.replay.values import STORAGE, Array
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from pypto_build.diagnose.diverge.compare import Limits
 from pypto_build.diagnose.diverge.findings import describe_run
 from pypto_build.diagnose.diverge.kernel import KernelParting, locate
 from pypto_build.diagnose.diverge.lockstep import Lockstep, Outcome, ReferenceInputs, Stop, TaskFinding
 from pypto_build.diagnose.findings import deliver
-from pypto_build.replay.faults import RunFault
 from pypto_build.replay.reference.launch import Launch, Progress, in_child, open_launch
-from pypto_build.replay.verdict import EXIT_STATUS
 
 
 def diverge(given: argparse.Namespace) -> int:
@@ -21,16 +18,12 @@ def diverge(given: argparse.Namespace) -> int:
     built = (given.artifact, given.build_dir, given.embedded, given.platform)
     launch = open_launch(*built, given.data, given.seed, given.binaries, given.numerics)
     partings: dict[int, list[KernelParting]] = {}
-    try:
-        if given.against is not None:
-            from pypto_build.diagnose.diverge.recorded import examine_dump
+    if given.against is not None:
+        from pypto_build.diagnose.diverge.recorded import examine_dump
 
-            outcome = examine_dump(launch, given.against, limits, given.timeout)
-        else:
-            outcome, partings = examine_run(launch, limits, given.timeout)
-    except RunFault as fault:
-        print(f"diverge: {fault.error.message}{f'; {fault.error.hint}' if fault.error.hint else ''}", file=sys.stderr)
-        return EXIT_STATUS[fault.status]
+        outcome = examine_dump(launch, given.against, limits, given.timeout)
+    else:
+        outcome, partings = examine_run(launch, limits, given.timeout)
     findings = describe_run(launch, outcome, partings)
     if not outcome.findings and given.against is None:
         from pypto_build.diagnose.diverge.program import examine_program

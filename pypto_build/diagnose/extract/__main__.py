@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.artifact.layout import artifact_name
-from pypto_build.diagnose.console import add_run_options, run_tool, tool_parser
+from pypto_build.diagnose.console import add_run_options, tool_parser
 from pypto_build.diagnose.extract.choice import choose
+from pypto_build.diagnose.requests import run_tool_on_runs
 
 
 def parser() -> argparse.ArgumentParser:
@@ -36,15 +37,13 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     given = parser().parse_args(argv)
-    return run_tool("extract", lambda: _extract(given))
+    return run_tool_on_runs("extract", lambda: _extract(given))
 
 
 def _extract(given: argparse.Namespace) -> int:
     from pypto_build.diagnose.extract.work import Plan, extract
     from pypto_build.diagnose.extract.write import needs_torch
-    from pypto_build.replay.faults import RunFault
     from pypto_build.replay.reference.launch import open_launch
-    from pypto_build.replay.verdict import EXIT_STATUS
 
     choice = choose(given.task, given.kernel, given.first)
     needs_torch(given.golden)
@@ -52,12 +51,7 @@ def _extract(given: argparse.Namespace) -> int:
     root = Path(os.path.abspath(where)) / f"{artifact_name(given.artifact).replace('.', '_')}_{choice.label}"
     built = given.artifact, given.build_dir, given.embedded, given.platform
     launch = open_launch(*built, given.data, given.seed, given.binaries, given.numerics)
-    try:
-        written, found = extract(launch, Plan(choice, root, given.golden, given.build_dir / "extract", given.timeout))
-    except RunFault as fault:
-        hint = f"; {fault.error.hint}" if fault.error.hint else ""
-        print(f"extract: {fault.error.message}{hint}", file=sys.stderr)
-        return EXIT_STATUS[fault.status]
+    written, found = extract(launch, Plan(choice, root, given.golden, given.build_dir / "extract", given.timeout))
     tasks = written.tasks
     named = tasks[0].title if len(tasks) == 1 else f"{len(tasks)} of {found.count} tasks"
     sizes = sum(one.initial.nbytes for one in written.external)

@@ -16,46 +16,10 @@ from pypto_build.diagnose.extract.choice import Choice
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.reference.launch import Launch, Progress, in_child
+from pypto_build.replay.reference.slots import TensorArgument
 
 #: What recorded arguments may take together; more does not fit beside the run.
 _MOST_BYTES = 4 << 30
-
-
-@dataclass(frozen=True)
-class WindowView:
-    """A tensor argument: where its allocation lies and how long it is (bytes), and its view of it, in elements."""
-
-    buffer: int
-    size: int
-    offset: int
-    dtype: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-    @property
-    def contiguous(self) -> bool:
-        """Whether it is row-major without gaps."""
-        stride = 1
-        for extent, given in zip(reversed(self.shape), reversed(self.strides), strict=True):
-            if extent != 1 and given != stride:
-                return False
-            stride *= extent
-        return True
-
-    @property
-    def empty(self) -> bool:
-        """Whether it has no element."""
-        return 0 in self.shape
-
-    @property
-    def window(self) -> tuple[int, int]:
-        """First element and one past the last of all rows that the view touches, within the allocation."""
-        moving = [stride for extent, stride in zip(self.shape, self.strides, strict=True) if extent > 1]
-        row = max(moving, default=1)
-        reach = sum((extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True))
-        first = self.offset // row * row
-        last = -(-(self.offset + reach + 1) // row) * row
-        return first, min(last, self.size // ITEMSIZE[self.dtype])
 
 
 @dataclass(frozen=True)
@@ -64,7 +28,7 @@ class TensorUse:
 
     index: int
     direction: str
-    view: WindowView
+    view: TensorArgument
     before: bytes = field(repr=False)
     after: bytes = field(default=b"", repr=False)
 
@@ -230,7 +194,7 @@ class _Recorder:
             if not isinstance(slot, tuple):
                 args.append(ScalarUse(index, slot, given.dtype))
                 continue
-            view = WindowView(*slot)
+            view = TensorArgument(*slot)
             before = window_bytes(view)
             self._total += 2 * len(before)
             if self._total > _MOST_BYTES:
@@ -248,7 +212,7 @@ def _after(use: TensorUse) -> TensorUse:
     return TensorUse(use.index, use.direction, use.view, use.before, kept)
 
 
-def window_bytes(view: WindowView) -> bytes:
+def window_bytes(view: TensorArgument) -> bytes:
     """The bytes of a view's window now."""
     if view.empty:
         return b""
@@ -257,7 +221,7 @@ def window_bytes(view: WindowView) -> bytes:
     return ctypes.string_at(view.buffer + first * size, (last - first) * size)
 
 
-def elements(view: WindowView, array: np.ndarray[Any, Any], base: int) -> np.ndarray[Any, Any]:
+def elements(view: TensorArgument, array: np.ndarray[Any, Any], base: int) -> np.ndarray[Any, Any]:
     """The view's elements of an array whose first element is number ``base`` of the allocation; shares its memory."""
     if view.empty:
         return array[:0]

@@ -15,8 +15,9 @@ import numpy as np
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.shapes import row_major_strides
-from pypto_build.diagnose.extract.record import RecordedTask, TensorUse, WindowView, elements
+from pypto_build.diagnose.extract.record import RecordedTask, TensorUse, elements
 from pypto_build.facts.dtypes import ITEMSIZE
+from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE, decode
 
 Elements = np.ndarray[Any, Any]
@@ -48,7 +49,7 @@ class Parameter:
         """The element type by torch's name."""
         return self.key[2]
 
-    def steps(self, view: WindowView) -> list[ViewStep]:
+    def steps(self, view: TensorArgument) -> list[ViewStep]:
         """How an orchestration makes ``view`` of it. Raises ArtifactError where nothing does."""
         return steps_to(self.shape, self.base, view)
 
@@ -175,7 +176,7 @@ def _again(one: _Growing, task: RecordedTask) -> bool:
     return any(number == task.number for number, _ in one.uses)
 
 
-def _key(view: WindowView) -> tuple[int, int, str]:
+def _key(view: TensorArgument) -> tuple[int, int, str]:
     return view.buffer, view.size, view.dtype
 
 
@@ -196,7 +197,7 @@ def _merged(uses: Iterable[TensorUse]) -> dict[tuple[int, int, str], list[tuple[
     return merged
 
 
-def _shape(views: Sequence[WindowView], first: int, last: int) -> tuple[tuple[int, ...], int]:
+def _shape(views: Sequence[TensorArgument], first: int, last: int) -> tuple[tuple[int, ...], int]:
     """The row-major shape of which all views can be made, and the element that it begins at."""
     filled = [view for view in views if not view.empty]
     if not filled:
@@ -213,7 +214,7 @@ def _shape(views: Sequence[WindowView], first: int, last: int) -> tuple[tuple[in
     return (rows, *inner), first
 
 
-def steps_to(shape: tuple[int, ...], base: int, view: WindowView) -> list[ViewStep]:
+def steps_to(shape: tuple[int, ...], base: int, view: TensorArgument) -> list[ViewStep]:
     """The calls that make ``view`` of a row-major tensor of ``shape`` that begins at element ``base``."""
     strides = row_major_strides(shape)
     count = int(np.prod(shape, dtype=np.int64))
@@ -241,7 +242,9 @@ def steps_to(shape: tuple[int, ...], base: int, view: WindowView) -> list[ViewSt
     )
 
 
-def _windowed(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, view: WindowView) -> list[ViewStep] | None:
+def _windowed(
+    shape: tuple[int, ...], strides: tuple[int, ...], offset: int, view: TensorArgument
+) -> list[ViewStep] | None:
     """A view of each axis, with a step or an exchange of axes where the strides say so; None where that is not it."""
     moving = [(extent, stride) for extent, stride in zip(view.shape, view.strides, strict=True) if extent > 1]
     axes: list[int] = []
@@ -284,5 +287,5 @@ def _windowed(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, vie
     return steps
 
 
-def _row_major(now: Sequence[int], view: WindowView) -> bool:
+def _row_major(now: Sequence[int], view: TensorArgument) -> bool:
     return view.contiguous and int(np.prod(now, dtype=np.int64)) == int(np.prod(view.shape, dtype=np.int64))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from pypto_build.diagnose.console import add_run_options, progress, run_tool, to
 from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
 from pypto_build.diagnose.flaky.orders import flipping_swap, random_order
 from pypto_build.diagnose.recorded.evidence import Evidence
+from pypto_build.diagnose.requests import request_of
 from pypto_build.facts.dtypes import ITEMSIZE
-from pypto_build.replay import Request, replay
+from pypto_build.replay import replay
 from pypto_build.replay.compare import coordinates
 from pypto_build.replay.request import Engine
 from pypto_build.replay.run_options import SettingValue
@@ -80,20 +81,7 @@ class Runner:
     def run(self, **options: SettingValue) -> Outputs:
         """The outputs of one run. Raises `Failed`."""
         given = self.given
-        request = Request(
-            artifact_dir=given.artifact,
-            build_dir=given.build_dir,
-            binaries=given.binaries,
-            results=self.results,
-            embedded=given.embedded,
-            platform=given.platform,
-            data=given.data,
-            seed=given.seed,
-            timeout_s=given.timeout,
-            options=options,
-            all_goldens=False,
-            engine=self.engine,
-        )
+        request = replace(request_of(given, self.results), options=options, engine=self.engine)
         verdict = replay(request, write=None)
         self.runs += 1
         if verdict.status not in ("pass", "mismatch", "unchecked"):

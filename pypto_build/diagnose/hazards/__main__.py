@@ -10,13 +10,15 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pypto_build.artifact import load_artifact
 from pypto_build.diagnose.console import add_run_options, run_tool, taking_long, tool_parser
 from pypto_build.diagnose.findings import Finding, Level, add_output_options, deliver
 from pypto_build.diagnose.hazards.traps import traps
-from pypto_build.replay import Request, replay
+from pypto_build.diagnose.requests import request_of
+from pypto_build.replay import replay
 from pypto_build.replay.verdict import Verdict
 
 
@@ -36,18 +38,10 @@ def checked_replay(given: argparse.Namespace, meanwhile: Callable[[], object]) -
     """Replay the checked binaries with everything recorded; the verdict, and the directory of the record."""
     binaries = given.binaries or given.build_dir / ("weak" if given.memory_model else "check")
     (binaries / "dfx_outputs" / "accesses.json").unlink(missing_ok=True)  # a run that hangs leaves none
-    request = Request(
-        artifact_dir=given.artifact,
-        build_dir=given.build_dir,
+    request = replace(
+        request_of(given, binaries),
         binaries=binaries,
-        results=binaries,
-        embedded=given.embedded,
-        platform=given.platform,
-        data=given.data,
-        seed=given.seed,
-        timeout_s=given.timeout,
         options={"accesses": True, "trap": list(traps(given.trap)), "memory": given.memory_model},
-        all_goldens=False,
         meanwhile=meanwhile,
     )
     return replay(request, write=None), binaries / "dfx_outputs"

@@ -66,7 +66,11 @@ class Context:
 
     def title(self, number: int) -> str:
         """`task 3 kernel_mul`."""
-        return f"task {number} {self._names.joined(self.task(number).kernels)}"
+        return f"task {number} {self.kernels(number)}"
+
+    def kernels(self, number: int) -> str:
+        """The kernels of a task: `gemm_aic+gemm_aiv`."""
+        return self._names.joined(self.task(number).kernels)
 
     def kernel(self, number: int, member: int) -> str:
         """The name of the kernel that a member of a task runs."""

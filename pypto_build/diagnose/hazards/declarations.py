@@ -217,7 +217,7 @@ def _untouched(context: Context, number: int, index: int) -> Finding:
         else "take the argument out, or declare it add_no_dep, unless it is there to order tasks",
         level="warning" if output else "note",
         tasks=(number,),
-        kernel=context.title(number).split(" ", 2)[-1],
+        kernel=context.kernels(number),
         edits=(edit,) if edit else (),
     )
 

@@ -19,7 +19,6 @@ _LOOP = re.compile(r"\b(?:for|while)\s*\(")
 _NO_END = re.compile(r"for\s*\([^;()]{0,400};\s*(?:true|1)?\s*;|while\s*\(\s*(?:true|1)\s*\)")
 _NO_STEP = re.compile(r"for\s*\([^;()]{0,400};[^;()]{0,400};\s*\)")
 _STEP_OF_NOTHING = re.compile(r"for\s*\([^;]{0,400};[^;]{0,400};\s*\w+\s*[+-]=\s*0\s*\)")
-_NOT_FINISHED = "had not finished at the time limit"
 # Kinds of errors that the rules have other words for.
 _RULES = {"runtime_error": "fault", OUT_OF_BOUNDS: "out-of-bounds"}
 #: What the orchestration calls to ask for what a fault refuses.
@@ -52,7 +51,7 @@ def _position(artifact: Artifact, error: ErrorInfo) -> tuple[str, int]:
     for path, line in [*known, *places, *_scope(error)]:
         file = next((one for one in files if one.as_posix().endswith(_tail(path))), None)
         if file:
-            return _short(artifact, file), _loop_around(file, line) if _NOT_FINISHED in error.message else line
+            return _short(artifact, file), _loop_around(file, line) if _spins(error) else line
     if error.kernel is None:
         return _short(artifact, artifact.orchestration.source), _named_line(artifact.orchestration.source, error)
     kernel = next((kernel for kernel in artifact.kernels if kernel.name == error.kernel), None)
@@ -61,7 +60,12 @@ def _position(artifact: Artifact, error: ErrorInfo) -> tuple[str, int]:
     if error.fault and error.fault.kind in (FaultKind.STALL, FaultKind.TENSOR_WAIT):  # it never ran
         sites = [site.line for site in read_sites(artifact.orchestration.source) if kernel.func_id in site.func_ids]
         return _short(artifact, artifact.orchestration.source), sites[0] if len(sites) == 1 else 0
-    return _short(artifact, kernel.source), _body_line(kernel.source, _NOT_FINISHED in error.message)
+    return _short(artifact, kernel.source), _body_line(kernel.source, _spins(error))
+
+
+def _spins(error: ErrorInfo) -> bool:
+    """Whether it had not ended at the time limit: the runtime notices every other hang by itself."""
+    return error.kind == "hang" and error.fault is None
 
 
 def _scope(error: ErrorInfo) -> list[tuple[str, int]]:

@@ -112,7 +112,7 @@ def _blame(context: Context, missing: _Missing) -> _Blame:
                 at.line,
                 says,
                 "store the whole of the tile, or all rounds of its loop",
-                _kernels(context, number),
+                context.kernels(number),
             )
     if short:
         blocks = context.task(number).block_num
@@ -125,11 +125,6 @@ def _blame(context: Context, missing: _Missing) -> _Blame:
 
 
 _REACH = "submit a task that writes them, or let this one reach that far"
-
-
-def _kernels(context: Context, number: int) -> str:
-    """The kernels of a task, as its title says them."""
-    return context.title(number).split(" ", 2)[-1]
 
 
 def _nobody(context: Context, name: str) -> _Blame:

@@ -14,6 +14,7 @@ import argparse
 import posixpath
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,7 +30,9 @@ from pypto_build.diagnose.hazards.traps import traps
 from pypto_build.diagnose.hazards.waiting import ended_finding
 from pypto_build.diagnose.hazards.within import findings_within
 from pypto_build.diagnose.ranks.collectives import dispatched
-from pypto_build.replay import Request, replay
+from pypto_build.diagnose.ranks.run import place_of
+from pypto_build.diagnose.requests import request_of
+from pypto_build.replay import replay
 from pypto_build.replay.chips.engine import ChipsEngine
 from pypto_build.replay.chips.records import DispatchRow, DomainRow, RanksRecord, SignalRow, WindowsRecord
 
@@ -282,7 +285,7 @@ def read_accesses(directory: Path, record: RanksRecord) -> list[Access]:
             continue
         windows = _read(path, WindowsRecord)
         for base, stride, length, rows, kind, site, clock, visible, task in windows.accesses:
-            place = _place(record.domains, base)
+            place = place_of(record.domains, base)
             if place is None:
                 continue
             domain, owner, start = place
@@ -298,14 +301,6 @@ def read_accesses(directory: Path, record: RanksRecord) -> list[Access]:
     return found
 
 
-def _place(domains: Sequence[DomainRow], address: int) -> tuple[int, int, int] | None:
-    for number, domain in enumerate(domains):
-        for rank, base in zip(domain.ranks, domain.addresses, strict=True):
-            if 0 <= address - base < domain.size:
-                return number, rank, address - base
-    return None
-
-
 def _read(path: Path, kind: type[Kind]) -> Kind:
     try:
         return decode_json(read_bytes(path), kind)
@@ -317,17 +312,10 @@ def _run(given: argparse.Namespace) -> int:
     variant = (given.binaries or Path("weak" if given.memory_model else "check")).name
     results = given.build_dir / variant
     chips: Mapping[str, Path] = dict(_chip(word) for word in given.chip)
-    request = Request(
-        artifact_dir=given.artifact,
-        build_dir=given.build_dir,
-        results=results,
-        embedded=given.embedded,
-        platform=given.platform,
-        data=given.data,
-        seed=given.seed,
-        timeout_s=given.timeout,
+    request = replace(
+        request_of(given, results),
+        binaries=None,  # each chip program has its own
         options={"accesses": True, "trap": list(traps(given.trap)), "memory": given.memory_model},
-        all_goldens=False,
         engine=ChipsEngine(chips, given.world, variant, devices=read_devices(given.devices, given.world)),
     )
     with taking_long("replaying the checked build"):

@@ -67,7 +67,7 @@ def _finding(context: Context, one: int, other: int, why: str) -> Finding:
         hint="take the dependency out: it only costs time",
         level="note",
         tasks=(one, other),
-        kernel=context.title(other).split(" ", 2)[-1],
+        kernel=context.kernels(other),
         edits=edits,
     )
 

@@ -34,7 +34,7 @@ def trace(run: RanksRun) -> str:
             thread = one.core + 1
             cores.setdefault((row.number, one.task), thread)
             events.append(_meta(process, "thread_name", timeline.core_name(one.core), thread))
-            name = evidence.title(one.task).removeprefix("task ")
+            name = evidence.label(one.task)
             events.append(_slice(name, process, thread, one.start + shift, one.end + shift))
     for number, message in enumerate(messages_of(run)):
         if not message.between_ranks:

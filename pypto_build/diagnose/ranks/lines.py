@@ -28,7 +28,7 @@ from pypto_build.replay.chips.engine import ChipsEngine
 from pypto_build.replay.chips.memory import Windows
 from pypto_build.replay.chips.reference import RankHook
 from pypto_build.replay.reference.hook import ReferenceFault, References
-from pypto_build.replay.reference.tasks import Slot, TensorArgument
+from pypto_build.replay.reference.slots import Slot, TensorArgument
 
 OnTask = Callable[[Any], None]
 _TOLD = "module"

@@ -93,11 +93,10 @@ class Picture:
                 continue
             evidence, shift = self.run.evidence(row), self.run.at(record.origin_ns) + timeline.zero
             for one in timeline.rows:
-                title = evidence.title(one.task).removeprefix("task ")
-                text = self.name(f"rank {row.rank} {title}")
+                text = self.name(f"rank {row.rank} {evidence.label(one.task)}")
                 span = (round(one.start + shift, 3), round(one.end - one.start, 3))
-                kernel = title.rpartition(" ")[2]
-                found.append((self._lanes[row.rank, one.core], 1, text, *span, self._kernel(kernel), 0))
+                colour = self._kernel(evidence.kernel_of(one.task))
+                found.append((self._lanes[row.rank, one.core], 1, text, *span, colour, 0))
         return found[:_MOST_BARS]
 
     def waits(self) -> list[tuple[int, float, float, int]]:

@@ -12,18 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.distributed import Distributed, load_distributed
 from pypto_build.artifact.layout import load_artifact
-from pypto_build.diagnose.console import run_tool, taking_long
 from pypto_build.diagnose.findings import in_order
 from pypto_build.diagnose.ranks.lint import lint_ranks
 from pypto_build.diagnose.ranks.picture import ranks_data
 from pypto_build.diagnose.ranks.run import RanksRun
 from pypto_build.diagnose.recorded.evidence import Evidence
-from pypto_build.diagnose.repeat import Repeat, given_options
+from pypto_build.diagnose.repeat import Repeat
 from pypto_build.diagnose.report.__main__ import parser as parser_of_one
-from pypto_build.diagnose.report.page import page
 from pypto_build.diagnose.report.surroundings import environment
 from pypto_build.diagnose.report.whole import (
     commands,
@@ -35,6 +32,7 @@ from pypto_build.diagnose.report.whole import (
     source_data,
     verdict_data,
 )
+from pypto_build.diagnose.report.write import write_report
 from pypto_build.replay.chips.records import RanksRecord
 
 
@@ -67,8 +65,6 @@ def report_data(run: RanksRun, given: argparse.Namespace, repeat: Repeat) -> dic
     findings = [*(one for report in reports for one in report.findings), *lint_ranks(run.root, run.platform)]
     sources = source_data(artifact.root, _sources(artifact), in_order(findings), verdict)
     has_records = (run.directory / "ranks.json").is_file()
-    typed = commands(evidence, verdict, repeat, given.embedded)
-    chips = " ".join(f"--chip {word}" for word in given.chip)
     return {
         "artifact": verdict.artifact,
         "facts": [["ranks", _ranks(run.record) if has_records else str(artifact.ranks)], *facts(verdict)],
@@ -80,12 +76,7 @@ def report_data(run: RanksRun, given: argparse.Namespace, repeat: Repeat) -> dic
         "timeline": None,
         "sources": sources,
         "environment": environment(evidence, given.data),
-        "commands": [
-            [title, f"{text.replace('pypto_build.replay ', 'pypto_build.replay.chips ')} {chips}"]
-            if "-m pypto_build.replay " in text
-            else [title, text]
-            for title, text in typed
-        ],
+        "commands": commands(evidence, verdict, repeat, given.embedded, given.chip),
     }
 
 
@@ -95,23 +86,13 @@ def _ranks(record: RanksRecord) -> str:
     return str(record.world) if plain else f"{record.world}, on devices {', '.join(map(str, record.devices))}"
 
 
-def _write(given: argparse.Namespace, words: Sequence[str]) -> int:
-    run = RanksRun(given.artifact, given.build_dir, given.platform)
-    if not (given.build_dir / "verdict.json").is_file():
-        raise ArtifactError(given.build_dir / "verdict.json", "is missing", "replay the artifact first: scons replay")
-    path = given.output or given.build_dir / "report.html"
-    with taking_long("writing the report"):
-        data = report_data(run, given, given_options(words))
-        write_bytes(path, page(f"{data['verdict']['status']}: {data['artifact']}", data).encode())
-    print(f"[report] {path}  ({path.stat().st_size / 1024:.0f} KiB, open it in any browser; it needs no network)")
-    return 0
+def _data(given: argparse.Namespace, repeat: Repeat) -> dict[str, Any]:
+    return report_data(RanksRun(given.artifact, given.build_dir, given.platform), given, repeat)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the report; 0, or 2 where there is nothing to report on."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    given = parser().parse_args(words)
-    return run_tool("report", lambda: _write(given, words))
+    return write_report(parser(), argv, _data)
 
 
 if __name__ == "__main__":

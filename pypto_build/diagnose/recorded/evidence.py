@@ -123,10 +123,18 @@ class Evidence:
 
     def title(self, raw: int) -> str:
         """`task 3 (1:4) kernel_mul`, `allocation 1:0`."""
+        if self.graph and raw not in self.graph.by_id:
+            return f"allocation {id_text(raw)}"
+        return f"task {self.label(raw)}"
+
+    def label(self, raw: int) -> str:
+        """`3 (1:4) kernel_mul`."""
+        return f"{self.order.label(raw)} {self.kernel_of(raw)}".rstrip()
+
+    def kernel_of(self, raw: int) -> str:
+        """The kernels of a task by its id; empty where the graph was not recorded."""
         task = self.graph.by_id.get(raw) if self.graph else None
-        if task is None:
-            return f"allocation {id_text(raw)}" if self.graph else f"task {self.order.label(raw)}"
-        return f"task {self.order.label(raw)} {self.kernel(task)}"
+        return self.kernel(task) if task is not None else ""
 
     def tensor(self, raw: int | None) -> str:
         """A buffer's name in the orchestration, or nothing."""

@@ -16,7 +16,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pypto_build.diagnose.console import add_run_options, run_tool, tool_parser
+from pypto_build.diagnose.console import add_run_options, tool_parser
+from pypto_build.diagnose.requests import run_tool_on_runs
 from pypto_build.farm.session import add_farm_options
 
 
@@ -42,20 +43,13 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     given = parser().parse_args(argv)
-    return run_tool("reduce", lambda: _reduce(given))
+    return run_tool_on_runs("reduce", lambda: _reduce(given))
 
 
 def _reduce(given: argparse.Namespace) -> int:
     from pypto_build.diagnose.reduce.work import reduce
-    from pypto_build.replay.faults import RunFault
-    from pypto_build.replay.verdict import EXIT_STATUS
 
-    try:
-        return reduce(given)
-    except RunFault as fault:
-        hint = f"; {fault.error.hint}" if fault.error.hint else ""
-        print(f"reduce: {fault.error.message}{hint}", file=sys.stderr)
-        return EXIT_STATUS[fault.status]
+    return reduce(given)
 
 
 if __name__ == "__main__":

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from pypto_build.artifact.shapes import row_major_strides
-from pypto_build.diagnose.extract.record import RecordedTask, ScalarUse, TensorUse, WindowView
+from pypto_build.diagnose.extract.record import RecordedTask, ScalarUse, TensorUse
 from pypto_build.diagnose.extract.tensors import Parameter
 from pypto_build.diagnose.reduce.case import Case, Invalid
 from pypto_build.diagnose.reduce.search import Attempt
+from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE, decode, is_float
 
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -151,7 +152,7 @@ def cropped(one: Parameter, shape: tuple[int, ...], changes: Mapping[int, int], 
     return replace(one, base=0, shape=shape, initial=initial, final=final, uses=uses)
 
 
-def _view(view: WindowView, one: Parameter, shape: tuple[int, ...], changes: Mapping[int, int]) -> WindowView:
+def _view(view: TensorArgument, one: Parameter, shape: tuple[int, ...], changes: Mapping[int, int]) -> TensorArgument:
     """A view of the parameter's old shape in its new one. Raises Invalid where it has no place there."""
     old, new = row_major_strides(one.shape), row_major_strides(shape)
     left, offset = view.offset - one.base, 0
@@ -169,7 +170,7 @@ def _view(view: WindowView, one: Parameter, shape: tuple[int, ...], changes: Map
     reach = offset + sum((n - 1) * s for n, s in zip(extents, strides, strict=True))
     if 0 not in extents and reach >= int(np.prod(shape, dtype=np.int64)):
         raise Invalid("a view has no place in its tensor")
-    return replace(view, offset=offset, shape=extents, strides=tuple(strides))
+    return view._replace(offset=offset, shape=extents, strides=tuple(strides))
 
 
 # --- modules ---------------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from pypto_build.diagnose.reduce.judge import Judge, RunLimits, Wanted
 from pypto_build.diagnose.reduce.remote import FarmJudge
 from pypto_build.diagnose.reduce.search import Attempt, Log, Search, jobs_of
 from pypto_build.diagnose.reduce.write import write_case
+from pypto_build.diagnose.requests import request_of
 from pypto_build.facts.run_options import FAST
 from pypto_build.farm.session import FarmSession, session_of
 from pypto_build.replay import Request
@@ -190,20 +191,7 @@ def packed(given: argparse.Namespace, root: Path) -> tuple[str, str]:
 
 
 def _request(given: argparse.Namespace, directory: Path) -> Request:
-    return Request(
-        artifact_dir=given.artifact,
-        build_dir=given.build_dir,
-        binaries=given.binaries,
-        results=directory / "replay",
-        embedded=given.embedded,
-        platform=given.platform,
-        data=given.data,
-        rtol=given.rtol,
-        atol=given.atol,
-        seed=given.seed,
-        timeout_s=given.timeout,
-        all_goldens=False,
-    )
+    return replace(request_of(given, directory / "replay"), rtol=given.rtol, atol=given.atol)
 
 
 def _question(given: argparse.Namespace, artifact: Artifact, wanted: Wanted) -> str:

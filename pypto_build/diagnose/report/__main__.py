@@ -9,14 +9,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.diagnose.console import run_tool, taking_long, tool_parser
+from pypto_build.diagnose.console import tool_parser
 from pypto_build.diagnose.recorded.evidence import Evidence
-from pypto_build.diagnose.repeat import add_passed_on, given_options
-from pypto_build.diagnose.report.page import page
+from pypto_build.diagnose.repeat import Repeat, add_passed_on
 from pypto_build.diagnose.report.whole import report_data
+from pypto_build.diagnose.report.write import write_report
 
 
 def parser() -> argparse.ArgumentParser:
@@ -32,24 +31,14 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def _write(given: argparse.Namespace, words: Sequence[str]) -> int:
+def _data(given: argparse.Namespace, repeat: Repeat) -> dict[str, Any]:
     evidence = Evidence(given.artifact, given.build_dir, given.platform)
-    if evidence.verdict is None:
-        raise ArtifactError(given.build_dir / "verdict.json", "is missing", "replay the artifact first: scons replay")
-    path = given.output or given.build_dir / "report.html"
-    with taking_long("writing the report"):
-        data = report_data(evidence, given.data, given_options(words), given.embedded)
-        write_bytes(path, page(f"{evidence.verdict.status}: {data['artifact']}", data).encode())
-    size = path.stat().st_size
-    print(f"[report] {path}  ({size / 1024:.0f} KiB, open it in any browser; it needs no network)")
-    return 0
+    return report_data(evidence, given.data, repeat, given.embedded)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the report; 0, or 2 where there is nothing to report on."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    given = parser().parse_args(words)
-    return run_tool("report", lambda: _write(given, words))
+    return write_report(parser(), argv, _data)
 
 
 if __name__ == "__main__":

@@ -210,13 +210,15 @@ def finding_data(finding: Finding, sources: Sequence[dict[str, Any]]) -> dict[st
 # -- commands ------------------------------------------------------------------------------------------------------
 
 
-def commands(evidence: Evidence, verdict: Verdict, repeat: Repeat, embedded: str) -> list[list[str]]:
-    """What to type to have the same again, or to learn more."""
+def commands(
+    evidence: Evidence, verdict: Verdict, repeat: Repeat, embedded: str, chips: Sequence[str] = ()
+) -> list[list[str]]:
+    """What to type to have the same again, or to learn more; `chips` as `Repeat.direct` takes them."""
     assert evidence.build_dir is not None
     root, platform, out = evidence.root.resolve(), evidence.platform, evidence.build_dir.resolve()
     found = [
         ["The same replay", repeat.scons("replay", root, platform)],
-        ["The run alone, on what is built", repeat.direct(root, platform, out, embedded)],
+        ["The run alone, on what is built", repeat.direct(root, platform, out, embedded, chips)],
     ]
     if verdict.status == "mismatch":
         found.append(["Why: the instruments in turn, one answer", repeat.scons("triage", root, platform)])

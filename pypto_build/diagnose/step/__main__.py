@@ -15,7 +15,8 @@ from collections.abc import Sequence
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.extras import require_torch
-from pypto_build.diagnose.console import add_beside, add_run_options, run_tool, tool_parser
+from pypto_build.diagnose.console import add_beside, add_run_options, tool_parser
+from pypto_build.diagnose.requests import run_tool_on_runs
 
 
 def parser() -> argparse.ArgumentParser:
@@ -38,23 +39,16 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     given = parser().parse_args(argv)
-    return run_tool("step", lambda: _step(given))
+    return run_tool_on_runs("step", lambda: _step(given))
 
 
 def _step(given: argparse.Namespace) -> int:
     require_torch("the reference")
     from pypto_build.diagnose.step.face import show
-    from pypto_build.replay.faults import RunFault
-    from pypto_build.replay.verdict import EXIT_STATUS
 
     if not given.task.isdecimal() or len(given.task) > 9:
         raise ArtifactError("", f"TASK={given.task} is no task's number", "give one, such as TASK=3")
-    try:
-        return show(given)
-    except RunFault as fault:
-        hint = f"; {fault.error.hint}" if fault.error.hint else ""
-        print(f"step: {fault.error.message}{hint}", file=sys.stderr)
-        return EXIT_STATUS[fault.status]
+    return show(given)
 
 
 if __name__ == "__main__":

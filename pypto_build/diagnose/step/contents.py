@@ -11,7 +11,7 @@ import numpy as np
 
 from pypto_build.diagnose.why.runs import Expected
 from pypto_build.diagnose.why.trace import Array, Instruction, TileOperand, decoded
-from pypto_build.replay.reference.tasks import TensorArgument
+from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE, decode
 
 
@@ -80,17 +80,22 @@ def _expected(done: Sequence[Instruction], space: int, addresses: Array, expecte
         for tile in instruction.written:
             if tile.space != space or tile.span[0] >= high or tile.span[1] <= low:
                 continue
-            hit, rows, cols = _positions(tile.addresses, addresses)
-            hit &= left
-            left &= ~hit
-            found = expected.values.get(instruction.number)
-            if found is not None:
-                inside = hit & (rows < found.shape[0]) & (cols < found.shape[1])
-                values[inside] = found[rows[inside], cols[inside]].astype(np.float64)
-                told |= inside
+            _take(tile.addresses, addresses, left, expected.values.get(instruction.number), values, told)
         if not left.any():
             break
     return values, told
+
+
+def _take(written: Array, wanted: Array, left: Array, found: Array | None, values: Array, told: Array) -> None:
+    """Of the wanted addresses that are `left` those that an instruction has written: they are left no more, and where
+    the reference has what it wrote (`found`), that is their value."""
+    hit, rows, cols = _positions(written, wanted)
+    hit &= left
+    left &= ~hit
+    if found is not None:
+        inside = hit & (rows < found.shape[0]) & (cols < found.shape[1])
+        values[inside] = found[rows[inside], cols[inside]].astype(np.float64)
+        told |= inside
 
 
 def _positions(addresses: Array, wanted: Array) -> tuple[Array, Array, Array]:
@@ -133,12 +138,5 @@ def _stored(done: Sequence[Instruction], addresses: Array, expected: Expected) -
         for view in instruction.views:
             if not view.writes or not view.addresses.size:
                 continue
-            hit, rows, cols = _positions(view.addresses, addresses)
-            hit &= left
-            left &= ~hit
-            found = expected.values.get(instruction.number)
-            if found is not None:
-                inside = hit & (rows < found.shape[0]) & (cols < found.shape[1])
-                values[inside] = found[rows[inside], cols[inside]].astype(np.float64)
-                told |= inside
+            _take(view.addresses, addresses, left, expected.values.get(instruction.number), values, told)
     return values, told

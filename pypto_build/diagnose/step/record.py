@@ -20,7 +20,7 @@ from pypto_build.diagnose.why.runs import ROLES, Expected, aligned, position_of
 from pypto_build.diagnose.why.trace import Trace, read_trace
 from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
 from pypto_build.replay.reference.launch import Launch, Progress
-from pypto_build.replay.reference.tasks import TensorArgument
+from pypto_build.replay.reference.slots import TensorArgument
 
 MEMBERS = ("aic", "aiv0", "aiv1")
 

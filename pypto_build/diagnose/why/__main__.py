@@ -16,7 +16,8 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.extras import require_torch
-from pypto_build.diagnose.console import add_beside, add_run_options, run_tool, tool_parser
+from pypto_build.diagnose.console import add_beside, add_run_options, tool_parser
+from pypto_build.diagnose.requests import run_tool_on_runs
 
 
 def parser() -> argparse.ArgumentParser:
@@ -37,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     given = parser().parse_args(argv)
-    return run_tool("why", lambda: _why(given))
+    return run_tool_on_runs("why", lambda: _why(given))
 
 
 def _why(given: argparse.Namespace) -> int:
@@ -48,23 +49,16 @@ def _why(given: argparse.Namespace) -> int:
     from pypto_build.diagnose.why.answer import answer, forward
     from pypto_build.diagnose.why.forward import forward_lines
     from pypto_build.diagnose.why.text import lines_of
-    from pypto_build.replay.faults import RunFault
-    from pypto_build.replay.verdict import EXIT_STATUS
 
     if given.source and given.out:
         raise ArtifactError("", f"OUT={given.out} and FROM={given.source} exclude each other", "leave one of them out")
     top: msgspec.Struct
-    try:
-        if given.source:
-            top = forward(given)
-            lines = forward_lines(top)
-        else:
-            top = answer(given)
-            lines = list(lines_of(top))
-    except RunFault as fault:
-        hint = f"; {fault.error.hint}" if fault.error.hint else ""
-        print(f"why: {fault.error.message}{hint}", file=sys.stderr)
-        return EXIT_STATUS[fault.status]
+    if given.source:
+        top = forward(given)
+        lines = forward_lines(top)
+    else:
+        top = answer(given)
+        lines = list(lines_of(top))
     print("\n".join(lines))
     if given.json:
         try:

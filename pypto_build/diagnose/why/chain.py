@@ -16,7 +16,7 @@ from pypto_build.diagnose.why.flow import contributions, handed_over, last_store
 from pypto_build.diagnose.why.links import Link, Summary
 from pypto_build.diagnose.why.runs import Runs, TaskInfo, Traced
 from pypto_build.diagnose.why.trace import SPACES, Array, Tile
-from pypto_build.replay.reference.tasks import TensorArgument
+from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE
 
 #: Links of one answer, tasks that are looked into, and elements that are followed of an operand that is combined.

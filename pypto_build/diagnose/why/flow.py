@@ -7,16 +7,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from pypto_build.diagnose.why.trace import Array, Instruction, Tile
+from pypto_build.pto.ops import TABLE
 
 #: (tile, rows, columns): elements of an operand, in the order in which they are combined.
 Contribution = tuple[Tile, Array, Array]
 
 _L0A, _L0B, _L0C, _BIAS = 2, 3, 4, 5
-#: What element of these operands it is depends on values.
-_BY_VALUE = {
-    "TGATHER", "TGATHERB", "TSCATTER", "TSORT32", "TMRGSORT", "THISTOGRAM", "TCONCAT", "TINTERLEAVE", "TDEINTERLEAVE",
-    "TPAIRREDUCESUM", "TPACK", "MGATHER",
-}  # fmt: skip
+_FAMILIES = {row.cpp: row.family for row in TABLE.values()}
+#: What element of an operand it is depends on values, by the family of the operation.
+_BY_VALUE = {"gather", "scatter", "sort", "histogram", "concat", "pack"}
+#: Instructions of which no operation is made that exchange elements too.
+_FAMILIES |= dict.fromkeys(("TINTERLEAVE", "TDEINTERLEAVE", "TPAIRREDUCESUM"), "pack")
 
 
 def contributions(instruction: Instruction, result: Tile, row: int, col: int) -> Iterator[Contribution]:
@@ -27,26 +28,27 @@ def contributions(instruction: Instruction, result: Tile, row: int, col: int) ->
 
 
 def _elements(name: str, tile: Tile, result: Tile, row: int, col: int) -> tuple[Array, Array]:
+    family = _FAMILIES.get(name, "")
     high, wide = tile.operand.height, tile.operand.width
     every_row, every_col = np.arange(high), np.arange(wide)
-    if name.startswith(("TMATMUL", "TGEMV")):
+    if family in ("matmul", "matmul_mx"):
         if tile.space == _L0A:
             return np.full(wide, min(row, high - 1)), every_col
         if tile.space == _L0B:
             return every_row, np.full(high, min(col, wide - 1))
         return _one(0 if tile.space == _BIAS else row, col, tile)
-    if name == "TTRANS":
+    if family == "transpose":
         return _one(col, row, tile)
     alike = (high, wide) == (result.operand.height, result.operand.width)
-    if name in _BY_VALUE:
+    if family in _BY_VALUE:
         return _one(row, col, tile) if alike else _all(high, wide)
-    if name.startswith("TROW") and "EXPAND" not in name:
+    if family == "rowreduce":
         return np.full(wide, min(row, high - 1)), every_col
-    if name.startswith("TCOL") and "EXPAND" not in name:
+    if family == "colreduce":
         return every_row, np.full(high, min(col, wide - 1))
-    if name.startswith("TROWEXPAND") and not alike:
+    if family == "rowexpand" and not alike:
         return _one(0, row, tile) if high == 1 and wide > 1 else _one(row, 0, tile)
-    if name.startswith("TSEL") and not alike:
+    if family == "select" and not alike:
         bits = 8 * tile.operand.element
         return _one(row, col // bits, tile)
     return _one(row, col, tile)
@@ -54,21 +56,22 @@ def _elements(name: str, tile: Tile, result: Tile, row: int, col: int) -> tuple[
 
 def reached(name: str, tile: Tile, carries: Array, result: Tile) -> Array:
     """Which elements of a result have one of those in them that `carries` marks among an operand's."""
+    family = _FAMILIES.get(name, "")
     high, wide = result.operand.height, result.operand.width
-    if name in _BY_VALUE and carries.shape != (high, wide):
+    if family in _BY_VALUE and carries.shape != (high, wide):
         return np.ones((high, wide), bool)
     by_row, by_col = (np.asarray(carries.any(axis=axis)) for axis in (1, 0))
-    if name.startswith(("TMATMUL", "TGEMV")) and tile.space in (_L0A, _L0B):
+    if family in ("matmul", "matmul_mx") and tile.space in (_L0A, _L0B):
         return _spread(by_row[:, None] if tile.space == _L0A else by_col[None, :], high, wide)
-    if name == "TTRANS":
+    if family == "transpose":
         return _spread(carries.T, high, wide)
-    if name.startswith("TROW") and "EXPAND" not in name:
+    if family == "rowreduce":
         return _spread(by_row[:, None], high, wide)
-    if name.startswith("TCOL") and "EXPAND" not in name:
+    if family == "colreduce":
         return _spread(by_col[None, :], high, wide)
-    if name.startswith("TROWEXPAND") and carries.shape[0] == 1 and carries.shape[1] > 1 and high > 1:
+    if family == "rowexpand" and carries.shape[0] == 1 and carries.shape[1] > 1 and high > 1:
         return _spread(carries.T, high, wide)
-    if name.startswith("TSEL") and carries.shape[1] < wide:
+    if family == "select" and carries.shape[1] < wide:
         return _spread(np.repeat(carries, 8 * tile.operand.element, axis=1), high, wide)
     return _spread(carries, high, wide)
 

@@ -15,7 +15,7 @@ from pypto_build.diagnose.hazards.record import AccessSite
 from pypto_build.diagnose.why.flow import reached
 from pypto_build.diagnose.why.runs import Runs, TaskInfo, Traced
 from pypto_build.diagnose.why.trace import SPACES, Array, Instruction, Tile
-from pypto_build.replay.reference.tasks import TensorArgument
+from pypto_build.replay.reference.slots import TensorArgument
 
 #: Tasks that are looked into, and indices that are named of the elements an output has.
 _MOST_TASKS, NAMED = 64, 5

@@ -20,7 +20,7 @@ from pypto_build.diagnose.recorded.sites import match_tasks, read_sites
 from pypto_build.diagnose.why.trace import WRITE, Instruction, read_trace
 from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
 from pypto_build.replay.reference.launch import Launch
-from pypto_build.replay.reference.tasks import TensorArgument
+from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE, decode
 
 _KINDS = {"IN": "INPUT", "OUT": "OUTPUT", "INOUT": "INOUT"}

@@ -21,14 +21,13 @@ from pypto_build.artifact.manifest_writer import render_manifest
 from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.artifact.scenes import NODE_LEVEL, file_name
 from pypto_build.interop.scene.faults import NeedsSimpler
-from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, tensor_of
 from pypto_build.interop.scene.recorder import Recorder
-from pypto_build.interop.scene.worker import BUILD_DIR, CallConfig, ChipCallable, artifact_of, replay
+from pypto_build.interop.scene.worker import BUILD_DIR, Buffers, CallConfig, ChipCallable, artifact_of, replay
 
 Orchestration = Callable[[Any, Any, Any], Any]
 
 
-class NodeWorker:
+class NodeWorker(Buffers):
     """Runs orchestrations on several simulated chips."""
 
     def __init__(
@@ -53,12 +52,6 @@ class NodeWorker:
             raise AttributeError(name)
         raise NeedsSimpler(f"simpler.worker.Worker.{name}")
 
-    def init(self, **_: Any) -> None:
-        """Nothing has to be started."""
-
-    def close(self) -> None:
-        """Nothing has to be ended."""
-
     def register(self, program: Any, name: str = "") -> int:
         """A handle of a chip program, which may have a name, or of a host callable."""
         handle = len(self._programs) + len(self._functions)
@@ -70,27 +63,6 @@ class NodeWorker:
         else:
             raise NeedsSimpler("a program that is no ChipCallable")
         return handle
-
-    def unregister(self, handle: int) -> None:
-        """A handle stays what it is."""
-
-    def create_buffer(self, nbytes: int) -> Buffer:
-        """Memory of the host that chips see."""
-        return Buffer(nbytes)
-
-    def make_tensor_arg(self, tensor: Any, **how: Any) -> Tensor:
-        """A torch tensor as an argument."""
-        return tensor_of(tensor, **how)
-
-    def copy_to(self, buffer: Buffer, value: Any) -> None:
-        """From the host to memory that chips see."""
-        data = bytes_of(value)
-        buffer.memory[: data.nbytes] = data
-
-    def copy_from(self, value: Any, buffer: Buffer) -> None:
-        """Back."""
-        data = bytes_of(value)
-        data[:] = buffer.memory[: data.nbytes]
 
     def run(self, orchestration: Orchestration, args: Any = None, config: CallConfig | None = None) -> None:
         """Run what an orchestration submits. Raises RuntimeError, with upstream's code where it has one."""

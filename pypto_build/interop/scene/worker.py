@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.artifact.records import CoreType
 from pypto_build.artifact.scenes import CHIP_LEVEL, file_name
 from pypto_build.facts.faults import CODES
+from pypto_build.facts.run_options import EMBEDDED, OF_ITS_RECORDS
 from pypto_build.interop.scene.faults import NeedsSimpler
 from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, tensor_of
 from pypto_build.interop.scene.recorder import TaskArgs
@@ -32,13 +33,6 @@ from pypto_build.replay.verdict import Verdict, read_verdict
 from pypto_build.toolchain.python import own_environment, own_tool, run_tool
 
 _RINGS = ("ring_task_window", "ring_heap", "ring_dep_pool")
-_RECORDS = {
-    "enable_chip_swimlane": "SWIMLANE",
-    "enable_l2_swimlane": "SWIMLANE",
-    "enable_dump_args": "DUMP",
-    "enable_dep_gen": "DEP_GEN",
-    "enable_scope_stats": "SCOPE_STATS",
-}
 #: Where artifacts and what is built of them lie, as for the rules.
 BUILD_DIR = Path("build")
 
@@ -165,12 +159,52 @@ class CallConfig:
     runtime_env: RuntimeEnv = field(default_factory=RuntimeEnv)
 
 
+#: The options by the names that a configuration has for them.
+_RECORDS = {
+    field.name: option.name
+    for option in OF_ITS_RECORDS.values()
+    for field in fields(CallConfig)
+    if field.name in option.fields and EMBEDDED in option.runtimes
+}
+
+
 def make_tensor_arg(worker: Any, tensor: Any, **how: Any) -> Tensor:
     """A torch tensor as an argument."""
     return tensor_of(tensor, **how)
 
 
-class OneChipWorker:
+class Buffers:
+    """What workers of every level do with memory; they start and end nothing, and keep their handles."""
+
+    def init(self, **_: Any) -> None:
+        """Nothing has to be started."""
+
+    def close(self) -> None:
+        """Nothing has to be ended."""
+
+    def unregister(self, handle: int) -> None:
+        """A handle stays what it is."""
+
+    def create_buffer(self, nbytes: int) -> Buffer:
+        """Memory that chips see."""
+        return Buffer(nbytes)
+
+    def make_tensor_arg(self, tensor: Any, **how: Any) -> Tensor:
+        """A torch tensor as an argument."""
+        return tensor_of(tensor, **how)
+
+    def copy_to(self, buffer: Buffer, value: Any) -> None:
+        """From the host to memory that chips see."""
+        data = bytes_of(value)
+        buffer.memory[: data.nbytes] = data
+
+    def copy_from(self, value: Any, buffer: Buffer) -> None:
+        """From there to the host."""
+        data = bytes_of(value)
+        data[:] = buffer.memory[: data.nbytes]
+
+
+class OneChipWorker(Buffers):
     """Runs programs on one simulated chip."""
 
     def __init__(
@@ -194,12 +228,6 @@ class OneChipWorker:
         """Its chip, by the numbered slots that some tests fill themselves."""
         return self._slots
 
-    def init(self, **_: Any) -> None:
-        """Nothing has to be started."""
-
-    def close(self) -> None:
-        """Nothing has to be ended."""
-
     def register(self, program: ChipCallable) -> int:
         """A handle of a program."""
         if not isinstance(program, ChipCallable):
@@ -207,31 +235,12 @@ class OneChipWorker:
         self._programs.append(program)
         return len(self._programs) - 1
 
-    def unregister(self, handle: int) -> None:
-        """A handle stays what it is."""
-
     def malloc(self, nbytes: int) -> Buffer:
         """Memory of the device."""
-        return Buffer(nbytes)
-
-    create_buffer = malloc
-
-    def make_tensor_arg(self, tensor: Any, **how: Any) -> Tensor:
-        """A torch tensor as an argument."""
-        return tensor_of(tensor, **how)
+        return self.create_buffer(nbytes)
 
     def free(self, buffer: Buffer) -> None:
         """It goes with its last user."""
-
-    def copy_to(self, buffer: Buffer, value: Any) -> None:
-        """From the host to the device."""
-        data = bytes_of(value)
-        buffer.memory[: data.nbytes] = data
-
-    def copy_from(self, value: Any, buffer: Buffer) -> None:
-        """From the device to the host."""
-        data = bytes_of(value)
-        data[:] = buffer.memory[: data.nbytes]
 
     def run(self, handle: int, args: TaskArgs | None = None, config: CallConfig | None = None) -> None:
         """Run a program. Raises RuntimeError, with upstream's code where it has one."""

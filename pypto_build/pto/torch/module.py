@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial, singledispatch
 
@@ -39,7 +39,7 @@ class Generated:
     together."""
 
     text: str
-    names: dict[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
     lines: dict[int, SourcePosition] = field(default_factory=dict)
     scheduled: frozenset[str] = frozenset()
     groups: tuple[Group, ...] = ()
@@ -179,7 +179,7 @@ class _File:
 
     def _calls(self, member: Function, parameters: list[str]) -> list[str]:
         """The calls of a member with the group's arguments."""
-        return _member_calls(member, self.scope.names[member.name], lambda lane: _arguments(member, parameters, lane))
+        return _member_calls(member, self.scope.names[member.name], partial(_arguments, member, parameters))
 
     def _entry(self) -> None:
         """`run`: forwards to the first function for no core, else to the first group, else to the one kernel."""

@@ -46,6 +46,12 @@ LOWERINGS: Lowerings[Lower] = Lowerings()
 Finder = Callable[[Operation], "Lower | None"]
 
 
+def _yields(lines: Sequence[str]) -> bool:
+    """Whether a function is a generator as it stands."""
+    tree = ast.parse("\n".join([*lines, "    pass"]))
+    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(tree))
+
+
 @dataclass(frozen=True)
 class Scope:
     """What a function knows of its module: `names` are those of its functions in Python, `scheduled` the functions that
@@ -97,7 +103,7 @@ class Writer:
         self._arguments()
         assert function.body is not None
         self.region(function.body)
-        if self.is_generator and not any("yield" in line for line in self.out.text):
+        if self.is_generator and not _yields(self.out.text):
             self.out.add("yield from ()")
         opened = [f'{name} = Memory("{space}", {self._size(space)})' for space, name in self.spaces.items()]
         opened += [f"{self.text(value)} = {self._zeros(value)}" for value in self.promotion.zeroed]

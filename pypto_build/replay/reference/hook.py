@@ -11,7 +11,8 @@ import torch
 
 from pypto_build.artifact.layout import load_artifact
 from pypto_build.facts.faults import FaultKind
-from pypto_build.replay.reference.tasks import Member, Slot, TensorArgument, run_blocks, run_task
+from pypto_build.replay.reference.slots import Slot, TensorArgument
+from pypto_build.replay.reference.tasks import Member, run_blocks, run_task
 from pypto_build.replay.reference.units import Body, Units
 from pypto_build.runtime.faults import RuntimeFault, python_fault
 

@@ -11,25 +11,14 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from pypto_build.pto.torch.dtypes import TORCH
 from pypto_build.replay.reference.entry import BLOCK, BLOCKS, EXTENT, LANE, SCALAR
+from pypto_build.replay.reference.slots import Slot, TensorArgument
 from pypto_build.replay.reference.units import Body, Unit
-
-
-class TensorArgument(NamedTuple):
-    """A task's tensor: `buffer` is the address of its allocation of `size` bytes, `offset` its first element, in
-    elements."""
-
-    buffer: int
-    size: int
-    offset: int
-    dtype: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -43,8 +32,6 @@ class Member:
 
 #: Of a CommContext, which a kernel gets as a scalar that is its address.
 CONTEXT_BYTES = 1056
-
-Slot = TensorArgument | int  # what `args[i]` of an entry holds: a tensor, or 64 bits
 
 
 @lru_cache(maxsize=4096)

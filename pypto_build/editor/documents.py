@@ -1,0 +1,182 @@
+"""The open modules of an editor, and what is to be done for them: findings at every key, the rest in a pause."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from pathlib import Path
+from typing import Protocol
+
+from pypto_build import __version__
+from pypto_build.editor.findings import artifact_of, is_looked_at, lint
+from pypto_build.editor.protocol import LanguageServer, column_of, path_of, range_of, types, uri_of, whole_line
+from pypto_build.editor.symbols import Token, span_of, token_at
+from pypto_build.pto.live.module import LiveFinding, LiveModule
+
+_SLICE_S = 0.04  # of checking, before a key's findings are shown
+_BURST_S = 0.002  # keys that come within it are answered once
+_PAUSE_S = 0.5
+_LARGE = 300_000  # characters beyond which garbage waits for a pause
+_SEVERITY = {
+    "error": types.DiagnosticSeverity.Error,
+    "warning": types.DiagnosticSeverity.Warning,
+    "note": types.DiagnosticSeverity.Information,
+}
+
+
+class AtPosition(Protocol):
+    """A question about what stands at a position."""
+
+    @property
+    def text_document(self) -> types.TextDocumentIdentifier: ...
+
+    @property
+    def position(self) -> types.Position: ...
+
+
+class Document:
+    """An open module: `live` is what its text says, `version` the last text that was looked at."""
+
+    def __init__(self, path: Path, platform: str) -> None:
+        self.path = path
+        self.live = LiveModule(str(path), platform)
+        self.version: int | None = None
+        self.colours: list[int] = []
+        self.colours_id = 0
+
+
+class PtoServer(LanguageServer):
+    """The open modules, and what is to be done for them."""
+
+    def __init__(self, platform: str = "") -> None:
+        super().__init__("pypto-build", __version__)
+        self.platform = platform
+        self.documents: dict[str, Document] = {}
+        self.waiting: dict[str, asyncio.TimerHandle] = {}
+        self.pause: asyncio.TimerHandle | None = None
+        self.linted: dict[Path, set[str]] = {}  # artifact -> documents that show its findings
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    # --- modules -----------------------------------------------------------------------------------------------------
+
+    def changed(self, uri: str) -> None:
+        """The text of a document is another one: look at it when no more keys come."""
+        if (before := self.waiting.pop(uri, None)) is not None:
+            before.cancel()
+        self.waiting[uri] = asyncio.get_running_loop().call_later(_BURST_S, self.look, uri)
+
+    def look(self, uri: str) -> None:
+        """Say what is wrong with a document now."""
+        if (timer := self.waiting.pop(uri, None)) is not None:
+            timer.cancel()
+        document = self.documents.get(uri)
+        if document is None:
+            return
+        current = self.workspace.get_text_document(uri)
+        source = current.source.replace("\r\n", "\n")
+        if len(source) > _LARGE:
+            gc.disable()
+        try:
+            document.live.update(source, _SLICE_S)
+        except Exception:  # a fault of ours must not end the session: what was known is given up
+            logging.exception("%s: looking at it anew", uri)
+            document.live = LiveModule(str(document.path), self.platform)
+            document.live.update(source)
+        document.version = current.version
+        self.publish(uri, document)
+        self.after_a_pause()
+
+    def document(self, uri: str) -> Document | None:
+        """An open module as its text is now."""
+        if uri in self.waiting:
+            self.look(uri)
+        return self.documents.get(uri)
+
+    def publish(self, uri: str, document: Document) -> None:
+        diagnostics = [self.diagnostic(document.live, found) for found in document.live.findings]
+        self.text_document_publish_diagnostics(
+            types.PublishDiagnosticsParams(uri=uri, version=document.version, diagnostics=diagnostics)
+        )
+
+    def diagnostic(self, live: LiveModule, found: LiveFinding) -> types.Diagnostic:
+        text = f"{found.name}: {found.message}" if found.name else found.message
+        return types.Diagnostic(
+            range=range_of(live, span_of(live, found)),
+            message=text,
+            severity=types.DiagnosticSeverity.Error,
+            source="pypto-build",
+            code="pto/syntax" if found.syntax else "pto/check",
+        )
+
+    def after_a_pause(self) -> None:
+        if self.pause is not None:
+            self.pause.cancel()
+        self.pause = asyncio.get_running_loop().call_later(_PAUSE_S, self.rest)
+
+    def rest(self) -> None:
+        """Nobody types: finish what keys have left."""
+        self.pause = None
+        for uri, document in self.documents.items():
+            if document.live.is_pending:
+                document.live.go_on(_SLICE_S)
+                self.publish(uri, document)
+                if document.live.is_pending:
+                    self.pause = asyncio.get_running_loop().call_later(0, self.rest)
+                    return
+        if not gc.isenabled():
+            gc.collect()
+            gc.freeze()
+            gc.enable()
+
+    # --- artifacts ---------------------------------------------------------------------------------------------------
+
+    def lint_soon(self, uri: str) -> None:
+        """Look at the artifact of a document that was opened or saved."""
+        path = path_of(uri)
+        artifact = artifact_of(path) if path is not None else None
+        if path is None or artifact is None or not (path.suffix == ".pto" or is_looked_at(path, artifact)):
+            return
+        task = asyncio.get_running_loop().create_task(self.lint(artifact, uri))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def lint(self, artifact: Path, opened: str) -> None:
+        shown = self.linted.setdefault(artifact, set())
+        found: dict[str, list[types.Diagnostic]] = {uri: [] for uri in shown}
+        for finding in await lint(artifact, self.platform):
+            path = artifact / (finding.path or "kernel_config.py")
+            if path.suffix == ".pto":
+                continue  # the module itself says it, at every key
+            line = max(finding.line - 1, 0)
+            related = [
+                types.DiagnosticRelatedInformation(
+                    location=types.Location(uri_of(artifact / other.path), whole_line(max(other.line - 1, 0))),
+                    message=other.message,
+                )
+                for other in finding.related
+            ]
+            diagnostic = types.Diagnostic(
+                range=whole_line(line),
+                message=f"{finding.message}; {finding.hint}" if finding.hint else finding.message,
+                severity=_SEVERITY[finding.level],
+                source="pypto-build",
+                code=finding.rule,
+                related_information=related or None,
+            )
+            found.setdefault(uri_of(path), []).append(diagnostic)
+        shown |= found.keys()
+        for uri, diagnostics in found.items():
+            self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri=uri, diagnostics=diagnostics))
+        self.linted[artifact] = {uri for uri, diagnostics in found.items() if diagnostics}
+
+    # --- positions ---------------------------------------------------------------------------------------------------
+
+    def token_in(self, params: AtPosition) -> tuple[Document, Token] | None:
+        """The open module that a question is about, and what stands at its position."""
+        document = self.document(params.text_document.uri)
+        if document is None or params.position.line >= len(document.live.lines):
+            return None
+        line, position = document.live.lines[params.position.line], params.position
+        token = token_at(document.live, position.line, column_of(line, position.character))
+        return (document, token) if token is not None else None
