@@ -11,7 +11,8 @@ from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.findings import Finding, Related
 from pypto_build.replay.verdict import ErrorInfo
 
-_WAIT = re.compile(r"\bTWAIT\s*(?:<[^;>]{0,400}>)?\s*\(\s*[^,;]{1,400},\s*(?P<expected>\w+)\s*,")
+_WAIT = re.compile(r"\bTWAIT\s*(?:<[^;>]{0,400}>)?\s*\(\s*[^,;]{1,400},\s*(?P<expected>[^,;]{1,200}?)\s*,")
+_CAST = re.compile(r"^static_cast<\w+>\((\w+)\)$")
 _CONSTANT = r"\bconst\s+\w+\s+{}\s*=\s*(-?\d{{1,10}})\s*;"
 
 
@@ -44,6 +45,7 @@ def _waits(artifact: Path, error: ErrorInfo) -> tuple[str, list[int]]:
 
 def _value(text: str, word: str) -> int | None:
     """What a word is: a number, or a constant of the text."""
+    word = _CAST.sub(r"\1", word)
     if word.isdigit():
         return int(word)
     constant = re.search(_CONSTANT.format(re.escape(word)), text)
