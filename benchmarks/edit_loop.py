@@ -261,20 +261,27 @@ def edit_source(source: Path) -> None:
     source.write_text(f'{text}{begin}{time.time_ns() % (1 << 31)}; .popsection");\n', encoding="utf-8")
 
 
-def write_ninja(directory: Path, artifact: Path) -> Path:
-    """A ninja build of the same artifact with the same commands, in a directory of its own."""
+def write_ninja(directory: Path, artifact: Path, *, plain: int = 0) -> Path:
+    """A ninja build of the same artifact with the same commands, in a directory of its own.
+
+    With ``plain`` it is one of so many kernels at most, each compiled by itself: no precompiled header, no shared
+    instances. Where that is not all of them, nothing is replayed.
+    """
     scons_output = directory / "build" / "a2a3sim" / artifact.name
-    output = directory / "ninja"
+    output = directory / ("whole" if plain else "ninja")
     shutil.copytree(scons_output, output, ignore=shutil.ignore_patterns("*.o", "*.so", "verdict.json", "actual"))
     link = _recipe()["aiv"].steps[-1]
     lines = ["rule run", "  command = $cmd", "  depfile = $depfile", "  deps = gcc", ""]
     binaries = []
     own = [e for e in _commands(directory) if Path(e["output"]).is_relative_to(scons_output)]
-    for entry in own:
+    kernels = [entry for entry in own if "/orchestration/" not in entry["output"]]
+    sampled = 0 < plain < len(kernels)
+    for entry in kernels[:plain] if sampled else own:
         relative = Path(entry["output"]).relative_to(scons_output)
         target = output / relative
         depfile = f"{target}.d"
-        compile_words = [*_compile_words(entry, target), "-MD", "-MF", depfile]
+        words = [*entry["arguments"][:-1], str(target)] if plain else _compile_words(entry, target)
+        compile_words = [*words, "-MD", "-MF", depfile]
         lines += [
             f"build {target}: run {entry['file']}",
             f"  cmd = {shlex.join(compile_words)}",
@@ -282,14 +289,16 @@ def write_ninja(directory: Path, artifact: Path) -> Path:
         ]
         binary = target.with_suffix(".so")
         linker, *link_words = link.argv(str(target), str(binary))
+        instances = [] if plain else _instances(entry)
         lines += [
             f"build {binary}: link {target}",
-            f"  cmd = {shlex.join([linker, *_instances(entry), *link_words])}",
+            f"  cmd = {shlex.join([linker, *instances, *link_words])}",
         ]
         binaries.append(str(binary))
-    words = _replay_words(artifact, output, directory)
-    data = [str(path) for path in sorted(artifact.glob("data/*/*.pt"))]
-    lines += [f"build {output}/verdict.json: link {' '.join([*binaries, *data])}", f"  cmd = {shlex.join(words)}"]
+    if not sampled:
+        words = _replay_words(artifact, output, directory)
+        data = [str(path) for path in sorted(artifact.glob("data/*/*.pt"))]
+        lines += [f"build {output}/verdict.json: link {' '.join([*binaries, *data])}", f"  cmd = {shlex.join(words)}"]
     rules = ["rule link", "  command = $cmd", ""]
     (output / "build.ninja").write_text("\n".join([*rules, *lines, ""]), encoding="utf-8")
     return output

@@ -81,7 +81,8 @@ def _cost(command: Sequence[str], environment: Mapping[str, str], place: Path) -
     run = subprocess.run(command, check=False, capture_output=True, text=True, env=dict(environment), cwd=place)
     wall, after = time.monotonic() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
     if run.returncode != 0:
-        raise SystemExit(f"{' '.join(command)}\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
+        said = [line for line in (run.stdout + run.stderr).splitlines() if "rror" in line]
+        raise RuntimeError(f"{Path(command[0]).name} ended with {run.returncode}: {said[-1] if said else ''}")
     used = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
     return Cost(used, wall), run.stdout
 
@@ -125,7 +126,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     for artifact in given.artifacts:
         ranks = load_distributed(artifact).ranks
         with tempfile.TemporaryDirectory() as place:
-            found, same = measure(artifact.resolve(), given.python, given.rounds, Path(place))
+            try:
+                found, same = measure(artifact.resolve(), given.python, given.rounds, Path(place))
+            except RuntimeError as error:
+                print(f"{artifact.name:28s} {ranks:5d} {error}", flush=True)
+                slow += 1
+                continue
         for name, (theirs, ours) in found.items():
             times = theirs.processor / max(ours.processor, 1e-4)
             slow += times < _WANTED

@@ -1,12 +1,17 @@
 """Large and many artifacts: null, an edit, a header's, cold, from warm stores, beside ninja on the same commands.
 
-    python -m benchmarks.scale [--kernels 3 50 400] [--artifacts 1 20 200] [--only null edit ...] [--no-ninja]
+    python -m benchmarks.scale [--kernels 3 50 400 2000] [--artifacts 1 20 200] [--only null edit ...] [--no-ninja]
 
 For each size artifacts are generated and replayed by one command: seconds, processor seconds, commands that compiled,
 linked or ran, and the memory of the largest process. Artifacts differ, so that none is taken for another. Every row
 starts from what the row before left, so with ``--only`` the missing ones are prepared but not shown. Several artifacts
 have the least number of kernels that was named. The runtime and its headers are there already: they are built once a
-machine. ninja compiles, links and replays with the very same command lines, through ccache if there is one.
+machine. ninja compiles, links and replays with the very same command lines, through ccache if there is one; "whole" is
+every kernel compiled by itself, as upstream's runners do after any edit. Of many kernels twenty are, and the row says
+for all of them what that comes to. A header is edited where there are at most fifty kernels, and 200 artifacts are
+not built by ninja: both would take longer than everything else.
+
+The farm does 20 artifacts with four local workers, beside four commands that do a quarter of them each.
 """
 
 from __future__ import annotations
@@ -22,7 +27,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks.edit_loop import edit_source, write_ninja, write_sconstruct
@@ -30,7 +36,10 @@ from benchmarks.generated import write_chain
 
 _REPOSITORY = Path(__file__).resolve().parents[1]
 _ACTION = re.compile(r"^\[[\w>.-]+\] (?:compile|link|run|sign) ", re.MULTILINE)
-SCENES = ("cold", "null", "edit", "header", "local store", "remote store")
+SCENES = ("cold", "null", "edit", "header", "local store", "remote store", "whole", "farm")
+_SAMPLE = 20
+_MOST_WITH_A_HEADER, _MOST_BY_NINJA, _MOST_ON_THE_FARM = 50, 20, 20
+_WORKERS = 4
 
 
 @dataclass(frozen=True)
@@ -89,6 +98,40 @@ class Bench:
         logs = (self.directory / "build" / "logs").glob("*.log")
         text += "".join(path.read_text(encoding="utf-8") for path in logs if path.stat().st_mtime >= begun)
         return Row(**{**vars(row), "actions": len(_ACTION.findall(text))})
+
+    def farm(self) -> Row:
+        """All of them by local workers, with nothing in a store."""
+        self._forget()
+        return self.scons("farm of 4", "SCHEDULER=local", f"-j{_WORKERS}")
+
+    def independent(self) -> Row:
+        """The same by as many commands at once, a share each."""
+        self._forget()
+        command = [sys.executable, "-m", "SCons", "-Q", "replay", "JIT=_jit_scale_*"]
+        shares = [
+            shlex.join([*command, f"SHARD={number + 1}/{_WORKERS}", f"BUILD_DIR=build{number}"])
+            for number in range(_WORKERS)
+        ]
+        together = " & ".join(f"{share} > share{number}.log" for number, share in enumerate(shares))
+        row, _ = self._run("4 commands", "scons", ["sh", "-c", f"{together} & wait"], self.directory)
+        passed = sum(" passed" in (self.directory / f"share{n}.log").read_text("utf-8") for n in range(_WORKERS))
+        if passed != _WORKERS:
+            raise SystemExit(f"{_WORKERS - passed} of the shares failed")
+        return row
+
+    def _forget(self) -> None:
+        for name in ("build", "store", *(f"build{number}" for number in range(_WORKERS))):
+            shutil.rmtree(self.directory / name, ignore_errors=True)
+
+    def whole(self) -> Row:
+        """Every kernel by itself; what of many a few take, times as many."""
+        place = write_ninja(self.directory, self.roots[0], plain=_SAMPLE)
+        row, _ = self._run("whole rebuild", "ninja", ["ninja", "-f", str(place / "build.ninja")], self.directory)
+        if self.kernels <= _SAMPLE:
+            return row
+        times = self.kernels / _SAMPLE
+        measured = f"whole rebuild, from {_SAMPLE} kernels"
+        return replace(row, scene=measured, seconds=row.seconds * times, processor_s=row.processor_s * times)
 
     def ninja(self, scene: str) -> Row:
         """The same by ninja."""
@@ -151,10 +194,15 @@ def measure(bench: Bench, show: Callable[[Row], None], wanted: Sequence[str], ni
             for name in lost:
                 shutil.rmtree(bench.directory / name)
             show(bench.scons(scene, remote))
-    if ninja:
+    if ninja and bench.artifacts <= _MOST_BY_NINJA:
         _measure_ninja(bench, show, wanted)
-    if "header" in wanted:
+        if "whole" in wanted and bench.artifacts == 1:
+            show(bench.whole())
+    if "header" in wanted and bench.kernels <= _MOST_WITH_A_HEADER:
         _measure_header(bench, show)
+    if "farm" in wanted and 1 < bench.artifacts <= _MOST_ON_THE_FARM and find_spec("distributed"):
+        show(bench.farm())
+        show(bench.independent())
 
 
 def _measure_ninja(bench: Bench, show: Callable[[Row], None], wanted: Sequence[str]) -> None:
@@ -174,7 +222,7 @@ def _measure_ninja(bench: Bench, show: Callable[[Row], None], wanted: Sequence[s
 
 
 def _measure_header(bench: Bench, show: Callable[[Row], None]) -> None:
-    """A header that all kernels of an artifact include, which have their own instances of instructions from then on."""
+    """A header that all kernels of an artifact include."""
     root = bench.source.parents[2]
     header = root / "kernels" / "aiv" / "common.h"
     header.write_text("#pragma once\n", encoding="utf-8")
@@ -193,7 +241,7 @@ def _nothing(_row: Row) -> None:
 def main() -> int:
     """Measure and print the table, a row as soon as it is known."""
     parser = argparse.ArgumentParser(description="large and many artifacts")
-    parser.add_argument("--kernels", type=int, nargs="*", default=[3, 50, 400], help="sizes of a single artifact")
+    parser.add_argument("--kernels", type=int, nargs="*", default=[3, 50, 400, 2000], help="sizes of a single artifact")
     parser.add_argument("--artifacts", type=int, nargs="*", default=[1, 20, 200], help="numbers of small ones")
     parser.add_argument("--only", nargs="*", default=SCENES, choices=SCENES, help="what to show")
     parser.add_argument("--no-ninja", action="store_true", help="without the yardstick")

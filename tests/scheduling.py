@@ -60,4 +60,5 @@ class Recorder:
         self.seconds[file_of(report.nodeid)] += report.duration  # type: ignore[assignment]
 
     def pytest_sessionfinish(self) -> None:
-        TABLE.write_text(table_text({**read_table(), **self.seconds}), encoding="utf-8")
+        kept = {path: each for path, each in read_table().items() if (TABLE.parents[1] / path).exists()}
+        TABLE.write_text(table_text({**kept, **self.seconds}), encoding="utf-8")

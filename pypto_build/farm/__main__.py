@@ -21,6 +21,16 @@ from pypto_build.facts.jobs import Order, OrderLine
 
 def main() -> int:
     """0 where every job was tried; 2 with a line where there is no cluster; 130 after Ctrl-C."""
+    interrupted = _Interrupted()
+    try:
+        return _main()
+    except BaseException:  # what is only being loaded or started ends with errors of its own
+        if interrupted:
+            return 130
+        raise
+
+
+def _main() -> int:
     lines = _lines()
     try:
         order = msgspec.json.decode(next(lines, b""), type=Order)
@@ -34,8 +44,6 @@ def main() -> int:
 
     more = (msgspec.json.decode(line, type=OrderLine) for line in lines) if order.open else None
     results = run(order, lambda line: print(line, file=sys.stderr, flush=True), more)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         for result in results:
             sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
@@ -48,7 +56,7 @@ def main() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     except KeyboardInterrupt:
         end_quietly(results)
-        return 130
+        raise
     return 0
 
 
@@ -60,6 +68,23 @@ def _lines() -> Iterator[bytes]:
         yield from lines
     if rest:
         yield rest
+
+
+class _Interrupted:
+    """Whether Ctrl-C or SIGTERM has come; from then on nobody wants to read what Dask says."""
+
+    def __init__(self) -> None:
+        self._come = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._take)
+
+    def __bool__(self) -> bool:
+        return self._come
+
+    def _take(self, *_: object) -> None:
+        self._come = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -24,6 +24,10 @@ FLAGS: dict[tuple[str, ...], dict[str, Any]] = {
     ("--manual",): {"choices": ("exclude", "include", "only"), "help": "scene tests' cases that run when asked for"},
     ("--skip-golden",): {"action": "store_true", "help": "run scene tests without comparing"},
     ("--golden-data",): {"metavar": "DIR", "help": "another directory with in/ and out/ than the artifact's"},
+    ("--pack",): {
+        "choices": ("onfail",),
+        "help": "a manifest's replay that fails leaves its pack, named in the report",
+    },
     ("--runtime",): {"metavar": "R", "help": "what executes a manifest's replay: embedded, torch or simpler"},
 }
 # Files of directories that are looked at for scene tests.

@@ -109,7 +109,8 @@ class _Run(pytest.Item):
         """The last lines that a run printed, without a traceback of ours."""
         if isinstance(excinfo.value, RunFailed):
             lines = str(excinfo.value).splitlines()
-            told = [line for line in lines if "FAIL" in line or "UNCHECKED" in line or "error" in line.lower()]
+            words = ("FAIL", "UNCHECKED", "[pack] ")
+            told = [line for line in lines if "error" in line.lower() or any(word in line for word in words)]
             return "\n".join(told or lines[-10:])
         return str(super().repr_failure(excinfo))
 
@@ -148,6 +149,7 @@ class Replay(_Run):
         words += ["--golden-data", str(data)] if data else []
         words += ["--runtime", given(self.config, "--runtime")] if given(self.config, "--runtime") else []
         words += [] if self.platform.simulated else ["--device", str(device)]
+        words += [f"PACK={given(self.config, '--pack')}"] if given(self.config, "--pack") else []
         return [*words, "--rounds", self.rounds(), *self.passed_on()]
 
 

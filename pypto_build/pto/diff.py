@@ -184,7 +184,7 @@ def main(argv: list[str] | None = None) -> int:
     pairs, alone = _pairs(options.a, options.b)
     for path in alone:
         root = options.a if path.is_relative_to(options.a) else options.b
-        print(f"only in {root}: {path.relative_to(root)}")
+        print(f"only in {root.name if options.a.name != options.b.name else root}: {path.relative_to(root)}")
     status = int(bool(alone))
     try:
         for a, b in pairs:

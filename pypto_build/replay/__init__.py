@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Request", "Verdict", "replay"]
 
-_HOME = {"Request": "session", "replay": "session", "Verdict": "verdict"}
+_HOME = {"Request": "request", "replay": "session", "Verdict": "verdict"}
 
 
 def __getattr__(name: str) -> object:

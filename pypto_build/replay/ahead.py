@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.interface import Interface, read_interface
@@ -20,11 +19,9 @@ from pypto_build.replay.binding import Binding, bind
 from pypto_build.replay.child import serve
 from pypto_build.replay.embedded import job_of, require_files, start_worker
 from pypto_build.replay.faults import RunFault
+from pypto_build.replay.request import Request
 from pypto_build.replay.worker import Worker, default_memory_bytes
 from pypto_build.trace import span
-
-if TYPE_CHECKING:
-    from pypto_build.replay.request import Request
 
 #: Device, inode, size and both times of files by path.
 Files = Mapping[str, tuple[int, int, int, int, int]]

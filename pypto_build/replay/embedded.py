@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.extras import require_torch
@@ -13,10 +12,8 @@ from pypto_build.artifact.interface import Interface
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding
 from pypto_build.replay.child import Job, KernelBinary, serve, tensor_buffers
+from pypto_build.replay.request import Request
 from pypto_build.replay.worker import Worker, default_memory_bytes
-
-if TYPE_CHECKING:
-    from pypto_build.replay.request import Request
 
 
 def open_embedded(request: Request, interface: Interface, binding: Binding, arena: Arena) -> Worker:

@@ -1,4 +1,4 @@
-"""What to replay and how, and what another runtime has to be able to do."""
+"""What to replay and how, and what may execute it in place of the embedded runtime."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
             "AT",
             TEXT,
             "",
-            "why: its element, I,J; of ranges (I:J) the element that is most wrong; step: 69, TADD#4, v17",
+            "why: the element of OUT, I,J; of ranges (I:J) the one that is most wrong; step: 69, TADD#4, v17",
         ),
         Option("SCRIPT", TEXT, "", "step, debug: commands such as 'next 3; print v17', or a file of them"),
         Option("BREAK", TEXT, "", "debug: k.cpp:69, 69 or a function, with commas (the kernel's begin)"),

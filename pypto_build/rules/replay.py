@@ -120,7 +120,7 @@ def declare_replay(
     step = _replay_step(
         workspace, targets, way, data_dir, golden, options, comparators or {}, found, alone, of_a_test, heard
     )
-    step = replace(step, action=_under(step.action, subject), subject=label or step.subject)
+    step = replace(step, action=_under(workspace, step.action, subject), subject=label or step.subject)
     replay = Replay(
         targets, results, way, step, tolerant or of_a_test, of_a_test, heard, subject.unchecked, subject.origin
     )
@@ -239,12 +239,16 @@ def _run_heard(workspace: Workspace, heard: list[str], command: list[str], env: 
 
 def _unkeyed(workspace: Workspace) -> tuple[str, ...]:
     """The words of a replay that change nothing of its results but how they are told."""
-    words = ["--timeout", str(workspace.options["TIMEOUT"])]
-    words += ["--requested", workspace.options.requested] if workspace.options.requested else []
+    words = ["--requested", workspace.options.requested] if workspace.options.requested else []
     return (*words, *(["--verbose"] if workspace.verbose else []))
 
 
-def _under(action: Action, subject: Subject) -> Action:
+def _time_limit(workspace: Workspace, subject: Subject) -> tuple[str, ...]:
+    """How long the run may take."""
+    return "--timeout", str(workspace.options["TIMEOUT"] * subject.patience)
+
+
+def _under(workspace: Workspace, action: Action, subject: Subject) -> Action:
     """The run with further variables in its environment, and judged by a class of the user's."""
     limits, file = subject.limits, subject.origin.partition("::")[0]
     if subject.judged:
@@ -253,7 +257,8 @@ def _under(action: Action, subject: Subject) -> Action:
         options = (*action.argv[len(tool) :], "--judge", subject.origin, *on_simpler)
         argv = (*own_tool("pypto_build.interop.scene.run"), *options)
         action = replace(action, argv=argv, inputs=(*action.inputs, file))
-    return replace(action, environment={**action.environment, **limits}, settings={**action.settings, **limits})
+    action = replace(action, environment={**action.environment, **limits}, settings={**action.settings, **limits})
+    return replace(action, unkeyed=(*action.unkeyed, *_time_limit(workspace, subject)))
 
 
 def _logs_elsewhere(workspace: Workspace) -> bool:

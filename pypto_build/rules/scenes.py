@@ -57,6 +57,8 @@ _DESCRIPTION = "scenes.json"
 _TOOLS = _DESCRIBE, _DATA = "pypto_build.interop.scene.describe", "pypto_build.interop.scene.data"
 _SKIPPED = 5  # exit status of a process that makes data, for a case that cannot run here
 _SHOWN = 8
+#: How many times the time limit a manual case may take: its author has set it aside because it is long.
+_OF_MANUAL = 10
 _COUNTED = ("passed", "failed", "skipped", "not built")
 
 
@@ -133,7 +135,7 @@ def open_scenes(
             refused.append(_refused(one, outcome))
             continue
         try:
-            subjects.append(_subject(workspace, one))
+            subjects.append(_subject(workspace, one, platform))
         except ArtifactError as error:
             refused.append(CaseRefusal(one.origin, str(error), error.exit_status))
     return subjects, refused
@@ -346,7 +348,7 @@ def _refused(one: _Chosen, outcome: Outcome) -> CaseRefusal:
     return CaseRefusal(one.origin, reason, 0 if outcome.status == _SKIPPED else EXIT_STATUS["golden_error"])
 
 
-def _subject(workspace: Workspace, one: _Chosen) -> Subject:
+def _subject(workspace: Workspace, one: _Chosen, platform: Platform) -> Subject:
     """The artifact of a case's class, with the case's data."""
     root = _root(one.file.place, one.scene)
     data = root / _data_dir(workspace, one)
@@ -359,6 +361,7 @@ def _subject(workspace: Workspace, one: _Chosen) -> Subject:
         judged=one.scene.judged,
         limits=ring_limits(one.scene, one.case),
         unchecked=not _compares(workspace, one),
+        patience=_OF_MANUAL if platform.name in one.case.manual else 1,
     )
 
 

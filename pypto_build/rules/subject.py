@@ -15,7 +15,7 @@ class Subject:
 
     ``data`` is None for the artifact's own. ``origin`` is FILE::CLASS::CASE of a scene test's case, whose class decides
     what outputs are worth if it is ``judged``; ``limits`` are variables of the run's environment. One that may be
-    ``unchecked`` passes without a golden.
+    ``unchecked`` passes without a golden. ``patience`` is how many times the time limit its run may take.
     """
 
     artifact: Artifact
@@ -24,3 +24,4 @@ class Subject:
     judged: bool = False
     limits: Mapping[str, str] = field(default_factory=dict)
     unchecked: bool = False
+    patience: int = 1

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+from pypto_build.artifact.files import read_text
+
 #: Namespaces of our headers and of the C++ library, which nobody else may add to.
 FOREIGN = frozenset({"pto", "pypto", "std", "cce"})
 #: Those of our headers that hold no type, so that nothing is looked up there: older kernels bring their own.
@@ -26,11 +28,14 @@ GLOBAL_TYPES = (
 _MARKER = re.compile(r'# \d+ "((?:[^"\\]|\\.)*)"((?: \d)*)$')
 _MARKER_OF_THE_USER = re.compile(r"(?m)^[ \t]*(?:#|%:|\?\?=)[ \t]*\d")
 _LITERAL = re.compile(r'"(?:[^"\\\n]|\\.)*"|(?<![0-9a-zA-Z_])(?:u8|[uUL])?\'(?:[^\'\\\n]|\\.)*\'')
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _UNREAD = re.compile(r'R"|<%|%>|<:|\?\?')
 _PRAGMA = re.compile(r"(?m)^[ \t]*#(.*)$")
 _HARMLESS = re.compile(r"\s*pragma\s+(?:once\b|message\b|unroll\b|GCC\s+(?:unroll|ivdep|diagnostic|pch_preprocess)\b)")
 _NAMESPACE = re.compile(r"\s*(?:\w+\s*=[\s\w:]*;|((?:inline\s+)?\w+(?:\s*::\s*(?:inline\s+)?\w+)*)?\s*\{)")
+_OF_A_SPACE = re.compile(r'(?:\bextern\s*""|\bnamespace\b[^;{}()]*)\s*\{$')
+# What is longer than that is left in doubt.
+_LONGEST, _LONGEST_NAME = 4096, 256
 _TO_BODY = re.compile(r"([^({;=]*)([({;=])")
 _WITH_VALUE = re.compile(r"\b(?:__attribute__|alignas|decltype|__typeof__|explicit|noexcept)\s*$")
 _CALLED = re.compile(r"(?<![\w.>:])([A-Za-z_]\w*)\s*\(")
@@ -66,7 +71,7 @@ def own_text(expanded: str, headers: Path) -> str | None:
 
 def _has_markers(file: Path) -> bool:
     try:
-        return has_markers(file.read_text(encoding="utf-8", errors="replace"))
+        return has_markers(read_text(file, errors="replace"))
     except OSError:
         return True
 
@@ -112,14 +117,15 @@ def _is_new(text: str, word: re.Match[str]) -> bool:
 def _declarator(text: str, start: int) -> str:
     """What is declared there, up to its parameters, value or body, without attributes; empty in case of doubt."""
     words, position = "", start
-    while found := _TO_BODY.match(text, position):
+    end = start + _LONGEST
+    while position < end and (found := _TO_BODY.match(text, position, end)):
         words += found[1]
         if found[2] != "(" or not (attribute := _WITH_VALUE.search(words)):
             doubtful = found[2] == "(" and text[found.end() : found.end() + 1] in "*&("
             return "" if doubtful else words.strip()
         words = words[: attribute.start()]
         depth, position = 1, found.end()
-        while depth and position < len(text):
+        while depth and position < min(end, len(text)):
             depth += {"(": 1, ")": -1}.get(text[position], 0)
             position += 1
     return ""
@@ -131,7 +137,7 @@ def _end_of_parameters(text: str, start: int) -> int | None:
     opened = re.compile(r"\s*<\s*(?!>)").match(text, start)
     if opened is None:
         return None
-    for position in range(text.index("<", start), len(text)):
+    for position in range(text.index("<", start), min(len(text), start + _LONGEST)):
         match text[position]:
             case "(":
                 inner += 1
@@ -181,5 +187,5 @@ def _declared(text: str) -> Iterator[str]:
             yield from _CALLED.findall(piece[0])
         if piece[1] == "}":
             depth = max(0, depth - 1)
-        elif piece[1] and (depth or not re.search(r'(?:\bextern\s*""|\bnamespace\b[^;{}()]*)\s*\{$', piece[0])):
+        elif piece[1] and (depth or not _OF_A_SPACE.search(piece[0][-_LONGEST_NAME:])):
             depth += 1

@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.diagnose.hazards.waiting import ended_finding
 from pypto_build.diagnose.ranks import deps, dump, lint, report
 from pypto_build.diagnose.ranks.messages import Notification, SignalWait, answer, critical_chain, messages_of
 from pypto_build.diagnose.ranks.run import RanksRun
+from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.chips.records import DispatchRow
-from pypto_build.replay.verdict import Verdict, write_verdict
+from pypto_build.replay.verdict import ErrorInfo, Verdict, write_verdict
+from pypto_build.runtime.faults import FaultRecord
 from tests.diagnose.browser import Browser, find_browser
 from tests.diagnose.ranks_runs import write_ranks
 from tests.diagnose.runs import dumped, write_dump
@@ -63,6 +66,15 @@ def test_the_whole_run_in_words(out: Path, capsys: pytest.CaptureFixture[str]) -
         "rank 0 d1 'reduce'     402.0     58.0  rank 1 d1 'reduce' notifies comm_d0.arrived_buf+4 of rank 0 >= 1, "
         "after a wait of 277.0 us",
     ]
+
+
+@pytest.mark.parametrize(("expected", "kernel", "place"), [(1, "sum_ranks", "TWAIT("), (1, "none", "")])
+def test_ranks_that_wait_for_each_other_are_told_at_the_line(expected: int, kernel: str, place: str) -> None:
+    fields: dict[str, int | str] = {"program": "reduce", "kernel": kernel, "expected": expected}
+    error = ErrorInfo("hang", "the ranks wait", fault=FaultRecord(FaultKind.RANKS_DEADLOCK, fields=fields))
+    found = ended_finding(_EXAMPLE, error)
+    assert (found.rule, found.path) == ("hazards/hang", "next_levels/reduce/kernels/aiv/sum_ranks.cpp" if place else "")
+    assert (place in (_EXAMPLE / found.path).read_text().splitlines()[found.line - 1]) if place else found.line == 0
 
 
 def test_who_waited_when_it_hung(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,6 +55,20 @@ def _split(places: set[str]) -> list[tuple[str, str]]:
     return [(place.rpartition(":")[0], place.rpartition(":")[2]) for place in places]
 
 
+@pytest.mark.parametrize("at", ["5,9", "60,9"])
+def test_a_chain_goes_through_the_pipe_to_the_cube(at: str, tmp_path: Path) -> None:
+    """Both vector cores pop their half of what the cube has pushed."""
+    status, top = why(copy_example("_jit_gemm_silu_lanes", tmp_path), tmp_path / "out", "--out", "out", "--at", at)
+    assert status == 0 and top is not None
+    chain = list(links(top))
+    (push,) = (one for one in chain if one.instruction == "TPUSH" and one.note != "as above")
+    (pop,) = (one for one in chain if push in one.of)
+    assert (pop.instruction, pop.value) == ("TPOP", push.value)
+    assert push.kernel == "gemm_silu_aic" and push.cpp.startswith("kernels/aic/gemm_silu_aic.cpp:")
+    inputs = {one.where.partition(" ")[0] for one in chain if one.note == "input of the program"}
+    assert {"'a'", "'b'"} <= inputs
+
+
 def test_a_right_element_has_its_chain_too(tmp_path: Path) -> None:
     """f = (c + alpha...) of vector_dag, through all five tasks, each value what numpy says of its operands."""
     artifact = copy_example("_jit_vector_dag", tmp_path)

@@ -197,8 +197,9 @@ def test_the_matcher_takes_nothing_else(line: str) -> None:
     assert re.match(MATCHER_PATTERN, line) is None
 
 
-def test_the_module_matcher_takes_what_the_check_prints() -> None:
-    found = re.match(MODULE_PATTERN, "examples/x/ptoas/k.pto:3:5: pto.tadd: src0 has 3 valid rows, dst has 4")
+@pytest.mark.parametrize("before", ["", "error: "])  # of the check, and of a replay that assembles it
+def test_the_module_matcher_takes_what_is_said_of_modules(before: str) -> None:
+    found = re.match(MODULE_PATTERN, f"{before}examples/x/ptoas/k.pto:3:5: pto.tadd: src0 has 3 valid rows, dst has 4")
     assert found is not None and found.groups() == (
         "examples/x/ptoas/k.pto", "3", "5", "pto.tadd: src0 has 3 valid rows, dst has 4"
     )  # fmt: skip

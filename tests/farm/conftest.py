@@ -11,9 +11,15 @@ from typing import Any
 import pytest
 
 
+@pytest.fixture
+def cluster(_cluster: Any) -> Any:
+    """A scheduler and two workers on the loopback address, those that a test before has killed started anew."""
+    _cluster.wait_for_workers(2, timeout=120)
+    return _cluster
+
+
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Any]:
-    """A scheduler and two workers on the loopback address."""
+def _cluster() -> Iterator[Any]:
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0, silence_logs=50

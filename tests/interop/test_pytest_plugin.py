@@ -84,6 +84,17 @@ def test_a_manifest_that_fails_says_why(tmp_path: Path, rig: Rig) -> None:
     assert "Traceback" not in run.stdout
 
 
+def test_a_replay_that_fails_leaves_its_pack(tmp_path: Path) -> None:
+    artifact = tmp_path / "_jit_accumulate"
+    shutil.copytree(Path(__file__).parents[2] / "examples/artifacts/_jit_accumulate", artifact)
+    kernel = artifact / "kernels" / "aiv" / "axpy_acc.cpp"
+    kernel.write_text(kernel.read_text().replace("TADD(v20, v15, v19);", "TSUB(v20, v15, v19);"))
+    run = run_pytest(tmp_path, str(artifact / "kernel_config.py"), "--pack", "onfail")
+    assert run.returncode == 1, run.stdout
+    (pack,) = (tmp_path / "elsewhere").glob("build/a2a3sim/_jit_accumulate/*.tar.zst")
+    assert f"{pack.name}: elsewhere, pypto-build replay {pack.name}" in run.stdout
+
+
 def test_a_replay_without_a_golden_says_so(tmp_path: Path) -> None:
     artifact = tmp_path / "_jit_accumulate"
     shutil.copytree(Path(__file__).parents[2] / "examples/artifacts/_jit_accumulate", artifact)
@@ -145,6 +156,7 @@ def test_flags_reach_a_scene_test_by_the_names_that_this_simpler_has(tmp_path: P
 def test_flags_reach_a_replay() -> None:
     values = {"pypto_dump_args": "2", "pypto_enable_dep_gen": True, "pypto_rounds": "3", "pypto_golden_data": "d"}
     values |= {"pypto_runtime": "simpler", "pypto_enable_pmu": "4", "pypto_enable_chip_swimlane": "1"}
+    values |= {"pypto_pack": "onfail"}
     item: Any = SimpleNamespace(
         config=SimpleNamespace(getoption=lambda name, default=None: values.get(name, default)),
         root=Path("artifact"),
@@ -156,7 +168,8 @@ def test_flags_reach_a_replay() -> None:
     words = Replay.command(item, 6)
     assert words[3:] == [
         *("replay", "artifact", "-p", "a5", "--force", "--golden-data", "d", "--runtime", "simpler", "--device", "6"),
-        *("--rounds", "3", "--dump-args", "2", "--enable-chip-swimlane", "1", "--enable-pmu", "4", "--enable-dep-gen"),
+        *("PACK=onfail", "--rounds", "3", "--dump-args", "2", "--enable-chip-swimlane", "1", "--enable-pmu", "4"),
+        "--enable-dep-gen",
     ]
 
 

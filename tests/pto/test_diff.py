@@ -99,7 +99,11 @@ def test_directories(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out == "1 module, nothing differs\n"
     (tmp_path / "b" / "ptoas" / "more.pto").write_text(module(""))
     assert main([str(tmp_path / "a"), str(tmp_path / "b")]) == 1
-    assert capsys.readouterr().out == f"only in {tmp_path / 'b'}: ptoas/more.pto\n"
+    assert capsys.readouterr().out == "only in b: ptoas/more.pto\n"
+    (tmp_path / "c").mkdir()
+    (tmp_path / "b").rename(tmp_path / "c" / "a")
+    assert main([str(tmp_path / "a"), str(tmp_path / "c" / "a")]) == 1
+    assert capsys.readouterr().out == f"only in {tmp_path / 'c' / 'a'}: ptoas/more.pto\n"
 
 
 def test_an_artifact_compiled_without_ptoas(tmp_path: Path) -> None:

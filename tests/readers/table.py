@@ -6,10 +6,12 @@ Reading is what the tools do with a file, not parsing alone: what a reader lets 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import importlib
 import io
 import math
 import os
+import random
 import shutil
 import struct
 import tempfile
@@ -23,6 +25,8 @@ import numpy as np
 
 from pypto_build.artifact import ArtifactError, load_artifact, snapshot
 from pypto_build.artifact.compiled_files import CompiledFiles, encode_compiled_files, read_compiled_files
+from pypto_build.artifact.files import read_bytes
+from pypto_build.artifact.first_sight import FIRST_SIGHT, changes, first_text, remember
 from pypto_build.artifact.interface import Interface, encode_interface, read_interface, sign
 from pypto_build.artifact.manifest import read_manifest
 from pypto_build.artifact.meta import read_meta
@@ -35,8 +39,10 @@ from pypto_build.proof.store import sealed
 from pypto_build.pto import PtoError
 from pypto_build.runtime.flight import flight_bytes
 from pypto_build.runtime.report import REPORT_BYTES
+from pypto_build.toolchain import own_text
 from pypto_build.toolchain.elf import ElfError, extract_text, read_elf
 from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain.host import INCLUDE_DIR
 from pypto_build.toolchain.pins import PINS_FILE, read_pins
 from tests.readers import mutate, ranks
 
@@ -163,6 +169,31 @@ def _compiled_seeds() -> list[bytes]:
         1, "p.py", ("p.py", "lib/q.py"), ("kernels/aiv/k.cpp", "golden.py"), {"golden.py": "0" * 64}
     )
     return [encode_compiled_files(document)]
+
+
+def _sights() -> Sequence[bytes]:
+    """What an artifact was, and what another one was."""
+    found = []
+    with tempfile.TemporaryDirectory() as directory:
+        for name in ("_jit_vector_dag", "_jit_softmax"):
+            (Path(directory) / name).mkdir()
+            remember(Path(directory) / name, load_artifact(EXAMPLES / name))
+            found.append((Path(directory) / name / FIRST_SIGHT).read_bytes())
+    return found
+
+
+def _first_sight(path: Path) -> None:
+    artifact = load_artifact(path.parent)
+    for change in changes(path.parent, artifact):
+        assert change.words
+    first_text(path.parent, "orchestration/vector_dag.cpp")
+
+
+def _damage_sight(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
+    """The compressed bytes, or the text in them."""
+    if rng.random() < 0.3:
+        return mutate.damage_bytes(rng, data, others)
+    return gzip.compress(mutate.damage_json(rng, gzip.decompress(data), [gzip.decompress(one) for one in others]), 1)
 
 
 # -- pto --------------------------------------------------------------------------------------------------------------
@@ -767,6 +798,21 @@ def _elf_seeds() -> list[bytes]:
     return made
 
 
+def _own_text(path: Path) -> None:
+    text = own_text.own_text(f'# 1 "{path}" 1\n{_decoded(path)}', INCLUDE_DIR)
+    if text is not None:
+        own_text.leaves_templates_alone(text)
+        own_text.declares_names_of(INCLUDE_DIR, text)
+
+
+def _decoded(path: Path) -> str:
+    """What a compiler's output is taken for, if the file can be read."""
+    try:
+        return read_bytes(path).decode(errors="replace")
+    except OSError:
+        return ""
+
+
 def _elf(path: Path) -> None:
     elf = read_elf(path)
     _ = elf.defined, elf.symbols
@@ -901,6 +947,7 @@ READERS: tuple[Reader, ...] = (
     Reader("pto", _examples("_jit_*/ptoas/*.pto"), _pto, mutate.damage_text, "unit.pto", errors=(PtoError,)),
     Reader("pto_torch", _examples("_jit_*/ptoas/*.pto"), _pto_torch, mutate.damage_text, "unit.pto", errors=_pto_errors()),
     Reader("units", lambda: [_UNITS], _units, mutate.damage_json, ".units.json", named=False),
+    Reader("first_sight", _sights, _first_sight, _damage_sight, FIRST_SIGHT, DAG, named=False),
     Reader("as_built", lambda: [_UNITS], _as_built, mutate.damage_json, ".units.json", named=False),
     Reader("tried", lambda: [b"0" * 32 + b" mismatch f\n" + b"1" * 32 + b" pass\n"], _tried, mutate.damage_text, "tried.x.log", named=False),
     Reader("results", _result_seeds, _results, mutate.damage_fields, ".results"),
@@ -929,6 +976,7 @@ READERS: tuple[Reader, ...] = (
     Reader("flight", _flight_buffer, _flight, mutate.damage_fields, "flight", named=False, fifo=False),
     Reader("flight_kept", lambda: [_KEPT], _kept, mutate.damage_json, "dfx_outputs/flight.json"),
     Reader("crash_report", _report_buffer, _report, mutate.damage_fields, "report", errors=(ValueError,), named=False, fifo=False),
+    Reader("own_text", _examples("_jit_*/kernels/ai[cv]/*.cpp"), _own_text, mutate.damage_text, "k.cpp", errors=()),
     Reader("elf", _elf_seeds, _elf, mutate.damage_fields, "k.o", errors=(ElfError, OSError), named=False),
     Reader("pins", lambda: [PINS_FILE.read_bytes()], lambda path: read_pins(path), mutate.damage_text, "pins.toml", errors=(ToolchainError,)),
     Reader("isa_pin", lambda: [b"0123456789abcdef\n"], _home, mutate.damage_bytes, "pto_isa.pin", errors=(ToolchainError,)),

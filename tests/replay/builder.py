@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,6 +21,11 @@ from pypto_build.rules.embedded_runtime import ensure_runtime
 from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, kernel_flags, orchestration_flags
 
 PLATFORM = PLATFORMS["a2a3sim"]
+
+# A header of ours before which there are only comments, system headers and blank lines.
+_FIRST_INCLUDE = re.compile(
+    r"""(?:\s+|//[^\n]*|#include <[\w.]+>)*#include ["<](pto/pto-inst\.hpp|pto_orchestration_api\.h)[">]"""
+)
 
 
 @cache
@@ -41,13 +48,32 @@ def library(text: str, flags: tuple[str, ...], name: str = "unit.cpp") -> bytes:
         source.write_text(text)
         here = f"-fdebug-prefix-map={directory}=."
         compiler, unit = find_compiler().path, f"{source}.o"
-        argv = [compiler, *flags, here, f"-I{INCLUDE_DIR}", str(source), "-c", "-o", unit]
+        argv = [compiler, *flags, here, *_precompiled(text, flags), f"-I{INCLUDE_DIR}", str(source), "-c", "-o", unit]
         subprocess.run(argv, check=True, cwd=directory)  # and without the flags, as a link is: some name libraries
         subprocess.run([compiler, "-shared", unit, "-o", str(target)], check=True, cwd=directory)
         content = target.read_bytes()
         if shared:
             target.replace(kept)
     return content
+
+
+def _precompiled(text: str, flags: tuple[str, ...]) -> tuple[str, ...]:
+    """Flags with which a text need not parse the header of ours that it begins with, if it does."""
+    shared, found = os.environ.get("PYPTO_BUILD_TEST_LIBRARIES"), _FIRST_INCLUDE.match(text)
+    compiler = find_compiler()
+    if not shared or found is None or compiler.family != "g++":
+        return ()
+    header = found.group(1)
+    directory = Path(shared, hashlib.sha256(repr((header, flags)).encode()).hexdigest())
+    if not directory.exists():
+        with TemporaryDirectory(dir=shared) as work:
+            (parsed := Path(work, "parsed")).mkdir()
+            (parsed / "first.h").write_text(f'#include "{header}"\n')
+            argv = [compiler.path, *flags, f"-I{INCLUDE_DIR}", "-x", "c++-header", "first.h", "-o", "first.h.gch"]
+            subprocess.run(argv, check=True, cwd=parsed)
+            with suppress(OSError):  # another worker was faster
+                parsed.rename(directory)
+    return ("-include", f"{directory}/first.h")
 
 
 def build_artifact(artifact_dir: Path, out: Path) -> None:

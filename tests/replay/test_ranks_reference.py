@@ -110,7 +110,7 @@ def test_the_first_task_that_leaves_the_reference(
 
 def test_a_collective_is_what_torch_distributed_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One that is wrong in its kernel and in its module alike is found, and what follows gets the right rows."""
-    source, name = Path(__file__).parent / "programs" / "dist_exchanged.py", "_jit_exchanged"
+    source, name = Path(__file__).parents[1] / "rules" / "programs" / "dist_exchanged.py", "_jit_exchanged"
     assert compile_program([str(source), "--output", str(tmp_path / name)]) == 0
     names = _build(tmp_path, name)
     argv = [sys.executable, "-m", "pypto_build.replay.chips", *_words(tmp_path, name, names)]

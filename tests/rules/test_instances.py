@@ -55,6 +55,19 @@ def test_an_instance_is_compiled_once(dag: Project) -> None:
     assert "[instructions]" not in run.output
 
 
+def test_another_workspace_finds_them_with_debug_information_too(dag: Project, tmp_path: Path) -> None:
+    """Checked kernels have line tables, which name the directory that a compiler ran in."""
+    cache = dag.root / "cache"
+    target = dag.out / "check" / f"{ADD}.so"
+    checked = dag.scons(str(target), f"JIT={dag.artifact.name}", "CHECK=1", env={"PYPTO_BUILD_CACHE": str(cache)})
+    assert "[instructions] instantiate" in checked.output
+    other = Project(tmp_path / "other")
+    other.use_example("_jit_vector_dag")
+    words = (str(other.out / "check" / f"{ADD}.so"), f"JIT={other.artifact.name}", "CHECK=1")
+    run = other.scons(*words, env={"PYPTO_BUILD_CACHE": str(cache)})
+    assert run.status == 0 and "[instructions]" not in run.output, run.output
+
+
 def test_no_build_with_nothing_changed(dag: Project) -> None:
     build(dag)
     assert build(dag).actions == []

@@ -296,16 +296,21 @@ def test_more_blocks_together_than_cores(rig: Rig, platform: str, clusters: int)
 BOTH_NAMES = """
 template <typename Spec> char launch(Spec &spec, decltype(spec.set_block_num(1)) * = nullptr) { return 'b'; }
 template <typename Spec> char launch(Spec &spec, decltype(spec.set_core_num(1)) * = nullptr) { return 'c'; }
-extern "C" char chosen() { PTO2LaunchSpec spec; return launch(spec); }
+#ifdef SRC_A5_RUNTIME_TENSORMAP_AND_RINGBUFFER_RUNTIME_PTO_TYPES_H_ // what some orchestrations choose by
+static const char kOfTheGuard = 'c';
+#else
+static const char kOfTheGuard = 'b';
+#endif
+extern "C" char chosen() { PTO2LaunchSpec spec; return launch(spec) == kOfTheGuard ? kOfTheGuard : '?'; }
 """
 
 
 @pytest.mark.parametrize(
-    ("platform", "runtime", "name"),
+    ("platform", "flavour", "name"),
     [("a2a3sim", TENSORMAP, "b"), ("a2a3sim", HOST_GRAPH, "b"), ("a5sim", TENSORMAP, "c"), ("a5sim", HOST_GRAPH, "b")],
 )
-def test_the_setter_of_blocks_has_one_name(rig: Rig, platform: str, runtime: str, name: str) -> None:
-    flags = orchestration_flags(find_compiler("g++"), PLATFORMS[platform], runtime)
+def test_the_setter_of_blocks_has_one_name(rig: Rig, platform: str, flavour: str, name: str) -> None:
+    flags = orchestration_flags(find_compiler("g++"), PLATFORMS[platform], flavour)
     text = ORCHESTRATION_HEAD + BOTH_NAMES
     assert chr(ctypes.CDLL(str(rig.compile(text, (*flags, "-Wno-unused")))).chosen()) == name
 

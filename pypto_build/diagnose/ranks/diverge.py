@@ -31,7 +31,7 @@ from pypto_build.diagnose.recorded.args_dump import DumpedArg
 from pypto_build.diagnose.requests import request_of
 from pypto_build.facts.run_options import TORCH
 from pypto_build.replay import replay
-from pypto_build.replay.chips.collectives import collective_of
+from pypto_build.replay.chips.collectives import collective_of, inputs_of, signal_of
 from pypto_build.replay.chips.engine import ChipsEngine
 from pypto_build.replay.chips.records import HOST, DispatchRow
 from pypto_build.replay.run_options import SettingValue
@@ -79,28 +79,40 @@ def _replayed(
 def departures(compiled: RanksRun, reference: RanksRun, limits: Limits) -> Iterator[Departure]:
     """Outputs that differ, in the order in which dispatches began, and of a dispatch in that of its tasks.
 
-    Integers of INOUT arguments are signals, whose values at a moment depend on the schedule: they are not compared.
+    Integers of INOUT arguments are signals, whose values at a moment depend on the schedule: they are not compared,
+    but for those of a collective which are not its signals.
     """
     for row in sorted(compiled.dispatches, key=lambda row: (row.begun_s, row.number)):
         if row.rank == HOST:
             continue
         viewer = open_viewer(compiled.program_of(row), compiled.directory_of(row))
         other = open_viewer(reference.program_of(row), reference.directory_of(row))
+        collective = collective_of(row.program)
+        signal = None if collective is None else signal_of(collective)
         known = {(one.task_id, one.index, one.stage): one for one in other.dump.records}
         differing: set[int] = set()  # tasks that were given something else
         for record in viewer.dump.records:
-            if record.stage != "before":
+            if record.stage != "before" or (collective is not None and record.index not in inputs_of(collective)):
                 continue
             expected = known.get((record.task_id, record.index, record.stage))
-            if expected is not None and _difference(viewer, record, other, expected, limits) is not None:
+            if (
+                expected is not None
+                and not _is_signal(record, signal)
+                and _difference(viewer, record, other, expected, limits) is not None
+            ):
                 differing.add(record.task_id)
         for record in viewer.select(argparse.Namespace(task="", kernel="", arg="", role="", stage="after")):
             expected = known.get((record.task_id, record.index, record.stage))
-            if expected is None:
+            if expected is None or _is_signal(record, signal):
                 continue
             found = _difference(viewer, record, other, expected, limits)
             if found is not None:
                 yield Departure(row, viewer, record, found, record.task_id in differing)
+
+
+def _is_signal(record: DumpedArg, signal: int | None) -> bool:
+    """Whether an argument holds signals: of a collective the one that is number `signal`."""
+    return record.role == "inout" and not is_float(record.dtype) and signal in (None, record.index)
 
 
 def _difference(
@@ -108,8 +120,6 @@ def _difference(
 ) -> Difference | None:
     """How one argument differs in two runs; None where it does not, or was not kept."""
     if record.kind != "tensor" or not record.size or not expected.size or record.shape != expected.shape:
-        return None
-    if record.role == "inout" and not is_float(record.dtype):
         return None
     sides = viewer.dump.stored(record), other.dump.stored(expected)
     mask = mask_of(*sides, record.dtype, limits)

@@ -28,7 +28,7 @@ _NAMES = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Row:
     """A task, or a block of it, on one core from start to end; `dispatch` and `finish` are the scheduler's, or None."""
 

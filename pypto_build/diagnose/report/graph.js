@@ -2,6 +2,9 @@
 
 const CELL = { x: 150, y: 84, width: 122, height: 44 };
 
+// Edges that are drawn when the whole graph is in view.
+const MOST_EDGES = 20000;
+
 function drawGraph(data, container) {
   const { tasks, edges, kernels } = data;
   const canvas = element("canvas", { id: "graph-canvas" });
@@ -40,32 +43,53 @@ function drawGraph(data, container) {
       context.bezierCurveTo(x1 + around, y1 + bend, x2 + around, y2 - bend, x2, y2);
       context.stroke();
     };
-    const faint = colour("muted");
     context.globalAlpha = chosen >= 0 ? 0.12 : Math.min(0.6, 0.12 + view.kx);
-    for (const edge of edges) line(edge, faint, 1);
+    const some = Math.ceil(edges.length / MOST_EDGES), faint = colour("muted");
+    if (view.kx > 0.2 || edges.length < MOST_EDGES / 10) for (const edge of edges) line(edge, faint, 1);
+    else drawFar(context, view, seen, some, faint);
     context.globalAlpha = 1;
     if (chosen < 0) return;
     for (const edge of edges) if (edge[0] === chosen || edge[1] === chosen) line(edge, colour("accent"), 2.2);
   }
 
+  // Far away, straight lines in one stroke; of very many every so-manieth.
+  function drawFar(context, view, seen, some, style) {
+    context.strokeStyle = style;
+    context.lineWidth = 1 / view.kx;
+    context.beginPath();
+    for (let index = 0; index < edges.length; index += some) {
+      const from = tasks[edges[index][0]], to = tasks[edges[index][1]];
+      context.moveTo(from.x * CELL.x, from.y * CELL.y);
+      context.lineTo(to.x * CELL.x, to.y * CELL.y);
+    }
+    context.stroke();
+  }
+
   function drawTasks(context, view, seen) {
     const chosen = selection.task, neighbours = chosen >= 0 ? near(chosen) : null;
-    const readable = view.kx > 0.42;
+    const readable = view.kx > 0.42, far = view.kx * CELL.height < 3;
+    const soft = kernels.map((_, index) => kernelColour(index, readable)), hard = kernels.map((_, index) => kernelColour(index, false));
+    const marks = { select: colour("select"), bad: colour("bad"), text: colour("text") };
     context.textBaseline = "middle";
     for (let index = 0; index < tasks.length; index++) {
       const task = tasks[index], { left, top } = box(task);
       if (left > seen.right || left + CELL.width < seen.left || top > seen.bottom || top + CELL.height < seen.top) continue;
       const dim = (neighbours && index !== chosen && !neighbours.has(index)) || (found.size > 0 && !found.has(index));
       context.globalAlpha = dim ? 0.35 : 1;
-      context.fillStyle = kernelColour(task.kernel, readable);
+      if (far) {
+        context.fillStyle = index === chosen ? marks.select : task.critical ? marks.bad : hard[task.kernel];
+        context.fillRect(left, top, CELL.width, Math.max(CELL.height, 1 / view.kx));
+        continue;
+      }
+      context.fillStyle = soft[task.kernel];
       context.beginPath();
       context.roundRect(left, top, CELL.width, CELL.height, kernels[task.kernel].core === "aic" ? 2 : 12);
       context.fill();
       context.lineWidth = (index === chosen ? 4 : task.critical ? 2.4 : 1) / Math.max(view.kx, 0.3);
-      context.strokeStyle = index === chosen ? colour("select") : task.critical ? colour("bad") : kernelColour(task.kernel, false);
+      context.strokeStyle = index === chosen ? marks.select : task.critical ? marks.bad : hard[task.kernel];
       context.stroke();
       if (!readable) continue;
-      context.fillStyle = colour("text");
+      context.fillStyle = marks.text;
       context.font = "600 13px system-ui, sans-serif";
       context.fillText(`task ${task.label}`, left + 9, top + 15, CELL.width - 18);
       context.font = "12px system-ui, sans-serif";

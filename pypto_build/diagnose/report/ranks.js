@@ -29,6 +29,7 @@ function drawRanks(data, container) {
   function axis(context, view, width) {
     const step = 10 ** Math.ceil(Math.log10(90 / view.kx));
     const fine = [step / 5, step / 2, step].find((candidate) => candidate * view.kx >= 78) ?? step;
+    const [unit, of] = fine >= 1000 ? ["ms", 1000] : ["us", 1];
     context.font = "11px system-ui, sans-serif";
     for (let time = Math.ceil(-view.x / view.kx / fine) * fine; time * view.kx + view.x < width; time += fine) {
       const x = time * view.kx + view.x;
@@ -36,7 +37,7 @@ function drawRanks(data, container) {
       context.fillStyle = colour("line");
       context.fillRect(x, 16, 1, canvas.clientHeight);
       context.fillStyle = colour("muted");
-      if (x < width - 64) context.fillText(`${(+time.toFixed(3)).toLocaleString("en")} us`, x + 3, 9);
+      if (x < width - 64) context.fillText(`${(+(time / of).toFixed(3)).toLocaleString("en")} ${unit}`, x + 3, 9);
     }
   }
 

@@ -13,8 +13,8 @@ BUILD_DIR = "build"
 #: `file:line[:column]: error: message`: g++, clang++, the checks of modules, and the findings of our instruments,
 #: whose files are relative to the artifact.
 MATCHER_PATTERN = r"^\s*([^\s:\[][^:]*):(\d+):(?:(\d+):)?\s+(?:fatal )?(error|warning|note):\s+(.*)$"
-#: `file.pto:line:column: operation: message`: the check of modules by itself.
-MODULE_PATTERN = r"^([^\s:][^:]*\.pto):(\d+):(\d+): (?!error|warning|note)(.*)$"
+#: `file.pto:line:column: operation: message`: the check of modules by itself, and what a replay says of an edited one.
+MODULE_PATTERN = r"^(?:error: )?([^\s:][^:]*\.pto):(\d+):(\d+): (?!error|warning|note)(.*)$"
 
 # Targets that are tasks, with an artifact that the user is asked for, and what runs beside that.
 _TASKS = ("replay", "hazards", "lint", "diverge", "pto_check", "report")

@@ -94,12 +94,24 @@ def collective_of(program: str) -> Collective | None:
     return Collective(known)
 
 
-def signal_of(collective: Collective, tensors: Sequence[object]) -> int:
-    """Which of a program's tensors its signals are. Raises `ValueError` if it has not those of the collective."""
-    wanted = next(count for name, count in _NAMES.values() if name == collective.name)
-    if len(tensors) != wanted:
-        raise ValueError(f"{collective.name} takes {wanted} tensors, found {len(tensors)}")
-    return min(2, wanted - 1)
+def signal_of(collective: Collective) -> int:
+    """Which of a program's tensors its signals are."""
+    return min(2, _count(collective) - 1)
+
+
+def inputs_of(collective: Collective) -> tuple[int, ...]:
+    """Which of a program's tensors it works on. What others are to hold may come from other ranks before it begins."""
+    return (0, 3) if collective.name == "all_to_all_v" else (0,)
+
+
+def require_tensors(collective: Collective, tensors: Sequence[object]) -> None:
+    """Raise `ValueError` for a program that has not the tensors of its collective."""
+    if len(tensors) != _count(collective):
+        raise ValueError(f"{collective.name} takes {_count(collective)} tensors, found {len(tensors)}")
+
+
+def _count(collective: Collective) -> int:
+    return next(count for name, count in _NAMES.values() if name == collective.name)
 
 
 def results(collective: Collective, operands: Sequence[Parts], me: int) -> list[tuple[int, torch.Tensor]]:

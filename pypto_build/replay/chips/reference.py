@@ -18,7 +18,7 @@ import torch
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.facts.faults import FaultKind
-from pypto_build.replay.chips.collectives import Collective, collective_of, results, signal_of
+from pypto_build.replay.chips.collectives import Collective, collective_of, require_tensors, results, signal_of
 from pypto_build.replay.chips.memory import Windows
 from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
 from pypto_build.replay.reference.slots import Slot, TensorArgument
@@ -112,7 +112,8 @@ class _CollectiveHook:
         tensors = [slot for slot in slots_of(call) if isinstance(slot, TensorArgument)]
         windows = _windows_of(tensors[0], self._domains) if tensors else None
         try:
-            signal = signal_of(self._collective, tensors)
+            require_tensors(self._collective, tensors)
+            signal = signal_of(self._collective)
             if windows is None or any(_windows_of(slot, self._domains) is not windows for slot in tensors):
                 raise ValueError(f"{self._collective.name} works on tensors in the windows of one domain")
             me = max(index for index, start in enumerate(windows.addresses) if start <= tensors[0].buffer)

@@ -104,8 +104,10 @@ class Batch:
         for number in (signal.SIGINT, signal.SIGKILL):
             for running in self._running.values():
                 quickly = number == signal.SIGKILL or (running.job is None and not running.farm)
+                # the farm ends its own workers, which would say what they were interrupted in
+                send = os.kill if running.farm and number == signal.SIGINT else os.killpg
                 with suppress(OSError):
-                    os.killpg(running.process, signal.SIGKILL if quickly else number)
+                    send(running.process, signal.SIGKILL if quickly else number)
             grace = _FARM_GRACE_S if self._farm else _GRACE_S
             self._reap(grace if number == signal.SIGINT else 60.0)
 

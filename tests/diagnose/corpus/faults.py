@@ -39,6 +39,11 @@ BUGS = (
         "had not finished at the time limit of 1 s",
     ),
     _kernel(
+        "loop whose step is nothing, over several lines", "hang",
+        "for (volatile int i = 0; i < 4; i += 0) {\n        y[i] = 1;\n    }",
+        "had not finished at the time limit of 1 s", "for (volatile int i = 0; i < 4; i += 0) {",
+    ),
+    _kernel(
         "loop that polls a tensor which nobody writes", "hang", "while (*(volatile float *)x != 77) {}",
         "had not finished at the time limit of 1 s",
     ),

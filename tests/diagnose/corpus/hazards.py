@@ -140,7 +140,7 @@ BUGS = (
     Bug(
         "load over a tile that the vector pipe uses", _RMS, ((_RMS_FILE, _V_TO_MTE2, ""),),
         "check/unordered-pipes", _RMS_FILE, "TLOAD(v30, v33);",
-        "TLOAD on PIPE_MTE2 overwrites the 1x256 tile at UB 0x18000, which TMUL wrote on PIPE_V", True,
+        "TLOAD on PIPE_MTE2 overwrites the 1x256 tile at UB 0x18000, which ", True,
     ),
     Bug(
         "extraction over an operand that the cube reads", "_jit_matmul",

@@ -189,6 +189,11 @@ _SLOT = "slots + (v5 % 2) * 256"
 #: Between the ranks of a distributed program.
 OF_RANKS = (
     Bug(
+        "sum that does not wait for its load", _ALLREDUCE,
+        ((_SUM, "    set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);\n", ""), (_SUM, "    wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);\n", "")),
+        "check/unordered-pipes", _SUM, "TADD(", "on ranks 0, 1", True,
+    ),
+    Bug(
         "all-reduce that tells of its part before it is visible", _ALLREDUCE, ((_SUM, _TOLD, _STAGED + _TOLD),),
         "memory/unfenced-notify", _SUM, "TSTORE(v21, v20);",
         "'sum_ranks' TSTORE stores comm_d0.partial_buf+0..1023 of rank 1 and notifies before that is visible", True,
