@@ -12,6 +12,7 @@ import pytest
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.replay.reference.received import read_value, written
+from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.replay.worker import Worker
 from pypto_build.runtime.report import Frame
@@ -26,7 +27,8 @@ class _Call:
 
 
 def test_values_come_back() -> None:
-    values = (1, 2.5, "x", [None, True], {"a": {1, 2}}, Path("/x"), Frame("m", 1, "s"), ErrorInfo("k", "m"))
+    tensor = TensorArgument(64, 32, 0, "float32", (2, 4), (4, 1))
+    values = (1, 2.5, "x", [None, True], {"a": {1, 2}}, Path("/x"), Frame("m", 1, "s"), ErrorInfo("k", "m"), tensor)
     assert read_value(written(values)) == values
     assert read_value(written(np.arange(3))).tolist() == [0, 1, 2]
     assert read_value(written(np.float32(1.5))) == 1.5

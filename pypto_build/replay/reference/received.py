@@ -45,6 +45,8 @@ def written(value: Any) -> bytes:
 
 
 def _is_record(kind: type) -> bool:
+    if issubclass(kind, tuple):
+        return hasattr(kind, "_fields")  # a NamedTuple, whose `__new__` makes a tuple and does nothing else
     return dataclasses.is_dataclass(kind) or issubclass(kind, (enum.Enum, Exception, msgspec.Struct))
 
 
