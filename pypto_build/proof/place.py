@@ -358,7 +358,8 @@ class Place:
         for aid in attempt.aids:
             if digests.of(aid.path) != aid.digest:
                 return aid.path
-        return next((path for path in account.absent if os.access(path, os.F_OK)), "")
+        # What a process that was started ahead looked for before it was built has been looked at above.
+        return next((path for path in account.absent - attempt.seen.keys() if os.access(path, os.F_OK)), "")
 
     def _take(self, action: Action) -> dict[str, str]:
         """Give finished outputs their names; their digests, by name."""

@@ -125,7 +125,7 @@ def request_from(argv: Sequence[str]) -> Request:
         rounds=given.rounds,
         threads=given.threads,
         world=given.world,
-        devices=given.devices,
+        devices=given.devices or "",
         memory_mb=given.memory,
         comparators=dict(given.comparator),
         scalars=dict(given.scalar),
