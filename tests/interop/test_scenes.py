@@ -99,7 +99,9 @@ def test_several_files_and_directories(workspace: Workspace) -> None:
     assert "[scene] SKIP TestPairs::pairs_1: level 4: it needs several machines, and simpler's workers" in run.stdout
     assert run.stdout.endswith("[scene] 3 passed, 9 skipped\n"), run.stdout
     named = "scenes/scene_chain.py::TestChain::loose,scenes/scene_chain.py::TestChain::small,scenes/scene_pairs.py"
-    some = workspace.run("replay", f"SCENE={named}", "CASE=small,loose", "SKIP_GOLDEN=1", "TIMEOUT=70", "VERBOSE=1")
+    some = workspace.run(
+        "replay", f"SCENE={named}", "CASE=small,loose", "SKIP_GOLDEN=1", "TIMEOUT=70", "VERBOSE=1", "FORCE=1"
+    )
     assert some.returncode == 0 and some.stdout.endswith("[scene] 2 passed\n"), some.stdout
     limits = sorted(re.findall(r"DATA=(small|loose)\S* .*--timeout (\S+)", some.stdout))
     assert limits == [("loose", "700.0"), ("small", "70.0")], some.stdout  # a manual case may take longer
