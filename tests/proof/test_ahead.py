@@ -37,15 +37,17 @@ class Rig:
         self.spawned: list[list[str]] = []
         self.write("tool.py", _TOOL)
         self.write("extra.py", "WORD = 'first '\n")
-        self.write("source", "text")
+        self.write("data/source", "text")
 
     def write(self, name: str, text: str) -> None:
-        (self.root / name).write_text(text)
+        path = self.root / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
         time.sleep(2 * TICK_S)
 
     @property
     def action(self) -> Action:
-        source, target = str(self.root / "source"), self.out / "built"
+        source, target = str(self.root / "data" / "source"), self.out / "built"
         words = (sys.executable, str(self.root / "tool.py"), source, f"{target}.tmp")
         package = Path(__file__).resolve().parents[2]
         environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -81,8 +83,17 @@ def test_what_is_started_before_its_turn_is_used_and_recorded(rig: Rig) -> None:
 def test_it_reads_its_input_when_its_turn_comes(rig: Rig) -> None:
     rig.place.start_ahead(rig.action, WaitingTool)
     time.sleep(0.3)
-    rig.write("source", "other")
+    rig.write("data/source", "other")
     assert (rig.perform(), rig.built) == ("built", "first other")
+
+
+def test_what_it_looked_for_before_it_was_there_has_not_changed(rig: Rig) -> None:
+    rig.write("extra.py", "import os, sys\nWORD = f'found {os.path.exists(sys.argv[1])} '\n")
+    (rig.root / "data" / "source").unlink()
+    rig.place.start_ahead(rig.action, WaitingTool)
+    time.sleep(0.5)  # it has looked by now
+    rig.write("data/source", "text")
+    assert (rig.perform(), rig.built, rig.spawned) == ("built", "found False text", [])
 
 
 def test_a_module_that_changes_after_it_was_loaded_is_seen(rig: Rig) -> None:
