@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from argparse import Namespace
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 
 from pypto_build.diagnose.extract.record import RecordedTask, TensorUse
 from pypto_build.diagnose.extract.tensors import Parameter
-from pypto_build.diagnose.reduce import work
+from pypto_build.diagnose.reduce import build, work
 from pypto_build.diagnose.reduce.__main__ import main
 from pypto_build.diagnose.reduce.begin import wanted_of
 from pypto_build.diagnose.reduce.case import Invalid, reads_unwritten, refuse_stale
@@ -35,6 +37,7 @@ def reduce(artifact: Path, place: Path, *words: str) -> int:
     return main([*fixed, "--jobs", "2", *words])
 
 
+run = build._run
 _WRONG = ("kernels/aiv/kernel_mul.cpp", "TMUL(", "TADD(")
 
 
@@ -84,6 +87,21 @@ def test_a_crash_stays_the_same_crash(tmp_path: Path) -> None:
     verdict = replay(root, tmp_path / "again").verdict
     assert verdict.error is not None and (verdict.error.kind, verdict.error.kernel) == ("crash", "kernel_mul")
     assert "address 0x10" in verdict.error.message
+
+
+def test_candidates_at_once_share_what_they_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two that come with the same text at the same time have it compiled once, and neither loses its library."""
+    commands: list[list[str]] = []
+    monkeypatch.setattr(build, "_run", lambda words: commands.append(words) or run(words))
+    settings = Namespace(platform="a2a3sim", jobs=4, kernel_flags="", cxx="", arch="", numerics="device")
+    builder = build.Builder(tmp_path / "built", settings, "tensormap_and_ringbuffer")
+    text = '#include <cstdint>\nextern "C" __attribute__((visibility("default"))) void kernel_entry(int64_t*) {}\n'
+    with ThreadPoolExecutor(8) as pool:
+        libraries = list(pool.map(lambda _: builder.build([("aiv", text)])["aiv", text], range(8)))
+    assert len({*libraries}) == 1 and libraries[0].is_file()
+    assert len(commands) == 3  # the header, the text, the link
+    with pytest.raises(build.Refused, match="error: "):
+        builder.build([("aiv", "nothing")])
 
 
 def test_a_kernel_without_a_module(tmp_path: Path) -> None:

@@ -100,6 +100,17 @@ def test_what_came_and_went_is_no_change(monkeypatch: pytest.MonkeyPatch) -> Non
     assert Watched().wait(before) == ["a"]
 
 
+def test_what_lies_in_the_build_directory_is_not_watched(project: Project) -> None:
+    """The tools write there, and read what they wrote, in every round."""
+    project.write("build/note.h", "// one\n")
+    project.edit("kernels/aiv/twice.cpp", "#include", f'#include "{project.root}/build/note.h"\n#include')
+    with watching(project, "replay", "JIT=_jit_chain") as scons:
+        assert "PASS" in scons.round().output
+        project.write("build/note.h", "// two\n")
+        project.edit("kernels/aiv/twice.cpp", "2.0f * in[i]", "3.0f * in[i]")
+        assert scons.round().output.startswith("[watch] build_output/_jit_chain/kernels/aiv/twice.cpp changed\n")
+
+
 def test_a_manifest_that_breaks_is_waited_for(project: Project) -> None:
     with watching(project, "lint", "JIT=_jit_chain") as scons:
         scons.round()

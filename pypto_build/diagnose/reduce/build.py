@@ -7,6 +7,7 @@ import hashlib
 import os
 import shlex
 import subprocess
+import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.toolchain.errors import ToolchainError
 from pypto_build.toolchain.host import CHECKED_FLAGS, INCLUDE_DIR, find_compiler, host_recipe, kernel_numerics
+from pypto_build.toolchain.recipe import UnitRecipe
 
 #: Compiling is most of the time, so kernels of candidates are optimised little. The result is built as any artifact.
 _FLAGS = ("-O1",)
@@ -50,6 +52,7 @@ class Builder:
             for checked in (False, True)
         }
         self._headers: dict[tuple[str, bool], Path | None] = {}
+        self._turns: dict[str, threading.Lock] = {}
 
     def build(self, wanted: Iterable[tuple[str, str]], *, checked: bool = False) -> dict[tuple[str, str], Path]:
         """The libraries of (kind, text), kind being aic, aiv or orchestration. Raises Refused."""
@@ -61,47 +64,58 @@ class Builder:
 
     def _one(self, kind: str, text: str, checked: bool) -> Path:
         recipe = self.recipes[checked][kind]
-        name = hashlib.sha256(f"{kind}\0{recipe.compiler}\0{text}".encode()).hexdigest()[:32]
-        library, source = self.directory / f"{name}.so", self.directory / f"{name}.cpp"
-        failed = self.directory / f"{name}.error"
-        if library.is_file():
-            return library
-        if failed.is_file():
-            raise Refused(failed.read_text("utf-8", "replace"))
+        key = f"{kind}\0{recipe.compiler}\0{recipe.identity}\0{text}"
+        library = self.directory / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
+        failed = library.with_suffix(".error")
+        with self._turn(library.name):
+            if not library.is_file() and not failed.is_file():
+                message = self._compile(recipe, text, self._headers[kind, checked], library)
+                if message:
+                    failed.write_text(message, encoding="utf-8")
+            if not library.is_file():
+                raise Refused(failed.read_text("utf-8", "replace"))
+        return library
+
+    def _turn(self, name: str) -> threading.Lock:
+        """Held while ``name`` is made: candidates compiled at once have most of their texts in common."""
+        return self._turns.setdefault(name, threading.Lock())
+
+    def _compile(self, recipe: UnitRecipe, text: str, headers: Path | None, library: Path) -> str:
+        """Compile and link; the compiler's message if it refuses."""
         self.directory.mkdir(parents=True, exist_ok=True)
+        source, target = library.with_suffix(".cpp"), library.with_suffix(f".{os.getpid()}.o")
         source.write_text(text, encoding="utf-8")
-        target = self.directory / f"{name}.{os.getpid()}.o"
-        headers = self._headers[kind, checked]
         words = recipe.compile_argv(str(source), str(target))
-        words = [words[0], *([f"-I{headers}"] if headers else []), *words[1:]]
-        run = _run(words)
+        run = _run([words[0], *([f"-I{headers}"] if headers else []), *words[1:]])
         if run.returncode == 0:
             linked = target.with_suffix(".so")
             run = _run(recipe.steps[0].argv(str(target), str(linked)))
             target.unlink(missing_ok=True)
             if run.returncode == 0:
                 linked.replace(library)
-                return library
-        message = next((line for line in run.stderr.splitlines() if "error" in line), run.stderr.strip()[:500])
-        failed.write_text(message, encoding="utf-8")
-        raise Refused(message)
+                return ""
+        errors = (line for line in run.stderr.splitlines() if "error" in line)
+        return next(errors, run.stderr.strip()[:500]) or "the compiler failed without a word"
 
     def _precompile(self, kind: str, checked: bool) -> None:
         """The main header of a kind, precompiled once; None where the compiler has no such thing."""
-        if (kind, checked) in self._headers:
-            return
-        recipe = self.recipes[checked][kind]
+        with self._turn(f"{kind} {checked}"):
+            if (kind, checked) not in self._headers:
+                self._headers[kind, checked] = self._header(self.recipes[checked][kind])
+
+    def _header(self, recipe: UnitRecipe) -> Path | None:
+        if not recipe.main_header:
+            return None
         name = hashlib.sha256(f"{recipe.compiler}{recipe.identity}".encode()).hexdigest()[:16]
         place = self.directory / "headers" / name
-        self._headers[kind, checked] = place if recipe.main_header else None
         target = place / f"{recipe.main_header}.gch"
-        if not recipe.main_header or target.is_file():
-            return
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-        header = recipe.include_dirs[0] / recipe.main_header
-        if _run(recipe.precompile_argv(str(header), str(temporary))).returncode == 0:
-            temporary.replace(target)
+        if not target.is_file():
+            place.mkdir(parents=True, exist_ok=True)
+            temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+            header = recipe.include_dirs[0] / recipe.main_header
+            if _run(recipe.precompile_argv(str(header), str(temporary))).returncode == 0:
+                temporary.replace(target)
+        return place
 
 
 def _headers_digest() -> str:

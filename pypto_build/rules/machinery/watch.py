@@ -155,10 +155,11 @@ def _sources(workspace: Workspace) -> Iterator[Path]:
 
 
 def _headers(workspace: Workspace) -> Iterator[str]:
-    """Where headers are looked for, and what tools were seen to read, but for what belongs to the system."""
+    """Where headers are looked for, and what tools were seen to read, but for the system's and what we write."""
     yield from map(str, workspace.include_dirs)
+    others = (*_OF_THE_SYSTEM, f"{workspace.build_dir}/")
     for place in workspace.places.values():
-        yield from (path for path in place.read_files() if not path.startswith(_OF_THE_SYSTEM))
+        yield from (path for path in place.read_files() if not path.startswith(others))
 
 
 def _scripts(workspaces: Sequence[Workspace]) -> Iterator[Path]:
