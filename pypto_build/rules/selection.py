@@ -47,10 +47,17 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
         of_files = [verb for verb in verbs if verb.needs is Needs.FILES]
         _declare_verbs(env, of_files, None)
         wanted = [target for target in wanted if target not in {verb.name for verb in of_files}]
+        if workspace.options["TEST"] and "triage" in wanted:
+            from pypto_build.rules.triage_of_test import expect_test
+
+            expect_test(env)
+            wanted.remove("triage")
         if wanted:
             listed = ", ".join([path.name for path in find_artifacts(*places)][:10]) or "none found"
             raise ArtifactError("JIT=", f"'scons {wanted[0]}' needs an artifact", f"name one of: {listed}")
         return
+    if workspace.options["TEST"]:
+        raise ArtifactError("TEST=", "names a test with its artifact, and so does JIT=", "leave one of them out")
     root = workspace.selected = resolve_jit(jit, *places)
     output = workspace.build_dir / workspace.options["PLATFORM"] / artifact_name(root)
     verdicts.concern(workspace.options, [output] if output != root else [])

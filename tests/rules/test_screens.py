@@ -97,7 +97,7 @@ def test_an_error_of_the_compiler_comes_with_its_file_and_reason(chain: Saved) -
 
 
 def test_help_is_one_screen(project: Project) -> None:
-    """Of 24 lines, two of which are SCons's own first one and the prompt, however many artifacts and tests there are."""
+    """Of 24 lines, two of which are SCons's own first one and the prompt, whatever there is."""
     for number in range(12):
         project.write(f"build_output/_jit_{'long' * 4}_{number:02}/kernel_config.py", "KERNELS = []\n")
     project.write(
