@@ -37,7 +37,7 @@ from pypto_build.rules.verbs import VERBS, Needs, Verb
 from pypto_build.toolchain.python import own_tool
 
 #: What looks at a distributed artifact: the module in the place of a verb's own.
-_TOOLS = {
+TOOLS = {
     "hazards": "pypto_build.diagnose.hazards.ranks",
     "deps": "pypto_build.diagnose.ranks.deps",
     "dump": "pypto_build.diagnose.ranks.dump",
@@ -61,18 +61,18 @@ def declare_distributed(env: Environment, root: Path, wanted: list[str]) -> None
         ArtifactError: it cannot be read, or there is a target that looks at one chip program.
     """
     distributed = load_distributed(root)
-    other = next((target for target in wanted if target not in (*_USUAL, *_TOOLS, *_OF_EACH_CHIP)), None)
+    other = next((target for target in wanted if target not in (*_USUAL, *TOOLS, *_OF_EACH_CHIP)), None)
     if other is not None:
         chips = ", ".join(f"{root.name}/next_levels/{name}" for name in distributed.chips)
         raise ArtifactError(
             root, f"is distributed, and 'scons {other}' looks at one chip program", f"JIT= one of {chips}"
         )
-    looking = [VERBS[target] for target in wanted if target in _TOOLS and VERBS[target].needs in _AT_A_REPLAY]
+    looking = [VERBS[target] for target in wanted if target in TOOLS and VERBS[target].needs in _AT_A_REPLAY]
     verdict: Nodes = ()
     if not wanted or looking or set(wanted) & set(_USUAL):
         verdict = _declare_usual(env, distributed_targets(env, distributed), wanted, looking)
     for target in wanted:
-        if target in _TOOLS:
+        if target in TOOLS:
             _declare_tool(env, VERBS[target], distributed, verdict)
         elif target in _OF_EACH_CHIP:
             _declare_each(env, target, distributed)
@@ -118,20 +118,20 @@ def _declare_usual(env: Environment, targets: ArtifactTargets, wanted: list[str]
 def _declare_tool(env: Environment, verb: Verb, distributed: Distributed, verdict: Nodes) -> None:
     """The target that looks at all chip programs together; at a replay, whose node is ``verdict``, if it needs one."""
     if verb.needs is Needs.ARTIFACT:
-        declare_verb(env, msgspec.structs.replace(verb, module=_TOOLS[verb.name]), distributed.root)
+        declare_verb(env, msgspec.structs.replace(verb, module=TOOLS[verb.name]), distributed.root)
         return
     if verb.needs is Needs.TRIAGE:
         from pypto_build.rules.triage import declare_triage
 
         of_check = distributed_targets(env, distributed, variant=workspace_of(env).own_variant(CHECKED))
-        own = msgspec.structs.replace(verb, module=_TOOLS[verb.name])
+        own = msgspec.structs.replace(verb, module=TOOLS[verb.name])
         declare_triage(env, own, distributed_targets(env, distributed), of_check, verdict)
         return
     checked = verb.needs is Needs.CHECKED
     variant = workspace_of(env).own_variant(CHECKED if checked else USUAL)
     targets = distributed_targets(env, distributed, variant=variant)
     assert targets.embedded is not None
-    words = [*own_tool(_TOOLS[verb.name]), str(distributed.root), "--platform", targets.platform.name]
+    words = [*own_tool(TOOLS[verb.name]), str(distributed.root), "--platform", targets.platform.name]
     words += ["--build-dir", str(targets.output), "--embedded", targets.embedded.get_abspath()]
     words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
     words += chip_words(targets)
