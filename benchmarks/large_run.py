@@ -57,7 +57,8 @@ void aicpu_orchestration_entry(const ChipTaskArgs& orch_args) {
 }
 }
 """
-_MANIFEST = """from pathlib import Path
+#: One kernel, ``step``, and one orchestration, ``many.cpp``.
+MANIFEST = """from pathlib import Path
 _ROOT_DIR = Path(__file__).parent
 RUNTIME_CONFIG = {"runtime": "tensormap_and_ringbuffer", "aicpu_thread_num": 0}
 ORCHESTRATION = {
@@ -77,7 +78,7 @@ def write_many(root: Path, tasks: int, blocks: int) -> None:
         "orchestration/many.cpp": _ORCHESTRATION.replace("TASKS", f"{tasks}u")
         .replace("CHAINS", f"{_CHAINS}u")
         .replace("BLOCKS", str(blocks)),
-        "kernel_config.py": _MANIFEST,
+        "kernel_config.py": MANIFEST,
         "compiled_meta.json": json.dumps(
             {
                 "schema": 1,

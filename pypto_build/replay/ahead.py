@@ -15,7 +15,7 @@ from pypto_build.artifact.interface import Interface, read_interface
 from pypto_build.artifact.snapshot import is_reference, snapshot
 from pypto_build.facts.run_options import EMBEDDED
 from pypto_build.replay.arena import Arena
-from pypto_build.replay.binding import Binding, bind
+from pypto_build.replay.binding import Binding, bind, lent
 from pypto_build.replay.child import serve
 from pypto_build.replay.embedded import job_of, require_files, start_worker
 from pypto_build.replay.faults import RunFault
@@ -83,6 +83,8 @@ def _start(request: Request) -> Ahead | None:
     if not data.inputs:  # making them up takes its time
         return None
     binding = bind(interface, data, request.artifact_dir, seed=request.seed, scalars=request.scalars)
+    if lent(binding):  # the file may be another one when the turn comes
+        return None
     arena = Arena([tensor.nbytes for tensor in binding.tensors])
     job = job_of(request, interface, binding)
     files = identities(map(str, job.binaries))

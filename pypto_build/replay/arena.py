@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import mmap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 ALIGNMENT = mmap.PAGESIZE
@@ -30,41 +31,64 @@ class Overrun:
 class Arena:
     """Shared memory for tensors of the given sizes in bytes, page-aligned and zero-filled.
 
-    With `at_ends`, tensors end where pages do, and begin where that leads to.
+    With `at_ends`, tensors end where pages do, and begin where that leads to. Those that are `lent`, by index, stay
+    where they are, as in a mapped file: nobody writes there.
     """
 
-    def __init__(self, sizes: list[int], *, at_ends: bool = False) -> None:
-        self._sizes = sizes
-        self._offsets: list[int] = []
+    def __init__(
+        self, sizes: Sequence[int], *, at_ends: bool = False, lent: Mapping[int, memoryview] | None = None
+    ) -> None:
+        self._lent = dict(lent or {})
+        self._sizes = {index: size for index, size in enumerate(sizes) if index not in self._lent}
+        self._offsets: dict[int, int] = {}
         position = RED_ZONE
-        for size in sizes:
-            self._offsets.append(_round_up(position + size) - size if at_ends else position)
+        for index, size in self._sizes.items():
+            self._offsets[index] = _round_up(position + size) - size if at_ends else position
             position = _round_up(position + size) + RED_ZONE
         self._map = mmap.mmap(-1, position)
         self.memory = memoryview(self._map)
         self._end = position
+        self._written: set[int] = set()
         for start, stop in self.zones():
             self.memory[start:stop] = bytes([_PATTERN]) * (stop - start)
 
     def zones(self) -> list[tuple[int, int]]:
         """Where in `memory` the red zones begin and end: one before each tensor, and the last."""
         starts = [0, *(offset + size for offset, size in self.layout)]
-        stops = [*self._offsets, self._end]
+        stops = [*self._offsets.values(), self._end]
         return list(zip(starts, stops, strict=True))
 
     @property
     def layout(self) -> list[tuple[int, int]]:
-        """Offset in `memory` and size in bytes of each tensor."""
-        return list(zip(self._offsets, self._sizes, strict=True))
+        """Offset in `memory` and size in bytes of each tensor that is not lent."""
+        return [(offset, self._sizes[index]) for index, offset in self._offsets.items()]
 
     def tensor(self, index: int) -> memoryview:
-        """The bytes of tensor `index`, writable."""
+        """The bytes of tensor `index`, writable unless it is lent."""
+        if index in self._lent:
+            return self._lent[index]
         offset = self._offsets[index]
         return self.memory[offset : offset + self._sizes[index]]
 
     def fill(self, index: int, data: memoryview | bytes | None) -> None:
-        """Set tensor `index` to `data`, or to zeros."""
-        self.tensor(index)[:] = bytes(self._sizes[index]) if data is None else data
+        """Set tensor `index` to `data`, or to zeros. One that is lent has its data."""
+        if index in self._lent:
+            return
+        if data is not None:
+            self.tensor(index)[:] = data
+        elif index in self._written:
+            self._clear(index)
+        self._written.add(index)
+
+    def _clear(self, index: int) -> None:
+        """Zeros for a tensor: whole pages are given back, which takes neither memory nor time for the others."""
+        start, stop = self._offsets[index], self._offsets[index] + self._sizes[index]
+        first, last = _round_up(start), stop // ALIGNMENT * ALIGNMENT
+        if first < last:
+            self._map.madvise(mmap.MADV_REMOVE, first, last - first)
+            self.memory[start:first] = bytes(first - start)
+            start = last
+        self.memory[start:stop] = bytes(stop - start)
 
     def copy(self) -> Arena:
         """The same, in memory that nobody else writes to."""
@@ -74,13 +98,15 @@ class Arena:
 
     def overrun(self) -> Overrun | None:
         """The first write that hit a red zone, restoring nothing; None when all are intact."""
+        indices = [*self._offsets]
         for zone, (start, stop) in enumerate(self.zones()):
             found = bytes(self.memory[start:stop])
             stripped = found.lstrip(bytes([_PATTERN]))
             if not stripped:
                 continue
             position = stop - len(stripped)
-            if zone == 0 or (zone < len(self._sizes) and stop - position < position - start):
-                return Overrun(zone, position - stop)
-            return Overrun(zone - 1, position - start + self._sizes[zone - 1])
+            if zone == 0 or (zone < len(indices) and stop - position < position - start):
+                return Overrun(indices[zone], position - stop)
+            before = indices[zone - 1]
+            return Overrun(before, position - start + self._sizes[before])
         return None

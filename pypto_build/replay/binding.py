@@ -120,6 +120,19 @@ def bind(
     return Binding(tensors, bound_scalars, seed if seeded else None, unknown)
 
 
+#: Inputs of so many bytes are used where their file is mapped.
+LENT_FROM = 64 << 20
+
+
+def lent(binding: Binding) -> dict[int, memoryview]:
+    """By index, the large inputs that need no copy, since nothing may write to them."""
+    return {
+        index: tensor.initial
+        for index, tensor in enumerate(binding.tensors)
+        if isinstance(tensor.initial, memoryview) and not tensor.is_output and tensor.nbytes >= LENT_FROM
+    }
+
+
 def _with_shapes(interface: Interface, artifact: Path, data: Snapshot) -> Interface:
     """The interface with the shapes of tensors that nobody declares and no file tells, if the modules do."""
     told = {*data.inputs, *data.outputs}

@@ -24,7 +24,7 @@ from pypto_build.artifact.snapshot import Snapshot, is_reference, snapshot
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import EMBEDDED, TORCH
 from pypto_build.replay.arena import Arena, Overrun
-from pypto_build.replay.binding import Binding, bind, with_goldens
+from pypto_build.replay.binding import Binding, bind, lent, with_goldens
 from pypto_build.replay.child import Reply, load_embedded
 from pypto_build.replay.embedded import job_of, open_embedded, require_files, start_worker
 from pypto_build.replay.entry import at_entry
@@ -139,9 +139,12 @@ class _Session:
         taken = self._ahead.take(request, interface, binding) if self._ahead else None
         if taken:
             return taken
-        arena = Arena([tensor.nbytes for tensor in binding.tensors])
-        opened = request.engine.open if request.engine else open_embedded
-        return opened(request, interface, binding, arena), arena
+        sizes = [tensor.nbytes for tensor in binding.tensors]
+        if request.engine is not None:
+            arena = Arena(sizes)
+            return request.engine.open(request, interface, binding, arena), arena
+        arena = Arena(sizes, lent=lent(binding))
+        return open_embedded(request, interface, binding, arena), arena
 
     def _data(self) -> Path | None:
         """Where the snapshot lies; the reference makes one when it is asked for."""

@@ -92,7 +92,12 @@ def test_a_crash_stays_the_same_crash(tmp_path: Path) -> None:
 def test_candidates_at_once_share_what_they_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two that come with the same text at the same time have it compiled once, and neither loses its library."""
     commands: list[list[str]] = []
-    monkeypatch.setattr(build, "_run", lambda words: commands.append(words) or run(words))
+
+    def counted(words: list[str]) -> object:
+        commands.append(words)
+        return run(words)
+
+    monkeypatch.setattr(build, "_run", counted)
     settings = Namespace(platform="a2a3sim", jobs=4, kernel_flags="", cxx="", arch="", numerics="device")
     builder = build.Builder(tmp_path / "built", settings, "tensormap_and_ringbuffer")
     text = '#include <cstdint>\nextern "C" __attribute__((visibility("default"))) void kernel_entry(int64_t*) {}\n'

@@ -70,14 +70,15 @@ std::vector<Direction> parse_directions(const std::vector<std::string> &names) {
 struct Memory {
     uint8_t *address = nullptr;
     uint64_t bytes = 0; // 0 for addresses: the owner vouches for the size
+    bool read_only = false;
 };
 
 Memory parse_memory(const py::handle &value, std::vector<py::buffer_info> &held, bool writable) {
     if (py::isinstance<py::int_>(value))
-        return {reinterpret_cast<uint8_t *>(value.cast<uint64_t>()), 0};
+        return {reinterpret_cast<uint8_t *>(value.cast<uint64_t>()), 0, false};
     held.push_back(py::reinterpret_borrow<py::buffer>(value).request(writable));
     const py::buffer_info &info = held.back();
-    return {static_cast<uint8_t *>(info.ptr), static_cast<uint64_t>(info.size * info.itemsize)};
+    return {static_cast<uint8_t *>(info.ptr), static_cast<uint64_t>(info.size * info.itemsize), info.readonly};
 }
 
 TensorParameter parse_tensor(const py::handle &item, size_t index, std::vector<py::buffer_info> &held) {
@@ -91,6 +92,7 @@ TensorParameter parse_tensor(const py::handle &item, size_t index, std::vector<p
     tensor.name = fields.size() == 5 ? fields[4].cast<std::string>() : format("#%zu", index);
     const Memory memory = parse_memory(fields[0], held, tensor.direction != Direction::In);
     tensor.address = memory.address;
+    tensor.read_only = memory.read_only;
     tensor.bytes = element_bytes(tensor.dtype);
     for (const uint32_t size : tensor.shape)
         tensor.bytes *= size;

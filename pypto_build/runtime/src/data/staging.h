@@ -4,6 +4,7 @@
 #include "execution/kernel_library.h"
 #include "pypto/entry_args.h"
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ struct TensorParameter {
     std::vector<uint32_t> shape;
     DataType dtype = DataType::FLOAT32;
     Direction direction = Direction::In;
+    bool read_only = false; // of an input: nobody may write to its memory, which may be a mapped file
 };
 
 /// Elements of an output that no task wrote.
@@ -39,7 +41,8 @@ struct InputWrite {
 class Staging {
 public:
     /// Prepares the tensors: poisons OUT; with `protect_inputs` guards IN against writes, in place where a tensor fills
-    /// whole pages, else in a copy.
+    /// whole pages, else in a copy. One that is read-only and mapped is mapped once more, and copied where it is
+    /// written to.
     Staging(const std::vector<TensorParameter> &parameters, bool poison, bool protect_inputs);
     /// Ends the guard.
     ~Staging();
@@ -59,6 +62,7 @@ public:
         uint8_t *base;
         uint64_t bytes;
         bool guarded;
+        bool shares; // a second mapping of the owner's memory
     };
     /// Where the tensors lie; read by the signal handler.
     const std::vector<Region> &regions() const { return regions_; }
@@ -74,6 +78,8 @@ private:
         char kernel[64] = {};
     };
     uint8_t *copy_of(const TensorParameter &parameter, uint64_t &mapped);
+    /// Replaces the part of a shared region that `address` is in by a copy. Called from the signal handler.
+    bool copy_part(const Region &region, uint64_t address);
     /// Offset of the first byte that was changed behind the copy of a tensor; 0 if there is none.
     uint64_t overrun(uint32_t index) const;
 
@@ -81,6 +87,8 @@ private:
     std::vector<Region> regions_;
     std::vector<uint64_t> copies_; // mapped bytes, 0 where the owner's memory is used
     std::vector<Written> written_;
+    std::vector<std::vector<bool>> own_parts_; // of shared regions: which parts are copies by now
+    std::atomic_flag copying_ = ATOMIC_FLAG_INIT;
     bool poison_;
 };
 
