@@ -21,11 +21,13 @@ import argparse
 import difflib
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -107,12 +109,27 @@ def _scons(words: Sequence[str], environment: dict[str, str]) -> int:
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """The status of a command, which gets Ctrl-C too and ends by itself."""
-    with subprocess.Popen(command, env=own_environment(environment)) as running:
+    """The status of a command, which gets Ctrl-C too and ends by itself; other signals to end are passed on to it."""
+    with subprocess.Popen(command, env=own_environment(environment)) as running, _passed_on(running):
         while running.returncode is None:
             with suppress(KeyboardInterrupt):
                 running.wait()
         return running.returncode
+
+
+@contextmanager
+def _passed_on(running: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Within it, SIGTERM and SIGHUP go to ``running``, which ends what it started; those ignored stay ignored."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    heard = [number for number, handler in before.items() if handler != signal.SIG_IGN]
+    heard = heard if threading.current_thread() is threading.main_thread() else []
+    for number in heard:
+        signal.signal(number, lambda given, _frame: running.send_signal(given))
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, before[number])
 
 
 def _is_simulated(platform: str | None) -> bool:

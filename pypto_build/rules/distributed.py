@@ -10,8 +10,7 @@ from SCons.Action import Action
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.distributed import Distributed, load_distributed
-from pypto_build.facts.platforms import Platform
-from pypto_build.facts.run_options import EMBEDDED, TORCH
+from pypto_build.facts.run_options import SIMPLER
 from pypto_build.proof import Place
 from pypto_build.rules.artifact import (
     Artifacts,
@@ -155,11 +154,11 @@ def distributed_targets(
     """The nodes of all chip programs and of the interface by which a replay binds host tensors.
 
     Raises:
-        ArtifactError: it has no chip program, or is asked to run on another runtime than ours.
+        ArtifactError: it has no chip program, or is asked for what is for one chip.
     """
     workspace = workspace_of(env)
     platform = workspace.platform(platform_name)
-    _require_embedded(workspace, platform, distributed)
+    _require_chips(workspace, distributed)
     variant = workspace.variant(platform) if variant is None else variant
     output = workspace.output(distributed.name, distributed.root, platform)
     artifacts: Artifacts = env["PYPTO_ARTIFACTS"]
@@ -184,20 +183,14 @@ def distributed_targets(
             signing=signing,
             config=declare_config(env, signing),
             is_stale=any(part.is_stale for part in parts),
-            embedded=embedded_runtime(env),
+            embedded=embedded_runtime(env) if workspace.runtime(platform) != SIMPLER else None,
             parts=parts,
             files=distributed.files,
         )
     return declared[variant]
 
 
-def _require_embedded(workspace: Workspace, platform: Platform, distributed: Distributed) -> None:
-    runtime = workspace.runtime(platform)
-    if runtime not in (EMBEDDED, TORCH) or not platform.simulated:
-        asked = f"RUNTIME={runtime}" if platform.simulated else f"PLATFORM={platform.name}"
-        raise ArtifactError(
-            asked, "does not run distributed artifacts yet", "use RUNTIME=embedded or torch, and PLATFORM=a2a3sim"
-        )
+def _require_chips(workspace: Workspace, distributed: Distributed) -> None:
     if workspace.options["CHECK"]:
         raise ArtifactError("CHECK=1", "is for one chip program", "name one of next_levels/ with JIT=")
     if not distributed.chips:

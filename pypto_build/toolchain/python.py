@@ -6,11 +6,14 @@ What lies there comes from anywhere, and ``json.py`` is as good a file name as a
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+_TO_END_S = 20  # a build may have compilers and runs to end
 _LAUNCHER = Path(__file__).resolve().with_name("run_module.py")
 _NOT_HERE = "import sys; sys.path[:] = filter(None, sys.path)\n"
 
@@ -38,6 +41,16 @@ def run_tool(command: Sequence[str], environment: Mapping[str, str]) -> tuple[in
         check=False,
     )
     return run.returncode, run.stdout
+
+
+def end_session(process: subprocess.Popen[bytes]) -> None:
+    """End a process that has a session of its own, with what it started there, and wait for it."""
+    for number in (signal.SIGTERM, signal.SIGKILL):  # not SIGINT, which a shell's background commands ignore
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_TO_END_S)
+            return
 
 
 def own_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:

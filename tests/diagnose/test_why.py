@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from pypto_build.diagnose.why import chain
 from pypto_build.diagnose.why.__main__ import main
 from pypto_build.diagnose.why.forward import Forward
 from pypto_build.diagnose.why.kept import read_kept
@@ -21,10 +22,10 @@ def why(artifact: Path, out: Path, *more: str) -> tuple[int, Link | None]:
     """Build and ask; the exit status and the chain."""
     build_artifact(artifact, out)
     build_checked(artifact, out)
-    chain = out / "why.json"
+    told = out / "why.json"
     words = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), *more]
-    status = main([*words, "--json", str(chain)])
-    return status, msgspec.json.decode(chain.read_bytes(), type=Link) if chain.is_file() else None
+    status = main([*words, "--json", str(told)])
+    return status, msgspec.json.decode(told.read_bytes(), type=Link) if told.is_file() else None
 
 
 def links(link: Link) -> Iterator[Link]:
@@ -60,13 +61,30 @@ def test_a_chain_goes_through_the_pipe_to_the_cube(at: str, tmp_path: Path) -> N
     """Both vector cores pop their half of what the cube has pushed."""
     status, top = why(copy_example("_jit_gemm_silu_lanes", tmp_path), tmp_path / "out", "--out", "out", "--at", at)
     assert status == 0 and top is not None
-    chain = list(links(top))
-    (push,) = (one for one in chain if one.instruction == "TPUSH" and one.note != "as above")
-    (pop,) = (one for one in chain if push in one.of)
+    found = list(links(top))
+    (push,) = (one for one in found if one.instruction == "TPUSH" and one.note != "as above")
+    (pop,) = (one for one in found if push in one.of)
     assert (pop.instruction, pop.value) == ("TPOP", push.value)
     assert push.kernel == "gemm_silu_aic" and push.cpp.startswith("kernels/aic/gemm_silu_aic.cpp:")
-    inputs = {one.where.partition(" ")[0] for one in chain if one.note == "input of the program"}
+    inputs = {one.where.partition(" ")[0] for one in found if one.note == "input of the program"}
     assert {"'a'", "'b'"} <= inputs
+
+
+@pytest.mark.parametrize(("line", "operation"), [("TSUB(v17", "pto.tadd"), ("", "")])
+def test_where_it_stops_nothing_is_said_of_what_came_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, operation: str
+) -> None:
+    """With one task looked into, what was wrong before is not laid to its load; another instruction is, to itself."""
+    monkeypatch.setattr(chain, "_MOST_TASKS", 1)
+    edits = [("kernels/aiv/kernel_mul.cpp", "TMUL(", "TADD(")]
+    if line:
+        edits.append(("kernels/aiv/kernel_add.cpp", "TADD(", "TSUB("))
+    artifact = copy_example("_jit_vector_dag", tmp_path, edits)
+    status, top = why(artifact, tmp_path / "out", "--out", "f", "--at", "127,0")
+    assert status == 0 and top is not None and top.differs
+    assert [one.note for one in links(top) if one.cut] == ["more than 1 tasks back"] * 2
+    marked = [one for one in links(top) if one.parts]
+    assert [one.instead for one in marked] == ([operation] if line else [])
 
 
 def test_a_right_element_has_its_chain_too(tmp_path: Path) -> None:

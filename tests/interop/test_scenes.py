@@ -5,11 +5,18 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import torch
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.interop.scene.data import like_argument
 
 SCENES = Path(__file__).with_name("scenes")
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,15 +36,14 @@ class Workspace:
         shutil.copytree(SCENES, root / "scenes", ignore=shutil.ignore_patterns("__pycache__"))
         self.file = root / "scenes" / "scene_chain.py"
         (root / "SConstruct").write_text(SCONSTRUCT)
+        self.variables = {**os.environ, "PYTHONPATH": str(ROOT), "PYPTO_BUILD_STORE": str(root / "store")}
 
     def run(self, *words: str, tool: str = "pypto_build.cli") -> subprocess.CompletedProcess[str]:
         """Run a tool there, without simpler."""
-        variables = {**os.environ, "PYTHONPATH": str(ROOT), "PYPTO_BUILD_STORE": str(self.root / "store")}
-        command = [sys.executable, "-m", tool, *words]
         return subprocess.run(
-            command,
+            [sys.executable, "-m", tool, *words],
             cwd=self.root,
-            env=variables,
+            env=self.variables,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -235,6 +241,64 @@ def test_code_that_fails_says_where(workspace: Workspace) -> None:
         number for number, text in enumerate(workspace.file.read_text().splitlines(), 1) if "n = params" in text
     )
     assert run.returncode == 4 and f"{workspace.file}:{line}: KeyError: 'size'" in run.stdout, run.stdout
+
+
+def test_a_file_in_which_something_is_wrong_is_one_of_several(workspace: Workspace) -> None:
+    wrong = workspace.root / "scenes" / "scene_wrong.py"
+    wrong.write_text("from simpler_setup import scene_test\n@scene_test(level=2, runtime='x')\nclass A(:\n")
+    said = "scene_wrong.py:3: syntax error: invalid syntax"
+    run = workspace.run("scene", "scenes/scene_chain.py", "scenes/scene_wrong.py", "-p", "a2a3sim", "--case", "::small")
+    listed = workspace.run("scene", "--list", "scenes")
+    wrong.unlink()
+    assert run.returncode == 1 and f"scene_wrong.py FAILED: scenes/{said}" in run.stdout, run.stdout
+    assert run.stdout.endswith("\n1 passed, 1 failed\n"), run.stdout
+    assert listed.returncode == 0 and f"does not run here: scenes/{said}" in listed.stdout, listed.stdout
+
+
+def test_a_golden_that_is_not_like_its_argument() -> None:
+    argument = torch.zeros(2, 3)
+    assert like_argument(argument, "y", torch.ones(3)).tolist() == [[1, 1, 1], [1, 1, 1]]
+    for golden, said in (
+        (torch.ones(4, 3), "float32[4, 3]"),
+        (torch.ones(2, 3, dtype=torch.float64), "float64[2, 3]"),
+        (1.5, "a float"),
+    ):
+        with pytest.raises(ArtifactError) as caught:
+            like_argument(argument, "y", golden)
+        assert f"compute_golden: 'y' is {said} after it, and the argument is float32[2, 3]" in str(caught.value)
+
+
+def test_a_signal_ends_all_that_was_started(workspace: Workspace) -> None:
+    workspace.edit("scene_chain.py", 'n = params["n"]', "import time; time.sleep(600)")
+    command = [sys.executable, "-m", "pypto_build.cli", "scene", "scenes/scene_chain.py", "-p", "a2a3sim"]
+    marked = {**workspace.variables, "STARTED_FOR": str(workspace.root)}
+    with subprocess.Popen(
+        command,
+        cwd=workspace.root,
+        env=marked,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),  # as shells do for what is in the background
+    ) as run:
+        assert run.stdout is not None
+        while "small ..." not in (line := run.stdout.readline()):
+            assert line, "it ended"
+        while len(before := _marked(workspace.root)) < 4:  # two of the command, its build, what makes data
+            time.sleep(0.02)
+        run.terminate()
+        assert run.wait() == 128 + signal.SIGTERM
+    workspace.edit("scene_chain.py", "import time; time.sleep(600)", 'n = params["n"]')
+    assert run.pid in before and not _marked(workspace.root)
+
+
+def _marked(root: Path) -> list[int]:
+    """The processes that were started for a workspace."""
+    found = list[int]()
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"STARTED_FOR={root}\0".encode() in (place / "environ").read_bytes():
+                found.append(int(place.name))
+    return found
 
 
 def test_clean_leaves_nothing(tmp_path: Path, workspace: Workspace) -> None:

@@ -45,7 +45,7 @@ class Chain:
                 if not slot.buffer <= address < slot.buffer + slot.size:
                     continue
                 if info.number not in self.looked and len(self.looked) >= _MOST_TASKS:
-                    return Link(where, value, note=f"more than {_MOST_TASKS} tasks back", task=info.number)
+                    return Link(where, value, note=f"more than {_MOST_TASKS} tasks back", task=info.number, cut=True)
                 self.looked.add(info.number)
                 found = self._stored(info, index, address - slot.buffer, where)
                 if found is not None:
@@ -190,7 +190,8 @@ class Chain:
                     pto=f"{one.module}:{line}" if line else "")  # fmt: skip
         link.differs = wanted is not None and expected is not None and self._differs(value, wanted, dtype, expected)
         if number in one.expected.instead:
-            link.note = f"the module has {one.expected.instead[number]}"
+            link.instead = one.expected.instead[number]
+            link.note = f"the module has {link.instead}"
         self._sites[id(link)] = instruction.site
         return link
 
@@ -201,7 +202,12 @@ class Chain:
         return bool(differ(np.array(actual), np.array(expected), dtype, self.limits, all_))
 
     def _settled(self, link: Link) -> Link:
-        link.parts = link.differs and not any(_any_differs(one) for one in link.of) and bool(link.expected is not None)
+        """Whether it parts from the reference. Where it is not known what came in, only another instruction tells."""
+        below = [one for part in link.of for one in _walk(part)]
+        if any(one.cut for one in below):
+            link.parts = link.differs and bool(link.instead) and not any(one.parts for one in below)
+        else:
+            link.parts = link.differs and not any(one.differs for one in below)
         return link
 
     def locate(self, root: Path, top: Link) -> None:
@@ -240,10 +246,6 @@ def _walk(link: Link) -> list[Link]:
         found.append(one)
         todo += one.of
     return found
-
-
-def _any_differs(link: Link) -> bool:
-    return any(one.differs for one in _walk(link))
 
 
 def _at(values: Array, row: int, col: int) -> float | None:

@@ -19,7 +19,9 @@ class Link(msgspec.Struct):
     """One element on the way: where it lies, what made it, its value, and the value that the reference has there.
 
     ``parts``: the reference has another value here, and none of what it was made of differs. ``where`` is `'g' [3, 7]`
-    or `UB 0x0 [3, 7]`; ``of`` are the links it was made of, ``combined`` says of how many where those are only some.
+    or `UB 0x0 [3, 7]`; ``of`` are the links it was made of, ``combined`` says of how many where those are only some; of
+    what is ``cut`` nobody looked what it was made of. ``instead`` is the operation that the module has in the
+    instruction's place.
     """
 
     where: str
@@ -34,5 +36,7 @@ class Link(msgspec.Struct):
     note: str = ""
     differs: bool = False
     parts: bool = False
+    cut: bool = False
+    instead: str = ""
     combined: list[Summary] = []
     of: list[Link] = []

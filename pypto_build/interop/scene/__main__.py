@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import NoReturn
 
 from pypto_build.artifact import ArtifactError
@@ -68,9 +70,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(files: Sequence[Path], given: argparse.Namespace) -> int:
-    groups: list[_Group] = []
+    groups, results = list[_Group](), list[CaseResult]()
     for file in files:
-        scenes = describe_file(file)
+        try:
+            scenes = describe_file(file)
+        except ArtifactError as error:
+            if len(files) == 1:
+                raise
+            print(f"  {file} FAILED: {error}")
+            results.append(CaseResult(file.name, FAILED, str(error)))
+            continue
         if scenes.reason:
             print(f"  {file} SKIPPED: {scenes.reason}")
         else:
@@ -79,7 +88,6 @@ def _run(files: Sequence[Path], given: argparse.Namespace) -> int:
         raise ArtifactError(f"--case {', '.join(given.case)}", "no such case", "pypto-build scene --list shows them")
     built = [group for group in groups if group.level != NODE_LEVEL]
     running = [origin for group in built for origin, reason in _origins(group, given.platform) if not reason]
-    results: list[CaseResult] = []
     with ExitStack() as stack:
         runs = [stack.enter_context(closing(run)) for run in _runs(running, given)] if running else []
         for group in groups:
@@ -122,12 +130,17 @@ def _tell_group(group: _Group, platform: str, runs: Sequence[CasesRun]) -> list[
             print(f"  {label} ...", flush=True)
             ended = [run.result(origin) for run in runs]
             for result in ended:
-                if result.word == FAILED:
-                    print(result.printed)
+                _show(result)
             results.append(compare_runtimes(ended[0], ended[1], (EMBEDDED, SIMPLER)) if ended[1:] else ended[0])
         result = results[-1]
         print(f"  {label} {_WORDS[result.word]}{': ' if result.message else ''}{result.message}", flush=True)
     return results
+
+
+def _show(result: CaseResult) -> None:
+    """What a case that failed printed, where that says more than its result."""
+    if result.word == FAILED and result.printed.strip() != result.message:
+        print(result.printed)
 
 
 def _tell_chips(group: _Group, given: argparse.Namespace) -> list[CaseResult]:
@@ -141,8 +154,7 @@ def _tell_chips(group: _Group, given: argparse.Namespace) -> list[CaseResult]:
             print(f"  {label} ...", flush=True)
             results.append(run_on_chips(origin, given.platform, given.rounds, given.skip_golden))
         result = results[-1]
-        if result.word == FAILED:
-            print(result.printed)
+        _show(result)
         print(f"  {label} {_WORDS[result.word]}{': ' if result.message else ''}{result.message}", flush=True)
     return results
 
@@ -193,7 +205,12 @@ def _list(files: Sequence[Path]) -> int:
     running = 0
     for file in files:
         print(file)
-        scenes = describe_file(file)
+        try:
+            scenes = describe_file(file)
+        except ArtifactError as error:
+            if len(files) == 1:
+                raise
+            scenes = Scenes(reason=str(error))
         if scenes.reason:
             print(f"  does not run here: {scenes.reason}")
         for scene in scenes.classes:
@@ -249,5 +266,14 @@ def _parser() -> _Parser:
     return parser
 
 
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    """Leave through the finally blocks, which end the builds; once."""
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
 if __name__ == "__main__":
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _end)
     sys.exit(main())

@@ -74,17 +74,39 @@ def make_data(
         write_scalar(output / "in" / f"{spec.name}.pt", spec.name, spec.value)
     arguments = arguments_of(names, [spec.name for spec in scalars])
     if golden:
-        _write_golden(scene, args, params, output / (JUDGED_GOLDEN if judged else "out"), outputs)
+        _write_golden(scene, args, params, output, outputs, judged)
     write_bytes(output / ARGUMENTS_NAME, msgspec.json.encode(arguments) + b"\n")
 
 
-def _write_golden(scene: Any, args: TaskArgsBuilder, params: Any, place: Path, outputs: set[int]) -> None:
+def _write_golden(
+    scene: Any, args: TaskArgsBuilder, params: Any, output: Path, outputs: set[int], judged: bool
+) -> None:
+    place = output / (JUDGED_GOLDEN if judged else "out")
     expected = args.clone()
     with golden_threads():
         scene.compute_golden(expected, params)
     for index, name in enumerate(args.tensor_names()):
         if index in outputs:
-            write_tensor(place / f"{name}.pt", name, getattr(expected, name).contiguous())
+            golden = getattr(expected, name)
+            golden = golden.contiguous() if judged else like_argument(getattr(args, name), name, golden)
+            write_tensor(place / f"{name}.pt", name, golden)
+
+
+def like_argument(argument: torch.Tensor, name: str, golden: Any) -> torch.Tensor:
+    """A golden in the shape of its argument. Raises a golden error for one that cannot be compared with it."""
+    what = f"'{name}' is {_said(golden)} after it, and the argument is {_said(argument)}"
+    if not isinstance(golden, torch.Tensor) or golden.dtype != argument.dtype:
+        raise ArtifactError("compute_golden", what, "write into it: args.NAME[:] = …", kind="golden_error")
+    try:
+        return golden.broadcast_to(argument.shape).contiguous()
+    except RuntimeError:
+        raise ArtifactError("compute_golden", what, "give it the argument's shape", kind="golden_error") from None
+
+
+def _said(value: Any) -> str:
+    if not isinstance(value, torch.Tensor):
+        return f"a {type(value).__name__}"
+    return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
 
 
 def seed_all(seed: int) -> None:

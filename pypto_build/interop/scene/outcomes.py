@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import tempfile
 import time
@@ -19,7 +18,7 @@ from pypto_build.artifact.pt import read_pt
 from pypto_build.artifact.scene_reader import NotLiteral, read_literal, scene_files
 from pypto_build.artifact.scenes import OUTCOMES_VARIABLE, CaseOutcome, Scenes, read_scenes
 from pypto_build.replay.verdict import Verdict, read_verdict
-from pypto_build.toolchain.python import own_environment, own_tool, run_tool
+from pypto_build.toolchain.python import end_session, own_environment, own_tool
 
 #: What a case came to.
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
@@ -57,9 +56,21 @@ def run_on_chips(origin: str, platform: str, rounds: int, skip_golden: bool) -> 
     """Run a case of several chips, FILE::CLASS::CASE, in a process of its own."""
     command = [*own_tool("pypto_build.interop.scene.node_case"), origin, "-p", platform, "--rounds", str(rounds)]
     command += ["--skip-golden"] if skip_golden else []
-    status, printed = run_tool(command, own_environment())
+    process = subprocess.Popen(
+        command,
+        env=own_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        printed = process.communicate()[0].decode("utf-8", errors="replace")
+    finally:
+        if process.poll() is None:
+            end_session(process)
     last = [line for line in printed.splitlines() if line.strip()][-1:] or ["it ended without a word"]
-    word = {0: PASSED, NOT_HERE: SKIPPED}.get(status, FAILED)
+    word = {0: PASSED, NOT_HERE: SKIPPED}.get(process.returncode, FAILED)
     return CaseResult(origin.partition("::")[2], word, "" if word == PASSED else last[0], printed=printed)
 
 
@@ -149,8 +160,7 @@ class CasesRun:
     def close(self) -> None:
         """End it."""
         if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGINT)
-            self._process.wait()
+            end_session(self._process)
         self._directory.cleanup()
 
     def _outcome(self, origin: str) -> CaseOutcome | None:
