@@ -5,6 +5,7 @@ Compiled code runs there, so whatever it does (crash, hang, fill memory) leaves 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,16 +56,17 @@ class SimplerEngine:
 
     def open(self, request: Request, interface: Interface, binding: Binding, arena: Arena) -> SimplerRounds:
         """Starts the process. Raises `ArtifactError` for binaries that are missing or do not fit."""
-        for option in RUN_OPTIONS.values():
-            if option.setting and option.setting.name in request.options and SIMPLER not in option.runtimes:
-                way_out = "leave it out, or replay with RUNTIME=embedded"
-                raise ArtifactError(option.flag, "is for the embedded runtime", way_out)
+        refuse_ours(request)
         if self.skip_compile:
             binaries = beside_sources(request.artifact_dir, request.platform)
         else:
             binaries = built(interface, request.binaries or request.build_dir, request.platform)
         check_binaries(binaries, interface, request.platform)
-        return SimplerRounds(self, request, interface, binding, arena, binaries)
+
+        def job(scratch: Path) -> dict[str, Any]:
+            return {"device": self.device, **program_job(interface, binaries, scratch)}
+
+        return SimplerRounds(self.home, self.environment, self.device, request, interface, binding, arena, _CHILD, job)
 
 
 class SimplerRounds:
@@ -72,14 +74,18 @@ class SimplerRounds:
 
     def __init__(
         self,
-        engine: SimplerEngine,
+        home: SimplerHome,
+        environment: Mapping[str, str],
+        device: int,
         request: Request,
         interface: Interface,
         binding: Binding,
         arena: Arena,
-        binaries: Binaries,
+        child: Path,
+        job_of: Callable[[Path], dict[str, Any]],
     ) -> None:
-        self._engine, self._request, self._arena, self._binding = engine, request, arena, binding
+        """`child` is what the process executes; `job_of` tells what it is to load, and may leave files in a scratch."""
+        self._device, self._request, self._arena, self._binding = device, request, arena, binding
         shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self._scratch = Path(tempfile.mkdtemp(prefix="pypto-simpler-", dir=shared))
         self._files = [self._scratch / f"{index}.tensor" for index in range(len(binding.tensors))]
@@ -87,16 +93,15 @@ class SimplerRounds:
         if any(request.options.get(name) for name in _RECORDS):
             output.mkdir(parents=True, exist_ok=True)
         job = self._scratch / "job.json"
-        job.write_text(json.dumps(self._job(interface, binaries, output)), encoding="utf-8")
+        job.write_text(json.dumps({**self._job(interface, output), **job_of(self._scratch)}), encoding="utf-8")
         for file, tensor in zip(self._files, binding.tensors, strict=True):
             file.write_bytes(bytes(tensor.nbytes))
         command_read, self._commands = os.pipe()
         self._results, result_write = os.pipe()
-        home = engine.home
         sys.stdout.flush()
         self._process = subprocess.Popen(
-            [home.python, str(_CHILD), str(job), str(command_read), str(result_write)],
-            env=home.variables(engine.environment),
+            [home.python, str(child), str(job), str(command_read), str(result_write)],
+            env=home.variables(environment),
             pass_fds=(command_read, result_write),
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -141,13 +146,13 @@ class SimplerRounds:
         except (ValueError, AttributeError, TypeError, RecursionError):
             raise no_reply() from None
         if fault is not None:
-            raise run_fault(str(reply.get("kind")), str(fault), self._request.platform, self._engine.device)
+            raise run_fault(str(reply.get("kind")), str(fault), self._request.platform, self._device)
         for index, file in enumerate(self._files):
             self._arena.tensor(index)[:] = file.read_bytes()
         return Reply(tasks=_count_tasks(self._request.results_dir / "dfx_outputs"), run_s=run_s)
 
-    def _job(self, interface: Interface, binaries: Binaries, output: Path) -> dict[str, Any]:
-        """What the process is told."""
+    def _job(self, interface: Interface, output: Path) -> dict[str, Any]:
+        """What the process is told of any program."""
         options = dict(self._request.options)
         config: list[tuple[tuple[str, ...], Any]] = [
             (fields, options[name]) for name, fields in _RECORDS.items() if options.get(name)
@@ -155,25 +160,15 @@ class SimplerRounds:
         records = bool(config)
         for name, value in (("aicpu_thread_num", interface.aicpu_thread_num), ("block_dim", interface.block_dim)):
             config += [((name,), value)] if value else []
-        entry = interface.orchestration
         return {
             "platform": self._request.platform,
             "runtime": interface.runtime,
-            "device": self._engine.device,
             "log_level": options.get("log_level", SETTINGS["log_level"].default),
             "config": config,
             "output_prefix": str(output) if records else "",
-            "orchestration": {
-                "file": str(binaries.orchestration),
-                "function_name": entry.function_name,
-                "config_name": entry.config_name,
-            },
-            "kernels": [
-                {"func_id": kernel.func_id, "file": self._code(binaries, kernel.func_id), "signature": kernel.signature}
-                for kernel in interface.kernels
-            ],
             "tensors": [
                 {
+                    "name": tensor.name,
                     "file": str(file),
                     "dtype": SIMPLER_CARRIERS.get(tensor.dtype, tensor.dtype),
                     "shape": tensor.shape,
@@ -184,15 +179,6 @@ class SimplerRounds:
             ],
             "scalars": [scalar.bits for scalar in self._binding.scalars],
         }
-
-    def _code(self, binaries: Binaries, func_id: int) -> str:
-        """What a core loads: a library, or bare machine code, which is taken out of an object."""
-        path = binaries.kernels[func_id]
-        if path.suffix != ".o":
-            return str(path)
-        code = self._scratch / f"{func_id}.bin"
-        code.write_bytes(extract_text(read_elf(path)))
-        return str(code)
 
     def _death(self) -> RunFault:
         self._process.wait()
@@ -217,6 +203,43 @@ class SimplerRounds:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+
+
+def refuse_ours(request: Request) -> None:
+    """Raise `ArtifactError` for options of the embedded runtime."""
+    for option in RUN_OPTIONS.values():
+        if option.setting and option.setting.name in request.options and SIMPLER not in option.runtimes:
+            way_out = "leave it out, or replay with RUNTIME=embedded"
+            raise ArtifactError(option.flag, "is for the embedded runtime", way_out)
+
+
+def program_job(interface: Interface, binaries: Binaries, scratch: Path) -> dict[str, Any]:
+    """What the process is told of one chip program; bare machine code is put into `scratch`."""
+    entry = interface.orchestration
+    return {
+        "orchestration": {
+            "file": str(binaries.orchestration),
+            "function_name": entry.function_name,
+            "config_name": entry.config_name,
+        },
+        "kernels": [
+            {
+                "func_id": kernel.func_id,
+                "file": _code(binaries.kernels[kernel.func_id], scratch),
+                "signature": kernel.signature,
+            }
+            for kernel in interface.kernels
+        ],
+    }
+
+
+def _code(path: Path, scratch: Path) -> str:
+    """What a core loads: a library, or bare machine code, which is taken out of an object."""
+    if path.suffix != ".o":
+        return str(path)
+    code = scratch / f"{hashlib.sha256(str(path).encode()).hexdigest()[:16]}.bin"
+    code.write_bytes(extract_text(read_elf(path)))
+    return str(code)
 
 
 def _count_tasks(output: Path) -> int:

@@ -12,13 +12,16 @@ import dataclasses
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.distributed import read_devices
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import SIMPLER
+from pypto_build.interop.chips import SimplerChipsEngine
 from pypto_build.interop.engine import SimplerEngine
 from pypto_build.replay import cli
-from pypto_build.replay.request import Request
+from pypto_build.replay.request import Engine, Request
 from pypto_build.replay.run_options import add_run_options, settings_of
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.git import changed_files
@@ -54,7 +57,12 @@ def request_from(words: Sequence[str]) -> Request:
     for note in _notes(home):
         print(f"[RUN]   note: {note}")
     options = {**request.options, **settings_of(own)}
-    engine = SimplerEngine(home, own.device, own.skip_compile)
+    engine: Engine = SimplerEngine(home, own.device, own.skip_compile)
+    if own.chip:
+        chips = {name: Path(directory) for name, _, directory in (word.partition("=") for word in own.chip)}
+        variant = request.binaries.name if request.binaries else ""
+        devices = read_devices(request.devices, request.world)
+        engine = SimplerChipsEngine(home, chips, variant, request.world, devices, own.skip_compile)
     return dataclasses.replace(request, options=options, engine=engine)
 
 
@@ -73,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
         add_help=False,
     )
     parser.add_argument("-h", "--help", action="store_true", help="show this and the options of a replay")
+    parser.add_argument("--chip", action="append", default=[], metavar="NAME=DIR", help="where a program was built")
     add_run_options(parser, lambda option: option.runtimes == (SIMPLER,))
     return parser
 

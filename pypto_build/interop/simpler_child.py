@@ -26,11 +26,11 @@ class Unfit(Exception):
     """This simpler cannot do what the job asks for: (kind, message)."""
 
 
-def main(job_path: str, commands: int, results: int) -> None:
+def main(job_path: str, commands: int, results: int, session_of: Any = None) -> None:
     with open(job_path, encoding="utf-8") as file:
         job = json.load(file)
     try:
-        session = Session(job)
+        session = (session_of or Session)(job)
     except Unfit as error:
         reply(results, {"kind": error.args[0], "fault": error.args[1]})
         return
@@ -60,6 +60,21 @@ class Session:
     """A worker with the artifact registered, and its arguments."""
 
     def __init__(self, job: dict[str, Any]) -> None:
+        self.import_simpler(job)
+        self.tensors = [self.tensor(row) for row in job["tensors"]]
+        self.directions = [row["direction"] for row in job["tensors"]]
+        self.scalars = job["scalars"]
+        self.config = self.call_config(job["config"], job["output_prefix"])
+        chip = self.callable(job, self.directions)
+        self.worker = self.new_worker(
+            level=2, platform=job["platform"], runtime=job["runtime"], device_id=job["device"]
+        )
+        registers = hasattr(self.worker, "register")
+        self.handle = self.worker.register(chip) if registers else chip
+        self.worker.init()
+
+    def import_simpler(self, job: dict[str, Any]) -> None:
+        """Its packages, and torch."""
         try:
             import torch
             from simpler import task_interface  # type: ignore[import-not-found, unused-ignore]
@@ -70,15 +85,7 @@ class Session:
             logging.getLogger("simpler").setLevel(job["log_level"])
         self.torch: Any = torch
         self.api: Any = task_interface
-        self.tensors = [self.tensor(row) for row in job["tensors"]]
-        self.directions = [row["direction"] for row in job["tensors"]]
-        self.scalars = job["scalars"]
-        self.config = self.call_config(job["config"], job["output_prefix"])
-        chip = self.callable(job)
-        self.worker = Worker(level=2, platform=job["platform"], runtime=job["runtime"], device_id=job["device"])
-        registers = hasattr(self.worker, "register")
-        self.handle = self.worker.register(chip) if registers else chip
-        self.worker.init()
+        self.new_worker: Any = Worker
 
     def tensor(self, row: dict[str, Any]) -> Any:
         """The memory of a tensor, shared with the process that started this one."""
@@ -89,20 +96,20 @@ class Session:
             memory = mmap.mmap(file.fileno(), row["nbytes"])
         return self.torch.frombuffer(memory, dtype=self.torch.uint8).view(dtype).reshape(row["shape"] or [1])
 
-    def callable(self, job: dict[str, Any]) -> Any:
+    def callable(self, program: dict[str, Any], signature: list[str]) -> Any:
+        """A chip program as simpler takes it."""
         directions = self.api.ArgDirection
-        signature = [directions[name] for name in self.directions]
         children = []
-        for kernel in job["kernels"]:
+        for kernel in program["kernels"]:
             binary = self.api.CoreCallable.build(
                 signature=[directions[name] for name in kernel["signature"] or ()], binary=read(kernel["file"])
             )
             children.append((kernel["func_id"], binary))
-        entry = job["orchestration"]
+        entry = program["orchestration"]
         build = self.api.ChipCallable.build
         config_name = {"config_name": entry["config_name"]} if takes(build, "config_name") else {}
         return build(
-            signature=signature,
+            signature=[directions[name] for name in signature],
             func_name=entry["function_name"],
             binary=read(entry["file"]),
             children=children,

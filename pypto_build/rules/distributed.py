@@ -10,8 +10,7 @@ from SCons.Action import Action
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.distributed import Distributed, load_distributed
-from pypto_build.facts.platforms import Platform
-from pypto_build.facts.run_options import EMBEDDED, TORCH
+from pypto_build.facts.run_options import SIMPLER
 from pypto_build.proof import Place
 from pypto_build.rules.artifact import (
     Artifacts,
@@ -38,7 +37,7 @@ from pypto_build.rules.verbs import VERBS, Needs, Verb
 from pypto_build.toolchain.python import own_tool
 
 #: What looks at a distributed artifact: the module in the place of a verb's own.
-_TOOLS = {
+TOOLS = {
     "hazards": "pypto_build.diagnose.hazards.ranks",
     "deps": "pypto_build.diagnose.ranks.deps",
     "dump": "pypto_build.diagnose.ranks.dump",
@@ -62,18 +61,18 @@ def declare_distributed(env: Environment, root: Path, wanted: list[str]) -> None
         ArtifactError: it cannot be read, or there is a target that looks at one chip program.
     """
     distributed = load_distributed(root)
-    other = next((target for target in wanted if target not in (*_USUAL, *_TOOLS, *_OF_EACH_CHIP)), None)
+    other = next((target for target in wanted if target not in (*_USUAL, *TOOLS, *_OF_EACH_CHIP)), None)
     if other is not None:
         chips = ", ".join(f"{root.name}/next_levels/{name}" for name in distributed.chips)
         raise ArtifactError(
             root, f"is distributed, and 'scons {other}' looks at one chip program", f"JIT= one of {chips}"
         )
-    looking = [VERBS[target] for target in wanted if target in _TOOLS and VERBS[target].needs in _AT_A_REPLAY]
+    looking = [VERBS[target] for target in wanted if target in TOOLS and VERBS[target].needs in _AT_A_REPLAY]
     verdict: Nodes = ()
     if not wanted or looking or set(wanted) & set(_USUAL):
         verdict = _declare_usual(env, distributed_targets(env, distributed), wanted, looking)
     for target in wanted:
-        if target in _TOOLS:
+        if target in TOOLS:
             _declare_tool(env, VERBS[target], distributed, verdict)
         elif target in _OF_EACH_CHIP:
             _declare_each(env, target, distributed)
@@ -119,20 +118,20 @@ def _declare_usual(env: Environment, targets: ArtifactTargets, wanted: list[str]
 def _declare_tool(env: Environment, verb: Verb, distributed: Distributed, verdict: Nodes) -> None:
     """The target that looks at all chip programs together; at a replay, whose node is ``verdict``, if it needs one."""
     if verb.needs is Needs.ARTIFACT:
-        declare_verb(env, msgspec.structs.replace(verb, module=_TOOLS[verb.name]), distributed.root)
+        declare_verb(env, msgspec.structs.replace(verb, module=TOOLS[verb.name]), distributed.root)
         return
     if verb.needs is Needs.TRIAGE:
         from pypto_build.rules.triage import declare_triage
 
         of_check = distributed_targets(env, distributed, variant=workspace_of(env).own_variant(CHECKED))
-        own = msgspec.structs.replace(verb, module=_TOOLS[verb.name])
+        own = msgspec.structs.replace(verb, module=TOOLS[verb.name])
         declare_triage(env, own, distributed_targets(env, distributed), of_check, verdict)
         return
     checked = verb.needs is Needs.CHECKED
     variant = workspace_of(env).own_variant(CHECKED if checked else USUAL)
     targets = distributed_targets(env, distributed, variant=variant)
     assert targets.embedded is not None
-    words = [*own_tool(_TOOLS[verb.name]), str(distributed.root), "--platform", targets.platform.name]
+    words = [*own_tool(TOOLS[verb.name]), str(distributed.root), "--platform", targets.platform.name]
     words += ["--build-dir", str(targets.output), "--embedded", targets.embedded.get_abspath()]
     words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
     words += chip_words(targets)
@@ -155,11 +154,11 @@ def distributed_targets(
     """The nodes of all chip programs and of the interface by which a replay binds host tensors.
 
     Raises:
-        ArtifactError: it has no chip program, or is asked to run on another runtime than ours.
+        ArtifactError: it has no chip program, or is asked for what is for one chip.
     """
     workspace = workspace_of(env)
     platform = workspace.platform(platform_name)
-    _require_embedded(workspace, platform, distributed)
+    _require_chips(workspace, distributed)
     variant = workspace.variant(platform) if variant is None else variant
     output = workspace.output(distributed.name, distributed.root, platform)
     artifacts: Artifacts = env["PYPTO_ARTIFACTS"]
@@ -184,20 +183,14 @@ def distributed_targets(
             signing=signing,
             config=declare_config(env, signing),
             is_stale=any(part.is_stale for part in parts),
-            embedded=embedded_runtime(env),
+            embedded=embedded_runtime(env) if workspace.runtime(platform) != SIMPLER else None,
             parts=parts,
             files=distributed.files,
         )
     return declared[variant]
 
 
-def _require_embedded(workspace: Workspace, platform: Platform, distributed: Distributed) -> None:
-    runtime = workspace.runtime(platform)
-    if runtime not in (EMBEDDED, TORCH) or not platform.simulated:
-        asked = f"RUNTIME={runtime}" if platform.simulated else f"PLATFORM={platform.name}"
-        raise ArtifactError(
-            asked, "does not run distributed artifacts yet", "use RUNTIME=embedded or torch, and PLATFORM=a2a3sim"
-        )
+def _require_chips(workspace: Workspace, distributed: Distributed) -> None:
     if workspace.options["CHECK"]:
         raise ArtifactError("CHECK=1", "is for one chip program", "name one of next_levels/ with JIT=")
     if not distributed.chips:

@@ -124,6 +124,7 @@ def declare_replay(
     replay = Replay(
         targets, results, way, step, tolerant or of_a_test, of_a_test, heard, subject.unchecked, subject.origin
     )
+    replay.data_dir = data_dir
     replay.packing = pack_words(targets.artifact.root, targets.platform.name, results, data_dir, golden, options)
     node = env.Command(
         escape(str(results / "verdict.json")),
@@ -164,6 +165,7 @@ class Replay:
     reached: bool = False  # whether its binaries were built
     seconds: float = 0.0
     nodes: Nodes = ()
+    data_dir: Path | None = None  # in place of the artifact's own
     packing: Sequence[str] = ()  # what packs it
     pack: str = ""  # where its pack is, if it failed and that was asked for
 
@@ -324,8 +326,8 @@ def _pack(workspace: Workspace, replay: Replay, status: int) -> None:
             terminal.say(f"[pack] {replay.pack}: elsewhere, pypto-build replay {path.name}")
 
 
-def _triage_command(workspace: Workspace, replay: Replay) -> str:
-    """What to type to learn why a replay did not pass."""
+def _triage_command(workspace: Workspace, replay: Replay, test: str = "") -> str:
+    """What to type to learn why a replay did not pass; a ``test`` has data, goldens and tolerances of its own."""
     given = [pair for pair in replay.way.given if pair.partition("=")[0] in TARGETS["triage"].options]
     requested = workspace.options.requested or replay.targets.platform.name
     platform = [f"PLATFORM={requested}"] if requested != OPTIONS["PLATFORM"].default else []
@@ -333,9 +335,12 @@ def _triage_command(workspace: Workspace, replay: Replay) -> str:
     if replay.origin:
         named, name = "SCENE", os.path.relpath(replay.origin, workspace.top)
         given = [pair for pair in given if not pair.startswith("DATA=")]
-    by_hand = (
-        ["pypto-build", "triage", name] if STATUS_VARIABLE in os.environ else ["scons", "triage", f"{named}={name}"]
-    )
+    elif test:
+        named, name = "TEST", test
+        given = [pair for pair in given if workspace.options[key := pair.partition("=")[0]] != OPTIONS[key].default]
+        platform = platform if workspace.options["PLATFORM"] != OPTIONS["PLATFORM"].default else []
+    direct = STATUS_VARIABLE in os.environ and named != "TEST"
+    by_hand = ["pypto-build", "triage", name] if direct else ["scons", "triage", f"{named}={name}"]
     return shlex.join([*by_hand, *platform, *given])
 
 
@@ -355,6 +360,7 @@ def status_of(workspace: Workspace, status: int, replay: Replay) -> int:
 def outcome_of_replay(workspace: Workspace, replay: Replay, name: str) -> Outcome:
     """What came of a replay, from its verdict."""
     verdict = read_verdict(replay.results / "verdict.json")
+    test = name if replay.of_a_test else ""
     return outcome_of(
         verdict,
         name,
@@ -364,7 +370,7 @@ def outcome_of_replay(workspace: Workspace, replay: Replay, name: str) -> Outcom
         text="".join(replay.heard),
         failed=bool(status_of(workspace, verdict.exit_status, replay)),
         pack=replay.pack,
-        command=_triage_command(workspace, replay) if verdict.exit_status in _UNEXPLAINED else "",
+        command=_triage_command(workspace, replay, test) if verdict.exit_status in _UNEXPLAINED else "",
     )
 
 

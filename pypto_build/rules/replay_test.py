@@ -68,7 +68,12 @@ def declare_replay_test(env: Environment, **given: Any) -> Nodes:
 
     Only a test that is asked for reads its artifact; what is wrong with that is a failure of this test, not of others.
     """
-    return declare_test(env, REPLAY_TEST.check(given), _declare)
+    values = REPLAY_TEST.check(given)
+    if workspace_of(env).options["TEST"] == values["name"] and "triage" in map(str, COMMAND_LINE_TARGETS):
+        from pypto_build.rules.triage_of_test import triage_test
+
+        triage_test(env, values["name"], lambda: _declare(env, values))
+    return declare_test(env, values, _declare)
 
 
 def _list_tests(workspace: Workspace, replays: Replays) -> None:

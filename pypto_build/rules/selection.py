@@ -8,6 +8,9 @@ from SCons.Action import Action
 from SCons.Script import COMMAND_LINE_TARGETS
 
 from pypto_build.artifact import ArtifactError, artifact_name, find_artifacts, is_distributed, resolve_jit
+from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.snapshot import REFERENCE, is_reference
+from pypto_build.facts.run_options import TORCH
 from pypto_build.rules.artifact import ArtifactTargets, declare_loaded, tell_all_built
 from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.completion import open_artifacts
@@ -36,6 +39,7 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
     places = artifact_dirs(workspace)
     _declare_without_artifact(env)
     verbs = [VERBS[target] for target in wanted if target in VERBS]
+    _require_torch(workspace, verbs, "replay" in wanted)
     without_nodes = [verb for verb in verbs if verb.needs in _WITHOUT_NODES]
     if workspace.options["SCENE"]:
         _declare_scenes(env, wanted, verbs, verdicts)
@@ -47,10 +51,17 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
         of_files = [verb for verb in verbs if verb.needs is Needs.FILES]
         _declare_verbs(env, of_files, None)
         wanted = [target for target in wanted if target not in {verb.name for verb in of_files}]
+        if workspace.options["TEST"] and "triage" in wanted:
+            from pypto_build.rules.triage_of_test import expect_test
+
+            expect_test(env)
+            wanted.remove("triage")
         if wanted:
             listed = ", ".join([path.name for path in find_artifacts(*places)][:10]) or "none found"
             raise ArtifactError("JIT=", f"'scons {wanted[0]}' needs an artifact", f"name one of: {listed}")
         return
+    if workspace.options["TEST"]:
+        raise ArtifactError("TEST=", "names a test with its artifact, and so does JIT=", "leave one of them out")
     root = workspace.selected = resolve_jit(jit, *places)
     output = workspace.build_dir / workspace.options["PLATFORM"] / artifact_name(root)
     verdicts.concern(workspace.options, [output] if output != root else [])
@@ -70,6 +81,16 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
         _declare_nodes(env, root, wanted, [verb for verb in verbs if verb not in without_nodes])
     if workspace.outputs:
         verdicts.concern(workspace.options, workspace.outputs)
+
+
+def _require_torch(workspace: Workspace, verbs: list[Verb], replays: bool) -> None:
+    """Say that PyTorch is missing before anything is built."""
+    users = [f"'scons {verb.name}'" for verb in verbs if verb.in_torch]
+    runs = replays or any(verb.needs is Needs.REPLAY for verb in verbs)
+    users += [f"RUNTIME={TORCH}"] if runs and workspace.options["RUNTIME"] == TORCH else []
+    users += [f"DATA={REFERENCE}"] if runs and is_reference(workspace.options["DATA"], workspace.top) else []
+    for user in users:
+        require_torch(user)
 
 
 def _declare_scenes(env: Environment, wanted: list[str], verbs: list[Verb], verdicts: Verdicts) -> None:

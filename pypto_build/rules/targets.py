@@ -46,7 +46,7 @@ _BUILT = {
     Needs.DEBUGGED: _of(Group.BUILD),
     Needs.FOR_SIMPLER: _of(Group.BUILD),
     Needs.REPLAY: _RUN,
-    Needs.TRIAGE: _RUN,
+    Needs.TRIAGE: _RUN | {"TEST"},
 }
 
 

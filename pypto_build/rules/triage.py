@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from SCons.Action import Action
 from SCons.Script import GetOption
@@ -33,23 +35,28 @@ def declare_triage(
     checked: ArtifactTargets,
     verdict: Nodes,
     data: Path | None = None,
+    chosen: Mapping[str, Any] | None = None,
 ) -> None:
-    """Declare it for an artifact whose replay, on ``data``, is ``verdict``; ``checked`` has the binaries of CHECK=1."""
+    """Declare it for an artifact whose replay, on ``data``, is ``verdict``; ``checked`` has the binaries of CHECK=1.
+
+    ``chosen`` overrides options of the command line.
+    """
     root, embedded = targets.artifact.root, targets.embedded
     words = [*own_tool(verb.module), str(root), "--platform", targets.platform.name, "--build-dir", str(targets.output)]
     words += ["--kernels", str(targets.binaries_dir)] if targets.variant else []
-    words += ["--embedded", embedded.get_abspath() if embedded else "", *verb_flags(env, verb, data)]
+    words += ["--embedded", embedded.get_abspath() if embedded else "", *verb_flags(env, verb, data, chosen)]
     words += chip_words(targets)
 
-    action = [Action(show_results, None), Action(_triage, None)]
-    alias = env.Alias("triage", [*verdict, *targets.config], action, PYPTO_WORDS=words, PYPTO_CHECKED=checked)
-    env.AlwaysBuild(alias)
+    def run(target: Nodes, source: Nodes, env: Environment) -> int:
+        return _triage(env, words, checked)
+
+    env.AlwaysBuild(env.Alias("triage", [*verdict, *targets.config], [Action(show_results, None), Action(run, None)]))
     workspace = workspace_of(env)
     workspace.at_end.append(partial(_tell_unbuilt, workspace, targets))
 
 
-def _triage(target: Nodes, source: Nodes, env: Environment) -> int:
-    workspace, words, checked = workspace_of(env), env["PYPTO_WORDS"], env["PYPTO_CHECKED"]
+def _triage(env: Environment, words: list[str], checked: ArtifactTargets) -> int:
+    workspace = workspace_of(env)
     workspace.extras[_REACHED] = True
     if status := _run(workspace, [*words, "--until", "lint"]):
         return status

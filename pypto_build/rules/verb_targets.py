@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from SCons.Action import Action
 from SCons.Script import ARGUMENTS, GetOption
@@ -72,12 +74,17 @@ def declare_fetch(env: Environment) -> None:
     env.AlwaysBuild(env.Alias("fetch", [], action))
 
 
-def verb_flags(env: Environment, verb: Verb, data: Path | None = None) -> list[str]:
-    """The flags by which a tool gets the options that were given; ``data`` is that of its subject."""
-    options = workspace_of(env).options
+def verb_flags(
+    env: Environment, verb: Verb, data: Path | None = None, chosen: Mapping[str, Any] | None = None
+) -> list[str]:
+    """The flags by which a tool gets the options that were given; ``data`` is that of its subject.
+
+    ``chosen`` has values that its subject sets in place of those given.
+    """
+    options, own = workspace_of(env).options, chosen or {}
     words = []
     for name, flag in verb.flags.items():
-        value = options[name] or (str(data) if name == "DATA" and data else options[name])
+        value = own.get(name) or options[name] or (str(data) if name == "DATA" and data else options[name])
         if value != OPTIONS[name].default or name in ARGUMENTS:
             words += [flag] if value is True else [] if value is False else [f"{flag}={value}"]
         elif name in verb.required:

@@ -37,6 +37,7 @@ class Verb(msgspec.Struct, frozen=True):
     that has its default is not passed on, and one in ``required`` must be given. ``replay_with`` are options of the
     replay that a tool with Needs.REPLAY looks at. One that is ``parallel`` is told -j as --jobs. One that is ``spread``
     hands its own work to the farm of SCHEDULER=, which it is told as --scheduler with --memory and --asked.
+    One ``in_torch`` compares with the PyTorch reference and is refused before anything is built where PyTorch is not.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Verb(msgspec.Struct, frozen=True):
     replay_with: Mapping[str, Any] = {}
     parallel: bool = False
     spread: bool = False
+    in_torch: bool = False
 
     @property
     def usage(self) -> str:
@@ -119,6 +121,7 @@ VERBS: dict[str, Verb] = {
             "the first task that leaves the PyTorch reference",
             Needs.BINARIES,
             _flags("AGAINST", "PROGRAM", "JSON", "SARIF"),
+            in_torch=True,
         ),
         Verb(
             "lint",
@@ -171,6 +174,7 @@ VERBS: dict[str, Verb] = {
             Needs.TRACED,
             _flags("OUT", "FROM", "AT", "JSON"),
             required=("AT",),
+            in_torch=True,
         ),
         Verb(
             "step",
@@ -179,6 +183,7 @@ VERBS: dict[str, Verb] = {
             Needs.TRACED,
             _flags("TASK", "BLOCK", "KERNEL", "AT", "SCRIPT", "EXPORT"),
             required=("TASK",),
+            in_torch=True,
         ),
         Verb(
             "debug",
@@ -212,6 +217,7 @@ VERBS: dict[str, Verb] = {
             {**_flags("SEEDS", "VALUES", "SHAPES", "CASES", "JSON"), "BUILD_OUTPUT": "--output"},
             parallel=True,
             spread=True,
+            in_torch=True,
         ),
         Verb(
             "flaky",

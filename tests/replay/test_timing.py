@@ -15,6 +15,19 @@ from tests.replay.tiny import COUNT, Tiny
 # Says which round it is, and works in all of them.
 COUNTED = f'static int round = 0; printf("round %d\\n", ++round); for (int i = 0; i < {COUNT}; ++i) y[i] = x[i] + 1;'
 
+# Says how many pages of its core's memory appeared while it ran.
+FAULTS = f"""
+    struct rusage before, after;
+    getrusage(RUSAGE_THREAD, &before);
+    using Bytes = Tile<TileType::Vec, float, 128, 128>;
+    Bytes tile;
+    TASSIGN(tile, 0x10000);
+    for (int i = 0; i < 128 * 128; i += 1024) static_cast<volatile float *>(tile.data())[i] = 0;
+    getrusage(RUSAGE_THREAD, &after);
+    printf("pages %ld\\n", after.ru_minflt - before.ru_minflt);
+    for (int i = 0; i < {COUNT}; ++i) y[i] = x[i] + 1;
+"""
+
 
 def record(directory: Path, *lengths: float) -> Path:
     """Rounds of two tasks, the second of which takes so long."""
@@ -106,3 +119,13 @@ def test_a_mismatch_in_the_warm_up_is_the_verdict(tmp_path: Path) -> None:
     run = tiny.replay("--swimlane", "4")
     assert (run.status, run.verdict.status, run.verdict.rounds) == (1, "mismatch", 1)
     assert read_measured(tiny.out / "dfx_outputs" / "chip_swimlane_records.json").is_cold
+
+
+def test_no_page_of_a_core_appears_while_times_are_taken(tmp_path: Path) -> None:
+    """On the caller's thread too, whose core is there before anybody asks for times."""
+    tiny = Tiny(
+        tmp_path, FAULTS, headers="#include <sys/resource.h>\n#include <pto/pto-inst.hpp>\nusing namespace pto;"
+    )
+    run = tiny.build().replay("--swimlane", "4", "--threads", "1")
+    assert run.status == 0, run.stdout + run.stderr
+    assert [line for line in run.stdout.splitlines() if line.startswith("pages ")] == ["pages 0"] * 2

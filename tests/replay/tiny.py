@@ -32,6 +32,7 @@ _KERNEL = """#include <cstdint>
 #include <unistd.h>
 
 #include "tensor.h"
+{headers}
 
 static float *data_of(int64_t slot) {{
     ChipTensor *tensor = reinterpret_cast<ChipTensor *>(slot);
@@ -83,9 +84,9 @@ KERNELS = [
 class Tiny:
     """One such artifact under `root`; x counts up from 0 and the golden is x + 1."""
 
-    def __init__(self, root: Path, body: str, calls: str = CALL) -> None:
+    def __init__(self, root: Path, body: str, calls: str = CALL, headers: str = "") -> None:
         self.artifact, self.out = root / "_jit_tiny", root / "out"
-        self._write("kernels/aiv/step.cpp", _KERNEL.format(body=body))
+        self._write("kernels/aiv/step.cpp", _KERNEL.format(body=body, headers=headers))
         self._write("orchestration/tiny.cpp", _ORCHESTRATION.format(calls=calls))
         self._write("kernel_config.py", _MANIFEST)
         params = [

@@ -59,7 +59,7 @@ def test_every_test_has_its_line_and_failures_come_last(chain: Saved) -> None:
     assert text.index("Mismatched elements") > max(text.index(f"[test] {word}") for word in ("ERROR", "FAIL", "PASS"))
     assert f"{' wrong '.center(80, '_')}\n[RUN]   'y' FAIL  shape=(16,) dtype=torch.float32\n" in text
     assert f"\n    verdict  {_VERDICT}" in text
-    assert "\n    why      scons triage JIT=build_output/_jit_chain\n" in text
+    assert "\n    why      scons triage TEST=wrong\n" in text
     assert re.search(r"\n=== 2 failed, 1 passed \(1 cached\), 1 skipped in \d+\.\d s ===\n", text)
     assert text.endswith("\nthose that failed, again: scons test FAILED=1\n")
     assert text.count("scons: ***") == 1
@@ -72,6 +72,24 @@ def test_every_test_has_its_line_and_failures_come_last(chain: Saved) -> None:
     assert (again.status, lines(again)) == (0, ["[test] PASS gone cached", "[test] PASS wrong"])
     again = project.quiet("test", "FAILED=1")
     assert (again.status, again.output) == (0, "[test] no test failed when it last ran; scons test runs all of them\n")
+
+
+def test_triage_looks_at_a_test_as_it_is_declared(chain: Saved) -> None:
+    """With its own golden: that of the artifact matches."""
+    project = with_tests(chain)
+    project.edit_file("SConstruct", "golden='golden'", "golden='golden', rtol=0.25")
+    run = project.quiet("triage", "TEST=wrong")
+    assert run.status == 2
+    assert "\n[triage] _jit_chain: 'y' differs, and no instrument finds a cause\n" in f"\n{run.output}"
+    run = project.quiet("triage", "TEST=right")
+    assert (run.status, run.output.count("[triage] _jit_chain: it passes")) == (0, 1)
+    for words, said in {
+        ("TEST=rong",): "scons: *** TEST=rong: no such test; did you mean wrong?",
+        ("TEST=right", "JIT=_jit_chain"): "scons: *** TEST=: names a test with its artifact, and so does JIT=;",
+        ("TEST=gone",): f"scons: *** {project.root}/build_output/_jit_gone: no such directory;",
+    }.items():
+        run = project.quiet("triage", *words)
+        assert run.status == 2 and said in run.output
 
 
 def test_a_test_by_its_name_decides_the_status(chain: Saved) -> None:

@@ -59,6 +59,22 @@ def test_an_option_that_is_empty_is_given(chain: Saved) -> None:
     assert "GOOD=: 'scons bisect' needs it" in chain.project.scons("bisect", "JIT=_jit_chain", "AXIS=flags").output
 
 
+def test_without_pytorch_nothing_is_built_for_what_needs_it(project: Project) -> None:
+    project.write("hidden/sitecustomize.py", "import sys\nsys.modules['torch'] = None\n")
+    environment = {"PYTHONPATH": f"{project.root}/hidden:{project.environment()['PYTHONPATH']}"}
+    for words, user in {
+        ("why", "AT=0"): "'scons why'",
+        ("step", "TASK=0"): "'scons step'",
+        ("sweep",): "'scons sweep'",
+        ("replay", "RUNTIME=torch"): "RUNTIME=torch",
+        ("report", "DATA=reference"): "DATA=reference",
+    }.items():
+        run = project.quiet(*words, "JIT=_jit_chain", env=environment)
+        said = f"scons: *** {user}: needs PyTorch, which is not installed; pip install 'pypto-build[reference]'\n"
+        assert (run.status, run.output) == (2, said)
+    assert not project.out.exists()
+
+
 def test_an_artifact_where_its_outputs_would_go(tmp_path: Path) -> None:
     project = Project(tmp_path)
     (tmp_path / "build").mkdir()

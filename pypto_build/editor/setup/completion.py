@@ -15,7 +15,7 @@ _ARTIFACTS, _TESTS, _FILES, _DIRECTORIES = "artifacts", "tests", "files", "direc
 
 # Options whose values are looked for, besides those whose values are a list.
 _LOOKED_FOR = {
-    "JIT": _ARTIFACTS, "OTHER": _ARTIFACTS,
+    "JIT": _ARTIFACTS, "OTHER": _ARTIFACTS, "TEST": _TESTS,
     "DATA": _DIRECTORIES, "BUILD_OUTPUT": _DIRECTORIES, "BUILD_DIR": _DIRECTORIES, "SIMPLER": _DIRECTORIES,
     "PTO_ISA": _DIRECTORIES, "LOG": _DIRECTORIES, "STORE_REMOTE": _DIRECTORIES,
     "SCENE": _FILES, "SCRIPT": _FILES, "JUNIT": _FILES, "HTML": _FILES,
@@ -208,6 +208,8 @@ def _values_sh() -> dict[str, str]:
         listed = " ".join(values_of(name))
         if _LOOKED_FOR.get(name) == _ARTIFACTS:
             rows[name] = f"_pypto_build_artifacts; echo {listed}".rstrip()
+        elif _LOOKED_FOR.get(name) == _TESTS:
+            rows[name] = "_pypto_build_tests"
         elif listed:
             rows[name] = f"echo {listed}"
     return rows
@@ -323,6 +325,8 @@ def _fish() -> str:
         listed = " ".join(values_of(name))
         if _LOOKED_FOR.get(name) == _ARTIFACTS:
             values[name] = "__pypto_build_artifacts" + (f"; printf '%s\\n' {listed}" if listed else "")
+        elif _LOOKED_FOR.get(name) == _TESTS:
+            values[name] = "__pypto_build_tests"
         elif listed:
             values[name] = f"printf '%s\\n' {listed}"
     scons, own = commands()

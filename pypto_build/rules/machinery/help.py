@@ -19,24 +19,26 @@ _FIRST: dict[str, tuple[str, ...]] = {
     "Edit, rebuild, replay:": ("build", "replay", "test", "compile", "splice"),
     "Wrong, flaky or stuck:": ("triage", "lint", "hazards", "diverge", "why", "flaky", "report"),
 }
-_HELP = {"help VERB|OPTION": "what it does and takes, values and defaults; help all"}
+_USAGE = "Usage: scons VERB [NAME=value ...]; scons help VERB|OPTION|all tells more"
 _OPTIONS = "JIT=NAME|PATH|GLOB|latest, PLATFORM=a5sim, VERBOSE=1, WATCH=1"
 _CLEAN = {"-c [JIT=x]": "remove what was built, never sources or data"}
 
 
 def overview(workspace: Workspace, tests: Collection[str]) -> str:
-    """What ``scons`` alone prints: 80 columns, and a terminal of 24 lines with a few artifacts and tests."""
+    """What ``scons`` alone prints: in a terminal of 80 columns and 24 lines, SCons's own first line stays in sight, and
+    the prompt has a line.
+    """
     shown = [name for names in _FIRST.values() for name in names]
     width = max(len(TARGETS[name].usage) for name in shown)
-    lines = ["Usage: scons VERB [NAME=value ...]", *_table(_HELP, width)]
+    lines = [_USAGE]
     for heading, names in _FIRST.items():
         rows = {TARGETS[name].usage: TARGETS[name].doc for name in names}
         lines += [heading, *_table(rows | (_CLEAN if "build" in names else {}), width)]
-    lines += _paragraph("More verbs:", sorted(TARGETS.keys() - set(shown)))
+    lines += _paragraph("More:", sorted(TARGETS.keys() - set(shown)))
     lines += _paragraph("Options:", [_OPTIONS])
     artifacts = [path.name for path in find_artifacts(*artifact_dirs(workspace))]
-    lines += _paragraph("Artifacts:", _few(artifacts) or ["none found"])
-    lines += _paragraph("Tests:", _few(sorted(tests))) if tests else []
+    lines += [_line("Artifacts:", artifacts) if artifacts else "Artifacts: none found"]
+    lines += [_line("Tests:", sorted(tests))] if tests else []
     return "\n".join(lines)
 
 
@@ -113,8 +115,14 @@ def default_text(value: object) -> str:
     return str(int(value)) if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _few(names: Sequence[str], most: int = 6) -> list[str]:
-    return [*names[:most], *([f"and {len(names) - most} more"] if len(names) > most else [])]
+def _line(heading: str, names: Sequence[str]) -> str:
+    """As many names as a line has room for, at least one, and how many more there are."""
+    for shown in range(len(names), 0, -1):
+        more = [f"and {len(names) - shown} more"] if shown < len(names) else []
+        line = f"{heading} {', '.join([*names[:shown], *more])}"
+        if len(line) <= _width():
+            break
+    return line
 
 
 def _paragraph(heading: str, names: Iterable[str]) -> list[str]:

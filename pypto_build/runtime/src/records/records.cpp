@@ -47,6 +47,8 @@ void Records::attach(const TaskGraph &graph, Scheduler &scheduler, Executor &exe
         executor.observe(swimlane_.get());
     if (trace_)
         executor.observe(trace_.get());
+    if (swimlane_ || trace_)
+        scheduler.touch_caller();
     executor.check_with(checker_.get());
     if (swimlane_ && swimlane_->wants_services())
         scheduler.observe(swimlane_.get());

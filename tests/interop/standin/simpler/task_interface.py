@@ -22,6 +22,14 @@ class TensorArgType(IntEnum):
     NO_DEP = 4
 
 
+class DataType(IntEnum):
+    FLOAT32 = 7
+
+
+class Tensor:
+    """What lies on a device; host tensors stay torch's here."""
+
+
 class CoreCallable:
     @classmethod
     def build(cls, signature, binary):

@@ -1,0 +1,96 @@
+"""simpler executes a distributed artifact: its Worker of level 3, with the chip programs that the rules have built."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.distributed import MOST_RANKS, Distributed, load_distributed
+from pypto_build.artifact.interface import Interface, read_interface
+from pypto_build.interop.binaries import Binaries, beside_sources, built, check_binaries
+from pypto_build.interop.engine import SimplerRounds, program_job, refuse_ours
+from pypto_build.replay.arena import Arena
+from pypto_build.replay.binding import Binding, ScalarArg
+from pypto_build.replay.request import Request
+from pypto_build.toolchain.simpler_home import SimplerHome
+
+_CHILD = Path(__file__).with_name("simpler_chips_child.py")
+
+
+@dataclass(frozen=True)
+class SimplerChipsEngine:
+    """Executes rounds with the simpler in ``home``, a process of its own for each chip.
+
+    ``chips`` is where each chip program was built; ``devices`` are those of the ranks, else 0 to ``world`` - 1, else
+    those that the artifact was compiled for. With ``skip_compile`` the binaries beside the sources are used.
+    """
+
+    home: SimplerHome
+    chips: Mapping[str, Path]
+    variant: str = ""
+    world: int = 0
+    devices: tuple[int, ...] = ()
+    skip_compile: bool = False
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+    def open(self, request: Request, interface: Interface, binding: Binding, arena: Arena) -> SimplerRounds:
+        """Starts the process. Raises `ArtifactError` for what simpler cannot execute."""
+        refuse_ours(request)
+        artifact = load_distributed(request.artifact_dir)
+        devices = self.devices or tuple(range(self.world)) or artifact.config.device_ids or (0,)
+        if len(devices) > MOST_RANKS:
+            raise ArtifactError(f"WORLD={len(devices)}", f"at most {MOST_RANKS} ranks", "ask for fewer")
+        if artifact.required:
+            names = ", ".join(artifact.required)
+            raise ArtifactError(
+                artifact.root / "sub_workers", f"the caller has to supply {names}", "call PyPTO's prepare() with them"
+            )
+        programs = {name: self._program(request, artifact.chips[name], place) for name, place in self.chips.items()}
+
+        def job(scratch: Path) -> dict[str, Any]:
+            return {
+                "devices": devices,
+                "driver": str(artifact.driver),
+                "sub_workers": {name: str(path) for name, path in artifact.sub_workers.items()},
+                "num_sub_workers": artifact.config.num_sub_workers,
+                "named_scalars": {scalar.name: _as_passed(scalar) for scalar in binding.scalars},
+                "runtime": _runtime(artifact, programs),
+                "chips": {
+                    name: {"signature": _signature(of_it), **program_job(of_it, binaries, scratch)}
+                    for name, (of_it, binaries) in programs.items()
+                },
+            }
+
+        args = request, interface, binding, arena, _CHILD, job
+        return SimplerRounds(self.home, self.environment, devices[0], *args)
+
+    def _program(self, request: Request, root: Path, directory: Path) -> tuple[Interface, Binaries]:
+        interface = read_interface(directory / "interface.json")
+        if self.skip_compile:
+            binaries = beside_sources(root, request.platform)
+        else:
+            binaries = built(interface, directory / self.variant, request.platform)
+        check_binaries(binaries, interface, request.platform)
+        return interface, binaries
+
+
+def _as_passed(scalar: ScalarArg) -> int:
+    """A number as simpler's arguments take it, which has no floats: of these the bits."""
+    return scalar.bits if isinstance(scalar.value, float) else int(scalar.value)
+
+
+def _signature(interface: Interface) -> list[str]:
+    return [param.direction or "INOUT" for param in interface.params if param.kind == "tensor"]
+
+
+def _runtime(artifact: Distributed, programs: Mapping[str, tuple[Interface, Binaries]]) -> str:
+    """The one runtime that all chip programs are for. Raises `ArtifactError`."""
+    found = {interface.runtime for interface, _ in programs.values()}
+    if len(found) > 1:
+        both = " and ".join(sorted(found))
+        raise ArtifactError(artifact.root, f"its chip programs are for {both}", "simpler runs one of them at a time")
+    return found.pop() if found else artifact.config.runtime

@@ -1,0 +1,175 @@
+"""Runs a distributed artifact through simpler's Worker of level 3, as ``simpler_child.py`` does one for a chip.
+
+usage: simpler_chips_child.py JOB.json COMMANDS RESULTS
+
+The driver and the host callables are executed here, in simpler's own Python, with simpler's own classes. Of PyPTO they
+import three functions, which are so small that PyPTO need not be installed for them.
+"""
+
+from __future__ import annotations
+
+import sys
+
+if __name__ == "__main__":
+    _HERE = sys.path.pop(0)  # its files would hide modules of the same name
+
+import importlib.util
+import inspect
+import json
+import os
+import types
+from typing import Any
+
+_MARK = "_pypto_distributed_entry"
+
+
+def _sibling(name: str) -> Any:
+    """A file beside this one as a module."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+simpler_child = _sibling("simpler_child")
+
+
+class ChipsSession(simpler_child.Session):  # type: ignore[misc, name-defined, unused-ignore]
+    """A worker with all chip programs registered, one process a chip, and the host tensors that they share."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self.import_simpler(job)
+        self.job, self.world = job, len(job["devices"])
+        self.views = {row["name"]: self.tensor(row) for row in job["tensors"]}
+        self.names: dict[str, Any] = {name: view.clone().share_memory_() for name, view in self.views.items()}
+        self.names |= job["named_scalars"]
+        self.config = self.call_config(job["config"], job["output_prefix"])
+        self.turn = 0
+        self.dispatched: dict[int, int] = {}
+        self.stand_in()
+        self.entry, allocate = self.driver(job["driver"])
+        if allocate is not None:  # before the worker starts its processes, which share what is there by then
+            takes_world = len(inspect.signature(allocate).parameters) > 1
+            allocate(self.names, *([self.world] if takes_world else []))
+        functions = {name: self.host_callable(name, path) for name, path in job["sub_workers"].items()}
+        programs = {name: self.callable(row, row["signature"]) for name, row in job["chips"].items()}
+        self.worker = self.new_worker(
+            level=3,
+            device_ids=job["devices"],
+            num_sub_workers=max(job["num_sub_workers"], len(functions)),
+            platform=job["platform"],
+            runtime=job["runtime"],
+        )
+        self.host = {name: self.worker.register(function) for name, function in functions.items()}
+        self.chips = {name: self.worker.register(program) for name, program in programs.items()}
+        self.worker.init()
+
+    def stand_in(self) -> None:
+        """What drivers and host callables import of PyPTO."""
+        content: dict[str, dict[str, Any]] = {
+            "pypto": {},
+            "pypto.runtime": {},
+            "pypto.runtime.tensor_arg": {"make_tensor_arg": self.make_tensor_arg},
+            "pypto.runtime.distributed_runner": {
+                "_submit_chip": self.submit_chip,
+                "_tensor_from_continuous": mapped,
+            },
+        }
+        for name, values in content.items():
+            module = sys.modules[name] = types.ModuleType(name)
+            module.__path__ = []
+            vars(module).update(values)
+
+    def make_tensor_arg(self, worker: Any, tensor: Any) -> Any:
+        """A host tensor as an argument; what is one already stays so."""
+        if isinstance(tensor, self.api.Tensor):
+            return tensor
+        from simpler_setup.torch_interop import (  # type: ignore[import-not-found, unused-ignore]
+            make_tensor_arg,
+        )
+
+        return make_tensor_arg(worker, tensor)
+
+    def submit_chip(self, orch: Any, handle: Any, args: Any, config: Any, rank: int | None) -> Any:
+        """Dispatch to a rank, to each in turn where none is named; each dispatch has a directory for its records."""
+        if rank is None:
+            rank, self.turn = self.turn % self.world, self.turn + 1
+        base = getattr(config, "output_prefix", "")
+        if not base:
+            return orch.submit_next_level(handle, args, config, worker=rank)
+        number = self.dispatched[rank] = self.dispatched.get(rank, -1) + 1
+        directory = os.path.join(base, f"rank{rank}", f"d{number}")
+        os.makedirs(directory, exist_ok=True)
+        program = next((name for name, known in self.chips.items() if known is handle), "")
+        with open(os.path.join(directory, "dispatch_program.json"), "w", encoding="utf-8") as file:
+            json.dump({"program": program}, file)
+        config.output_prefix = directory
+        try:
+            return orch.submit_next_level(handle, args, config, worker=rank)
+        finally:
+            config.output_prefix = base
+
+    def driver(self, path: str) -> tuple[Any, Any]:
+        """The function that the driver marks, and the one that adds its intermediates, if there is one."""
+        namespace = execute(path, "host_orch")
+        found = [value for value in namespace.values() if getattr(value, _MARK, False) is True]
+        if len(found) != 1:
+            raise simpler_child.Unfit(
+                "runtime_error", f"{os.path.basename(path)}: {len(found)} functions carry {_MARK}"
+            )
+        return found[0], namespace.get("_alloc_intermediates")
+
+    def host_callable(self, name: str, path: str) -> Any:
+        """The function that a file is named after."""
+        found = execute(path, f"sub_workers_{name}").get(name)
+        if not callable(found):
+            raise simpler_child.Unfit("runtime_error", f"sub_workers/{name}.py defines no function '{name}'")
+        return found
+
+    def run(self) -> None:
+        for name, view in self.views.items():
+            self.names[name].copy_(view)
+        self.turn, self.dispatched = 0, {}
+        names, kept = dict(self.names), []  # type: ignore[var-annotated]
+        given: dict[str, Any] = {
+            "tensors": names,
+            "callables": self.chips,
+            "sub_ids": self.host,
+            "_keep": kept,
+            "world_size": self.world,
+            "_domain_provider": None,
+        }
+        taken = inspect.signature(self.entry).parameters
+        given = {name: value for name, value in given.items() if name in taken}
+        self.worker.run(lambda orch, _args, _config: self.entry(orch, None, self.config, **given))
+        for name, view in self.views.items():
+            view.copy_(self.names[name])
+
+
+def execute(path: str, name: str) -> dict[str, Any]:
+    """What a file of the artifact defines. It is a module, as which simpler sends host callables to processes."""
+    module = types.ModuleType(name)
+    module.__file__ = path
+    sys.modules[name] = module
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), vars(module))
+    return vars(module)
+
+
+def mapped(argument: Any) -> Any:
+    """An argument of a host callable as a tensor on the same memory; in a process of its own."""
+    import torch
+    from simpler import task_interface  # type: ignore[import-not-found, unused-ignore]
+
+    name = str(argument.dtype).rpartition(".")[2]
+    name = task_interface.DataType(int(name)).name if name.isdecimal() else name
+    shape, strides = ([int(one) for one in sizes] for sizes in (argument.shapes, argument.strides))
+    count = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    whole = torch.frombuffer(argument.buffer, dtype=getattr(torch, name.lower()), count=count)
+    return whole.as_strided(shape, strides)
+
+
+if __name__ == "__main__":
+    simpler_child.main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), ChipsSession)

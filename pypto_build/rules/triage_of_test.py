@@ -1,0 +1,71 @@
+"""``scons triage TEST=name``: why a declared test fails, with the data, goldens and tolerances that the test has."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from SCons.Action import Action
+
+from pypto_build import terminal
+from pypto_build.replay.verdict import EXIT_STATUS
+from pypto_build.rules.artifact import declare_loaded
+from pypto_build.rules.machinery.scons_types import Environment, Nodes
+from pypto_build.rules.machinery.workspace import workspace_of
+from pypto_build.rules.replay import Replay, replays_of
+from pypto_build.rules.triage import declare_triage
+from pypto_build.rules.variants import CHECKED
+from pypto_build.rules.verbs import VERBS
+
+VERB = "triage"
+_FOUND = "triaged test"  # among the workspace's extras
+
+
+def expect_test(env: Environment) -> None:
+    """The target, for a test that the SConstruct may declare: what is said if it does not."""
+    env.AlwaysBuild(env.Alias(VERB, [], Action(_say_unknown, None)))
+
+
+def triage_test(env: Environment, name: str, declare: Callable[[], Nodes]) -> None:
+    """Let the target look at the test ``name``, whose replays ``declare`` declares.
+
+    Raises:
+        ArtifactError: whatever is wrong with the test.
+    """
+    workspace = workspace_of(env)
+    workspace.extras[_FOUND] = name
+    nodes = declare()
+    for replay in replays_of(env, nodes):
+        targets = replay.targets
+        variant = workspace.own_variant(CHECKED)
+        verb = VERBS[VERB]
+        if targets.parts:
+            from pypto_build.artifact.distributed import load_distributed
+            from pypto_build.rules.distributed import TOOLS, distributed_targets
+
+            distributed = load_distributed(targets.artifact.root)
+            checked = distributed_targets(env, distributed, targets.platform.name, variant)
+            verb = msgspec.structs.replace(verb, module=TOOLS[VERB])
+        else:
+            checked = declare_loaded(env, targets.artifact, targets.platform.name, variant)
+        declare_triage(env, verb, targets, checked, nodes, replay.data_dir, _given(replay))
+
+
+def _given(replay: Replay) -> Mapping[str, Any]:
+    """The options that the test sets, as the instruments take them."""
+    pairs = dict(pair.split("=", 1) for pair in replay.way.given)
+    return {name: pairs[name] for name in ("WORLD", "MEMORY", "RTOL", "ATOL") if name in pairs}
+
+
+def _say_unknown(target: Nodes, source: Nodes, env: Environment) -> int:
+    workspace, tests = workspace_of(env), sorted(env["PYPTO_REPLAYS"].tags)
+    if _FOUND in workspace.extras:
+        return 0
+    name = workspace.options["TEST"]
+    near = difflib.get_close_matches(name, tests, n=1, cutoff=0.5)
+    there_are = ", ".join(tests[:10]) or "none"
+    meant = f"did you mean {near[0]}?" if near else f"declared here: {there_are}"
+    terminal.complain(f"scons: *** TEST={name}: no such test; {meant}")
+    return EXIT_STATUS["usage_error"]
