@@ -11,7 +11,7 @@ from tests.readers.fuzz import fuzz, read_once
 from tests.readers.table import READERS, Reader, reader
 
 #: Damaged files of each reader that are read in every run of the tests.
-_COUNT = 300
+_COUNT = 100
 
 
 @pytest.mark.parametrize(("name", "what", "data", "message"), FOUND, ids=[f"{row[0]}: {row[1]}" for row in FOUND])

@@ -6,14 +6,15 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.trust.commands import Command, wait_for
+from tests.trust.commands import Command, run, wait_for
 from tests.trust.space import Space
+from tests.trust.tested import Tested, must
 
 _RECOMPILE = Path(__file__).with_name("recompile.py")
 
 _SCRIPT = """#!/bin/sh
 # The runtime's module, which other tests need too, is compiled once for all.
-case "$*" in *runtime/src*.cpp*) exec {python} {recompile} {store} g++ "$@" ;; esac
+case "$*" in *runtime/src*.cpp*|*-shared*/library.o*) exec {python} {recompile} {store} g++ "$@" ;; esac
 {body}
 """
 
@@ -36,7 +37,21 @@ exec g++ "$@"
 
 def write_compiler(space: Space, path: Path, body: str) -> Path:
     """A script that is called as a compiler; ``body`` is what it does for all but the runtime."""
-    store = space.tested.home / "objects"
+    return write_script(space.tested, path, body)
+
+
+def prepare_runtime(tested: Tested) -> None:
+    """Let the compilers that are scripts have the runtime's module that is there already."""
+    script = write_script(tested, tested.home / "compiler", 'exec g++ "$@"')
+    for module in tested.runtime.glob("*/_embedded*.so"):
+        words = [str(tested.python), "-m", "pypto_build.runtime.build", "--module", str(tested.home / "module.so")]
+        environment = tested.environment(tested.home / "cache") | {"RECOMPILED": str(module)}
+        must(run([*words, "--compiler", str(script)], tested.home, environment))
+
+
+def write_script(tested: Tested, path: Path, body: str) -> Path:
+    """A script that is called as a compiler, in the environment that is tested."""
+    store = tested.home / "modules"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(_SCRIPT.format(python=sys.executable, recompile=_RECOMPILE, store=store, body=body))
     path.chmod(0o755)

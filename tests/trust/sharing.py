@@ -58,9 +58,13 @@ class Tally:
 
 
 class Sharing:
-    """Two workspaces of two installations with a store at ``remote``, and one without; all below ``root``."""
+    """Two workspaces of two installations with a store at ``remote``, and one without; all below ``root``.
 
-    def __init__(self, tested: Tested, root: Path, remote: str, seed: int) -> None:
+    ``options`` are those of every replay.
+    """
+
+    def __init__(self, tested: Tested, root: Path, remote: str, seed: int, *options: str) -> None:
+        self._options = options
         self._random = random.Random(seed)
         self._alone = write_chain(Space(root / "alone" / "w", tested, tested.new_cache(root / "alone" / "cache")))
         self._spaces = [
@@ -74,10 +78,10 @@ class Sharing:
         number = self._random.randrange(len(self._spaces))
         space = self._spaces[number]
         self._edit(space)
-        replayed = space.replay("STORE_UPLOAD=wait", longest_s=_LONGEST_S)
+        replayed = space.replay("STORE_UPLOAD=wait", *self._options, longest_s=_LONGEST_S)
         shutil.rmtree(self._alone.artifact)
         shutil.copytree(space.artifact, self._alone.artifact)
-        alone = self._alone.replay("STORE_SIZE=0", longest_s=_LONGEST_S)
+        alone = self._alone.replay("STORE_SIZE=0", *self._options, longest_s=_LONGEST_S)
         tally = self.tally
         tally.edits += 1
         tally.compiled += len(replayed.actions("[cpp->.so] compile"))

@@ -18,6 +18,7 @@ from tests.trust.tested import Tested, must
 
 CHAIN = "_jit_chain"
 MODULE = "_jit_sum"
+KERNELS_BESIDE = "_jit_beside"
 RANKS = "_jit_dist_pipeline"
 KERNELS = "kernels/aiv"
 #: Exit statuses of ``pypto-build replay``.
@@ -91,7 +92,15 @@ KERNELS = [
 ]
 """
 
-_META = {
+_ONE_TASK = """
+        // Task {number}: {name}
+        CoreTaskArgs params_t{number};
+        params_t{number}.add_input(orch_args.tensor(0).ref());
+        params_t{number}.add_output(orch_args.tensor({argument}).ref());
+        rt_submit_aiv_task({number}, params_t{number});
+"""
+
+_META: dict[str, Any] = {
     "schema": 1,
     "params": [
         {"name": "x", "direction": "In", "shape": [16], "dtype": "fp32"},
@@ -349,6 +358,30 @@ def write_chain(space: Space) -> Space:
     return space
 
 
+def write_kernels(space: Space, texts: Mapping[str, str]) -> Space:
+    """Write an artifact of one task a kernel, each of which has to compute twice x, to an output of its own name."""
+    space.name = KERNELS_BESIDE
+    start, _, rest = ORCHESTRATION.partition("    const ChipTensor& ext_x")
+    end = rest[rest.index("    }\n}\n}") :]
+    tasks = "".join(_ONE_TASK.format(number=n, argument=n + 1, name=name) for n, name in enumerate(texts))
+    text = f"{start}    PTO2_SCOPE() {{{tasks}{end}"
+    space.write_in("orchestration/chain.cpp", text.replace("count = 2}", f"count = {len(texts) + 1}}}"))
+    start, _, _ = MANIFEST.partition("KERNELS = [")
+    rows = "".join(
+        f'\t{{"func_id": {n}, "name": "{name}", "source": str(_ROOT_DIR / "kernels" / "aiv" / "{name}.cpp"), '
+        '"core_type": "aiv"},\n'
+        for n, name in enumerate(texts)
+    )
+    space.write_in("kernel_config.py", f"{start}KERNELS = [\n{rows}]\n")
+    x, y = _META["params"]
+    space.write_in("compiled_meta.json", json.dumps({**_META, "params": [x, *({**y, "name": name} for name in texts)]}))
+    space.tensor("in/x.pt", [float(i) for i in range(16)])
+    for name, text in texts.items():
+        space.write_in(f"{KERNELS}/{name}.cpp", text)
+        space.tensor(f"out/{name}.pt", [2.0 * i for i in range(16)])
+    return space
+
+
 def write_module(space: Space) -> Space:
     """Write the artifact with c = a + b, whose kernel comes from a .pto module."""
     space.name = MODULE
@@ -368,12 +401,17 @@ def write_ranks(space: Space) -> Space:
 def prepare_shared(tested: Tested) -> None:
     """Build the runtime's module and compile the module artifact, with the environment that is tested."""
     cache, root = tested.home / "cache", tested.home / "preparing"
-    for directory in (cache, root, tested.runtime, tested.witness, tested.home / MODULE):
+    for directory in (cache, root, tested.runtime, tested.witness, tested.known, tested.home / MODULE):
         shutil.rmtree(directory, ignore_errors=True)
     cache.mkdir()
     _take_runtime(tested, cache)
     space = write_chain(Space(root, tested, cache))
-    must(space.run("replay", longest_s=600))
+    space.kernel("twice", "0.0f")
+    done = space.run("replay", longest_s=600)
+    if done.status != MISMATCH:
+        raise RuntimeError(f"cannot prepare\n{done}")
+    shutil.copytree(cache / "store", tested.known / "store")
+    shutil.copytree(cache / "headers", tested.known / "headers")
     space.write("sum.py", PROGRAM)
     must(space.scons("compile", "PROGRAM=sum.py", longest_s=600))
     shutil.copytree(root / "build_output" / MODULE, tested.home / MODULE)

@@ -15,7 +15,21 @@ import pytest
 
 from tests.trust.commands import wait_for
 from tests.trust.compilers import Holding, write_compiler
-from tests.trust.space import BUILD, KERNELS, MISMATCH, PASS, UNCHECKED, USAGE, Replayed, Space, with_variables
+from tests.trust.oracle import Oracle
+from tests.trust.readings import Reading, appearing, assembled, includes, linked, searched
+from tests.trust.space import (
+    BUILD,
+    KERNELS,
+    MISMATCH,
+    PASS,
+    UNCHECKED,
+    USAGE,
+    Replayed,
+    Space,
+    with_variables,
+    write_kernels,
+)
+from tests.trust.tested import Tested
 
 SCALED = "SCALE * in[i]"
 RIGHT, WRONG = "#define SCALE 2.0f\n", "#define SCALE 3.0f\n"
@@ -39,11 +53,11 @@ def fails(space: Space, *options: str) -> Replayed:
 
 
 def agrees(space: Space, *options: str) -> Replayed:
-    """Replay what a fresh build has to judge."""
+    """Replay what a fresh build has to judge, or has judged: of sources only the content may count here."""
     replayed = space.replay(*options)
-    oracle = space.oracle(space.root.with_name("oracle"), *options)
-    assert replayed.outcome == oracle.outcome, (
-        f"{replayed.outcome}\nbut a fresh build says\n{oracle.outcome}\n\n{replayed.done}\n\nfresh:\n{oracle.done}"
+    answer = Oracle(space.tested).ask(space, "", options)
+    assert replayed.outcome == answer.outcome, (
+        f"{replayed.outcome}\nbut a fresh build says\n{answer.outcome}\n\n{replayed.done}\n\nfresh:\n{answer.log}"
     )
     return replayed
 
@@ -85,7 +99,7 @@ def test_1_killed_at_the_link(chain: Space) -> None:
 # 2: edits while something runs
 
 
-@pytest.mark.parametrize("nth", [1, 2, 3])
+@pytest.mark.parametrize("nth", [1, 2])
 @pytest.mark.parametrize("file", ["kernel", "header"])
 def test_2_edited_while_it_compiles_then_undone(chain: Space, tmp_path: Path, file: str, nth: int) -> None:
     change = _kernel_that_changes(chain, file)
@@ -195,36 +209,58 @@ def _wait_until_quiet(read: Callable[[], str], quiet_s: float = 4.0) -> None:
 
 # 3: what the compiler reads
 
-PASTED = "#define CAT(a, b) a##b\n#if CAT(__has_, include)"
-INCLUDES = {
-    "plain": '#include "scale.h"',
-    "macro": '#define NAME "scale.h"\n#include NAME',
-    "macro of a name": "#define TEXT(x) #x\n#define QUOTED(x) TEXT(x)\n#include QUOTED(scale.h)",
-    "comment before": '/* a */ #include "scale.h"',
-    "comment of two lines before": '/* a\nb */ #include "scale.h"',
-    "comment inside": '# /* a */ include /* b */ "scale.h"',
-    "comment for a blank": '#include/**/"scale.h"',
-    "comment of two lines inside": '#include /* a\n b */ "scale.h"',
-    "continued before the name": '#include \\\n"scale.h"',
-    "continued inside the word": '#inc\\\nlude "scale.h"',
-    "continued after the sign": '# \\\n include "scale.h"',
-    "continued with blanks": '#include \\  \n"scale.h"',
-    "continued line comment": '// a \\\n#include "none.h"\n#include "scale.h"',
-    "digraph": '%:include "scale.h"',
-    "import": '#import "scale.h"',
-    "vertical tab": '\v#include "scale.h"',
-    "form feed inside": '#\finclude\f"scale.h"',
-    "carriage returns": '#include "scale.h"\r',
-    "raw string before": 'static const char* text = R"(\n/*)"; // "\n#include "scale.h"',
-    "quote in a character": 'static const char quote = \'"\';\n#include "scale.h" // "',
-    "two directories": '#include "../aiv/scale.h"',
-    "old directory": '#include "./scale.h"',
-    "conditional": '#if 1 + 1 == 2 /*\n*/ && defined __cplusplus\n#include "scale.h"\n#endif',
-}
-TRIGRAPHS = {
-    "continued by a trigraph": '#include ??/\n"scale.h"',
-    "sign as a trigraph": '??=include "scale.h"',
-}
+
+def write_compiler_proper(path: Path, flags: str) -> Path:
+    """A script in place of g++'s cc1plus."""
+    real = subprocess.run(["g++", "-print-prog-name=cc1plus"], capture_output=True, text=True, check=True).stdout
+    prefix = f"{Path(real.strip()).parent}/"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        f'#!/bin/sh\nunset GCC_EXEC_PREFIX\nexec {real.strip()} "$@" -iprefix {prefix} {flags}\n', encoding="utf-8"
+    )
+    path.chmod(0o755)
+    return path
+
+
+def test_3_everything_a_unit_reads_by_itself(tested: Tested, tmp_path: Path) -> None:
+    """Headers by every spelling, headers that appear and go, what the assembler includes, links that are switched."""
+    space = Space(tmp_path / "w", tested, tested.new_cache(tmp_path / "cache"))
+    decides_by_each(
+        space, [*includes(), *appearing(space), *assembled(space), *linked(space)], "KERNEL_FLAGS=-trigraphs"
+    )
+
+
+def test_3_everything_found_by_directories_in_the_flags(tested: Tested, tmp_path: Path) -> None:
+    """Every flag that names a directory, headers that newly shadow others there, links to directories."""
+    space = Space(tmp_path / "w", tested, tested.new_cache(tmp_path / "cache"))
+    found = searched(space)
+    decides_by_each(space, found.readings, f"KERNEL_FLAGS={' '.join(found.flags)}")
+
+
+def decides_by_each(space: Space, readings: list[Reading], *options: str) -> None:
+    """Each kernel is right, wrong and right again by what it alone reads: for one of them, and for all at once."""
+    write_kernels(space, {reading.name: reading.text for reading in readings})
+    for reading in readings:
+        reading.set_right(space)
+    passes(space, *options)
+    first = readings[0]
+    first.set_wrong(space)
+    replayed = fails(space, *options)
+    assert wrong_outputs(replayed) == {first.name}, replayed.done
+    assert len(replayed.actions("[cpp->.so] compile")) == 1, f"what one reads is another's input\n{replayed.done}"
+    for reading in readings[1:]:
+        reading.set_wrong(space)
+    replayed = fails(space, *options)
+    overlooked = {reading.name: reading.text for reading in readings if reading.name not in wrong_outputs(replayed)}
+    assert not overlooked, f"{overlooked}\n{replayed.done}"
+    for reading in readings:
+        reading.set_right(space)
+    passes(space, *options)
+
+
+def wrong_outputs(replayed: Replayed) -> set[str]:
+    """The names of the outputs that were found to be wrong."""
+    return {name for name, status, _, _ in replayed.outcome.outputs if status == "mismatch"}
 
 
 def header_decides(space: Space, path: str, *options: str, wrong: str = WRONG, right: str = RIGHT) -> None:
@@ -242,30 +278,6 @@ def inside(space: Space, path: str) -> str:
     return str((space.artifact / path).relative_to(space.root))
 
 
-@pytest.mark.parametrize("form", INCLUDES)
-def test_3_include(chain: Space, form: str) -> None:
-    chain.kernel("twice", SCALED, INCLUDES[form])
-    header_decides(chain, inside(chain, HEADER))
-
-
-@pytest.mark.parametrize("form", TRIGRAPHS)
-def test_3_include_with_trigraphs(chain: Space, form: str) -> None:
-    chain.kernel("twice", SCALED, TRIGRAPHS[form])
-    header_decides(chain, inside(chain, HEADER), "KERNEL_FLAGS=-trigraphs")
-
-
-def test_3_include_after_a_byte_order_mark(chain: Space) -> None:
-    kernel = chain.kernel("twice", SCALED)
-    kernel.write_bytes(b'\xef\xbb\xbf#include "scale.h"\n' + kernel.read_bytes())
-    header_decides(chain, inside(chain, HEADER))
-
-
-def test_3_include_in_a_header(chain: Space) -> None:
-    chain.kernel("twice", SCALED, '#include "outer.h"')
-    chain.write_in(f"{KERNELS}/outer.h", "#define INNER <scale.h>\n#include INNER\n")
-    header_decides(chain, "ext/scale.h", f"KERNEL_FLAGS=-I{chain.root}/ext")
-
-
 def test_3_include_in_the_orchestration(chain: Space) -> None:
     chain.edit("orchestration/chain.cpp", "// Task 0", '#define NAME "order.h"\n#include NAME\n// Task 0')
     chain.edit("orchestration/chain.cpp", "task(0, params_t0)", "task(FIRST, params_t0)")
@@ -273,100 +285,24 @@ def test_3_include_in_the_orchestration(chain: Space) -> None:
     header_decides(chain, path, right="#define FIRST 0\n", wrong="#define FIRST 1\n")
 
 
-@pytest.mark.parametrize("which", ["inc1", "inc2"])
-def test_3_include_next(chain: Space, which: str) -> None:
-    chain.kernel("twice", SCALED, "#include <scale.h>")
-    chain.write("inc1/scale.h", "#include_next <scale.h>\n")
-    chain.write("inc2/scale.h", RIGHT)
-    flags = f"KERNEL_FLAGS=-I{chain.root}/inc1 -I{chain.root}/inc2"
-    wrong, right = (WRONG, RIGHT) if which == "inc2" else (WRONG, "#include_next <scale.h>\n")
-    header_decides(chain, f"{which}/scale.h", flags, wrong=wrong, right=right)
-
-
-@pytest.mark.parametrize(
-    "condition",
-    [
-        '#if __has_include("opt.h")',
-        '#if __has_include(<../aiv/opt.h>) || __has_include("opt.h")',
-        '#define NAME "opt.h"\n#if __has_include(NAME)',
-        '#if 1 && __has_include(\\\n"opt.h")',
-        f'{PASTED}("opt.h")',
-        '#ifdef __has_include\n#define HAS(x) __has_include(x)\n#endif\n#if HAS("opt.h")',
-        '#if __has_include_next("opt.h") || __has_include("opt.h")',
-    ],
-    ids=["plain", "or", "macro", "continued", "pasted", "function", "next"],
-)
-def test_3_has_include_of_a_file_that_appears(chain: Space, condition: str) -> None:
-    chain.kernel("twice", SCALED, f"{condition}\n{WRONG}#else\n{RIGHT}#endif")
-    passes(chain)
-    optional = chain.write_in(f"{KERNELS}/opt.h", "")
-    fails(chain)
-    optional.unlink()
-    passes(chain)
-
-
-def test_3_has_include_of_a_file_that_goes(chain: Space) -> None:
-    chain.kernel("twice", SCALED, f'{PASTED}("opt.h")\n{RIGHT}#else\n{WRONG}#endif')
-    optional = chain.write_in(f"{KERNELS}/opt.h", "")
-    passes(chain)
-    optional.unlink()
-    fails(chain)
-    optional.touch()
-    passes(chain)
-
-
-def test_3_bytes_that_the_assembler_includes(chain: Space) -> None:
-    path = chain.root / "ext" / "scale.bin"
-    section = f'.pushsection .rodata\\n.balign 4\\nscale_value: .incbin \\"{path}\\"\\n.popsection'
-    declared = 'extern "C" __attribute__((visibility("hidden"))) const float scale_value;'
-    chain.kernel("twice", "scale_value * in[i]", f'asm("{section}");\n{declared}')
-    two, three = b"\0\0\0\x40", b"\0\0\x40\x40"
-    chain.write("ext/scale.bin", two)
-    passes(chain)
-    chain.write("ext/scale.bin", three)
-    fails(chain)
-    chain.write("ext/scale.bin", two)
-    passes(chain)
-
-
-def test_3_text_that_the_assembler_includes(chain: Space) -> None:
-    path = chain.root / "ext" / "scale.s"
-    section = f'.pushsection .rodata\\n.balign 4\\n.include \\"{path}\\"\\n.popsection'
-    declared = 'extern "C" __attribute__((visibility("hidden"))) const float scale_value;'
-    chain.kernel("twice", "scale_value * in[i]", f'asm("{section}");\n{declared}')
-    header_decides(chain, "ext/scale.s", right="scale_value: .float 2.0\n", wrong="scale_value: .float 3.0\n")
-
-
-@pytest.mark.parametrize("flag", ["-I", "-I ", "-isystem ", "-idirafter ", "-iquote ", "--include-directory="])
-def test_3_directory_in_the_flags(chain: Space, flag: str) -> None:
-    chain.kernel("twice", SCALED, '#include "scale.h"' if "quote" in flag else "#include <scale.h>")
-    header_decides(chain, "ext/scale.h", f"KERNEL_FLAGS={flag}{chain.root}/ext")
-
-
-@pytest.mark.parametrize("flag", ["-include ", "-imacros ", "--include="])
-def test_3_file_in_the_flags(chain: Space, flag: str) -> None:
-    chain.kernel("twice", SCALED)
-    header_decides(chain, "ext/scale.h", f"KERNEL_FLAGS={flag}{chain.root}/ext/scale.h")
-
-
-def test_3_file_of_flags(chain: Space) -> None:
-    chain.kernel("twice", SCALED)
-    flags = f"KERNEL_FLAGS=@{chain.root}/ext/flags"
-    header_decides(chain, "ext/flags", flags, right="-DSCALE=2.0f\n", wrong="-DSCALE=3.0f\n")
-
-
-def test_3_file_of_flags_that_names_another(chain: Space) -> None:
-    chain.kernel("twice", SCALED)
-    chain.write("ext/outer", f"@{chain.root}/ext/flags\n")
-    flags = f"KERNEL_FLAGS=@{chain.root}/ext/outer"
-    header_decides(chain, "ext/flags", flags, right="-DSCALE=2.0f\n", wrong="-DSCALE=3.0f\n")
-
-
-def test_3_specs(chain: Space) -> None:
-    chain.kernel("twice", SCALED)
-    flags = f"KERNEL_FLAGS=-specs={chain.root}/ext/my.specs"
-    text = "*cpp_unique_options:\n+ -DSCALE={}f\n\n"
-    header_decides(chain, "ext/my.specs", flags, right=text.format("2.0"), wrong=text.format("3.0"))
+def test_3_files_in_the_flags(chain: Space) -> None:
+    """Those that every unit reads: each of them alone, since all units are compiled anew for each."""
+    chain.kernel("twice", "(A + B + C + D + E + F) / 3.0f * in[i]")
+    ext, text = chain.root / "ext", "*cpp_unique_options:\n+ -DF={}f\n\n"
+    chain.write("ext/outer", f"@{ext}/other.flags\n")
+    files = {"a.h": "#define A {}f\n", "b.h": "#define B {}f\n", "c.h": "#define C {}f\n"}
+    files |= {"flags": "-DD={}f\n", "other.flags": "-DE={}f\n", "my.specs": text}
+    for name, content in files.items():
+        chain.write(f"ext/{name}", content.format("1.0"))
+    flags = f"-include {ext}/a.h -imacros {ext}/b.h --include={ext}/c.h @{ext}/flags @{ext}/outer -specs={ext}/my.specs"
+    passes(chain, f"KERNEL_FLAGS={flags}")
+    for number, (name, content) in enumerate(files.items()):
+        chain.write(f"ext/{name}", content.format("4.0"))
+        outputs = fails(chain, f"KERNEL_FLAGS={flags}").outcome.outputs
+        assert [largest for _, _, _, largest in outputs] == [repr(15.0 * (number + 1))], name
+    for name, content in files.items():
+        chain.write(f"ext/{name}", content.format("1.0"))
+    passes(chain, f"KERNEL_FLAGS={flags}")
 
 
 def test_3_compiler_proper_in_the_flags(chain: Space) -> None:
@@ -377,65 +313,6 @@ def test_3_compiler_proper_in_the_flags(chain: Space) -> None:
     fails(chain, flags)
     write_compiler_proper(chain.root / "tools" / "cc1plus", "-DFACTOR=2.0f")
     passes(chain, flags)
-
-
-def test_3_header_that_newly_shadows_another(chain: Space) -> None:
-    chain.kernel("twice", SCALED, "#include <scale.h>")
-    chain.write("inc2/scale.h", RIGHT)
-    flags = f"KERNEL_FLAGS=-I{chain.root}/inc1 -I{chain.root}/inc2"
-    passes(chain, flags)
-    header = chain.write("inc1/scale.h", WRONG)
-    fails(chain, flags)
-    header.unlink()
-    passes(chain, flags)
-
-
-def test_3_header_beside_the_kernel_that_newly_shadows(chain: Space) -> None:
-    chain.kernel("twice", SCALED, '#define NAME "scale.h"\n#include NAME')
-    chain.write("inc/scale.h", RIGHT)
-    flags = f"KERNEL_FLAGS=-I{chain.root}/inc"
-    passes(chain, flags)
-    header = chain.write_in(HEADER, WRONG)
-    fails(chain, flags)
-    header.unlink()
-    passes(chain, flags)
-
-
-def test_3_header_that_newly_shadows_ours(chain: Space) -> None:
-    """A copy of the system's header, found first, with a line more."""
-    chain.kernel("twice", "FACTOR * in[i]", "#include <cstdlib>\n#ifndef FACTOR\n#define FACTOR 2.0f\n#endif")
-    flags = f"KERNEL_FLAGS=-I{chain.root}/inc"
-    passes(chain, flags)
-    header = chain.write("inc/cstdlib", "#define FACTOR 3.0f\n#include_next <cstdlib>\n")
-    fails(chain, flags)
-    header.unlink()
-    passes(chain, flags)
-
-
-@pytest.mark.parametrize("what", ["directory", "file"])
-def test_3_link_that_is_switched(chain: Space, what: str) -> None:
-    chain.kernel("twice", SCALED, '#include "linked/scale.h"')
-    chain.write("a/scale.h", RIGHT)
-    chain.write("b/scale.h", WRONG)
-    link = chain.artifact / KERNELS / "linked"
-    if what == "file":
-        link.mkdir()
-        link = link / "scale.h"
-    for target, expected in (("a", passes), ("b", fails), ("a", passes)):
-        link.unlink(missing_ok=True)
-        link.symlink_to(chain.root / target if what == "directory" else chain.root / target / "scale.h")
-        expected(chain)
-
-
-def test_3_link_in_the_flags_that_is_switched(chain: Space) -> None:
-    chain.kernel("twice", SCALED, "#define NAME <scale.h>\n#include NAME")
-    chain.write("a/scale.h", RIGHT)
-    chain.write("b/scale.h", WRONG)
-    link = chain.root / "linked"
-    for target, expected in (("a", passes), ("b", fails), ("a", passes)):
-        link.unlink(missing_ok=True)
-        link.symlink_to(target)
-        expected(chain, f"KERNEL_FLAGS=-I{link}")
 
 
 def test_3_compiler_that_is_a_script_and_changes(chain: Space, tmp_path: Path) -> None:
@@ -477,18 +354,6 @@ def test_3_compiler_found_first_on_the_path(chain: Space, tmp_path: Path) -> Non
     other = with_variables(chain, {"PATH": f"{tmp_path / 'bin'}:{chain.environment()['PATH']}"})
     fails(other)
     passes(chain)
-
-
-def write_compiler_proper(path: Path, flags: str) -> Path:
-    """A script in place of g++'s cc1plus."""
-    real = subprocess.run(["g++", "-print-prog-name=cc1plus"], capture_output=True, text=True, check=True).stdout
-    prefix = f"{Path(real.strip()).parent}/"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        f'#!/bin/sh\nunset GCC_EXEC_PREFIX\nexec {real.strip()} "$@" -iprefix {prefix} {flags}\n', encoding="utf-8"
-    )
-    path.chmod(0o755)
-    return path
 
 
 # 4: our own code, and libraries
@@ -572,21 +437,17 @@ def test_4_an_edited_module_beside_preferred_cpp(module: Space) -> None:
     module.edit(f"{KERNELS}/add.cpp", called.format("x", "y"), called.format("y", "x"))
     module.edit("ptoas/add.pto", "module attributes", "// edited\nmodule attributes")
     options = ("RUNTIME=torch", "PREFER=cpp")
-    agrees(module, *options)
+    passes(module, *options)
     module.edit("ptoas/add.pto", "pto.tadd", "pto.tsub")
-    agrees(module, *options)
-    module.edit("ptoas/add.pto", "pto.tsub", "pto.tmul")
-    agrees(module, *options)
-    module.edit("ptoas/add.pto", "pto.tmul", "pto.tadd")
-    agrees(module, *options)
+    fails(module, *options)
 
 
 @pytest.mark.parametrize(("library", "options"), [("numpy", ()), ("torch", ("RUNTIME=torch",))])
 def test_4_another_version_of_a_library(module: Space, tmp_path: Path, library: str, options: tuple[str, ...]) -> None:
     passes(module, *options)
     assert passes(module, *options).cached
-    installed = Path(module.tested.ask(f"import {library}; print({library}.__path__[0])"))
-    version = module.tested.ask(f"import {library}; print({library}.__version__)")
+    found = module.tested.ask(f"import {library}; print({library}.__path__[0], {library}.__version__)")
+    installed, version = Path(found.split()[0]), found.split()[1]
     copy_of_links(installed, tmp_path / "site" / library)
     text = (installed / "version.py").read_text(encoding="utf-8")
     (tmp_path / "site" / library / "version.py").unlink()
@@ -597,8 +458,11 @@ def test_4_another_version_of_a_library(module: Space, tmp_path: Path, library: 
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {library}\nVersion: {version}.post1\n")
     (info / "RECORD").write_text(f"{library}/__init__.py,,\n")
     other = Space(module.root, module.tested.with_path(tmp_path / "site"), module.cache, {}, module.name)
-    found = other.tested.ask(f"import {library}; print({library}.__path__[0], {library}.__version__)")
-    assert found == f"{tmp_path / 'site' / library} {version}.post1"
+    found = other.tested.ask(
+        "import importlib.metadata, importlib.util\n"
+        f"print(importlib.util.find_spec({library!r}).origin, importlib.metadata.version({library!r}))"
+    )
+    assert found == f"{tmp_path / 'site' / library / '__init__.py'} {version}.post1"
     replayed = passes(other, *options)
     assert not replayed.cached and replayed.actions("[replay] run"), replayed.done
     passes(module, *options)
@@ -721,15 +585,16 @@ def test_5_old_verdict_after_a_run_that_counts_as_made(
     fails(chain, *options)
 
 
-@pytest.mark.parametrize("content", ["", "{", "{}", "[]", "null", '{"kernels": []}', "\0" * 100], ids=range(7))
-def test_5_damaged_interface(chain: Space, content: str) -> None:
+def test_5_damaged_interface(chain: Space) -> None:
     passes(chain)
-    files = [path for path in chain.out.rglob("interface.json") if path.is_file()]
-    for file in files:
-        file.write_text(content)
-    done = chain.run("replay")
-    assert done.status == PASS or clear_line(done.output), done
-    passes(chain)
+    for content in ("", "{", "{}", "[]", "null", '{"kernels": []}', "\0" * 100):
+        files = [path for path in chain.out.rglob("interface.json") if path.is_file()]
+        assert files
+        for file in files:
+            file.write_text(content)
+        done = chain.run("replay")
+        assert done.status == PASS or clear_line(done.output), done
+        passes(chain)
     chain.kernel("twice", "3.0f * in[i]")
     fails(chain)
 
@@ -752,8 +617,7 @@ def evil_directory(space: Space, header: str) -> Path:
     return space.root / "evil"
 
 
-@pytest.mark.parametrize("variable", ["CPATH", "CPLUS_INCLUDE_PATH"])
-@pytest.mark.parametrize("header", ["cstdint", "cmath"])
+@pytest.mark.parametrize(("variable", "header"), [("CPATH", "cstdint"), ("CPLUS_INCLUDE_PATH", "cmath")])
 def test_6_precompiled_under_another_path(chain: Space, variable: str, header: str) -> None:
     """Whoever precompiles a header under a path of his own must not do so for all workspaces to come."""
     chain.kernel("twice", "FACTOR * in[i]", CONDITIONAL)
@@ -766,15 +630,15 @@ def test_6_precompiled_under_another_path(chain: Space, variable: str, header: s
     agrees(other)
 
 
-@pytest.mark.parametrize("variable", ["CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH"])
-def test_6_path_of_headers(chain: Space, variable: str) -> None:
+def test_6_path_of_headers(chain: Space) -> None:
     chain.kernel("twice", SCALED, "#if __has_include(<scale_of.h>)\n#include <scale_of.h>\n#else\n" + RIGHT + "#endif")
     chain.write("evil/scale_of.h", WRONG)
     passes(chain)
-    other = with_variables(chain, {variable: f"{chain.root}/evil"})
-    agrees(other)
-    passes(chain)
-    agrees(other)
+    for variable in ("CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH"):
+        other = with_variables(chain, {variable: f"{chain.root}/evil"})
+        agrees(other)
+        passes(chain)
+        agrees(other)
 
 
 def test_6_header_on_the_path_changes(chain: Space) -> None:
@@ -870,7 +734,7 @@ def test_6_date_of_the_source(chain: Space) -> None:
     kernel = chain.kernel("twice", "(__TIMESTAMP__[20] == '1' ? 3.0f : 2.0f) * in[i]")
     passes(chain)
     os.utime(kernel, (86400 * 200, 86400 * 200))
-    agrees(chain)
+    assert chain.replay().outcome == chain.oracle(chain.root.with_name("oracle")).outcome
 
 
 # 7: no golden

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.trust.compilers import write_script
 from tests.trust.sharing import Sharing, installed
 from tests.trust.space import Space, write_module
 from tests.trust.tested import Tested
@@ -20,22 +21,26 @@ def test_another_installation_takes_everything_from_the_store(tested: Tested, tm
     assert other.tested.ask("import pypto_build; print(pypto_build.__path__[0])") == str(
         tmp_path / "deeper" / "other" / "src" / "pypto_build"
     )
-    assert len(one.replay("STORE_UPLOAD=wait").work) == 5
-    replayed = other.replay()
+    script = write_script(tested, tmp_path / "my-g++", 'exec g++ "$@"')
+    compiler = f"CXX={script}"  # of which there is no runtime yet
+    replayed = one.replay("STORE_UPLOAD=wait", compiler)
+    assert len(replayed.work) == 5 and len(replayed.actions("[runtime]")) == 1, replayed.done
+    replayed = other.replay(compiler)
     assert replayed.cached and replayed.work == [], replayed.done
     assert replayed.actions("[runtime]", "[manifest]", "[headers]") == []
     assert replayed.actions("[store]") == [f"[store] {tmp_path / 'remote'} had 7 of 7 results that are not here"]
 
     other.edit("kernels/aiv/add.cpp", "TADD(", "TSUB(")
-    assert other.replay("STORE_UPLOAD=wait").outcome.status == "mismatch"
+    assert other.replay("STORE_UPLOAD=wait", compiler).outcome.status == "mismatch"
     one.edit("kernels/aiv/add.cpp", "TADD(", "TSUB(")
-    replayed = one.replay()
+    replayed = one.replay(compiler)
     assert replayed.outcome.status == "mismatch" and not replayed.actions("[cpp->.so] compile")
 
 
 def test_edits_by_turns_are_as_without_a_store(tested: Tested, tmp_path: Path) -> None:
     (tmp_path / "remote").mkdir()
-    sharing = Sharing(tested, tmp_path / "work", str(tmp_path / "remote"), seed=3)
+    compiler = write_script(tested, tmp_path / "my-g++", 'exec g++ "$@"')
+    sharing = Sharing(tested, tmp_path / "work", str(tmp_path / "remote"), 3, f"CXX={compiler}")
     for _ in range(12):
         sharing.step()
     assert sharing.tally.faults == []

@@ -40,11 +40,13 @@ class Tested:
         home.mkdir(parents=True, exist_ok=True)
         # not resolved: an environment's interpreter is a link to another's
         tested = cls(Path(os.path.abspath(python or os.environ.get(VARIABLE) or sys.executable)), home)
-        from tests.trust.space import prepare_shared  # what it needs is this class
+        from tests.trust.compilers import prepare_runtime  # what they need is this class
+        from tests.trust.space import prepare_shared
 
         with locked(home / ".lock"):
             if not (home / "ready").exists():
                 prepare_shared(tested)
+                prepare_runtime(tested)
                 (home / "ready").touch()
         return tested
 
@@ -58,9 +60,16 @@ class Tested:
         """The library that watches tools, which all caches begin with."""
         return self.home / "witness"
 
-    def new_cache(self, directory: Path) -> Path:
-        """A cache with nothing but the runtime's module and the library that watches tools in it."""
+    @property
+    def known(self) -> Path:
+        """What a cache has that has once built the chain, with another kernel in the place of its first."""
+        return self.home / "known"
+
+    def new_cache(self, directory: Path, known: bool = False) -> Path:
+        """A cache with nothing but the runtime's module and the library that watches tools, or with what is known."""
         directory.mkdir(parents=True)
+        if known:
+            shutil.copytree(self.known, directory, dirs_exist_ok=True)
         shutil.copytree(self.witness, directory / "witness")
         shutil.copytree(self.runtime, directory / "runtime", symlinks=True)
         return directory

@@ -93,7 +93,7 @@ class World:
         self.tested = self.tested.with_own_package(self.directory / "package")
         self.package = "own"
         self._digests["own"] = tree_digest(self._package_dir, ("__pycache__",))
-        cache = self.tested.new_cache(self.directory / "cache")
+        cache = self.tested.new_cache(self.directory / "cache", known=True)
         self.space = Space(self.directory / "w", self.tested, cache)
         if self.kind == "module":
             write_module(self.space)
