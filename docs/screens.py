@@ -107,7 +107,7 @@ def picture(rows: list[Row], theme: str) -> str:
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" width="{width:.0f}">',
         f'<rect width="100%" height="100%" rx="8" fill="{ground}" stroke="{text}" stroke-opacity=".18"/>',
-        f'<g font-family="{_FONT}" font-size="{_SIZE}" fill="{text}" xml:space="preserve">',
+        f'<g font-family="{_FONT}" font-size="{_SIZE}" fill="{text}">',
     ]
     for number, row in enumerate(rows):
         y = _MARGIN + _HEIGHT * number + _SIZE
@@ -117,7 +117,8 @@ def picture(rows: list[Row], theme: str) -> str:
             look += ' font-weight="bold"' if style.bold else ""
             look += ' fill-opacity=".6"' if style.dim else ""
             place = f'x="{x:.1f}" y="{y}" textLength="{length:.1f}" lengthAdjust="spacingAndGlyphs"'
-            lines.append(f"<text {place}{look}>{escape(letters)}</text>")
+            kept = escape(letters).replace(" ", "\u00a0")  # browsers would draw several spaces as one
+            lines.append(f"<text {place}{look}>{kept}</text>")
     return "\n".join([*lines, "</g>", "</svg>", ""])
 
 
