@@ -573,6 +573,12 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
     ("probe_events", "cut off", b"TADD".ljust(24, b"\0") + struct.pack("<IiQIII4x", 1, 0, 0, 2**31, 2**31, 2**31), ""),
     ("compile_commands", "other values", b'[{"directory": 1}, 3]', ""),
     ("binary_context", "nested", _DEEP, ""),
+    (
+        "lint_kernel",
+        "a name of ten thousand scopes",
+        b"void kernel_entry(int64_t* args) {" + b":Shape" * 12_000 + b"}",
+        "",
+    ),
     ("sites", "many blanks after a type", b"Tensor" + b" " * 60_000 + b"\n" * 60_000, ""),
     ("accesses", "a name that no file can have", lambda: _accesses(b"kernels/aiv/kernel_add.so", b"kernels" * 600), ""),
     ("accesses", "a name that is no pattern", lambda: _accesses(b"TLOAD", rb"*T\\1"), ""),

@@ -19,7 +19,7 @@ _SCALAR_TYPE = re.compile(
     r"\bunion\s*\{\s*uint64_t\s+u64\s*;\s*(?P<type>[\w:]+)\s+val\s*;\s*\}\s*(?P<name>\w+?)_conv\b"
 )
 _POINTER = re.compile(
-    r"\b(?P<type>[\w:]+)\s*\*\s*(?P<name>\w+)\s*=[^;]{0,999}?\b(?P<tensor>\w+)\s*->\s*buffer\s*\.\s*addr(?P<rest>[^;]{0,999});"
+    r"(?<![\w:])(?P<type>[\w:]+)\s*\*\s*(?P<name>\w+)\s*=[^;]{0,999}?\b(?P<tensor>\w+)\s*->\s*buffer\s*\.\s*addr(?P<rest>[^;]{0,999});"
 )
 _FUNCTION = re.compile(r"(?:static\s+)?(?:__aicore__|AICORE)\s+(?:inline\s+)?void\s+(?P<name>\w+)\s*\(")
 
