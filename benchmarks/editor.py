@@ -21,7 +21,7 @@ from pypto_build.pto.checks import check_module
 from pypto_build.pto.live.module import LiveModule
 
 _BUDGET_MS = 100.0
-_SLICE_S = 0.04  # of checking, as the server does; what is left waits for a pause
+_SLICE_S = 0.02  # of checking, as the server does; what is left waits for a pause
 _HEAD = 'module attributes {pto.target_arch = "a2a3"} {\n'
 
 

@@ -68,5 +68,6 @@ def test_what_the_page_says_is_what_happens(tmp_path: Path, runtime: Path) -> No
 
 def test_pictures_are_there() -> None:
     for page in sorted((ROOT / "docs").glob("*.md")):
-        for name in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
+        text = page.read_text(encoding="utf-8")
+        for name in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text) + re.findall(r'src(?:set)?="([^"]+)"', text):
             assert (page.parent / name).is_file(), f"{page.name}: {name}"

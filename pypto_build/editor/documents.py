@@ -14,7 +14,7 @@ from pypto_build.editor.protocol import LanguageServer, column_of, path_of, rang
 from pypto_build.editor.symbols import Token, span_of, token_at
 from pypto_build.pto.live.module import LiveFinding, LiveModule
 
-_SLICE_S = 0.04  # of checking, before a key's findings are shown
+_SLICE_S = 0.02  # of checking, before a key's findings are shown
 _BURST_S = 0.002  # keys that come within it are answered once
 _PAUSE_S = 0.5
 _LARGE = 300_000  # characters beyond which garbage waits for a pause
@@ -92,6 +92,11 @@ class PtoServer(LanguageServer):
         if uri in self.waiting:
             self.look(uri)
         return self.documents.get(uri)
+
+    def finish(self, uri: str) -> None:
+        """Do what keys have left to do on a document."""
+        if (document := self.document(uri)) is not None and document.live.is_pending:
+            document.live.go_on()
 
     def publish(self, uri: str, document: Document) -> None:
         diagnostics = [self.diagnostic(document.live, found) for found in document.live.findings]

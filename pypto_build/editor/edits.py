@@ -19,6 +19,7 @@ def answer_edits(server: PtoServer) -> None:
 
     @server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))
     def on_rename(params: types.RenameParams) -> types.WorkspaceEdit | None:
+        server.finish(params.text_document.uri)  # all uses, also those that are left for a pause
         if (here := server.token_in(params)) is None:
             return None
         document, token = here

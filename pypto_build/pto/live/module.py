@@ -18,6 +18,9 @@ from .nodes import Node, NodeReader
 from .outline import FunctionOutline, outline
 from .values import LiveResolver, UnknownValue, calls
 
+# Before a look at a function as a whole that takes as long as many keys.
+_LONG, _DONE = object(), object()
+_LARGE = 1000  # statements
 _PLACEHOLDER = "__pypto_function_"
 #: Characters up to which a function that cannot be read statement by statement is read as a whole.
 _WHOLE = 1 << 16
@@ -108,12 +111,13 @@ class LiveModule:
         self._pipes: list[Problem] = []
         self._pipes_unchecked = True
         self._error: PtoError | None = None
-        self._checking: Iterator[None] = iter(())
+        self._checking: Iterator[object] = iter(())
         self.is_pending = False
 
     def update(self, text: str, seconds: float = math.inf) -> None:
-        """The document has this text now. Checking what changed takes no longer than `seconds`; where that is not
-        enough, which needs a key that changes what thousands of operations use, `go_on` does the rest."""
+        """The document has this text now. Resolving and checking what changed takes no longer than `seconds`;
+        where that is not enough, as after a key that changes what thousands of operations use, `go_on` does the rest.
+        """
         self.lines = text.split("\n")
         found = outline(self.lines)
         before = self.functions
@@ -126,20 +130,29 @@ class LiveModule:
             self._read_whole(function)
         error = self._as_the_parser_reads_it(text, error or self._hidden_error(text))
         self.model = Module([function.model for function in self.functions], attrs=self._around.attrs)
-        self._resolve()
+        until = time.perf_counter() + seconds
+        self._resolve(until)
         self._error = error
         self._checking = self._check()
-        self.go_on(seconds)
+        self._go_on_until(until)
 
     def go_on(self, seconds: float = math.inf) -> bool:
-        """Check for so long what is not checked yet, and collect the findings. Whether there is more to do."""
+        """Resolve and check for so long what is not yet, and collect the findings. Whether there is more to do."""
         until = time.perf_counter() + seconds
+        self._resolve_rest(until)
+        self._go_on_until(until, at_least=1)
+        return self.is_pending
+
+    def _go_on_until(self, until: float, at_least: int = 0) -> None:
         self.is_pending = True
-        while self.is_pending and time.perf_counter() < until:
-            self.is_pending = next(self._checking, self) is None
+        while self.is_pending and not self._names_are_pending and (at_least or time.perf_counter() < until):
+            at_least = 0
+            step = next(self._checking, _DONE)
+            self.is_pending = step is not _DONE
+            if step is _LONG and until < math.inf:
+                break
         found = islice(self._findings(self._error), MOST_FINDINGS)
         self.findings = sorted(found, key=lambda each: (each.line, each.column, each.message))
-        return self.is_pending
 
     # --- reading -------------------------------------------------------------------------------------------------
 
@@ -257,7 +270,17 @@ class LiveModule:
 
     # --- names and checks ----------------------------------------------------------------------------------------
 
-    def _resolve(self) -> None:
+    @property
+    def _names_are_pending(self) -> bool:
+        return any(function.names is not None and function.names.is_pending for function in self.functions)
+
+    def _resolve_rest(self, until: float) -> None:
+        for function in self.functions:
+            if function.names is not None and function.names.is_pending:
+                function.names.run(function.nodes, (), until)
+                function.unchecked = True
+
+    def _resolve(self, until: float) -> None:
         context = [function.header.text for function in self.functions]
         for function in self.functions:
             if function.names is None:
@@ -267,12 +290,12 @@ class LiveModule:
             if context != self._context:
                 for node in function.every:
                     node.fresh = node.fresh or calls(node)
-            names.run(function.nodes, function.dropped)
+            names.run(function.nodes, function.dropped, until)
             function.dropped = []
             function.unchecked = function.unchecked or names.resolved_again > 0
         self._context = context
 
-    def _check(self) -> Iterator[None]:
+    def _check(self) -> Iterator[object]:
         """Check what changed; a step after each bit of work, behind which it may wait or be given up."""
         arch = module_arch(self.model, self.platform)
         functions = [function for function in self.functions if function.model.body is not None]
@@ -281,14 +304,16 @@ class LiveModule:
             for node in function.every:
                 if node.unchecked:
                     self._check_node(function, node, arch)
-                    yield
+                    yield None
         for function in functions:
             if function.unchecked:
+                if len(function.every) > _LARGE:
+                    yield _LONG
                 function.problems = []
                 if function.is_clean:
                     function.problems = list(check_function(function.resolved, self.model, arch))
                 function.unchecked, self._pipes_unchecked = False, True
-                yield
+                yield None
         if self._pipes_unchecked:
             is_clean = all(
                 function.is_clean and not function.problems and not any(node.found for node in function.every)

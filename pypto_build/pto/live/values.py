@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -52,6 +54,8 @@ class LiveResolver:
         self.argument_problems: list[Problem] = []
         self.touched: set[int] = set()  # values whose summary changed in this run
         self.resolved_again = 0  # statements, in the last run
+        self.is_pending = False  # statements that say the same are still resolved as in the text before
+        self._until = math.inf
 
     def of(self, function: Function, module: Module) -> None:
         """The function says this now; arguments that are as they were stay the same objects."""
@@ -82,10 +86,12 @@ class LiveResolver:
             for region in op.regions:
                 self.resolved.region_args.pop(id(region), None)
 
-    def run(self, nodes: list[Node], dropped: Iterable[Node]) -> None:
+    def run(self, nodes: list[Node], dropped: Iterable[Node], until: float = math.inf) -> None:
         """Resolve what changed, after statements were `dropped`. Where a new value has the type of the one that it
         replaces, it is the same object, so that those who use it need not be resolved again; they are checked again if
-        its `summary` changed."""
+        its `summary` changed. Statements that say the same, and use something else now, are left as they were from the
+        time `until` on, by `time.perf_counter`: the next run goes on with them."""
+        self.is_pending, self._until = False, until
         gone = list(dropped)
         self.scope, self.resolved_again, self.touched = {}, 0, set()
         self.earlier = {}
@@ -102,7 +108,8 @@ class LiveResolver:
         scope = self.scope
         for node in nodes:
             if node.fresh or any(scope.get(name) is not value for name, value in node.uses.items()):
-                self._resolve(node)
+                if node.fresh or not self._is_late():
+                    self._resolve(node)
             elif self.touched and any(id(value) in self.touched for value in node.uses.values()):
                 self._touch(node)
             if node.is_block:
@@ -110,6 +117,11 @@ class LiveResolver:
                     arguments = node.arguments[number] if number < len(node.arguments) else {}
                     self._inner(arguments, inner)
             scope.update(node.defines)
+
+    def _is_late(self) -> bool:
+        if self.resolved_again and not self.is_pending:  # one at least in each run
+            self.is_pending = time.perf_counter() > self._until
+        return self.is_pending
 
     def _inner(self, arguments: Scope, nodes: list[Node]) -> None:
         """A region: what it defines is out of scope behind it."""

@@ -241,6 +241,29 @@ def test_work_that_takes_long_goes_on_later() -> None:
     assert [found.message for found in live.findings] == ["address 65537 is not a multiple of 32"]
 
 
+def test_names_that_change_for_all_are_resolved_piece_by_piece() -> None:
+    """And come out as at once, also when a key comes in between."""
+    text = NESTED.replace(
+        "    return\n", "".join(f"    %u{n} = arith.addi %c1, %n : index\n" for n in range(40)) + "    return\n"
+    )
+    gone = text.replace("%c1 = ", "%c2 = ")
+    live = LiveModule()
+    live.update(text)
+    live.update(gone, seconds=0)
+    assert live.is_pending and live.findings == []
+    live.update(gone.replace("%c0 = ", "%c3 = "), seconds=0)
+    slices = 0
+    while live.go_on(seconds=1e-6):
+        slices += 1
+    assert slices > 3
+    compare(live, gone.replace("%c0 = ", "%c3 = "))
+    live.update(text, seconds=0)
+    while live.go_on(seconds=1e-6):
+        pass
+    compare(live, text)
+    assert live.findings == []
+
+
 def test_findings_are_bounded() -> None:
     live = LiveModule()
     rows = "\n".join(f"    %v{number} = arith.addi %gone, %gone : index" for number in range(2000))
