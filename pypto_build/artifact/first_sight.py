@@ -58,8 +58,8 @@ def remember(output: Path, artifact: Artifact) -> None:
     """Keep what the artifact is, unless that is kept already. What cannot be written is not kept."""
     record, manifest = output / FIRST_SIGHT, artifact.root / MANIFEST_NAME
     with suppress(OSError):
-        made = manifest.stat().st_mtime_ns
-        if record.exists() and record.stat().st_mtime_ns == made:
+        written = manifest.stat().st_mtime_ns
+        if record.exists() and record.stat().st_mtime_ns == written:
             return
         texts = {}
         for path in _sources(artifact):
@@ -69,7 +69,7 @@ def remember(output: Path, artifact: Artifact) -> None:
         packed = gzip.compress(msgspec.json.encode(_Sight(texts, data)), 1, mtime=0)
         if len(packed) <= _LARGEST:
             write_bytes(record, packed)
-            os.utime(record, ns=(made, made))
+            os.utime(record, ns=(written, written))
 
 
 def changes(output: Path, artifact: Artifact) -> list[Change]:

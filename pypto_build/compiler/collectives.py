@@ -56,9 +56,9 @@ def expansion(name: str, types: tuple[WindowType, ...], options: tuple[tuple[str
     if name == "barrier":
         return meet
     more = [signal] if name in ("allreduce", "all_to_all_v") else []
-    made = _MAKERS[name](meet, *data, *more, **dict(options))
-    made.function.__name__ = f"pld.tensor.{name}.{'.'.join(map(_word, (*types, *options)))}"
-    return made
+    kernel = _MAKERS[name](meet, *data, *more, **dict(options))
+    kernel.function.__name__ = f"pld.tensor.{name}.{'.'.join(map(_word, (*types, *options)))}"
+    return kernel
 
 
 def _word(part: Any) -> str:

@@ -154,8 +154,8 @@ class _Driver(HostText):
         type_ = self.values.tensor(op.result)
         name = self.values[op.result].stem
         key = name if name not in {p.variable for p in self.function.params} else op.result
-        made = f"torch.zeros({self.tuple(type_.shape)}, dtype=torch.{type_.dtype.torch})"
-        self.intermediates.append(f'tensors["{key}"] = {made}.share_memory_()')
+        zeros = f"torch.zeros({self.tuple(type_.shape)}, dtype=torch.{type_.dtype.torch})"
+        self.intermediates.append(f'tensors["{key}"] = {zeros}.share_memory_()')
         self.tensors[op.result] = f'tensors["{key}"]'
 
     def part(self, op: Op) -> str:

@@ -114,8 +114,8 @@ class _Stamp:
 
     def write(self, files: Mapping[str, bool]) -> None:
         digests = {path: _digest(self.root / path) for path in sorted(files)}
-        made = {path: digest for path, digest in digests.items() if files[path]}
-        document = {"schema": 2, "golden": self.golden, "files": digests, "made": made}
+        own = {path: digest for path, digest in digests.items() if files[path]}
+        document = {"schema": 2, "golden": self.golden, "files": digests, "made": own}
         write_bytes(self.root / STAMP, (json.dumps(document, indent=2) + "\n").encode())
         for path in self.files.keys() - files.keys():
             with suppress(OSError):

@@ -51,7 +51,7 @@ class Expressions:
     def is_tile(self, operand: Operand) -> bool:
         return isinstance(operand, Ref) and self.values.is_tile(operand.name)
 
-    def made(self, op: Op) -> TileType:
+    def result_type(self, op: Op) -> TileType:
         """The tile that an operation makes."""
         return self.values.tile(op.result)
 
@@ -102,16 +102,16 @@ class Expressions:
         return text if reduction.keeps(is_float=dtype.is_float) else f"{text}.to(torch.{dtype.torch})"
 
     def _expand(self, op: Op, args: list[str]) -> str:
-        made = self.made(op)
-        return f"{args[-1]}.expand({', '.join(map(self.dim, made.valid))})"
+        tile = self.result_type(op)
+        return f"{args[-1]}.expand({', '.join(map(self.dim, tile.valid))})"
 
     def _load(self, op: Op, args: list[str]) -> str:
-        made = self.made(op)
+        tile = self.result_type(op)
         shape = [int(a.value) for a in op.items(2) if isinstance(a, Const)]
         text = f"load_tile({args[0]}, {args[1]}, {self.text(tuple(map(Const, shape)))})"
-        if made.valid == made.shape:
+        if tile.valid == tile.shape:
             return text
-        return f"{text}[:{self.dim(made.valid[0])}, :{self.dim(made.valid[1])}]"
+        return f"{text}[:{self.dim(tile.valid[0])}, :{self.dim(tile.valid[1])}]"
 
     def _store(self, op: Op, args: list[str]) -> str:
         add = ", add=True" if op.attrs.get("atomic") == "add" else ""
@@ -124,29 +124,29 @@ class Expressions:
         return text if text.endswith(to) else f"{text}{to}"
 
     def _extract(self, op: Op, args: list[str]) -> str:
-        made = self.made(op)
+        tile = self.result_type(op)
         row, col = (self.text(o) for o in op.items(1))
-        return f"{args[0]}[{row}:{row} + {made.shape[0]}, {col}:{col} + {made.shape[1]}]"
+        return f"{args[0]}[{row}:{row} + {tile.shape[0]}, {col}:{col} + {tile.shape[1]}]"
 
     def _full(self, op: Op, args: list[str]) -> str:
-        made = self.made(op)
-        return f"torch.full({made.shape}, {args[0]}, dtype=torch.{made.dtype.torch})"
+        tile = self.result_type(op)
+        return f"torch.full({tile.shape}, {args[0]}, dtype=torch.{tile.dtype.torch})"
 
     def _create_tile(self, op: Op, args: list[str]) -> str:
-        made = self.made(op)
-        return f"torch.zeros({made.shape}, dtype=torch.{made.dtype.torch})"
+        tile = self.result_type(op)
+        return f"torch.zeros({tile.shape}, dtype=torch.{tile.dtype.torch})"
 
     def _arange(self, op: Op, args: list[str]) -> str:
-        made = self.made(op)
-        return f"{args[0]} + torch.arange({made.shape[1]}, dtype=torch.int64)[None]"
+        tile = self.result_type(op)
+        return f"{args[0]} + torch.arange({tile.shape[1]}, dtype=torch.int64)[None]"
 
     def _reshape(self, op: Op, args: list[str]) -> str:
-        shape = self.made(op).valid if self.values.is_tile(op.result) else self.values.tensor(op.result).shape
+        shape = self.result_type(op).valid if self.values.is_tile(op.result) else self.values.tensor(op.result).shape
         return f"{args[0]}.reshape({', '.join(map(self.dim, shape))})"
 
     def _fillpad(self, op: Op, args: list[str]) -> str:
-        made = self.made(op)
-        return f'fill_pad({args[0]}, {made.shape[0]}, {made.shape[1]}, "{op.attrs["pad"]}")'
+        tile = self.result_type(op)
+        return f'fill_pad({args[0]}, {tile.shape[0]}, {tile.shape[1]}, "{op.attrs["pad"]}")'
 
     def _select(self, op: Op, args: list[str]) -> str:
         if not self.is_tile(op.args[0]):

@@ -128,9 +128,9 @@ def open_scenes(
             raise ArtifactError(asked, f"no such case in {selector}", "write NAME, CLASS::NAME, CLASS:: or ::NAME")
         running = [one for one in chosen if not _why_not(workspace, one, platform)]
         refused += [CaseRefusal(one.origin, why) for one in chosen if (why := _why_not(workspace, one, platform))]
-        made = list(pool.map(lambda one: _make_data(workspace, tools, one), running))
+        outcomes = list(pool.map(lambda one: _make_data(workspace, tools, one), running))
     subjects: list[Subject] = []
-    for one, outcome in zip(running, made, strict=True):
+    for one, outcome in zip(running, outcomes, strict=True):
         if outcome.status:
             refused.append(_refused(one, outcome))
             continue

@@ -16,9 +16,10 @@ from pypto_build.proof.witness import library
 from pypto_build.rules.machinery.actions import WaitingTool
 from pypto_build.toolchain.host import find_compiler
 
-_TOOL = """import sys
+_TOOL = """import os, sys
 from pypto_build.turn import await_turn
 import extra
+os.nice(1)  # which can be seen from outside, and is no file
 if not await_turn():
     sys.exit(9)
 with open(sys.argv[1]) as source, open(sys.argv[2], "w") as target:
@@ -45,6 +46,22 @@ class Rig:
         path.write_text(text)
         time.sleep(2 * TICK_S)
 
+    def start_ahead(self) -> None:
+        """Start it before its turn, and wait until it has loaded its module, or has ended."""
+        tools: list[WaitingTool] = []
+
+        def start(command: list[str], environment: dict[str, str]) -> WaitingTool:
+            tools.append(WaitingTool(command, environment))
+            return tools[0]
+
+        self.place.start_ahead(self.action, start)
+        process, deadline = tools[0]._process, time.monotonic() + 60
+        before = os.getpriority(os.PRIO_PROCESS, 0)
+        while time.monotonic() < deadline and _stat(process.pid)[0] != "Z":
+            if os.getpriority(os.PRIO_PROCESS, process.pid) != before:
+                break
+            time.sleep(0.01)
+
     @property
     def action(self) -> Action:
         source, target = str(self.root / "data" / "source"), self.out / "built"
@@ -69,6 +86,11 @@ class Rig:
         return sorted(path.name for path in self.out.glob(".work.*"))
 
 
+def _stat(process: int) -> list[str]:
+    """The state of a process that is not waited for yet, and what follows it there."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+
+
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
     return Rig(tmp_path, Store(tmp_path / "store"))
@@ -81,8 +103,7 @@ def test_what_is_started_before_its_turn_is_used_and_recorded(rig: Rig) -> None:
 
 
 def test_it_reads_its_input_when_its_turn_comes(rig: Rig) -> None:
-    rig.place.start_ahead(rig.action, WaitingTool)
-    time.sleep(0.3)
+    rig.start_ahead()
     rig.write("data/source", "other")
     assert (rig.perform(), rig.built) == ("built", "first other")
 
@@ -90,15 +111,13 @@ def test_it_reads_its_input_when_its_turn_comes(rig: Rig) -> None:
 def test_what_it_looked_for_before_it_was_there_has_not_changed(rig: Rig) -> None:
     rig.write("extra.py", "import os, sys\nWORD = f'found {os.path.exists(sys.argv[1])} '\n")
     (rig.root / "data" / "source").unlink()
-    rig.place.start_ahead(rig.action, WaitingTool)
-    time.sleep(0.5)  # it has looked by now
+    rig.start_ahead()
     rig.write("data/source", "text")
     assert (rig.perform(), rig.built, rig.spawned) == ("built", "found False text", [])
 
 
 def test_a_module_that_changes_after_it_was_loaded_is_seen(rig: Rig) -> None:
-    rig.place.start_ahead(rig.action, WaitingTool)
-    time.sleep(0.5)  # it has loaded the module by now
+    rig.start_ahead()
     rig.write("extra.py", "WORD = 'second '\n")
     assert (rig.perform(), rig.built) == ("built", "second text")
     assert len(rig.spawned) == 1  # what the waiting one made was not taken
@@ -106,8 +125,7 @@ def test_a_module_that_changes_after_it_was_loaded_is_seen(rig: Rig) -> None:
 
 def test_one_that_is_gone_is_replaced(rig: Rig) -> None:
     rig.write("extra.py", "import os\nWORD = 'x '\nif 'PYPTO_BUILD_TURN' in os.environ: os._exit(1)\n")
-    rig.place.start_ahead(rig.action, WaitingTool)
-    time.sleep(0.5)
+    rig.start_ahead()
     assert (rig.perform(), rig.built, len(rig.spawned)) == ("built", "x text", 1)
 
 

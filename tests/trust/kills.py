@@ -195,13 +195,13 @@ def _killed(words: Sequence[str], space: Space, point: Point, whole_s: float) ->
     return command.end(_LONGEST_S)
 
 
-def kills(killer: Killer, count: int, seed: str) -> Iterator[Kill]:
+def kills(killer: Killer, count: int, seed: str, verbs: Sequence[str] = tuple(VERBS)) -> Iterator[Kill]:
     """Every line of every command in a random order, and a random moment after every second of these."""
     chosen = random.Random(seed)
-    lines = [(verb, Point(line)) for verb in VERBS for line in range(len(killer.whole(verb).output.splitlines()) + 1)]
+    lines = [(verb, Point(line)) for verb in verbs for line in range(len(killer.whole(verb).output.splitlines()) + 1)]
     chosen.shuffle(lines)
     for number in range(count):
-        verb, point = chosen.choice(list(VERBS)), Point(part=round(chosen.random(), 3))
+        verb, point = chosen.choice(verbs), Point(part=round(chosen.random(), 3))
         if lines and number % 3 < 2:
             verb, point = lines.pop()
         texts = killer.runs(verb).texts
@@ -217,10 +217,12 @@ def killing(tested: Tested, home: Path) -> Iterator[Killer]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def many(killer: Killer, count: int, seed: str, tell: Callable[[str], object]) -> list[str]:
+def many(
+    killer: Killer, count: int, seed: str, tell: Callable[[str], object], verbs: Sequence[str] = tuple(VERBS)
+) -> list[str]:
     """Do so many kills; the faults."""
     faults, begun = [], time.monotonic()
-    for number, kill in enumerate(kills(killer, count, seed), 1):
+    for number, kill in enumerate(kills(killer, count, seed, verbs), 1):
         fault = killer.fault(kill)
         if fault:
             faults.append(fault)

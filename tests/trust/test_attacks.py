@@ -13,7 +13,7 @@ from tests.trust.tested import Tested
 
 
 def test_killed_anywhere(tested: Tested, tmp_path: Path) -> None:
-    faults = many(Killer(tested, tmp_path), 6, "a", print)
+    faults = many(Killer(tested, tmp_path), 6, "a", print, ("replay", "replay of a module", "compile"))
     assert not faults, "\n".join(faults)
 
 

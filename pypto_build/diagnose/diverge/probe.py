@@ -202,9 +202,9 @@ def _event(line: int, name: str, target: Any) -> tuple[Event, str]:
 
 # --- matching ---------------------------------------------------------------------------------------------------------
 
-_SAME = {"TMOV": "TEXTRACT", "TINSERT": "TEXTRACT", "TRESHAPE": "TEXTRACT", "TFILLPAD_INPLACE": "TFILLPAD",
-         "TFILLPAD_EXPAND": "TFILLPAD"}  # fmt: skip
-_TERNARY = {"taddc": "TADD", "tsubc": "TADD", "taddsc": "TADD", "tsubsc": "TADD"}
+# Instructions that do the same to what they write, whichever of them a side has.
+_SAME = {row.cpp: "TFILLPAD" for row in TABLE.values() if row.family == "fillpad"}
+_SAME |= {"TMOV": "TEXTRACT", "TINSERT": "TEXTRACT", "TRESHAPE": "TEXTRACT"}
 
 
 def instruction_of(operation: str) -> str:
@@ -212,8 +212,10 @@ def instruction_of(operation: str) -> str:
     name = operation.removeprefix("pto.")
     if name.startswith(("tpush", "tpop")):
         return name[:5].upper() if name.startswith("tpush") else "TPOP"
-    cpp = TABLE[operation].cpp
-    return "SetValue" if "SetValue" in cpp else _TERNARY.get(name, cpp)
+    row = TABLE[operation]
+    if row.family == "ternary":
+        return "TADD"  # of the two instructions that it becomes, the one that writes the result
+    return "SetValue" if "SetValue" in row.cpp else row.cpp
 
 
 def find_parting(

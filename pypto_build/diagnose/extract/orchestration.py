@@ -130,11 +130,11 @@ class Text:
         name = f"ext_{parameter.name}"
         stem = parameter.name
         for step in parameter.steps(use.view):
-            made = f"{name}.{step}"
-            known = self.views.get(made) if task.number not in self.manual else None
+            stepped = f"{name}.{step}"
+            known = self.views.get(stepped) if task.number not in self.manual else None
             if known is None:
                 known = f"{stem}_{len(self.views) + 1}"
-                self.views[made if task.number not in self.manual else f"{made} {task.number}"] = known
+                self.views[stepped if task.number not in self.manual else f"{stepped} {task.number}"] = known
                 yield from self._call(known, name, step)
             name = known
         return name

@@ -42,14 +42,14 @@ def write_tasks(
 ) -> Extracted:
     """Write some of the tasks of a recording as an artifact."""
     source, raw = as_built(load_artifact(launch.artifact), launch.build_dir)
-    made = parameters(tasks)
-    if len(made) > _MOST_PARAMETERS:
-        what = f"these {len(tasks)} tasks use {len(made)} tensors, and an orchestration takes {_MOST_PARAMETERS}"
+    inputs = parameters(tasks)
+    if len(inputs) > _MOST_PARAMETERS:
+        what = f"these {len(tasks)} tasks use {len(inputs)} tensors, and an orchestration takes {_MOST_PARAMETERS}"
         raise ArtifactError("extract", what, "name fewer tasks")
     graph = kept_graph(recording.graph, plan.scratch)
-    name_parameters(made, tasks, source, graph)
-    order = order_of(graph, tasks, made)
+    name_parameters(inputs, tasks, source, graph)
+    order = order_of(graph, tasks, inputs)
     name, vintage = plan.root.name, launch.interface.vintage
-    written = Extracted(name, source, launch.platform, vintage, tasks, made, order, golden, raw)
+    written = Extracted(name, source, launch.platform, vintage, tasks, inputs, order, golden, raw)
     write_artifact(written, plan.root)
     return written

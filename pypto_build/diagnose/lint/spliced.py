@@ -83,10 +83,10 @@ def _against_output(subject: Subject, kernel: Kernel, raw: Path) -> Iterator[Fin
         return
     mine = body_of(text)
     first = text[: text.index(mine, begin)].count("\n") + 1
-    ours, made = _lines(mine), _lines(theirs.strip("\n"))
-    if ours == made or max(len(ours), len(made)) > _MOST_LINES:
+    ours, assembled = _lines(mine), _lines(theirs.strip("\n"))
+    if ours == assembled or max(len(ours), len(assembled)) > _MOST_LINES:
         return
-    yield from _differences(subject, kernel, subject.short(raw), ours, made, first)
+    yield from _differences(subject, kernel, subject.short(raw), ours, assembled, first)
 
 
 def _lines(text: str) -> list[str]:
@@ -95,18 +95,18 @@ def _lines(text: str) -> list[str]:
 
 
 def _differences(
-    subject: Subject, kernel: Kernel, raw: str, ours: Sequence[str], made: Sequence[str], first: int
+    subject: Subject, kernel: Kernel, raw: str, ours: Sequence[str], assembled: Sequence[str], first: int
 ) -> Iterator[Finding]:
-    for tag, a, b, c, d in SequenceMatcher(None, ours, made, autojunk=False).get_opcodes():
+    for tag, a, b, c, d in SequenceMatcher(None, ours, assembled, autojunk=False).get_opcodes():
         if tag == "equal":
             continue
         for what, pattern in _KINDS.items():
             has = [number for number in range(a, b) if pattern.search(ours[number])]
-            had = [number for number in range(c, d) if pattern.search(made[number])]
-            if Counter(ours[n] for n in has) == Counter(made[n] for n in had):
+            had = [number for number in range(c, d) if pattern.search(assembled[number])]
+            if Counter(ours[n] for n in has) == Counter(assembled[n] for n in had):
                 continue
             line = first + (has[0] if has else min(a, len(ours) - 1))
-            yield _difference(subject, kernel, raw, what, line, [ours[n] for n in has], [made[n] for n in had])
+            yield _difference(subject, kernel, raw, what, line, [ours[n] for n in has], [assembled[n] for n in had])
 
 
 def _difference(

@@ -91,12 +91,12 @@ class Beginning:
         """The candidate of some recorded tasks."""
         if self.graph is None:
             self.graph = kept_graph(recording.graph, self.scratch)
-        made = parameters(tasks)
-        name_parameters(made, tasks, self.artifact, self.graph)
-        order = order_of(self.graph, tasks, made)
+        inputs = parameters(tasks)
+        name_parameters(inputs, tasks, self.artifact, self.graph)
+        order = order_of(self.graph, tasks, inputs)
         frame = frame_of(self.artifact, self.launch.platform, f"{self.artifact.name}_reduced")
         return Case(
-            tuple(tasks), tuple(made), self.codes, self.sources.units, order or OrderBesides(), self.api,
+            tuple(tasks), tuple(inputs), self.codes, self.sources.units, order or OrderBesides(), self.api,
             self.launch.platform, frame,
         )  # fmt: skip
 

@@ -59,8 +59,8 @@ class Builder:
         distinct = list(dict.fromkeys(wanted))
         for kind, _ in distinct:
             self._precompile(kind, checked)
-        made = self.pool.map(lambda one: self._one(one[0], one[1], checked), distinct)
-        return dict(zip(distinct, list(made), strict=True))
+        libraries = self.pool.map(lambda one: self._one(one[0], one[1], checked), distinct)
+        return dict(zip(distinct, list(libraries), strict=True))
 
     def _one(self, kind: str, text: str, checked: bool) -> Path:
         recipe = self.recipes[checked][kind]
@@ -120,10 +120,10 @@ class Builder:
 
 def _headers_digest() -> str:
     """Of the headers that everything includes: what was made with others counts for nothing."""
-    made = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(path for path in INCLUDE_DIR.rglob("*") if path.is_file()):
-        made.update(path.read_bytes())
-    return made.hexdigest()[:16]
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _run(words: list[str]) -> subprocess.CompletedProcess[str]:

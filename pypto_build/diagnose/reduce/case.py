@@ -106,14 +106,14 @@ class Case:
     @cached_property
     def digest(self) -> str:
         """Of all that decides how it behaves."""
-        made = hashlib.sha256(self.orchestration.encode())
+        digest = hashlib.sha256(self.orchestration.encode())
         for code in self.used:
-            made.update(f"\0{code.kernel.core_type} {code.kernel.name}\0".encode())
-            made.update(code.text(faulty=True).encode() + b"\0" + code.text(faulty=False).encode())
+            digest.update(f"\0{code.kernel.core_type} {code.kernel.name}\0".encode())
+            digest.update(code.text(faulty=True).encode() + b"\0" + code.text(faulty=False).encode())
         for one in self.external:
-            made.update(f"\0{one.name} {one.direction} {one.dtype} {one.shape}\0".encode())
-            made.update(one.initial.tobytes() if one.direction != "OUT" else b"")
-        return made.hexdigest()[:32]
+            digest.update(f"\0{one.name} {one.direction} {one.dtype} {one.shape}\0".encode())
+            digest.update(one.initial.tobytes() if one.direction != "OUT" else b"")
+        return digest.hexdigest()[:32]
 
     @property
     def elements(self) -> int:
@@ -138,16 +138,16 @@ class Case:
         unit = self.units[name]
         refuse_stale(unit.clean, clean)
         try:
-            made = replace(unit, clean=tuple(clean), faulty=tuple(carry(unit.clean, unit.faulty, clean)))
-            raw = assembled(made.clean, name, self.platform)
-            broken = raw if made.faulty == made.clean else assembled(made.faulty, name, self.platform)
+            shorter = replace(unit, clean=tuple(clean), faulty=tuple(carry(unit.clean, unit.faulty, clean)))
+            raw = assembled(shorter.clean, name, self.platform)
+            broken = raw if shorter.faulty == shorter.clean else assembled(shorter.faulty, name, self.platform)
             codes = dict(self.codes)
             for func_id, code in self.codes.items():
                 if code.unit == name:
                     codes[func_id] = self._respliced(code, unit, raw, broken)
         except FaultLost:
             raise Invalid("the fault is lost") from None
-        return replace(self, units={**self.units, name: replace(made, raw=broken)}, codes=codes)
+        return replace(self, units={**self.units, name: replace(shorter, raw=broken)}, codes=codes)
 
     def with_body(self, func_id: int, clean: Sequence[str]) -> Case:
         """The same with other C++ of a kernel that no module is reduced for. Raises Invalid."""
@@ -157,8 +157,8 @@ class Case:
             faulty = carry(code.clean, code.faulty, clean)
         except FaultLost:
             raise Invalid("the fault is lost") from None
-        made = replace(code, clean=tuple(clean), faulty=tuple(faulty))
-        return replace(self, codes={**self.codes, func_id: made})
+        shorter = replace(code, clean=tuple(clean), faulty=tuple(faulty))
+        return replace(self, codes={**self.codes, func_id: shorter})
 
     def without_modules(self) -> Case:
         """The same with kernels that are C++ and nothing else."""

@@ -88,7 +88,7 @@ def _answer(server: socket.socket, search: Search, case: Case, func_id: int) -> 
 def _candidate(search: Search, case: Case, func_id: int, file: Path) -> Case | None:
     """The case with the text of a file, if it fails in the same way."""
     try:
-        made = case.with_body(func_id, file.read_text("utf-8", "replace").splitlines())
+        smaller = case.with_body(func_id, file.read_text("utf-8", "replace").splitlines())
     except (Invalid, OSError):
         return None
-    return made if search.holds(made) else None
+    return smaller if search.holds(smaller) else None

@@ -95,24 +95,25 @@ def resized(case: Case, number: int, smaller: int, corner: int) -> Case:
     known = _numbers(case)
     changes = {number: smaller, number * number: smaller * smaller}
     changes |= {number * other: smaller * other for other in known if other != number and number * other not in known}
-    made = case
+    renumbered = case
     for name in sorted({code.unit for code in case.used if code.unit}):
         lines = [_substituted(line, changes) for line in case.units[name].clean]
         if lines != list(case.units[name].clean):
-            made = made.with_module(name, lines)
+            renumbered = renumbered.with_module(name, lines)
     for code in [code for code in case.used if not code.unit]:
         lines = _substituted_text(code.clean, changes)
         if lines != list(code.clean):
-            made = made.with_body(code.kernel.func_id, lines)
+            renumbered = renumbered.with_body(code.kernel.func_id, lines)
     shapes = {one.name: tuple(changes.get(extent, extent) for extent in one.shape) for one in case.parameters}
     parameters = {one.name: cropped(one, shapes[one.name], changes, corner) for one in case.parameters}
     uses = {
         (task, use.index): use for one in parameters.values() for task, use in one.uses
     }  # what each task is given now
     tasks = tuple(
-        replace(task, args=[_argument(task.number, arg, uses, changes) for arg in task.args]) for task in made.tasks
+        replace(task, args=[_argument(task.number, arg, uses, changes) for arg in task.args])
+        for task in renumbered.tasks
     )
-    return replace(made, tasks=tasks, parameters=tuple(parameters.values()))
+    return replace(renumbered, tasks=tasks, parameters=tuple(parameters.values()))
 
 
 def _substituted(line: str, changes: Mapping[int, int]) -> str:
@@ -123,14 +124,14 @@ def _substituted(line: str, changes: Mapping[int, int]) -> str:
 def _substituted_text(lines: Sequence[str], changes: Mapping[int, int]) -> list[str]:
     """C++ with other numbers, but for addresses: what is smaller has room where it was."""
     addresses = {match[1] for line in lines for match in _PLACED.finditer(line)}
-    made = []
+    changed = []
     for line in lines:
         constant = _SET.match(line)
         if _PLACED.search(line) or (constant and constant[1] in addresses):
-            made.append(line)
+            changed.append(line)
         else:
-            made.append(_NUMBER.sub(lambda m: str(changes.get(int(m[0]), int(m[0]))), line))
-    return made
+            changed.append(_NUMBER.sub(lambda m: str(changes.get(int(m[0]), int(m[0]))), line))
+    return changed
 
 
 def _argument(

@@ -122,12 +122,12 @@ def _against_program(begin: Beginning, given: argparse.Namespace, artifact: Arti
 def _by_module(search: Search, case: Case) -> Case:
     """Kernels assembled by us, so that they can follow their modules, if the fault has a place in what that writes;
     else the C++ is reduced as it is."""
-    made = case
+    repaired = case
     try:
         for name in dict.fromkeys(code.unit for code in case.used if code.unit):
-            made = made.with_module(name, made.units[name].clean)
-        if search.holds(made):
-            return made
+            repaired = repaired.with_module(name, repaired.units[name].clean)
+        if search.holds(repaired):
+            return repaired
     except Invalid:
         pass
     return case.without_modules()
@@ -206,11 +206,11 @@ def _question(given: argparse.Namespace, artifact: Artifact, wanted: Wanted) -> 
         given.numerics,
     ]
     words += [str(given.rtol), str(given.atol), str(given.embedded)]
-    made = hashlib.sha256("\0".join(words).encode())
+    digest = hashlib.sha256("\0".join(words).encode())
     here = Path(__file__).parent  # another version of this may judge otherwise
     for path in (*artifact.sources, *sorted(here.glob("*.py"))):
-        made.update(path.read_bytes())
-    return made.hexdigest()[:12]
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def _say(*lines: str) -> None:

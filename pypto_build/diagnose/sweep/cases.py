@@ -154,8 +154,8 @@ def _bound(tensor: TensorArg, case: SweepCase, sizes: dict[tuple[str, int], int]
     if tensor.direction == "OUT":
         return replace(tensor, shape=shape, golden=None)
     if tensor.dtype in _FLOATS:
-        made = make(case.kind, case.seed, tensor.name, tensor.dtype, shape)
-        return replace(tensor, shape=shape, initial=made, golden=None)
+        values = make(case.kind, case.seed, tensor.name, tensor.dtype, shape)
+        return replace(tensor, shape=shape, initial=values, golden=None)
     if shape != tensor.shape:
         what = f"'{tensor.name}' holds whole numbers and has a dynamic size"
         raise ArtifactError("SHAPES=", f"{what}: what should be in it is not known", "sweep without SHAPES=")

@@ -10,10 +10,10 @@ from pypto_build.diagnose.why.links import Link, Summary
 def lines_of(link: Link, depth: int = 0) -> Iterator[str]:
     """Indented by how far back it is."""
     pad = "  " * depth
-    made = f"  {link.instruction}" if link.instruction else ""
+    instruction = f"  {link.instruction}" if link.instruction else ""
     note = f"  ({link.note})" if link.note else ""
     mark = "   <-- parts from the reference here" if link.parts else ""
-    yield f"{pad}{link.where} = {_value(link)}{made}{note}{mark}"
+    yield f"{pad}{link.where} = {_value(link)}{instruction}{note}{mark}"
     places = [place for place in (link.cpp, link.pto) if place]
     if places:
         yield f"{pad}    task {link.task} {link.kernel}{_block(link)}  {'  '.join(places)}"

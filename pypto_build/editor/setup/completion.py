@@ -318,8 +318,12 @@ def _fish_cases(indent: str, rows: dict[str, str]) -> str:
 
 
 def _fish() -> str:
-    takes = {verb: f"printf '%s\\n' {' '.join(options_of(verb))}" for verb in TARGETS}
-    docs = {name: f"echo {_fish_word(option.doc)}" for name, option in OPTIONS.items()}
+    scons, own = commands()
+    return f"{_fish_lookups(scons, own)}{_fish_words(scons, own)}"
+
+
+def _fish_values() -> dict[str, str]:
+    """What prints the values of an option."""
     values: dict[str, str] = {}
     for name in OPTIONS:
         listed = " ".join(values_of(name))
@@ -329,17 +333,28 @@ def _fish() -> str:
             values[name] = "__pypto_build_tests"
         elif listed:
             values[name] = f"printf '%s\\n' {listed}"
-    scons, own = commands()
+    return values
+
+
+def _fish_completions(scons: Command, own: Command) -> list[str]:
+    """The lines that tell fish what there is."""
     lines = []
     for command in (scons, own):
-        here = " and __pypto_build_here" if command is scons else ""
+        here = "; and __pypto_build_here" if command is scons else ""
         for verb, doc in command.verbs.items():
-            when = f"not __pypto_build_verb {command.name}{'; and __pypto_build_here' if here else ''}"
+            when = f"not __pypto_build_verb {command.name}{here}"
             lines.append(f"complete -c {command.name} -n '{when}' -f -a {verb} -d {_fish_word(doc)}")
         for flag, doc in command.flags.items():
             long, word = ("-l", flag[2:]) if flag.startswith("--") else ("-s", flag[1:])
             lines.append(f"complete -c {command.name} {long} {word} -d {_fish_word(doc)}")
         lines.append(f"complete -c {command.name} -f -a '(__pypto_build_words {command.name})'")
+    return lines
+
+
+def _fish_lookups(scons: Command, own: Command) -> str:
+    """Functions that look up one thing each."""
+    takes = {verb: f"printf '%s\\n' {' '.join(options_of(verb))}" for verb in TARGETS}
+    docs = {name: f"echo {_fish_word(option.doc)}" for name, option in OPTIONS.items()}
     return f"""\
 function __pypto_build_here
     grep -qs pypto SConstruct
@@ -389,10 +404,16 @@ end
 
 function __pypto_build_values
     switch $argv[1]
-{_fish_cases("        ", values)}
+{_fish_cases("        ", _fish_values())}
     end
 end
 
+"""
+
+
+def _fish_words(scons: Command, own: Command) -> str:
+    """The function that offers words, and what calls it."""
+    return f"""\
 function __pypto_build_words --description 'tests, artifacts, NAME= and values'
     set -l command $argv[1]
     test $command = scons; and not __pypto_build_here; and __fish_complete_path (commandline -ct); and return
@@ -432,5 +453,5 @@ function __pypto_build_words --description 'tests, artifacts, NAME= and values'
     end
 end
 
-{chr(10).join(lines)}
+{chr(10).join(_fish_completions(scons, own))}
 """

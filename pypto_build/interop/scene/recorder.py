@@ -40,9 +40,9 @@ class DriverNumber(int):
     text: str
 
     def __new__(cls, text: str, shown: int) -> DriverNumber:
-        made = super().__new__(cls, shown)
-        made.text = text
-        return made
+        self = super().__new__(cls, shown)
+        self.text = text
+        return self
 
 
 class TaskArgs:

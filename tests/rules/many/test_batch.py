@@ -72,7 +72,7 @@ def test_the_worst_status() -> None:
 
 @pytest.mark.parametrize(("offered", "most"), [(0, 1), (2, 3)])
 def test_commands_take_turns(offered: int, most: int) -> None:
-    slots, running, peak, lock = Slots(), 0, 0, threading.Lock()
+    slots, running, peak, lock, all_at_once = Slots(), 0, 0, threading.Lock(), threading.Event()
     slots.offer(offered)
     slots.offer(offered)  # not twice
 
@@ -82,7 +82,10 @@ def test_commands_take_turns(offered: int, most: int) -> None:
             with lock:
                 running += 1
                 peak = max(peak, running)
-            time.sleep(0.05)
+                if running == most:
+                    all_at_once.set()
+            all_at_once.wait(10)
+            time.sleep(0.02)
             with lock:
                 running -= 1
 

@@ -229,7 +229,7 @@ def test_ctrl_c_ends_at_once_with_what_is_known(project: Project, add: Add) -> N
     begun = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
     output, _ = process.communicate(timeout=30)
-    assert time.monotonic() - begun < 6
+    assert time.monotonic() - begun < 25  # of a hundred
     assert process.returncode == 130
     rows = table(output)
     assert rows[1:2] == ["pass  _jit_chain a2a3sim  cached  first run"]

@@ -11,31 +11,39 @@ from ..question import Group, KnownAnswer, Question, floats
 
 def group() -> Group:
     """The questions."""
+    inputs = _inputs()
+    questions = (*_largest(inputs), _relu(inputs["zeros"]), *_comparisons(inputs), _mask_rows(inputs["signs"]))
+    return Group("choices", inputs, questions, {"mask_rows": np.zeros((8, 64), np.float32)})
+
+
+def _inputs() -> dict[str, Array]:
     nan, random = np.float32(np.nan), np.random.default_rng(5)
     first, second = (random.uniform(-9, 9, (8, 64)).astype(np.float32) for _ in range(2))
     first[:, ::4], second[:, 1::4], first[:, 2::16], second[:, 2::16] = nan, nan, nan, nan
-    greater = np.where(first < second, second, first)
-    one, other = np.isnan(first), np.isnan(second)
-    number = np.fmax(first, second)
     some = random.uniform(-9, 9, (8, 64)).astype(np.float32)
     some[:3, 0], some[3:6, 40], some[6, :] = nan, nan, nan
-    largest = np.fmax.reduce(some, axis=1, keepdims=True)
-    at_first = np.where(np.isnan(some[:, :1]), nan, largest)
-    zeros = floats(-0.0, 0.0, np.nan, -1, 1)
-    of_nan, positive = np.isnan(zeros), np.where(zeros > 0, zeros, np.float32(0))
-    signed = np.where(np.signbit(zeros) & (zeros == 0), np.float32(-0.0), positive)
     words, others = (random.integers(0, 4, (8, 64)).astype(np.int32) for _ in range(2))
-    close = floats(0, 1e-10, -1e-10, 1e-8, -0.0, 1)
-    signs = random.uniform(-1, 1, (8, 64)).astype(np.float32)
-    ones, twos = np.full((8, 64), 1, np.float32), np.full((8, 64), 2, np.float32)
+    return {
+        "first": first,
+        "second": second,
+        "some_nan": some,
+        "zeros": floats(-0.0, 0.0, np.nan, -1, 1),
+        "words": words,
+        "others": others,
+        "close": floats(0, 1e-10, -1e-10, 1e-8, -0.0, 1),
+        "signs": random.uniform(-1, 1, (8, 64)).astype(np.float32),
+        "ones": np.full((8, 64), 1, np.float32),
+        "twos": np.full((8, 64), 2, np.float32),
+    }
 
-    def yes(condition: Array) -> Array:
-        return np.asarray(np.where(condition, np.float32(1), np.float32(0)))
 
-    def chosen(mask: Array) -> Array:
-        return np.asarray(np.pad(np.where(mask, np.float32(1), np.float32(2)), ((0, 0), (0, 64 - mask.shape[1]))))
-
-    questions = (
+def _largest(inputs: dict[str, Array]) -> tuple[Question, Question]:
+    """NaN among what max chooses from: of two tiles, and of a row."""
+    nan, first, second, some = np.float32(np.nan), inputs["first"], inputs["second"], inputs["some_nan"]
+    greater = np.where(first < second, second, first)
+    one, other = np.isnan(first), np.isnan(second)
+    largest = np.fmax.reduce(some, axis=1, keepdims=True)
+    return (
         Question(
             "max_with_nan",
             "float32",
@@ -43,7 +51,7 @@ def group() -> Group:
                 KnownAnswer("NaN where either is", np.where(one | other, nan, greater)),
                 KnownAnswer("NaN where the first is", np.where(one, nan, np.where(other, first, greater))),
                 KnownAnswer("NaN where the second is", np.where(other, nan, np.where(one, second, greater))),
-                KnownAnswer("the number where one is", number),
+                KnownAnswer("the number where one is", np.fmax(first, second)),
             ),
             here="NaN where either is",
             device="NaN where either is",
@@ -54,24 +62,39 @@ def group() -> Group:
             "float32",
             (
                 KnownAnswer("NaN", np.max(some, axis=1, keepdims=True)),
-                KnownAnswer("NaN where it comes first", at_first),
+                KnownAnswer("NaN where it comes first", np.where(np.isnan(some[:, :1]), nan, largest)),
                 KnownAnswer("the largest number", largest),
             ),
             here="NaN",
             simulator="NaN where it comes first",
         ),
-        Question(
-            "relu_of_zero",
-            "float32",
-            (
-                KnownAnswer("0, and NaN stays", np.where(of_nan, nan, positive)),
-                KnownAnswer("-0, and NaN stays", np.where(of_nan, nan, signed)),
-                KnownAnswer("0, and NaN becomes 0", positive),
-                KnownAnswer("-0, and NaN becomes 0", signed),
-            ),
-            here="0, and NaN stays",
-            simulator="-0, and NaN stays",
+    )
+
+
+def _relu(zeros: Array) -> Question:
+    nan, of_nan, positive = np.float32(np.nan), np.isnan(zeros), np.where(zeros > 0, zeros, np.float32(0))
+    signed = np.where(np.signbit(zeros) & (zeros == 0), np.float32(-0.0), positive)
+    return Question(
+        "relu_of_zero",
+        "float32",
+        (
+            KnownAnswer("0, and NaN stays", np.where(of_nan, nan, positive)),
+            KnownAnswer("-0, and NaN stays", np.where(of_nan, nan, signed)),
+            KnownAnswer("0, and NaN becomes 0", positive),
+            KnownAnswer("-0, and NaN becomes 0", signed),
         ),
+        here="0, and NaN stays",
+        simulator="-0, and NaN stays",
+    )
+
+
+def _comparisons(inputs: dict[str, Array]) -> tuple[Question, Question]:
+    words, others, close = inputs["words"], inputs["others"], inputs["close"]
+
+    def yes(condition: Array) -> Array:
+        return np.asarray(np.where(condition, np.float32(1), np.float32(0)))
+
+    return (
         Question(
             "compare_words",
             "float32",
@@ -94,28 +117,21 @@ def group() -> Group:
             device="what is equal",
             simulator="what is within 10^-9",
         ),
-        Question(
-            "mask_rows",
-            "float32",
-            (
-                KnownAnswer("each row at a row of the mask", chosen(signs[:, :36] > 0)),
-                KnownAnswer("bits run on from row to row", chosen(models.select_running_on(signs > 0, 36, 8))),
-            ),
-            here="each row at a row of the mask",
-            device="each row at a row of the mask",
-            simulator="bits run on from row to row",
-        ),
     )
-    inputs = {
-        "first": first,
-        "second": second,
-        "some_nan": some,
-        "zeros": zeros,
-        "words": words,
-        "others": others,
-        "close": close,
-        "signs": signs,
-        "ones": ones,
-        "twos": twos,
-    }
-    return Group("choices", inputs, questions, {"mask_rows": np.zeros((8, 64), np.float32)})
+
+
+def _mask_rows(signs: Array) -> Question:
+    def chosen(mask: Array) -> Array:
+        return np.asarray(np.pad(np.where(mask, np.float32(1), np.float32(2)), ((0, 0), (0, 64 - mask.shape[1]))))
+
+    return Question(
+        "mask_rows",
+        "float32",
+        (
+            KnownAnswer("each row at a row of the mask", chosen(signs[:, :36] > 0)),
+            KnownAnswer("bits run on from row to row", chosen(models.select_running_on(signs > 0, 36, 8))),
+        ),
+        here="each row at a row of the mask",
+        device="each row at a row of the mask",
+        simulator="bits run on from row to row",
+    )

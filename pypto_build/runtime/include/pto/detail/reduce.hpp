@@ -211,13 +211,13 @@ PTO_NOINLINE void reduce_across(T *to, int64_t to_stride, const T *from, int64_t
 template <class Op, bool once, class T>
 PTO_NOINLINE void reduce_in_sequence(T *to, int64_t to_stride, const T *from, int64_t stride, int64_t step,
                                      int64_t results, int64_t count) {
-    constexpr bool sum = is_same<Op, Sum>, product = is_same<Op, Product>, greatest = is_same<Op, MaxReduction>;
+    constexpr bool sum = is_same<Op, Sum>, product = is_same<Op, Product>, max = is_same<Op, MaxReduction>;
     for (int64_t i = 0; i < results; ++i) {
         const T *const first = from + i * stride;
         Compute<T> total = sum ? Compute<T>(0) : product ? Compute<T>(1) : to_compute(first[0]);
         for (int64_t k = sum || product ? 0 : 1; k < count; ++k) {
             const Compute<T> x = to_compute(first[k * step]);
-            total = sum ? total + x : product ? total * x : greatest ? (total < x ? x : total) : x < total ? x : total;
+            total = sum ? total + x : product ? total * x : max ? (total < x ? x : total) : x < total ? x : total;
             if constexpr (!once)
                 total = to_compute(from_compute<T>(total));
         }
