@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 
 from pypto_build.compiler import ApiVintage, Options, Program, build_program, compile_entry, run_passes
+from pypto_build.compiler.__main__ import main as compile_program
+from pypto_build.compiler.golden import main as compute_golden
 from pypto_build.compiler.language import JitFunction
 from pypto_build.compiler.load import entries_of, load_module
 
@@ -53,3 +55,10 @@ def lines_of(text: str, start: str, end: str) -> list[str]:
     first = next(i for i, line in enumerate(lines) if start in line)
     last = next(i for i, line in enumerate(lines[first:], first) if end in line)
     return lines[first : last + 1]
+
+
+def compile_with_data(source: Path, output: Path) -> None:
+    """`pypto_build.compiler SOURCE --output OUTPUT`, whose data this process computes, which may have torch already."""
+    assert compile_program([str(source), "--output", str(output), "--no-golden"]) == 0
+    for golden in sorted(output.rglob("golden.py")):
+        assert compute_golden([str(golden.parent)]) == 0

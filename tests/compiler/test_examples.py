@@ -1,4 +1,4 @@
-"""The example programs: each compiles, and its replay agrees with its torch reference."""
+"""The example programs in every vintage; that they agree with their references is `tests/replay/test_reference.py`."""
 
 from __future__ import annotations
 
@@ -18,27 +18,12 @@ from tests.replay.builder import build_artifact, replay
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PROGRAMS = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem != "make_data")
-TASKS = {"vector_dag": 5, "gemm": 4, "softmax": 4, "layer_norm": 2, "rms_norm": 3, "rope": 2, "accumulate": 3,
-         "gemm_eltwise": 4, "relax": 7, "flash_attention": 2, "top_k": 8, "paged_attention": 24, "moe_route": 6,
-         "moe_experts": 22}  # fmt: skip
 
 
 def _compile(name: str, root: Path, options: Options | None = None) -> Compiled:
     compiled = compile_file(str(EXAMPLES / f"{name}.py"), root, "a2a3sim", options)
     write_files(root, compiled.files)
     return compiled
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_replay_agrees_with_the_reference(tmp_path: Path, name: str) -> None:
-    compiled = _compile(name, tmp_path / name)
-    for root in compiled.roots:
-        artifact, out = tmp_path / name / root, tmp_path / "out" / root
-        compute(artifact)
-        build_artifact(artifact, out)
-        run = replay(artifact, out)
-        assert (run.status, run.verdict.status) == (0, "pass"), run.stdout
-        assert run.verdict.tasks == TASKS.get(name if root == "." else Path(root).name, 1)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -53,10 +38,10 @@ def test_every_vintage(name: str) -> None:
             assert detect_vintage(text).name == vintage.name
 
 
-@pytest.mark.parametrize(("vintage", "name"), [("2026-05", "relax"), ("2026-06", "vector_dag")])
-def test_older_vintages_replay(tmp_path: Path, vintage: str, name: str) -> None:
+@pytest.mark.parametrize(("vintage", "name", "tasks"), [("2026-05", "relax", 7), ("2026-06", "vector_dag", 5)])
+def test_older_vintages_replay(tmp_path: Path, vintage: str, name: str, tasks: int) -> None:
     _compile(name, tmp_path / "a", Options(VINTAGES[vintage]))
     compute(tmp_path / "a")
     build_artifact(tmp_path / "a", tmp_path / "out")
     run = replay(tmp_path / "a", tmp_path / "out")
-    assert (run.status, run.verdict.vintage, run.verdict.tasks) == (0, vintage, TASKS[name]), run.stdout
+    assert (run.status, run.verdict.vintage, run.verdict.tasks) == (0, vintage, tasks), run.stdout

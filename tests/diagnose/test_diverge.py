@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.compiler.__main__ import main as compile_program
 from pypto_build.compiler.assembler import assemble_unit, body_of
 from pypto_build.diagnose.diverge.__main__ import main
 from pypto_build.diagnose.findings import Finding, read_report
 from pypto_build.pto import parse_file
 from pypto_build.pto.splice import replace_body
+from tests.compiler.programs import compile_with_data
 from tests.diagnose.seeds import KERNEL, MODULE, ORCHESTRATION, SEEDS, Seed
 from tests.replay.builder import build_artifact, embedded_module
 
@@ -45,7 +45,7 @@ def twice(x: M, y: pl.Out[M], z: pl.Out[M]):
 def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The artifact without bugs."""
     artifact = tmp_path_factory.mktemp("clean") / "_jit_seeded"
-    assert compile_program([str(PROGRAM), "--output", str(artifact)]) == 0
+    compile_with_data(PROGRAM, artifact)
     return artifact
 
 
@@ -112,7 +112,7 @@ def test_a_small_program_whose_kernels_are_called_like_helpers(tmp_path: Path) -
     """Inputs that fill no page are where the arena has them, and the program is entered by its own name."""
     program, artifact = tmp_path / "twice.py", tmp_path / "_jit_twice"
     program.write_text(_SMALL)
-    assert compile_program([str(program), "--output", str(artifact)]) == 0
+    compile_with_data(program, artifact)
     assert diverge(artifact, tmp_path / "out", "--program", str(program)) == (0, ())
 
 

@@ -227,7 +227,7 @@ def test_half_a_manifest(tmp_path: Path) -> None:
 
 
 def test_nothing_dumped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    way = "replay with DUMP=2 first; DUMP_ARGS= and DUMP_TASKS= have to name what ran"
+    way = "DUMP=2 dumps all, DUMP=1 what the orchestration marks; DUMP_ARGS= and DUMP_TASKS= have to name what ran"
     assert _run(capsys, tmp_path)[2] == f"dump: {tmp_path}: holds no argument dump; {way}\n"
     error = ErrorInfo("runtime_error", "kernel 'k' crashed")
     write_verdict(Verdict("runtime_error", "a", "a2a3sim", "embedded", error=error), tmp_path / "verdict.json")

@@ -268,6 +268,15 @@ def test_a_golden_that_is_not_like_its_argument() -> None:
         assert f"compute_golden: 'y' is {said} after it, and the argument is float32[2, 3]" in str(caught.value)
 
 
+def test_each_of_both_runtimes_gets_the_options_that_it_takes(workspace: Workspace, tmp_path: Path) -> None:
+    words = ["scene", "scenes/scene_chain.py", "-p", "a2a3sim", "--case", "TestChain::small", "RUNTIME=both"]
+    run = workspace.run(*words, f"SIMPLER={tmp_path}")
+    assert run.returncode == 1 and "TestChain::small FAILED: embedded: passed; simpler: failed" in run.stdout, (
+        run.stdout
+    )
+    assert f"{tmp_path}" in run.stdout and "has no effect" not in run.stdout
+
+
 def test_a_signal_ends_all_that_was_started(workspace: Workspace) -> None:
     workspace.edit("scene_chain.py", 'n = params["n"]', "import time; time.sleep(600)")
     command = [sys.executable, "-m", "pypto_build.cli", "scene", "scenes/scene_chain.py", "-p", "a2a3sim"]

@@ -12,8 +12,8 @@ import pytest
 
 from pypto_build.artifact.distributed import interface_of, load_distributed
 from pypto_build.artifact.interface import encode_interface
-from pypto_build.compiler.__main__ import main as compile_program
 from pypto_build.diagnose.ranks import diverge
+from tests.compiler.programs import compile_with_data
 from tests.replay.builder import PLATFORM, Replayed, build_artifact, embedded_module, run_tool
 
 _NAME = "_jit_dist_allreduce"
@@ -24,7 +24,7 @@ _PROGRAM = Path(__file__).parents[2] / "examples" / "distributed" / "dist_allred
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The artifact, and beside it what is built of it."""
     root = tmp_path_factory.mktemp("reference")
-    assert compile_program([str(_PROGRAM), "--output", str(root / _NAME)]) == 0
+    compile_with_data(_PROGRAM, root / _NAME)
     _build(root)
     return root
 
@@ -111,7 +111,7 @@ def test_the_first_task_that_leaves_the_reference(
 def test_a_collective_is_what_torch_distributed_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One that is wrong in its kernel and in its module alike is found, and what follows gets the right rows."""
     source, name = Path(__file__).parents[1] / "rules" / "programs" / "dist_exchanged.py", "_jit_exchanged"
-    assert compile_program([str(source), "--output", str(tmp_path / name)]) == 0
+    compile_with_data(source, tmp_path / name)
     names = _build(tmp_path, name)
     argv = [sys.executable, "-m", "pypto_build.replay.chips", *_words(tmp_path, name, names)]
     run = run_tool(argv, tmp_path / "out")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +15,10 @@ from benchmarks.generated import write_chain
 from pypto_build.artifact import ArtifactError, load_artifact, manifest
 from pypto_build.artifact.manifest_eval import evaluate
 from pypto_build.proof import Store
+from pypto_build.proof.place import Outcome
 from pypto_build.rules.machinery.manifests import EvaluatedManifests
+from pypto_build.rules.machinery.progress import Progress
+from pypto_build.rules.machinery.steps import Step, perform
 
 _TABLES = {"options", "targets", "variants", "verbs"}
 _IMPORTED = re.compile(r"^\s*from pypto_build\.rules\.(\w+)", re.MULTILINE)
@@ -24,6 +29,28 @@ def test_the_machinery_knows_no_rule() -> None:
     imported = {path.name: {*_IMPORTED.findall(path.read_text(encoding="utf-8"))} for path in machinery.glob("*.py")}
     wrong = {name: rules for name, found in imported.items() if (rules := found - _TABLES - {"machinery"})}
     assert imported and wrong == {}
+
+
+@pytest.mark.parametrize(
+    ("hushed", "verbose", "how", "shown"),
+    [(True, False, "built", 0), (True, True, "built", 1), (True, False, "failed", 1), (False, False, "built", 1)],
+)
+def test_warnings_in_headers_of_others_are_details(
+    capsys: pytest.CaptureFixture[str], hushed: bool, verbose: bool, how: Any, shown: int
+) -> None:
+    """As in simpler's own headers, which warn in every kernel; not where the command fails."""
+
+    def act(*_args: Any, **_options: Any) -> Outcome:
+        return Outcome(how, int(how == "failed"), "x.h:1: warning: once more\n")
+
+    action: Any = SimpleNamespace(name="k.o", command=lambda aids: [])
+    place: Any = SimpleNamespace(
+        proven=lambda action: None, directory=Path(), alone=nullcontext, perform=act, reason=lambda action, other: other
+    )
+    workspace: Any = SimpleNamespace(progress=Progress(), verbose=verbose)
+    assert perform(workspace, Step(place, action, "[cpp->.so] compile", "k.cpp", hushed=hushed)).how == how
+    told = capsys.readouterr()
+    assert (told.out + told.err).count("warning: once more") == shown
 
 
 def test_large_manifests_are_evaluated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

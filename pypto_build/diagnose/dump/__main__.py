@@ -175,7 +175,7 @@ def compare(viewer: Viewer, record: DumpedArg, path: Path, rtol: float, atol: fl
 
 
 #: What to do where there is no dump; a selection that names nothing leaves none.
-_NO_DUMP = "replay with DUMP=2 first; DUMP_ARGS= and DUMP_TASKS= have to name what ran"
+_NO_DUMP = "DUMP=2 dumps all, DUMP=1 what the orchestration marks; DUMP_ARGS= and DUMP_TASKS= have to name what ran"
 
 
 def export(viewer: Viewer, record: DumpedArg, form: str, directory: Path) -> Path:

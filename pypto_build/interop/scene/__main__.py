@@ -21,7 +21,7 @@ from typing import NoReturn
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.scenes import NODE_LEVEL, Scene, SceneCase, Scenes, matches
 from pypto_build.facts.platforms import PLATFORMS
-from pypto_build.facts.run_options import EMBEDDED, OF_ITS_RECORDS, SIMPLER
+from pypto_build.facts.run_options import EMBEDDED, OF_ITS_RECORDS, RUN_OPTIONS, SIMPLER
 from pypto_build.interop.scene.outcomes import (
     FAILED,
     PASSED,
@@ -107,7 +107,13 @@ def _runs(origins: Sequence[str], given: argparse.Namespace) -> list[CasesRun]:
     if _BOTH not in given.options:
         return [CasesRun(origins, given.platform, words)]
     others = [word for word in words if word != _BOTH]
-    return [CasesRun(origins, given.platform, [*others, f"RUNTIME={name}"]) for name in (EMBEDDED, SIMPLER)]
+    return [CasesRun(origins, given.platform, _words_on(name, others)) for name in (EMBEDDED, SIMPLER)]
+
+
+def _words_on(runtime: str, words: Sequence[str]) -> list[str]:
+    """The words of a replay on one of both runtimes, without those that only the other takes."""
+    known = [(word, RUN_OPTIONS.get(word.partition("=")[0])) for word in words]
+    return [*(word for word, option in known if option is None or runtime in option.runtimes), f"RUNTIME={runtime}"]
 
 
 def _origins(group: _Group, platform: str) -> list[tuple[str, str]]:

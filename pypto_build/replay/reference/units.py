@@ -81,7 +81,9 @@ class Units:
                 self._files.setdefault(name, path)
         if not self._files:
             raise ArtifactError(
-                artifact / "ptoas", "holds no .pto modules, of which the reference is made", "compile the program again"
+                artifact / "ptoas",
+                "holds no .pto modules, of which the reference is made",
+                "compile the program again; kernels written by hand have none, and scons step TASK= walks through them",
             )
 
     def body(self, kernel: str, source: Path, tensors: int) -> Body | None:
