@@ -11,12 +11,13 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-_VARIABLE = "PYPTO_BUILD_TURN"
+#: Where a process that is to wait finds the number of its descriptor.
+VARIABLE = "PYPTO_BUILD_TURN"
 
 
 def waiting_environment(descriptor: int) -> dict[str, str]:
     """What a process that is to wait finds in its environment."""
-    return {_VARIABLE: str(descriptor)}
+    return {VARIABLE: str(descriptor)}
 
 
 @contextmanager
@@ -31,14 +32,14 @@ def without_interrupts() -> Iterator[None]:
 
 def has_to_wait() -> bool:
     """Whether this process was started before its turn."""
-    return os.environ.get(_VARIABLE, "").isdigit()
+    return os.environ.get(VARIABLE, "").isdigit()
 
 
 def await_turn() -> bool:
     """Wait for the turn of this process, if it was started before it; false if it is not wanted after all."""
     if not has_to_wait():
         return True
-    descriptor, told = int(os.environ.pop(_VARIABLE)), b""
+    descriptor, told = int(os.environ.pop(VARIABLE)), b""
     with suppress(OSError):
         told = os.read(descriptor, 1)
         os.close(descriptor)

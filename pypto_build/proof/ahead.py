@@ -11,7 +11,12 @@ from .action import Action
 
 
 class Waiting(Protocol):
-    """A process that has been started for a command and reads none of its inputs before it is told to."""
+    """A process that has been started for a command and reads none of its inputs before it is told to.
+
+    What it is made of may have been read earlier: ``since`` then, by the system's clock; 0: when it was started.
+    """
+
+    since: int
 
     def go(self) -> tuple[int, str] | None:
         """Let it work: its exit status and what it printed, if that was kept; None if it is gone."""

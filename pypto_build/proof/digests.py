@@ -94,6 +94,11 @@ class Digests:
         except (OSError, ValueError):
             return None
 
+    def seen(self, path: str) -> Identity | None:
+        """What the system said of a file whose content is remembered by that; None if it is not."""
+        known = self._known.get(path)
+        return known[0] if known is not None else None
+
     def knows(self, path: str, seen: Identity) -> bool:
         """Whether the content that a file had as ``seen`` was read before."""
         known = self._known.get(path)

@@ -15,9 +15,9 @@ import msgspec
 from pypto_build.artifact.atomic import write_bytes
 
 from .action import SCHEMA, Action, InputSet, Result, Roots, digest_words, make_key, plain
-from .digests import ABSENT, LISTING, Digests, Identity, bytes_digest
+from .digests import ABSENT, LISTING, Digests, Identity, bytes_digest, identity
 from .reason import NEVER, difference, explain
-from .store import sealed, unsealed
+from .store import SEAL_BYTES, sealed, unsealed
 
 RECORD = ".results"
 # A set of inputs is looked at again only after this time, so that units that share it look once.
@@ -55,6 +55,29 @@ class _Glance:
     there: dict[str, bool] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class _Held:
+    """A result that was proven for an action, and what the system then said of the action's inputs and outputs."""
+
+    action: Action
+    result: Result
+    inputs: tuple[tuple[str, Identity], ...]
+    outputs: tuple[tuple[str, Identity], ...]
+
+    def is_as_it_was(self) -> bool:
+        """Whether the system says the same now."""
+        try:
+            for path, seen in self.inputs:
+                if identity(os.stat(path)) != seen:
+                    return False
+            for path, seen in self.outputs:
+                if identity(os.lstat(path)) != seen:
+                    return False
+        except (OSError, ValueError):
+            return False
+        return True
+
+
 class Known:
     """The results in ``directory``. ``roots`` are the directories that names are told by. Not thread-safe."""
 
@@ -63,16 +86,35 @@ class Known:
         self._prefix = os.path.join(directory, "")
         self._words: dict[tuple[str, ...], str] = {}
         self._settings: dict[int, tuple[Mapping[str, str], dict[str, str]]] = {}
+        self._held: dict[str, _Held] = {}  # by the names of actions
         self._saved_at = time.monotonic()
         self.load()
 
     def load(self) -> None:
         """Read the record again."""
+        self._seal = _seal_of(self.directory / RECORD)
         self.record = read_record(self.directory / RECORD)
         self.digests = Digests(self.record.digests)
-        self._looked: dict[str, tuple[float, str]] = {}
-        self._glance = _Glance()
+        self._forget_looks()
         self._changed = False
+
+    def _forget_looks(self) -> None:
+        self._looked: dict[str, tuple[float, str]] = {}  # when, and what had changed, by set
+        self._compared: dict[tuple[str, ...], tuple[float, str]] = {}  # the same by the sets of a result
+        self._glance = _Glance()
+
+    def renew(self) -> None:
+        """In a process that was forked: the record as it is now, and nothing that was looked at before."""
+        before, used = self.record, self.digests.used
+        if _seal_of(self.directory / RECORD) != self._seal or not self._seal:
+            self.load()
+            for name, result in before.results.items():
+                if self.record.results.get(name) == result:
+                    self.record.results[name] = result  # which what is held is about
+            known = self.record.digests
+            self.digests.used = {path: seen for path, seen in used.items() if known.get(path) == seen}
+        self._forget_looks()
+        self._saved_at = time.monotonic()
 
     def save(self) -> None:
         """Write the record, if there is anything new."""
@@ -115,10 +157,25 @@ class Known:
 
     def proven(self, action: Action) -> Result | None:
         """The result of ``action`` if it is recorded, its inputs are as they were, and its outputs in place."""
-        known = self.record.results.get(action.name)
-        if known is None or not known.good or not self._is_of(known, action) or not self.holds(known):
+        known, held = self.record.results.get(action.name), self._held.get(action.name)
+        if known is None or not known.good:
             return None
-        return known if all(self.digest(name) == digest for name, digest in known.outputs.items()) else None
+        if held is not None and held.action is action and held.result is known and held.is_as_it_was():
+            return known if self.holds(known) else None
+        if not self._is_of(known, action) or not self.holds(known):
+            return None
+        if any(self.digest(name) != digest for name, digest in known.outputs.items()):
+            return None
+        self._hold(action, known)
+        return known
+
+    def _hold(self, action: Action, result: Result) -> None:
+        """Remember by what the system says of files that a result is proven, if their contents are remembered so."""
+        seen = self.digests.seen
+        inputs = tuple((path, seen(path)) for path in action.inputs)
+        outputs = tuple((path, seen(path)) for path in map(self.path, result.outputs))
+        if all(now for _, now in (*inputs, *outputs)):
+            self._held[action.name] = _Held(action, result, inputs, outputs)  # type: ignore[arg-type]
 
     def _is_of(self, known: Result, action: Action) -> bool:
         """Whether a result has the key that ``action`` has now: whether all that the key is made of is the same."""
@@ -130,7 +187,7 @@ class Known:
 
     def holds(self, result: Result) -> bool:
         """Whether a result belongs to this place, and what its tool was seen to read is unchanged."""
-        return self.roots.agree(result.located) and not self._differing(result.sets)
+        return (not result.located or self.roots.agree(result.located)) and not self._differing(result.sets)
 
     def reason(self, action: Action, otherwise: str) -> str:
         """Why ``action`` has to be done, as a phrase for people."""
@@ -179,18 +236,29 @@ class Known:
         files = {self.roots.path(name): digest for name, digest in self._files(known.sets)}
         return difference(self.roots.name(path), files.get(path, ABSENT), self.digests.of(path)) if path else ""
 
-    def _differing(self, sets: Iterable[str]) -> str:
-        """A file of these sets that changed; empty if none did."""
-        for number in sets:
-            now = time.monotonic()
-            looked, found = self._looked.get(number, (0.0, ""))
-            if not looked or now - looked > _GLANCE_S:
-                known = self.record.sets.get(number)
-                found = RECORD if known is None else self._first_difference(known)
-                self._looked[number] = (now, found)
-            if found:
-                return found
-        return ""
+    def _differing(self, sets: tuple[str, ...]) -> str:
+        """A file of these sets that changed; empty if none did. Results have most of their sets in common."""
+        now = time.monotonic()
+        looked, found = self._compared.get(sets, (0.0, ""))
+        if not looked or now - looked > _GLANCE_S:
+            looked, found = now, ""
+            for number in sets:
+                before, found = self._look_at(number)
+                looked = min(looked, before)
+                if found:
+                    break
+            self._compared[sets] = (looked, found)
+        return found
+
+    def _look_at(self, number: str) -> tuple[float, str]:
+        """When a set was looked at, and a file of it that had changed then."""
+        now = time.monotonic()
+        looked, found = self._looked.get(number, (0.0, ""))
+        if not looked or now - looked > _GLANCE_S:
+            known = self.record.sets.get(number)
+            looked, found = now, RECORD if known is None else self._first_difference(known)
+            self._looked[number] = (looked, found)
+        return looked, found
 
     def _first_difference(self, known: InputSet) -> str:
         if time.monotonic() - self._glance.begun > _GLANCE_S:
@@ -216,6 +284,7 @@ class Known:
         number = bytes_digest(found.encode())
         self.record.sets[number] = found
         self._looked[number] = (time.monotonic(), "")
+        self._compared.clear()
         return number
 
     def contents(self, result: Result) -> tuple[InputSet, ...]:
@@ -261,6 +330,15 @@ class Known:
             links = [name for name in directories if os.path.islink(os.path.join(directory, name))]
             found += [os.path.join(relative, name) for name in (*names, *links) if not name.startswith(".")]
         return sorted(found)
+
+
+def _seal_of(path: Path) -> bytes:
+    """What tells one record from another without reading it; nothing where there is none."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
+            return file.read(SEAL_BYTES) or b""
+    except OSError:
+        return b""
 
 
 def read_record(path: Path) -> Record:

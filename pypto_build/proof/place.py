@@ -8,7 +8,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -52,7 +52,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class _Attempt:
-    """One time that an action was done, ``started`` by the system's clock."""
+    """One time that an action was done, ``started`` by the system's clock; what it was forked from has read files
+    ``since`` some time before. One that ``waited`` has read some before they were looked at."""
 
     action: Action
     aids: Sequence[Aid]
@@ -61,6 +62,8 @@ class _Attempt:
     account: Account
     started: int
     record: bool
+    since: int
+    waited: bool
 
 
 class Place:
@@ -125,6 +128,19 @@ class Place:
         with self._lock:
             self._known.save()
 
+    def may_differ(self, paths: Iterable[Path]) -> bool:
+        """Whether the system says something else of one of these files than when it was last read: a guess at what an
+        exact look will come to."""
+        with self._lock:
+            digests = self._known.digests
+            return any(digests.seen(path) != digests.identity_of(path) for path in map(str, paths))
+
+    def renew(self, store: Store) -> None:
+        """In a process that was forked: what is recorded now, and ``store``; nothing was looked at yet."""
+        with self._lock:
+            self._store = store
+            self._known.renew()
+
     def tidy(self) -> None:
         """Remove what killed runs left. The caller makes sure that no other run works here."""
         for leftover in self.directory.glob(f"{WORK}*"):
@@ -148,15 +164,16 @@ class Place:
         *,
         again: bool = False,
         record: bool = True,
+        looked: bool = False,
     ) -> Outcome:
         """Make sure that the outputs of ``action`` are what its inputs give: keep, restore or build them.
 
         ``begin`` is called before the command runs, and gives what makes it faster. ``again``: whatever is known.
-        Without ``record`` nothing is remembered.
+        Without ``record`` nothing is remembered. ``looked``: it has just been asked whether this is proven.
         """
         if not again:
             with span(f"look at {action.name}"):
-                if self.proven(action):
+                if not looked and self.proven(action):
                     return Outcome("kept")
             with span(f"look in the store for {action.name}"):
                 if (said := self._restore(action)) is not None:
@@ -174,16 +191,27 @@ class Place:
         return replace(outcome, note=f"{unstable} kept changing meanwhile; run it again")
 
     def start_ahead(self, action: Action, start: Start) -> None:
-        """Start the process of an action that will most likely be performed; it waits for its turn."""
+        """Start the process of an action that will most likely be performed, unless it waits for its turn already."""
+        before = self._ahead.get(action.name)
+        if before is not None and before.action == action:
+            return
+        self._cancel_ahead(action.name)
         started, work = time.time_ns(), self._new_work()
-        self._ahead[action.name] = Ahead(
-            action, work, started, start(action.command(), self._environment(action, work))
-        )
+        process = start(action.command(), self._environment(action, work))
+        self._ahead[action.name] = Ahead(action, work, started, process)
+
+    def watched_environment(self, action: Action) -> dict[str, str]:
+        """The environment of a command that is watched, but for its directory and its log."""
+        return self._environment(action, self.directory)
 
     def cancel_ahead(self) -> None:
         """End the processes that nobody needed."""
-        while self._ahead:
-            _, unused = self._ahead.popitem()
+        for name in list(self._ahead):
+            self._cancel_ahead(name)
+
+    def _cancel_ahead(self, name: str) -> None:
+        unused = self._ahead.pop(name, None)
+        if unused is not None:
             unused.process.cancel()
             shutil.rmtree(unused.work, ignore_errors=True)
 
@@ -273,7 +301,9 @@ class Place:
                 status, said = ended or spawn(command, self._environment(action, work))
             with self._lock, span(f"judge {action.name}"):
                 account = read_account(work / "log", command, [str(work), *self._private(action, aids)])
-                return self._judge(_Attempt(action, aids, seen, state, account, started, record), status, said)
+                since = (ahead and ahead.process.since) or started
+                attempt = _Attempt(action, aids, seen, state, account, started, record, since, ahead is not None)
+                return self._judge(attempt, status, said)
         finally:
             shutil.rmtree(work, ignore_errors=True)
 
@@ -316,6 +346,7 @@ class Place:
         action = attempt.action
         untold = self._untold(attempt)
         if action.python:
+            attempt.account.leave_out(attempt.seen)  # thousands of libraries, which are looked at as what they are
             attempt = replace(attempt, account=of_python(attempt.account))
         changed = self._changed_meanwhile(attempt)
         if status not in action.good:
@@ -353,7 +384,8 @@ class Place:
             now, told = digests.identity_of(path), account.read.get(path)
             if now is None or (told and any(told) and told != now):
                 return path
-            if changed_since(now, attempt.started) and not digests.knows(path, now):
+            known = digests.knows(path, now) and not attempt.waited
+            if changed_since(now, attempt.since if path in account.earlier else attempt.started) and not known:
                 return path
         for aid in attempt.aids:
             if digests.of(aid.path) != aid.digest:

@@ -30,7 +30,8 @@ _KEPT_RESULTS = 8
 _LARGEST_PART = 16
 #: What eviction leaves, as a part of the store's size.
 _ROOM = 0.8
-_SEAL_BYTES = 32
+#: What stands before sealed data: its digest.
+SEAL_BYTES = 32
 
 
 class Store:
@@ -160,6 +161,6 @@ def sealed(data: bytes) -> bytes:
 
 def unsealed(data: bytes | None) -> bytes | None:
     """What was sealed; None if it is damaged."""
-    if data is None or hashlib.sha256(data[_SEAL_BYTES:]).digest() != data[:_SEAL_BYTES]:
+    if data is None or hashlib.sha256(data[SEAL_BYTES:]).digest() != data[:SEAL_BYTES]:
         return None
-    return data[_SEAL_BYTES:]
+    return data[SEAL_BYTES:]

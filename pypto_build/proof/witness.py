@@ -50,18 +50,28 @@ _LIBRARIES = "/etc/ld.so.cache"
 
 @dataclass
 class Account:
-    """What was seen: files read, each with what the system said of it; files not found; directories listed."""
+    """What was seen: files read, each with what the system said of it; files not found; directories listed.
+
+    What a process had read that was forked for the command is ``earlier``.
+    """
 
     read: dict[str, Identity] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
     listed: set[str] = field(default_factory=set)
     loaded: set[str] = field(default_factory=set)
+    earlier: set[str] = field(default_factory=set)
     unseen: str = ""  # a program that was started and could not be watched
 
     @property
     def files(self) -> set[str]:
         """All that was there and counts by content; directories with a slash at the end count by their names."""
         return self.read.keys() | self.loaded | self.listed
+
+    def leave_out(self, paths: Iterable[str]) -> None:
+        """Say nothing of these files."""
+        self.loaded.difference_update(paths)
+        for path in self.read.keys() & set(paths):
+            del self.read[path]
 
 
 def library(compiler: str, directory: Path, environment: Mapping[str, str]) -> Path | None:
@@ -116,6 +126,8 @@ def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Acco
                 account.loaded.add(rest)
             case "E":
                 started.add(rest)
+            case "Z":
+                account.earlier = account.files
     for program in started & _LDCONFIG:
         running.add(os.path.realpath(program))
         account.loaded.add(program)
@@ -172,19 +184,25 @@ def of_python(account: Account) -> Account:
     mine = Account(unseen=account.unseen)
     here = os.getcwd() + LISTING  # looked at as part of the path
     for path in account.files:
-        source = _source(path)
+        source, told = _source(path), set[str]()
         if os.path.basename(source) == _VENV:
             continue
-        if source.startswith(_PACKAGE):
-            if not source.endswith(LISTING):
-                mine.read[source] = account.read.get(source, (0, 0, 0, 0))
-        elif package := _INSTALLED.match(source):
+        if package := None if source.startswith(_PACKAGE) else _INSTALLED.match(source):
             found = package[2] and not _OUR_PLACE.match(package[2])
-            mine.loaded.update(_records(package[1], package[2]) if found else ())
-        elif source != here and not _STANDARD.search(source):
+            told.update(_records(package[1], package[2]) if found else ())
+            mine.loaded |= told
+        elif not (source.endswith(LISTING) if source.startswith(_PACKAGE) else _is_of_path(source, here)):
+            told.add(source)
             mine.read[source] = account.read.get(source, (0, 0, 0, 0))
+        if path in account.earlier:
+            mine.earlier |= told
     mine.absent = {path for path in account.absent if not _is_of_python(path)}
     return mine
+
+
+def _is_of_path(source: str, here: str) -> bool:
+    """Whether a file or directory says where modules are found, and nothing of what they are."""
+    return source == here or bool(_STANDARD.search(source))
 
 
 def _is_of_python(path: str) -> bool:

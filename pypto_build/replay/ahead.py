@@ -23,8 +23,9 @@ from pypto_build.replay.request import Request
 from pypto_build.replay.worker import Worker, default_memory_bytes
 from pypto_build.trace import span
 
-#: Device, inode, size and both times of files by path.
-Files = Mapping[str, tuple[int, int, int, int, int]]
+#: Device, inode, size and both times.
+Identity = tuple[int, int, int, int, int]
+Files = Mapping[str, Identity]
 
 # More tensors than this part of the memory are left for their turn: somebody may need it before.
 _SHARE = 8
@@ -97,12 +98,20 @@ def _start(request: Request) -> Ahead | None:
 
 
 def identities(paths: Iterable[str]) -> Files:
-    """What the system says of files."""
-    found = {path: os.stat(path) for path in paths}
-    return {
-        path: (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        for path, status in found.items()
-    }
+    """What the system says of files. Raises `OSError` where one is missing."""
+    return {path: _identity(os.stat(path)) for path in paths}
+
+
+def identity_of(path: str) -> Identity | None:
+    """What the system says of a file; None where there is none."""
+    try:
+        return _identity(os.stat(path))
+    except OSError:
+        return None
+
+
+def _identity(status: os.stat_result) -> Identity:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _looks(binding: Binding) -> Sequence[object]:

@@ -27,6 +27,9 @@ from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Verdict, write_ve
 from pypto_build.trace import note_start
 from pypto_build.turn import await_turn, has_to_wait
 
+#: The exit status of a replay that Ctrl-C ended.
+INTERRUPTED = 130
+
 
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are usage errors like all others: one line, and a verdict."""
@@ -141,10 +144,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         request = request_from(words)
     except ArtifactError as error:
-        return usage_error(words, error) if await_turn() else 0
-    ahead = start_ahead(request) if has_to_wait() else None
+        return usage_error(words, error) if await_turn() else INTERRUPTED
+    return run_in_turn(request, start_ahead(request) if has_to_wait() else None)
+
+
+def run_in_turn(
+    request: Request,
+    ahead: Ahead | None,
+    begin: Callable[[], object] = lambda: None,
+    may_run: Callable[[], bool] = lambda: True,
+) -> int:
+    """Replay when the turn of this process comes, if it does and nothing is against it then; the exit status.
+
+    ``begin`` is called unless something is against it. One that was interrupted before has not passed.
+    """
+    begun = False
     try:
-        return run(request, ahead) if await_turn() else 0
+        wanted = await_turn()
+        if wanted and not may_run():
+            return 0
+        begun = True
+        begin()
+        return run(request, ahead) if wanted else INTERRUPTED
+    except KeyboardInterrupt:
+        print("[RUN] interrupted", file=sys.stderr)
+        if not begun:
+            begin()
+        return INTERRUPTED
     finally:
         if ahead:
             ahead.cancel()
@@ -152,7 +178,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(request: Request, ahead: Ahead | None = None) -> int:
     """Replay, and let OUT show the results; the exit status. A child that was started `ahead` for this is used."""
-    status = 130
+    status = INTERRUPTED
     try:
         if request.results:
             hide(request.build_dir)
@@ -163,7 +189,7 @@ def run(request: Request, ahead: Ahead | None = None) -> int:
         if request.results:
             show(request.results)
     except OSError as error:
-        if status in (0, 130):  # else there is a line about it already
+        if status in (0, INTERRUPTED):  # else there is a line about it already
             print(f"[RUN] FAIL: usage_error: {error.filename}: {error.strerror}", file=sys.stderr)
             return EXIT_STATUS["usage_error"]
     return status

@@ -22,6 +22,8 @@ from importlib import import_module
 from types import FrameType
 from typing import Any, NoReturn
 
+from pypto_build.cli import Scons
+from pypto_build.resident.again import Leaving, Stamp, end_fork, hand_over, is_settled, key_of, stamps
 from pypto_build.resident.client import NUMBER
 from pypto_build.resident.meeting import describe_situation, same_user
 
@@ -30,7 +32,9 @@ _REQUEST_S = 5.0
 _LARGEST_REQUEST = 16 << 20
 # A command whose caller is gone is asked to end, and made to after this time.
 _GRACE_S = 5.0
-_TICK_NS = 50_000_000
+# So many processes that stand for commands that come again.
+_STANDS = 4
+_LARGEST_KEY = 64
 
 # What commands need; the rest is loaded by those that want it.
 _LOADED = (
@@ -47,9 +51,6 @@ _LOADED = (
     "pypto_build.rules.verb_targets",
 )
 
-#: (inode, size, time of change, time of status change)
-_Stamp = tuple[int, int, int, int]
-
 
 @dataclass
 class _Command:
@@ -60,10 +61,19 @@ class _Command:
     asked_to_end: float = 0.0
 
 
+@dataclass
+class _Stand:
+    """The socket of a process that may stand for commands that come again, and their key once it does."""
+
+    socket: socket.socket
+    key: bytes = b""
+
+
 class _Server:
-    def __init__(self, listening: socket.socket, loaded: dict[str, _Stamp]) -> None:
+    def __init__(self, listening: socket.socket, loaded: dict[str, Stamp]) -> None:
         self._listening, self._loaded = listening, loaded
         self._commands: dict[int, _Command] = {}  # by the descriptor of the process
+        self._stands: dict[int, _Stand] = {}  # by the descriptor of the socket, the newest last
         self._poll = select.poll()
         self._poll.register(listening, select.POLLIN)
         self._last = time.monotonic()
@@ -80,28 +90,36 @@ class _Server:
                         return
                 elif descriptor in self._commands:
                     self._finish(descriptor)
+                elif descriptor in self._stands:
+                    self._hear(descriptor)
                 else:
                     self._lose(descriptor)
             self._end_abandoned()
-            if not self._commands and _stamps(self._loaded) != self._loaded:
+            if not self._commands and stamps(self._loaded) != self._loaded:
                 return
 
     def _accept(self) -> bool:
         """Take one request; false if this process is out of date, and leaves its place to a new one."""
         connection, _ = self._listening.accept()
         self._last = time.monotonic()
-        if _stamps(self._loaded) != self._loaded:
+        if stamps(self._loaded) != self._loaded:
             connection.close()
             return False
         if not same_user(connection):
             connection.close()
             return True
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         process = os.fork()
         if not process:
+            started = time.time_ns()
             self._listening.close()
+            ours.close()
             for command in self._commands.values():
                 command.connection.close()
-            _work(connection)
+            _Worker(connection, list(self._stands.values()), theirs, started).work()
+        theirs.close()
+        self._stands[ours.fileno()] = _Stand(ours)
+        self._poll.register(ours, select.POLLIN)
         with suppress(OSError):
             os.setpgid(process, process)
         descriptor = os.pidfd_open(process)
@@ -121,6 +139,23 @@ class _Server:
             command.connection.close()
         os.waitpid(command.process, 0)
         self._last = time.monotonic()
+
+    def _hear(self, descriptor: int) -> None:
+        """A process tells which commands it stands for, or is gone; those that came first leave when there are many."""
+        stand = self._stands.pop(descriptor)
+        stand.key = b""
+        with suppress(OSError):
+            stand.key = stand.socket.recv(_LARGEST_KEY)
+        gone = [] if stand.key else [stand]
+        if stand.key:
+            others = [other for other in self._stands.values() if other.key]
+            gone += [other for other in others if other.key == stand.key]
+            gone += [other for other in others if other not in gone][: len(others) - len(gone) + 1 - _STANDS]
+            self._stands[descriptor] = stand
+        for other in gone:
+            self._stands.pop(other.socket.fileno(), None)
+            self._poll.unregister(other.socket)
+            other.socket.close()
 
     def _lose(self, descriptor: int) -> None:
         """A caller is gone, most likely killed: its command is not wanted any more."""
@@ -143,22 +178,54 @@ def _signal(group: int, number: int) -> None:
         os.killpg(group, number)
 
 
-def _work(connection: socket.socket) -> NoReturn:
-    """Do what the caller asks for, in this process, which ends with it."""
-    status = 1
-    with suppress(OSError):
-        os.setpgid(0, 0)
-    try:
-        connection.sendall(NUMBER.pack(os.getpid()))
-        request, streams = _receive(connection)
-        words = _take_over(request, streams)
-        connection.settimeout(None)
-        status = _run(words)
-    except (OSError, ValueError, EOFError, TypeError):
-        os._exit(1)
-    with suppress(OSError):
-        connection.sendall(NUMBER.pack(status))
-    os._exit(status)
+class _Worker:
+    """Does what the caller at ``connection`` asks for, in this process, which ends with it.
+
+    ``stands`` are processes that do commands again; one that this command leaves behind is known to the resident
+    process by ``register``.
+    """
+
+    def __init__(
+        self, connection: socket.socket, stands: Sequence[_Stand], register: socket.socket, started: int
+    ) -> None:
+        self._connection, self._stands, self._register, self._started = connection, stands, register, started
+
+    def work(self) -> NoReturn:
+        """The command from beginning to end."""
+        status = 1
+        with suppress(OSError):
+            os.setpgid(0, 0)
+        try:
+            self._connection.sendall(NUMBER.pack(os.getpid()))
+            request, streams = _receive(self._connection)
+            words = _take_over(request, streams)
+            self._connection.settimeout(None)
+            status = _run(words, self._scons)
+        except (OSError, ValueError, EOFError, TypeError):
+            os._exit(1)
+        with suppress(OSError):
+            self._connection.sendall(NUMBER.pack(status))
+        os._exit(status)
+
+    def _scons(self, words: Sequence[str], environment: dict[str, str]) -> int:
+        from pypto_build.rules.run import run_scons
+
+        key = key_of(words, environment)
+        for stand in self._stands:
+            if stand.key == key and (status := hand_over(stand.socket, environment)) is not None:
+                return status
+        os.environ.clear()
+        os.environ.update(environment)
+        leaving = Leaving(key, self._register, self._close, self._started)
+        status = run_scons(words, leaving.leave)
+        leaving.tell()
+        if leaving.in_fork is not None:
+            end_fork(leaving.in_fork, status)
+        return status
+
+    def _close(self) -> None:
+        for connection in (self._connection, *(stand.socket for stand in self._stands)):
+            connection.close()
 
 
 def _receive(connection: socket.socket) -> tuple[Any, Sequence[int]]:
@@ -203,13 +270,13 @@ def _stream(descriptor: int, mode: str, like: Any, always_by_line: bool = False)
     return os.fdopen(descriptor, mode, 1 if by_line else -1, encoding=encoding, errors=errors, closefd=False)
 
 
-def _run(words: list[str]) -> int:
+def _run(words: list[str], scons: Scons) -> int:
     """The command line in this process; what is done at its end is done here too."""
     from pypto_build import cli
 
     status: object = 1
     try:
-        status = cli.main(words, _scons)
+        status = cli.main(words, scons)
     except SystemExit as exit_:
         status = _status(exit_)
     except KeyboardInterrupt:
@@ -218,14 +285,6 @@ def _run(words: list[str]) -> int:
         with suppress(OSError, ValueError):
             stream.flush()
     return status if isinstance(status, int) else 1
-
-
-def _scons(words: Sequence[str], environment: dict[str, str]) -> int:
-    from pypto_build.rules.run import run_scons
-
-    os.environ.clear()
-    os.environ.update(environment)
-    return run_scons(words)
 
 
 def _status(exit_: SystemExit) -> int:
@@ -254,15 +313,6 @@ def load() -> list[str]:
     return sorted({sys.executable, *sources, *filter(None, modules)})
 
 
-def _stamps(paths: dict[str, _Stamp] | list[str]) -> dict[str, _Stamp]:
-    found = {}
-    for path in paths:
-        with suppress(OSError):
-            status = os.stat(path)
-            found[path] = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    return found
-
-
 def main(argv: Sequence[str]) -> int:
     """Answer at the socket ``argv[0]``, unless another process does."""
     signal.signal(signal.SIGTERM, _leave)
@@ -276,8 +326,8 @@ def main(argv: Sequence[str]) -> int:
         note.write(str(os.getpid()))
         note.flush()
         started = time.time_ns()
-        stamps = _stamps(load())
-        if any(max(stamp[2:]) + _TICK_NS > started for stamp in stamps.values()):
+        loaded = stamps(load())
+        if not is_settled(loaded, started):
             return 0  # a file changed while it was loaded: nobody knows which text it was
         with suppress(OSError):
             os.unlink(path)
@@ -288,7 +338,7 @@ def main(argv: Sequence[str]) -> int:
             gc.collect()
             gc.freeze()
             try:
-                _Server(listening, stamps).serve()
+                _Server(listening, loaded).serve()
             finally:
                 with suppress(OSError):
                     os.unlink(path)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pypto_build import terminal
-from pypto_build.artifact import Artifact, detect_vintage
+from pypto_build.artifact import Artifact, detect_vintage, lacks_kernels, load_artifact
 from pypto_build.artifact.first_sight import remember
 from pypto_build.facts.platforms import Platform
 from pypto_build.facts.run_options import SIMPLER
@@ -17,6 +18,7 @@ from pypto_build.proof.reason import NEVER, few
 from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.embedded_runtime import embedded_runtime
 from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule
+from pypto_build.rules.machinery.manifests import EvaluatedManifests
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.recipes import recipe_of
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
@@ -90,6 +92,10 @@ class ArtifactTargets:
         return failed or perform(workspace, self.signing).status
 
 
+#: Is told of an artifact that most likely has to be built; what it is built by is not known yet.
+Early = Callable[[ArtifactTargets], None]
+
+
 def chip_words(targets: ArtifactTargets) -> list[str]:
     """By which a tool learns where the chip programs of a distributed artifact are built; none for other artifacts."""
     return [word for part in targets.parts for word in ("--chip", f"{part.artifact.root.name}={part.output}")]
@@ -116,10 +122,12 @@ def declare_loaded(
     platform_name: str | None = None,
     variant: str | None = None,
     needed: bool = True,
+    early: Early | None = None,
 ) -> ArtifactTargets:
     """The nodes of an artifact that has been read already, its binaries built as ``variant`` (default: by CHECK=).
 
-    Where no binaries are ``needed``, a platform whose compilers are missing is none the worse.
+    Where no binaries are ``needed``, a platform whose compilers are missing is none the worse. ``early`` is told of an
+    artifact that most likely has to be built, before all of it has been looked at.
     """
     workspace = workspace_of(env)
     platform = workspace.platform(platform_name)
@@ -133,40 +141,88 @@ def declare_loaded(
         splices = twin.splices if twin else find_splices(workspace, artifact, output, platform)
         place = workspace.place(output, artifact=artifact.root)
         known = (workspace, place, artifact, platform, variant, splices)
-        plans, steps = _plans(*known) if needed or platform.simulated else ([], [])
+        planned = _planned(*known) if needed or platform.simulated else _Planned()
+        plans = planned.plans
         spliced = twin.spliced if twin else declare_splices(env, place, splices)
         signing = twin.signing if twin else sign_step(workspace, place, artifact)
-        built = _declare_binaries(env, artifact, plans, steps, spliced) if plans else _prebuilt(env, artifact)
-        declared[variant] = ArtifactTargets(
+        targets = ArtifactTargets(
             artifact,
             platform,
             output,
             variant,
             tuple(plans),
             splices,
-            tuple(map(tuple, steps)),
+            (),
             spliced,
-            built,
+            [],
             signing,
             twin.config if twin else declare_config(env, signing),
-            bool(plans and built) and not workspace.whole_graph,
+            True,
             twin.embedded if twin else embedded_runtime(env) if workspace.runtime(platform) != SIMPLER else None,
         )
+        if early and place.may_differ(plan.compiled for plan in plans):
+            early(targets)
+        with span("plan units"):
+            steps = planned.steps()
+        built = _declare_binaries(env, artifact, plans, steps, spliced) if plans else _prebuilt(env, artifact)
+        is_stale = bool(plans and built) and not workspace.whole_graph
+        declared[variant] = replace(targets, steps=tuple(map(tuple, steps)), binaries=built, is_stale=is_stale)
     return declared[variant]
 
 
-def _plans(
+@dataclass
+class _Planned:
+    """How the units of an artifact are built, and ``of`` what that follows; the steps are made when they are asked for,
+    in the order of the plans."""
+
+    of: tuple[object, ...] = ()
+    plans: list[Plan] = field(default_factory=list)
+    compilation: Compilation | None = None
+    made: list[list[Step]] = field(default_factory=list)
+
+    def steps(self) -> list[list[Step]]:
+        """The steps of every unit."""
+        if self.compilation and not self.made:
+            self.made = [self.compilation.steps(plan) for plan in self.plans]
+        return self.made
+
+
+def _planned(
     workspace: Workspace, place: Place, artifact: Artifact, platform: Platform, variant: str, splices: Splices
-) -> tuple[list[Plan], list[list[Step]]]:
-    """The plan of every unit and its steps; none with SKIP_COMPILE=1."""
+) -> _Planned:
+    """The plan of every unit; none with SKIP_COMPILE=1."""
     if workspace.options["SKIP_COMPILE"] and workspace.runtime(platform) == SIMPLER:
-        return [], []
+        return _Planned()
     entry = artifact.orchestration.source
     detect_vintage(entry.read_text(encoding="utf-8", errors="replace"), entry)  # an unknown one ends here, in one line
     recipe = recipe_of(workspace, platform, variant, artifact.runtime)
-    compilation = Compilation(workspace, recipe, place, variant, artifact.root)
-    plans = _plan(artifact, compilation, splices)
-    return plans, [compilation.steps(plan) for plan in plans]
+    of = (artifact, platform, variant, splices, recipe)
+    planned = workspace.extras.get(f"units of {place.directory}")
+    if not isinstance(planned, _Planned) or planned.of != of:  # in a fork it is what it was before, if that is the same
+        compilation = Compilation(workspace, recipe, place, variant, artifact.root)
+        planned = _Planned(of, _plan(artifact, compilation, splices), compilation)
+        workspace.extras[f"units of {place.directory}"] = planned
+    return planned
+
+
+def look_ahead(workspace: Workspace, root: Path, platform: Platform) -> tuple[Sequence[Plan], Path]:
+    """Read what is needed to know whether the units of an artifact are proven, and look at them, for the processes that
+    are forked from this one. OUT is left as it is, and whoever uses it looks at everything again.
+
+    Returns the plans, and where the binaries lie; none of an artifact that this is not done for."""
+    if lacks_kernels(root) or not platform.simulated:
+        return (), root
+    artifact = load_artifact(root, EvaluatedManifests(workspace.store))
+    output = workspace.output_path(artifact.name, platform)
+    place = workspace.place(output, artifact=root)
+    with workspace.shown_as_output(output, root):
+        known = (workspace, place, artifact, platform, workspace.variant(platform), Splices())
+        planned = _planned(*known)
+        planned.steps()
+    for unit in planned.steps():
+        for step in unit:
+            place.proven(step.action)
+    return planned.plans, output / workspace.variant(platform)
 
 
 def _prebuilt(env: Environment, artifact: Artifact) -> list[Node]:
@@ -219,10 +275,11 @@ def _declare_binaries(
     SCons spends a millisecond on every node, so what is proven has none.
     """
     workspace = workspace_of(env)
-    unsettled = [
-        not all(step.proven for step in unit) or not (plan.spliced is None or spliced.proven)
-        for plan, unit in zip(plans, steps, strict=True)
-    ]
+    with span("look at units"):
+        unsettled = [
+            not all(step.proven for step in unit) or not (plan.spliced is None or spliced.proven)
+            for plan, unit in zip(plans, steps, strict=True)
+        ]
     directory = steps[0][0].place.directory
     stale = [unit[-1].action.name for unit, changed in zip(steps, unsettled, strict=True) if changed]
     workspace.progress.expect((directory, name) for name in stale)

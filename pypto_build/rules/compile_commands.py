@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,37 +13,65 @@ import msgspec
 
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.proof.digests import Identity, changed_since, identity
 from pypto_build.rules.artifact import ArtifactTargets
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.units import Plan
 
+# Of a directory of binaries, in the workspace's extras: the file that was right, and for which plans.
+_FOUND = "compile commands of {}"
+
 
 def update_compile_commands(workspace: Workspace, targets: ArtifactTargets) -> None:
     """Replace the entries of this artifact and platform; those of others stay. Editors find the file by its place."""
+    path = _path(workspace)
+    if workspace.extras.get(_FOUND.format(targets.binaries_dir)) == (_identity(path), targets.plans):
+        return
     workspace.build_dir.mkdir(parents=True, exist_ok=True)
     directory = os.open(workspace.build_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(directory, fcntl.LOCK_EX)  # others may build other artifacts now
-        _update(workspace, targets, workspace.build_dir / "compile_commands.json")
+        text, wanted = _texts(workspace, targets.plans, targets.binaries_dir)
+        if wanted != text:
+            write_bytes(path, wanted)
     finally:
         os.close(directory)
 
 
-def _update(workspace: Workspace, targets: ArtifactTargets, path: Path) -> None:
+def look_at_commands(workspace: Workspace, plans: Sequence[Plan], binaries: Path) -> None:
+    """For a fork of this process: whether there is nothing to replace."""
+    path, started = _path(workspace), time.time_ns()
+    seen = _identity(path)
+    text, wanted = _texts(workspace, plans, binaries)
+    settled = seen is not None and not changed_since(seen, started)
+    workspace.extras[_FOUND.format(binaries)] = (seen, tuple(plans)) if text == wanted and settled else None
+
+
+def _path(workspace: Workspace) -> Path:
+    return workspace.build_dir / "compile_commands.json"
+
+
+def _identity(path: Path) -> Identity | None:
     try:
-        text = read_bytes(path)
+        return identity(os.stat(path))
+    except OSError:
+        return None
+
+
+def _texts(workspace: Workspace, plans: Sequence[Plan], binaries: Path) -> tuple[bytes, bytes]:
+    """What the file holds, and what it should."""
+    try:
+        text = read_bytes(_path(workspace))
         known: list[dict[str, Any]] = [entry for entry in decode_json(text, list[Any]) if isinstance(entry, dict)]
     except (OSError, ValueError):
         text, known = b"", []
-    prefix = str(targets.binaries_dir) + os.sep
+    prefix = str(binaries) + os.sep
     entries = [entry for entry in known if not str(entry.get("output", "")).startswith(prefix)]
     # A spliced file first: it is what the binary was compiled from, the kernel's own is what editors have open.
-    compiled = [(plan, source) for plan in targets.plans for source in (plan.spliced, plan.unit.source) if source]
+    compiled = [(plan, source) for plan in plans for source in (plan.spliced, plan.unit.source) if source]
     entries += [_entry(workspace, plan, source, prefix) for plan, source in compiled]
     entries.sort(key=lambda entry: str(entry.get("output")))
-    wanted = msgspec.json.format(msgspec.json.encode(entries), indent=1) + b"\n"
-    if wanted != text:
-        write_bytes(path, wanted)
+    return text, msgspec.json.format(msgspec.json.encode(entries), indent=1) + b"\n"
 
 
 def _entry(workspace: Workspace, plan: Plan, source: Path, prefix: str) -> dict[str, Any]:

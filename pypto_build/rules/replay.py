@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +27,8 @@ from pypto_build.proof import Action
 from pypto_build.replay.results import REPLAYS, show
 from pypto_build.replay.verdict import EXIT_STATUS, Verdict, read_verdict, write_verdict
 from pypto_build.rules.artifact import ArtifactTargets, chip_words, tell_built
-from pypto_build.rules.machinery.actions import WaitingTool, run_streaming, run_whole
+from pypto_build.rules.machinery import standing
+from pypto_build.rules.machinery.actions import run_streaming, run_whole
 from pypto_build.rules.machinery.configuration import Configuration, configuration, evict, note_use
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
@@ -99,6 +101,70 @@ def declare_replay(
     workspace = workspace_of(env)
     replays: Replays = env["PYPTO_REPLAYS"]
     subject = subject or Subject(targets.artifact)
+    heard: list[str] = []
+    run = _run_of(workspace, targets, data, chosen, comparators or {}, golden, alone, of_a_test, subject, heard)
+    results, step = targets.output / REPLAYS / run.way.name, run.step
+    if known := replays.by_results.get(results):
+        known.of_a_test |= of_a_test
+        return known.nodes
+    replay = Replay(
+        targets, results, run.way, step, tolerant or of_a_test, of_a_test, heard, subject.unchecked, subject.origin
+    )
+    replay.data_dir = run.data_dir
+    replay.packing = pack_words(
+        targets.artifact.root, targets.platform.name, results, run.data_dir, golden, run.options
+    )
+    node = env.Command(
+        escape(str(results / "verdict.json")),
+        [*targets.all, *(env.File(escape(str(path))) for path in _files(targets, run.found))],
+        SConsAction(_replay, announce),
+        PYPTO_REPLAY=replay,
+        PYPTO_STEP=step,
+    )
+    replay.nodes = made_by_us(env, node)
+    replays.by_results[results] = replay
+    if _runs_by_itself(workspace, targets) and alone and not subject.judged:
+        if not targets.parts:
+            environment = step.place.watched_environment(step.action)
+            standing.want(step.action.command(), environment, targets.artifact.root, targets.platform.name)
+        if targets.is_stale:
+            step.place.start_ahead(step.action, standing.start_waiting)
+    return replay.nodes
+
+
+def start_early(env: Environment, subject: Subject, chosen: Mapping[str, Any], targets: ArtifactTargets) -> None:
+    """Start the process of a replay that will most likely run, before its artifact has been looked at; whatever is
+    wrong is said later. It is the one that `declare_replay` then finds, if that comes to the same."""
+    workspace = workspace_of(env)
+    if _runs_by_itself(workspace, targets) and not subject.judged:
+        with suppress(ArtifactError, OSError):
+            step = _run_of(workspace, targets, subject.data, chosen, {}, None, True, False, subject, []).step
+            step.place.start_ahead(step.action, standing.start_waiting)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A run of a replay that can be declared."""
+
+    way: Configuration
+    step: Step
+    data_dir: Path | None
+    options: Mapping[str, Any]
+    found: Snapshot
+
+
+def _run_of(
+    workspace: Workspace,
+    targets: ArtifactTargets,
+    data: str | Path | None,
+    chosen: Mapping[str, Any] | None,
+    comparators: Mapping[str, str],
+    golden: Path | None,
+    alone: bool,
+    of_a_test: bool,
+    subject: Subject,
+    heard: list[str],
+) -> _Run:
     label = subject.origin.partition("::")[2]
     options = _options(workspace, targets.platform) | dict(chosen or {})
     data = data or workspace.options["DATA"] or None
@@ -111,39 +177,16 @@ def declare_replay(
     rings = {name: value for name, value in os.environ.items() if name.startswith("PTO2_RING_")} | dict(subject.limits)
     others = {"golden": workspace.short_of_top(golden), **rings} if golden else rings
     named = data_dir.name if label and data_dir else str(data or "")
-    way = configuration(targets.platform, options, named, targets.variant, comparators or {}, others)
-    results = targets.output / REPLAYS / way.name
-    if known := replays.by_results.get(results):
-        known.of_a_test |= of_a_test
-        return known.nodes
-    heard: list[str] = []
-    step = _replay_step(
-        workspace, targets, way, data_dir, golden, options, comparators or {}, found, alone, of_a_test, heard
-    )
+    way = configuration(targets.platform, options, named, targets.variant, comparators, others)
+    step = _replay_step(workspace, targets, way, data_dir, golden, options, comparators, found, alone, of_a_test, heard)
     step = replace(step, action=_under(workspace, step.action, subject), subject=label or step.subject)
-    replay = Replay(
-        targets, results, way, step, tolerant or of_a_test, of_a_test, heard, subject.unchecked, subject.origin
-    )
-    replay.data_dir = data_dir
-    replay.packing = pack_words(targets.artifact.root, targets.platform.name, results, data_dir, golden, options)
-    node = env.Command(
-        escape(str(results / "verdict.json")),
-        [*targets.all, *(env.File(escape(str(path))) for path in _files(targets, found))],
-        SConsAction(_replay, announce),
-        PYPTO_REPLAY=replay,
-        PYPTO_STEP=step,
-    )
-    replay.nodes = made_by_us(env, node)
-    replays.by_results[results] = replay
-    if _starts_ahead(workspace, targets) and alone and not subject.judged:
-        step.place.start_ahead(step.action, WaitingTool)
-    return replay.nodes
+    return _Run(way, step, data_dir, options, found)
 
 
-def _starts_ahead(workspace: Workspace, targets: ArtifactTargets) -> bool:
-    """Whether a replay will most likely run once something is built, and can load its modules meanwhile."""
+def _runs_by_itself(workspace: Workspace, targets: ArtifactTargets) -> bool:
+    """Whether a replay can load its modules while something is built."""
     plain = workspace.confine is as_it_is and targets.embedded is not None and not workspace.of_batch
-    return targets.is_stale and plain and not GetOption("no_exec")
+    return plain and not GetOption("no_exec")
 
 
 @dataclass

@@ -7,11 +7,16 @@ from collections.abc import Sequence
 
 import SCons.Script
 
-from pypto_build.rules.tool import finish
+from pypto_build.rules.machinery.invocation import AtCall
+from pypto_build.rules.tool import call_first, finish
 
 
-def run_scons(words: Sequence[str]) -> int:
-    """Run a command line of SCons in this process, which has run none before; the exit status."""
+def run_scons(words: Sequence[str], at_call: AtCall | None = None) -> int:
+    """Run a command line of SCons in this process, which has run none before; the exit status.
+
+    ``at_call`` is called where the tool has been called for one plain replay, before it looks at anything.
+    """
+    call_first(at_call)
     sys.argv = ["scons", *words]
     sys.orig_argv = [sys.executable, "-m", "SCons", *words]
     status = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from SCons.Action import Action
@@ -19,11 +20,12 @@ from pypto_build.rules.machinery.verdicts import Verdicts
 from pypto_build.rules.machinery.workspace import Workspace, artifact_dirs, workspace_of
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.outcomes import outcomes_of, wants_files
-from pypto_build.rules.replay import declare_replay, finish_replays
+from pypto_build.rules.replay import declare_replay, finish_replays, start_early
 from pypto_build.rules.subject import Subject
 from pypto_build.rules.targets import OF_AN_ARTIFACT
 from pypto_build.rules.variants import CHECKED, DEBUGGED, FOR_SIMPLER, USUAL
 from pypto_build.rules.verbs import VERBS, Needs, Verb
+from pypto_build.trace import span
 
 # Tools that need nothing built.
 _WITHOUT_NODES = (Needs.FILES, Needs.ARTIFACT)
@@ -138,7 +140,8 @@ def _declare_verbs(env: Environment, verbs: list[Verb], root: Path | None) -> No
 def _declare_nodes(env: Environment, root: Path, wanted: list[str], verbs: list[Verb]) -> None:
     """The nodes of the artifact in ``root``, those of its parts if it has several, and the targets on them."""
     _refuse_ranks(workspace_of(env), root)
-    artifacts = open_artifacts(workspace_of(env), root)
+    with span("read the artifact"):
+        artifacts = open_artifacts(workspace_of(env), root)
     _declare_subjects(env, [Subject(artifact) for artifact in artifacts], wanted, verbs)
 
 
@@ -157,10 +160,11 @@ def _declare_subjects(env: Environment, subjects: list[Subject], wanted: list[st
     tools = [VERBS[target] for target in wanted if target in VERBS and VERBS[target].needs is not Needs.TRIAGE]
     variants = {_variant(workspace, verb) for verb in tools} | ({None} if len(tools) < len(wanted) else set())
     only = variants.pop() if len(variants) == 1 else None
-    selected = [declare_loaded(env, subject.artifact, variant=only, needed=builds) for subject in subjects]
-    built = [node for targets in _once(selected) for node in targets.all]
     wished = {name: value for verb in verbs for name, value in verb.replay_with.items()}
     chosen = {name: value for name, value in wished.items() if workspace.options[name] == OPTIONS[name].default}
+    early = partial(start_early, env, subjects[0], chosen) if wanted == ["replay"] and len(subjects) == 1 else None
+    selected = [declare_loaded(env, subject.artifact, None, only, builds, early) for subject in subjects]
+    built = [node for targets in _once(selected) for node in targets.all]
     looked_at = any(verb.needs in (Needs.REPLAY, Needs.TRIAGE) for verb in verbs)
     verdicts: list[Nodes] = []
     if "replay" in wanted or not wanted or looked_at:
@@ -194,7 +198,8 @@ def _declare_subjects(env: Environment, subjects: list[Subject], wanted: list[st
                 beside = declare_loaded(env, subject.artifact, variant=workspace.own_variant(USUAL), needed=builds)
             declare_verb(env, verb, subject.artifact.root, needed, looked, subject.data, beside)
     for targets in _once(selected):
-        update_compile_commands(workspace, targets)
+        with span("commands for editors"):
+            update_compile_commands(workspace, targets)
     env.Alias("build", built)
     if "build" in wanted:
         env.AlwaysBuild(env.Alias("build", [], Action(tell_all_built, None), PYPTO_BUILT=selected))

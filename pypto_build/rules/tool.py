@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
@@ -16,7 +17,9 @@ from SCons.Script import ARGUMENTS, BUILD_TARGETS, COMMAND_LINE_TARGETS, GetOpti
 
 from pypto_build import terminal
 from pypto_build.facts.platforms import PLATFORMS
-from pypto_build.rules.artifact import Artifacts
+from pypto_build.rules.artifact import Artifacts, look_ahead
+from pypto_build.rules.compile_commands import look_at_commands
+from pypto_build.rules.machinery import standing
 from pypto_build.rules.machinery.actions import spawner
 from pypto_build.rules.machinery.attributes import RuleError
 from pypto_build.rules.machinery.database import keep_no_signatures
@@ -28,6 +31,7 @@ from pypto_build.rules.options import OptionError, Options, parse_options
 from pypto_build.rules.replay import Replays
 from pypto_build.rules.selection import declare_selected
 from pypto_build.rules.targets import check_taken
+from pypto_build.toolchain.cache import REMOTE_VARIABLE
 from pypto_build.trace import note_start, span
 
 #: Rules by the name by which an environment has them: the module that is loaded when one is called, and its function.
@@ -42,11 +46,15 @@ RULES: dict[str, tuple[str, str]] = {
 }
 
 _HELP = "help"
+# Steps and records of thousands of kernels stay: a collector that looks through them every few thousand objects finds
+# nothing.
+_COLLECT = (100_000, 20, 20)
 
 # The only state of this package: SCons has one process for all environments of an SConstruct.
 _INVOCATION = Invocation()
 #: What is done when SCons has ended, for a process that goes on then.
 finish = _INVOCATION.finish
+call_first = _INVOCATION.call_first
 
 
 def generate(env: Environment) -> None:
@@ -57,16 +65,21 @@ def generate(env: Environment) -> None:
         terminal.show_details(options["VERBOSE"])
         if not GetOption("clean"):
             options = _check(options, list(map(str, COMMAND_LINE_TARGETS)))
+        ahead = partial(_look_ahead, options)
         if options["WATCH"]:
-            _INVOCATION.watch()
+            _INVOCATION.watch(ahead)
+        elif turn is None and _is_plain_replay(options):
+            _INVOCATION.stand(ahead)
         if options["PROFILE"]:
             _INVOCATION.profile(options)
         note_start("start Python, SCons and the rules")
+        gc.set_threshold(*_COLLECT)
         SCons.Script.DefaultEnvironment(tools=[])
         SetOption("no_progress", True)
         if GetOption("num_jobs") == 1:
             SetOption("num_jobs", len(os.sched_getaffinity(0)))
-        workspace = _open_workspace(options)
+        with span("open the workspace"):
+            workspace = standing.take_workspace(partial(_open_workspace, options))
         keep_no_signatures()
         _INVOCATION.open(workspace)
         if turn:
@@ -89,6 +102,29 @@ def generate(env: Environment) -> None:
         else:
             with span("declare"):
                 declare_selected(env, _INVOCATION.verdicts)
+
+
+def _is_plain_replay(options: Options) -> bool:
+    """Whether one artifact is replayed, by what was given alone."""
+    simulated = PLATFORMS[options["PLATFORM"]].simulated and not options.requested and not options["HARDWARE"]
+    asked = list(map(str, COMMAND_LINE_TARGETS)) == ["replay"] and bool(options["JIT"])
+    return asked and simulated and not (GetOption("clean") or GetOption("help") or GetOption("no_exec"))
+
+
+def _look_ahead(options: Options) -> None:
+    """For the forks of a process that stands at this call: what the next one will most likely look at."""
+    wanted = standing.NEXT.wanted
+    if not wanted.artifact or options["SANDBOX"] or options["STORE_REMOTE"] or os.environ.get(REMOTE_VARIABLE):
+        return
+    workspace = standing.NEXT.workspace
+    if workspace is None:
+        workspace = _open_workspace(options)
+    for place in workspace.places.values():
+        place.renew(workspace.store)
+    plans, binaries = look_ahead(workspace, Path(wanted.artifact), PLATFORMS[wanted.platform])
+    if plans:
+        look_at_commands(workspace, plans, binaries)
+    standing.NEXT.workspace = workspace
 
 
 def _choose_job(env: Environment) -> Callable[[], AbstractContextManager[None]] | None:

@@ -32,6 +32,8 @@ _SIZE = struct.Struct("I")
 #: What the library that watches tools has under this name: where it writes from now on.
 _REDIRECT = "pypto_witness_redirect"
 _KILLED = 137
+#: Ends the part of a log that tells what was read before the command was asked for.
+EARLIER = b"Z\t\n"
 
 
 class ForkedTools:
@@ -143,7 +145,7 @@ def _work(request: bytes, descriptors: list[int], log_variable: str) -> NoReturn
         os.close(output)
         os.set_inheritable(ended, False)
         words, environment, directory = json.loads(request)
-        _be_watched(os.environ.get(log_variable, ""), environment.get(log_variable, ""))
+        be_watched(os.environ.get(log_variable, ""), environment.get(log_variable, ""))
         os.environ.clear()
         os.environ.update(environment)
         os.chdir(directory)
@@ -161,14 +163,14 @@ def _work(request: bytes, descriptors: list[int], log_variable: str) -> NoReturn
     os._exit(0)
 
 
-def _be_watched(before: str, log: str) -> None:
+def be_watched(before: str, log: str) -> None:
     """From now on, what is read is written down in ``log``, which begins with what was read ``before``."""
     redirect = getattr(ctypes.CDLL(None), _REDIRECT, None) if before and log else None
     if redirect is None:
         return
     redirect(os.fsencode(os.devnull))  # what follows is our own business
     with open(log, "ab") as file:
-        file.write(Path(before).read_bytes())
+        file.write(Path(before).read_bytes() + EARLIER)
     redirect(os.fsencode(log))
 
 

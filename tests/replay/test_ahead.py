@@ -17,6 +17,7 @@ import pytest
 
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.verdict import Verdict, read_verdict
+from pypto_build.rules.machinery.standing import Kept, Standing
 from pypto_build.toolchain.host import find_compiler, host_recipe
 from pypto_build.turn import waiting_environment
 from tests.replay.builder import embedded_module
@@ -111,10 +112,19 @@ class Waiting:
 
     def go(self) -> tuple[Verdict, str]:
         """The run, and what it printed."""
-        os.write(self._writer, b"1")
-        os.close(self._writer)
+        self.go_on()
         printed, _ = self._process.communicate(timeout=60)
         return read_verdict(self._verdict), printed
+
+    def interrupted(self) -> int:
+        """The exit status of one that Ctrl-C met before its turn."""
+        self._process.send_signal(signal.SIGINT)
+        self.go_on()
+        return self._process.wait(30)
+
+    def go_on(self) -> None:
+        os.write(self._writer, b"1")
+        os.close(self._writer)
 
     def cancel(self) -> int:
         os.close(self._writer)
@@ -253,7 +263,12 @@ def test_a_child_that_is_killed_before_its_turn_is_replaced(pair: Pair) -> None:
 
 def test_one_that_nobody_needs_leaves_nothing(pair: Pair) -> None:
     waiting = Waiting(pair)
-    assert (waiting.cancel(), (pair.out / "verdict.json").exists()) == (0, False)
+    assert (waiting.cancel(), (pair.out / "verdict.json").exists()) == (130, False)
+
+
+def test_one_that_is_interrupted_before_its_turn_has_not_passed(pair: Pair) -> None:
+    """What an earlier run left would count as its result."""
+    assert Waiting(pair).interrupted() == 130
 
 
 def test_a_time_limit_begins_with_the_turn(pair: Pair) -> None:
@@ -276,3 +291,79 @@ def test_code_that_runs_at_loading_runs_once(pair: Pair) -> None:
     new.rename(pair.library("step"))
     _, printed = waiting.go()
     assert [line for line in printed.splitlines() if line.startswith("loaded")] == ["loaded anew"]
+
+
+# Forks of a process that has loaded the libraries
+
+
+@pytest.fixture
+def standing(pair: Pair) -> Iterator[Standing]:
+    words = ["--platform", "a2a3sim", "--build-dir", str(pair.out), "--embedded", str(embedded_module())]
+    environment = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
+    process = Standing(Kept("pypto_build.replay", (str(pair.artifact), *words), tuple(environment.items())))
+    _await(lambda: _who_has_mapped(pair.library("more")))
+    time.sleep(0.1)  # it has loaded the last one, too
+    yield process
+    process.close()
+
+
+def _forked(pair: Pair, standing: Standing) -> Verdict | None:
+    """What a fork gives that waits while nothing changes any more; None if it would not run."""
+    fork = standing.fork({"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]})
+    time.sleep(0.2)
+    return read_verdict(pair.out / "verdict.json") if fork.go() else None
+
+
+def test_forks_run_what_is_there_edit_by_edit(pair: Pair, standing: Standing) -> None:
+    """Nothing, an edit, its undoing, and two that change places."""
+    kept, other = pair.out / "kept", pair.compile("other", pair.kernel("y[i] = 3 * y[i];"))
+    before = pair.library("more").read_bytes()
+    values = []
+    for step in range(4):
+        if step == 1:
+            other.rename(pair.library("more"))
+        elif step == 2:
+            kept.write_bytes(before)
+            kept.rename(pair.library("more"))
+        elif step == 3:
+            pair.library("more").rename(kept)
+            pair.library("step").rename(pair.library("more"))
+            kept.rename(pair.library("step"))
+        verdict = _forked(pair, standing)
+        assert verdict is not None
+        values.append([first.actual for first in _same_as_fresh(pair, verdict).outputs[0].first[1:2]])
+    assert values == [[], [6.0], [], [2.0]]
+
+
+def test_a_library_that_changes_between_the_fork_and_its_turn_runs_as_it_is(pair: Pair, standing: Standing) -> None:
+    other = pair.compile("other", pair.kernel("y[i] = 3 * y[i];"))
+    fork = standing.fork({"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]})
+    time.sleep(0.3)
+    other.rename(pair.library("more"))
+    assert fork.go() == (1, "")
+    assert _same_as_fresh(pair, read_verdict(pair.out / "verdict.json")).outputs[0].first[1].actual == 6
+
+
+@pytest.mark.parametrize("after_the_fork", [False, True])
+def test_no_fork_runs_what_was_written_to_in_place(pair: Pair, standing: Standing, after_the_fork: bool) -> None:
+    other = pair.compile("other", pair.kernel("y[i] = 3 * y[i];")).read_bytes()
+    fork = standing.fork(dict(os.environ)) if after_the_fork else None
+    time.sleep(0.3)
+    with open(pair.library("more"), "r+b") as file:
+        file.truncate(0)
+        file.write(other)
+    assert (fork or standing.fork(dict(os.environ))).go() is None
+    assert after_the_fork or _await(lambda: standing.is_worn)
+
+
+def test_one_that_was_killed_forks_no_more(pair: Pair, standing: Standing) -> None:
+    os.kill(_who_has_mapped(pair.library("more")), signal.SIGKILL)
+    time.sleep(0.1)
+    with pytest.raises(OSError):
+        standing.fork(dict(os.environ))
+    assert standing.is_worn
+
+
+def test_a_fork_that_nobody_needs_ends(pair: Pair, standing: Standing) -> None:
+    standing.fork(dict(os.environ)).cancel()
+    assert not (pair.out / "verdict.json").exists()

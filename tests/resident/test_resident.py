@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -62,13 +63,20 @@ class Desk:
             time.sleep(0.05)
         return 0
 
+    @property
+    def stands(self) -> list[int]:
+        """Processes of the server's session that are no children of it, and lead a group: those that stand."""
+        server = self.server
+        session = [int(path.name) for path in Path("/proc").glob("[0-9]*") if _session(int(path.name)) == server]
+        return [process for process in session if _leads(process) and process not in (server, *_children(server))]
+
     def serving(self, seconds: float = 20.0) -> int:
         """A child of the server that works for a command and has come as far as running kernels."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             for child in _children(self.server):
-                replays = [process for process in _children(child) if "pypto_build.replay" in _words(process)]
-                if any(map(_children, replays)):  # it runs kernels: one that waits for its turn has no children
+                replays = [process for process in _group(child) if "pypto_build.replay" in _words(process)]
+                if any(map(_children, replays)):  # of this command, or of a process that stands for it
                     return child
             time.sleep(0.02)
         raise AssertionError("nobody is served")
@@ -80,6 +88,26 @@ def _children(process: int) -> list[int]:
     except OSError:
         return []
     return [int(word) for word in text.split()]
+
+
+def _session(process: int) -> int:
+    with suppress(OSError):
+        return os.getsid(process)
+    return 0
+
+
+def _leads(process: int) -> bool:
+    with suppress(OSError):
+        return os.getpgid(process) == process
+    return False
+
+
+def _group(leader: int) -> Iterator[int]:
+    """The processes of a group."""
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if os.getpgid(int(path.name)) == leader:
+                yield int(path.name)
 
 
 def _words(process: int) -> str:
@@ -117,6 +145,17 @@ def resident(desk: Desk) -> Desk:
     return desk
 
 
+@pytest.fixture
+def again(resident: Desk) -> Desk:
+    """With a process that stands for replays of the artifact."""
+    assert resident.run("replay", str(resident.project.artifact))[0] == 0
+    for _ in range(200):
+        if resident.stands:
+            return resident
+        time.sleep(0.05)
+    raise AssertionError("nobody stands for it")
+
+
 def test_a_served_command_says_and_does_the_same(resident: Desk) -> None:
     project, artifact = resident.project, str(resident.project.artifact)
     words = {"pass": ("replay", artifact), "usage": ("replay", artifact, "NONSENSE=1"), "lint": ("lint", artifact)}
@@ -142,34 +181,63 @@ def test_directory_environment_and_umask_travel(resident: Desk) -> None:
     assert resident.run("replay", "_jit_chain", PYPTO_PROG_BUILD_DIR="elsewhere")[0] == 0
 
 
-def test_a_command_is_served_by_the_process_that_stayed(resident: Desk) -> None:
-    resident.project.write_kernel("twice", _SLOW, _SLEEP)
-    with resident.start("replay", str(resident.project.artifact)) as command:
-        child = resident.serving()
+def test_a_command_is_served_by_the_process_that_stayed(again: Desk) -> None:
+    again.project.write_kernel("twice", _SLOW, _SLEEP)
+    with again.start("replay", str(again.project.artifact)) as command:
+        child = again.serving()
         command.send_signal(signal.SIGINT)
         output, _ = command.communicate()
     assert command.returncode == 130, output
     assert "Traceback" not in output and _gone(child)
-    assert resident.server  # it goes on
+    assert again.server  # it goes on
 
 
-def test_a_killed_command_ends_what_worked_for_it(resident: Desk) -> None:
-    resident.project.write_kernel("twice", _SLOW, _SLEEP)
-    with resident.start("replay", str(resident.project.artifact)) as command:
-        child = resident.serving()
+def test_a_killed_command_ends_what_worked_for_it(again: Desk) -> None:
+    again.project.write_kernel("twice", _SLOW, _SLEEP)
+    with again.start("replay", str(again.project.artifact)) as command:
+        child = again.serving()
         command.kill()
         command.communicate()
     assert _gone(child)
 
 
-def test_a_crash_costs_time_only(resident: Desk) -> None:
-    resident.project.write_kernel("twice", "(usleep(2'000'000 / 16), 2.0f * in[i])", "#include <unistd.h>\n")
-    with resident.start("replay", str(resident.project.artifact)) as command:
-        os.killpg(resident.serving(), signal.SIGKILL)
+def test_a_crash_costs_time_only(again: Desk) -> None:
+    again.project.write_kernel("twice", "(usleep(2'000'000 / 16), 2.0f * in[i])", "#include <unistd.h>\n")
+    with again.start("replay", str(again.project.artifact)) as command:
+        os.killpg(again.serving(), signal.SIGKILL)
         output, _ = command.communicate()
     assert command.returncode == 0
     assert output.count("pypto-build: the resident process ended in the middle; the command runs again\n") == 1
     assert "[RUN] PASS" in output
+
+
+def test_one_that_stands_and_is_killed_is_done_without(again: Desk) -> None:
+    for process in again.stands:
+        os.kill(process, signal.SIGKILL)
+    again.project.write_kernel("twice", "3.0f * in[i]")
+    assert again.run("replay", str(again.project.artifact))[0] == 1
+
+
+def test_what_changes_between_commands_is_seen_by_all_that_stand(resident: Desk) -> None:
+    """Edit, undo, an option of the environment, a manifest, data: as without a server, again and again."""
+    project, words = resident.project, ("replay", str(resident.project.artifact))
+    for _ in range(2):
+        assert resident.run(*words)[0] == 0
+    tensor = (project.artifact / "data" / "out" / "y.pt").read_bytes()
+    found = []
+    for number in range(6):
+        if number % 2 == 0:
+            project.write_kernel("twice", "3.0f * in[i]" if number < 4 else "2.0f * in[i]")
+        elif number == 1:
+            project.write_kernel("twice", "2.0f * in[i]")
+        elif number == 3:
+            project.write_tensor("out/y", [0.0] * 16)
+        else:
+            (project.artifact / "data" / "out" / "y.pt").write_bytes(tensor)
+        found.append(resident.run(*words)[0])
+        assert found[-1] == resident.run(*words, "--no-server")[0]
+    assert found == [1, 0, 1, 1, 1, 0]
+    assert resident.stands
 
 
 def test_a_process_that_does_not_answer_is_not_waited_for(resident: Desk) -> None:

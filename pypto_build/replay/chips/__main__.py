@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, cli.terminate)
     note_start("start Python and the replay")
     if not await_turn():
-        return 0
+        return cli.INTERRUPTED
     try:
         return cli.run(request_from(words))
     except ArtifactError as error:

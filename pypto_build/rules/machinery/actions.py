@@ -51,6 +51,8 @@ def run_streaming(command: list[str], env: dict[str, str]) -> tuple[int, str]:
 class WaitingTool:
     """One of our own tools that loads what it needs and waits for its turn; it prints as ``run_streaming`` does."""
 
+    since = 0
+
     def __init__(self, command: list[str], env: dict[str, str]) -> None:
         self.status: int | None = None  # of one that was cancelled
         reader, self._writer = os.pipe()

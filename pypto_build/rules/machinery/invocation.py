@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 _USER_ERRORS = (ArtifactError, OptionError, RuleError, ToolchainError)
 
 
+#: Is given what looks ahead, in a process that stays, at what its next fork will look at.
+AtCall = Callable[[Callable[[], None]], None]
+
+
 class Invocation:
     """Owns the workspaces of this process; tells whoever waits, when it ends, how that was."""
 
@@ -38,13 +42,24 @@ class Invocation:
         self._workspaces: list[Workspace] = []
         self._round: Round | None = None
         self._profile: Profile | None = None
+        self._at_call: AtCall | None = None
         self._end_job: Callable[[Sequence[Workspace], Verdicts], None] | None = None
 
-    def watch(self) -> None:
+    def watch(self, look_ahead: Callable[[], None]) -> None:
         """With WATCH=1, go on in a process for each round. Another environment of an SConstruct is in one already."""
         from pypto_build.rules.machinery.watch import each_round
 
-        self._round = self._round or each_round()
+        self._round = self._round or each_round(look_ahead)
+
+    def call_first(self, at_call: AtCall | None) -> None:
+        """What is called before a plain replay looks at anything; it may go on in another process."""
+        self._at_call = at_call
+
+    def stand(self, look_ahead: Callable[[], None]) -> None:
+        """Call that, once: another environment of an SConstruct has gone on already."""
+        at_call, self._at_call = self._at_call, None
+        if at_call:
+            at_call(look_ahead)
 
     def profile(self, options: Options) -> None:
         """With PROFILE=1, say at the very end where the time went."""

@@ -123,7 +123,10 @@ def perform(workspace: Workspace, step: Step) -> Outcome:
 
     try:
         with step.place.alone() if step.in_common else nullcontext():
-            outcome = step.place.perform(step.action, spawn, begin, again=step.again, record=step.recorded)
+            looked = not step.in_common
+            outcome = step.place.perform(
+                step.action, spawn, begin, again=step.again, record=step.recorded, looked=looked
+            )
             if step.in_common:
                 step.place.save()
     except Refused as refused:

@@ -6,23 +6,28 @@ the tool; at its end it tells what it depended on. A saved SConstruct starts eve
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
 from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 
 from pypto_build import terminal
+from pypto_build.rules.machinery import standing
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.options import OptionError
 from pypto_build.toolchain.cache import cache_dir
 
 # Looking costs some microseconds a file: so often that nobody waits for it, and a tenth of the time at most.
 _LOOK_EVERY_S, _SHARE = 0.03, 10
+# After so much time without a save there is time to look at what the next round will need.
+_RESTS_S = 0.2
 # A file that stays as it is for so long is saved.
 _QUIET_S = 0.01
 # What editors and Python leave beside the files that they save.
@@ -41,6 +46,7 @@ class Watched(msgspec.Struct):
     headers: list[str] = []
     scripts: list[str] = []  # the SConstruct
     without: list[str] = []
+    replay: standing.Kept = standing.Kept()  # what the next round most likely runs
 
     def look(self) -> Stamps:
         """The files as they are now."""
@@ -63,10 +69,14 @@ class Watched(msgspec.Struct):
             elif not entry.name.startswith(".") and not entry.is_symlink():
                 yield from self._below(entry.path)
 
-    def wait(self, seen: Stamps) -> list[str]:
-        """The files that are no longer as they were `seen`, once they stay as they are; never none."""
-        now, last = seen, seen
+    def wait(self, seen: Stamps, meanwhile: Callable[[], None] = lambda: None) -> list[str]:
+        """The files that are no longer as they were `seen`, once they stay as they are; never none. Does something
+        `meanwhile` if nothing changes for a moment."""
+        now, last, rests = seen, seen, time.monotonic() + _RESTS_S
         while now == seen or now != last:  # a file that came and went is no change
+            if now == seen and time.monotonic() > rests:
+                meanwhile()
+                rests = math.inf
             started = time.monotonic()
             last, now = now, self.look()
             unchanged = max(_LOOK_EVERY_S, _SHARE * (time.monotonic() - started))
@@ -78,8 +88,8 @@ def _stamp(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def each_round() -> Round:
-    """Returns in a new process for every round; the process that called it never goes on.
+def each_round(look_ahead: Callable[[], None]) -> Round:
+    """Returns in a new process for every round; the process that called it never goes on, but may `look_ahead`.
 
     It ends at Ctrl-C, with the status of the last round, and at once if the first round finds nothing to depend on.
 
@@ -103,17 +113,26 @@ def each_round() -> Round:
             watched = told if told.sources else watched
             if not watched.sources:
                 break
+            _keep(told.replay, look_ahead)
             spent = (time.time_ns() - begun) / 1e9
             # A file that no round depended on before counts as changed if it was saved since this one began.
             seen = {p: seen.get(p, now) for p, now in watched.look().items() if p in seen or now[0] < begun}
             _say(f"{spent:.2f} s; waiting for a change in {_shown(watched.sources)} (Ctrl-C ends)")
-            changed = watched.wait(seen)
+            changed = watched.wait(seen, partial(standing.look, look_ahead))
             _say(f"{_shown(changed)} changed")
             if not set(changed).isdisjoint(watched.scripts):
                 os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     except KeyboardInterrupt:
         print(flush=True)
     os._exit(status)
+
+
+def _keep(wanted: standing.Kept, look_ahead: Callable[[], None]) -> None:
+    """Keep ready what the next round will most likely need."""
+    standing.NEXT.wanted = wanted
+    standing.keep(wanted)
+    if standing.NEXT.workspace is None:
+        standing.look(look_ahead)
 
 
 def _end_of(child: int, reader: int) -> tuple[Watched, int]:
@@ -141,6 +160,7 @@ class Round:
             headers=sorted({path for workspace in workspaces for path in _headers(workspace)}),
             scripts=[str(path) for path in _scripts(workspaces) if path.is_file()],
             without=sorted({str(workspace.build_dir) for workspace in workspaces}),
+            replay=standing.NEXT.wanted,
         )
         with suppress(BrokenPipeError), open(self._writer, "wb") as stream:
             stream.write(msgspec.json.encode(watched))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import site
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,11 +25,13 @@ from pypto_build.rules.machinery.locks import lock_output
 from pypto_build.rules.machinery.progress import Progress
 from pypto_build.rules.machinery.scons_types import Environment
 from pypto_build.rules.options import Options
+from pypto_build.rules.targets import STATUS_VARIABLE
 from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL, WEAK, Variant, with_numerics
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.cache import REMOTE_VARIABLE, cache_dir, store_dir
 from pypto_build.toolchain.host import HostCompiler, find_compiler
 from pypto_build.toolchain.launchers import Launcher, find_launcher
+from pypto_build.trace import VARIABLE as TRACE
 
 if TYPE_CHECKING:
     from pypto_build.toolchain.simpler_home import SimplerHome
@@ -43,6 +45,10 @@ _OF = "artifact: "
 FAILED_TESTS = ".failed_tests.json"
 # In BUILD_DIR: the names of the tests that the SConstruct declares, a line each, for completion in shells.
 DECLARED_TESTS = ".declared_tests"
+
+
+# What a workspace has found on this machine; the store is opened again, whatever it was.
+_LOOKED_UP = ("compiler", "watcher", "launcher")
 
 
 class Workspace:
@@ -114,6 +120,18 @@ class Workspace:
             self.places[directory] = Place(directory, self.store, known, self.watcher, self.environment.get("PATH", ""))
         return self.places[directory]
 
+    def renewed(self) -> Workspace | None:
+        """In a fork of the process that opened this: the same, with nothing that may have changed since; None where
+        programs are others now."""
+        self.__dict__.pop("store", None)
+        known = {name: self.__dict__.pop(name) for name in _LOOKED_UP if name in self.__dict__}
+        before, self.environment = self.environment, passed_environment()
+        if _lasting(before) != _lasting(self.environment) or any(getattr(self, name) != known[name] for name in known):
+            return None
+        for place in self.places.values():
+            place.renew(self.store)
+        return self
+
     def save(self) -> None:
         """Keep what this run has proven."""
         for place in self.places.values():
@@ -167,9 +185,24 @@ class Workspace:
         """The platform a rule names, else ``PLATFORM=``."""
         return PLATFORMS[name or self.options["PLATFORM"]]
 
+    def output_path(self, name: str, platform: Platform) -> Path:
+        """Where OUT of an artifact lies."""
+        return self.build_dir / platform.name / name
+
+    @contextmanager
+    def shown_as_output(self, path: Path, root: Path) -> Iterator[None]:
+        """In the block, names are for people as if OUT of an artifact had been opened."""
+        self.outputs[path] = root
+        self._shortened.clear()
+        try:
+            yield
+        finally:
+            del self.outputs[path]
+            self._shortened.clear()
+
     def output(self, name: str, root: Path, platform: Platform) -> Path:
         """OUT of the artifact ``name`` that lies in ``root``: opened, locked and marked on first use."""
-        path = self.build_dir / platform.name / name
+        path = self.output_path(name, platform)
         if path not in self.outputs:
             if path == root or root.is_relative_to(path):
                 reason = "the artifact lies where what is built of it would go"
@@ -205,6 +238,11 @@ class Workspace:
             if f"{absolute}/".startswith(f"{root}/"):
                 return os.path.relpath(absolute, root)
         return path
+
+
+def _lasting(environment: Mapping[str, str]) -> dict[str, str]:
+    """What a command finds in its environment, but for the files that it tells us by."""
+    return {name: value for name, value in environment.items() if name not in (STATUS_VARIABLE, TRACE)}
 
 
 def as_it_is(words: list[str], _writes_to: Path | None) -> list[str]:

@@ -1,0 +1,235 @@
+"""Commands that come again: a process stands where SCons has called our tool, and is forked for each of them.
+
+The first command of its kind leaves it behind (`leave`); the resident process knows it by a socket. Later ones with the
+same words, environment, directory, umask and kind of streams are handed to it (`hand_over`): all that SCons does before
+the call is done, and the replay's process of the next one is kept ready (`rules.machinery.standing`). What an artifact
+is made of is looked at after the fork, as in any process. Whoever handed a command over stays its group's leader.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import msgspec
+
+import pypto_build.rules
+from pypto_build.resident.client import NUMBER
+from pypto_build.rules.machinery import standing
+from pypto_build.rules.targets import STATUS_VARIABLE
+
+#: (inode, size, time of change, time of status change)
+Stamp = tuple[int, int, int, int]
+
+_STANDS_S = 300.0
+# How long one may take to answer before the command goes on without it.
+_ANSWERS_S = 2.0
+# After so much time without a command there is time to look at what the next one will need.
+_QUIET_S = 0.2
+_TICK_NS = 50_000_000
+_LARGEST = 1 << 16
+_SCONSTRUCT = str(Path(pypto_build.rules.__file__).with_name("SConstruct"))
+
+
+def key_of(words: Sequence[str], environment: Mapping[str, str]) -> bytes:
+    """What a command must have in common with another, so that one process can stand for both."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    others = sorted(pair for pair in environment.items() if pair[0] != STATUS_VARIABLE)
+    return hashlib.sha256(marshal.dumps((list(words), others, os.getcwd(), umask, _terminals()))).digest()
+
+
+def _terminals() -> list[bool]:
+    return [os.isatty(stream) for stream in range(3)]
+
+
+def stamps(paths: Iterable[str]) -> dict[str, Stamp]:
+    """What the system says of files; those that are not there are left out."""
+    found = {}
+    for path in paths:
+        with suppress(OSError):
+            status = os.stat(path)
+            found[path] = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return found
+
+
+def is_settled(found: Mapping[str, Stamp], started: int) -> bool:
+    """Whether none of these files changed after a process ``started``, by the system's clock."""
+    return all(max(stamp[2:]) + _TICK_NS <= started for stamp in found.values())
+
+
+def hand_over(stand: socket.socket, environment: Mapping[str, str]) -> int | None:
+    """The exit status of a command that the process behind ``stand`` does; None if it does not.
+
+    Raises `EOFError` if it was lost in the middle.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours:
+        with theirs:
+            request = marshal.dumps((os.getpid(), environment.get(STATUS_VARIABLE, "")))
+            try:
+                socket.send_fds(stand, [request], [0, 1, 2, theirs.fileno()], socket.MSG_DONTWAIT)
+            except OSError:
+                return None
+        ready, _, _ = select.select([ours], [], [], _ANSWERS_S)
+        if not ready or not ours.recv(1):
+            return None
+        ours.send(b"!")
+        for number in (signal.SIGTERM, signal.SIGHUP):  # it gets those too, and ends by itself
+            signal.signal(number, _wait_on)
+        while True:
+            with suppress(KeyboardInterrupt):
+                told = ours.recv(NUMBER.size)
+                break
+    if len(told) < NUMBER.size:
+        raise EOFError
+    return int(NUMBER.unpack(told)[0])
+
+
+def _wait_on(_signal: int, _frame: FrameType | None) -> None:
+    """Whoever works for this process ends first."""
+
+
+class Leaving:
+    """Leaves a process behind at the call of the tool. ``close`` is done in it first; ``started``: when this one was.
+
+    In that process's forks `in_fork` is set, and nothing of what called SCons may go on.
+    """
+
+    def __init__(self, key: bytes, register: socket.socket, close: Callable[[], None], started: int) -> None:
+        self._key, self._register, self._close, self._started = key, register, close, started
+        self._told = -1
+        self.in_fork: socket.socket | None = None
+
+    def leave(self, look_ahead: Callable[[], None]) -> None:
+        """Called where SCons has called the tool: returns in this process, and in every fork of the one left behind."""
+        code = stamps([_SCONSTRUCT, *filter(None, (getattr(m, "__file__", None) for m in list(sys.modules.values())))])
+        if not is_settled(code, self._started):
+            return
+        sys.stdout.flush()
+        sys.stderr.flush()
+        told, self._told = os.pipe()
+        if os.fork():
+            os.close(told)
+            self._register.close()
+            return
+        with suppress(OSError):
+            os.setpgid(0, 0)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._close()
+        os.close(self._told)
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(null, stream)
+        os.close(null)
+        self.in_fork, self._told = _Stand(self._register, code, told, look_ahead).serve(self._key)
+
+    def tell(self) -> None:
+        """At the end of a command: what the next one should be ready for."""
+        told = msgspec.json.encode(standing.NEXT.wanted)
+        if self._told >= 0:
+            with suppress(OSError):
+                os.set_blocking(self._told, False)
+                os.write(self._told, told)
+            os.close(self._told)
+
+
+class _Stand:
+    """A process that stands; it does nothing but fork, and keep what the next fork will need."""
+
+    def __init__(
+        self, register: socket.socket, code: Mapping[str, Stamp], told: int, look_ahead: Callable[[], None]
+    ) -> None:
+        self._register, self._code, self._look_ahead = register, code, look_ahead
+        self._wants_look = False
+        self._told = {told}
+        self._forks: dict[int, int] = {}  # processes by their descriptors
+
+    def serve(self, key: bytes) -> tuple[socket.socket, int]:
+        """Returns in a fork that does a command: the connection to whoever wants it, and where it tells at its end."""
+        try:
+            self._register.send(key)
+            while True:
+                watched = [self._register.fileno(), *self._told, *self._forks]
+                ready, _, _ = select.select(watched, [], [], _QUIET_S if self._wants_look else _STANDS_S)
+                if not ready and self._wants_look:
+                    self._wants_look = False
+                    standing.look(self._look_ahead)
+                elif not ready and not self._forks:
+                    os._exit(0)
+                for descriptor in ready:
+                    if descriptor == self._register.fileno():
+                        if (wanted := self._take()) is not None:
+                            return wanted
+                    elif descriptor in self._told:
+                        self._learn(descriptor)
+                    else:
+                        os.waitpid(self._forks.pop(descriptor), 0)
+                        os.close(descriptor)
+        except Exception:
+            os._exit(1)
+
+    def _learn(self, descriptor: int) -> None:
+        """A command has ended, and told what the next one will need."""
+        self._told.discard(descriptor)
+        data = os.read(descriptor, _LARGEST)
+        os.close(descriptor)
+        if data:
+            standing.NEXT.wanted = msgspec.json.decode(data, type=standing.Kept)
+            standing.keep(standing.NEXT.wanted)
+            self._wants_look = standing.NEXT.workspace is not None
+            if not self._wants_look:
+                standing.look(self._look_ahead)
+
+    def _take(self) -> tuple[socket.socket, int] | None:
+        """Fork for a command; what `serve` returns in the fork, once whoever wants it has said so."""
+        data, descriptors, _, _ = socket.recv_fds(self._register, _LARGEST, 4)
+        if not data or stamps(self._code) != self._code:
+            os._exit(0)
+        if len(descriptors) != 4:
+            return None
+        told, tell = os.pipe()
+        process = os.fork()
+        if not process:
+            return self._become(data, descriptors), tell
+        for descriptor in (*descriptors, tell):
+            os.close(descriptor)
+        self._told.add(told)
+        self._forks[os.pidfd_open(process)] = process
+        return None
+
+    def _become(self, data: bytes, descriptors: Sequence[int]) -> socket.socket:
+        leader, status_file = marshal.loads(data)
+        self._register.close()
+        connection = socket.socket(fileno=descriptors[3])
+        with suppress(OSError):
+            os.setpgid(0, leader)
+        connection.send(b"+")
+        if not connection.recv(1):
+            os._exit(0)  # it took too long: the command runs without it
+        for target, stream in enumerate(descriptors[:3]):
+            os.dup2(stream, target)
+            os.close(stream)
+        os.environ[STATUS_VARIABLE] = status_file
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        return connection
+
+
+def end_fork(connection: socket.socket, status: int) -> NoReturn:
+    """A fork has done its command."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    with suppress(OSError):
+        connection.send(NUMBER.pack(status))
+    os._exit(status & 0xFF)

@@ -1,0 +1,210 @@
+"""The replay's process of the next round: a process that is forked for each round keeps one that has all loaded.
+
+``NEXT`` is that process, for the forks of whoever keeps it; each tells what the next one should be made for.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from pypto_build import terminal
+from pypto_build.proof.action import plain
+from pypto_build.proof.ahead import Waiting
+from pypto_build.proof.witness import VARIABLE
+from pypto_build.rules.machinery.actions import WaitingTool
+from pypto_build.rules.machinery.workspace import Workspace
+from pypto_build.rules.targets import STATUS_VARIABLE
+from pypto_build.toolchain.python import own_environment, own_tool
+from pypto_build.toolchain.standing import AT_WORK
+from pypto_build.trace import VARIABLE as TRACE
+from pypto_build.turn import VARIABLE as TURN
+
+# How long a fork may take to be there: it may still be loading.
+_THERE_S = 20.0
+_ENDED_S = 5.0
+# After so many rounds a new one is started: each fork unloads by itself what was built since.
+_ROUNDS = 50
+# What is particular to each run of a command.
+_OWN = ("TMPDIR", VARIABLE, TRACE, STATUS_VARIABLE)
+_KILLED = 137
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What a process is kept ready for: a command of ours, its environment but for ``_OWN``; of which artifact."""
+
+    module: str = ""
+    words: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    artifact: str = ""
+    platform: str = ""
+
+
+class Standing:
+    """A process that has loaded what the command ``kept`` needs, and is forked for each run of it."""
+
+    def __init__(self, kept: Kept) -> None:
+        self.kept = kept
+        self.since = time.time_ns()
+        self.rounds = 0
+        self._directory = tempfile.mkdtemp(prefix="pypto-standing-")
+        log = Path(self._directory, "log")
+        log.touch()
+        variables = {"TMPDIR": self._directory, VARIABLE: str(log)}
+        self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            tool = own_tool("pypto_build.toolchain.standing")
+            self._process = subprocess.Popen(
+                [*tool, str(theirs.fileno()), VARIABLE, str(self.since), f"{kept.module}.standing", *kept.words],
+                env=own_environment(dict(kept.environment)) | variables,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+
+    @property
+    def is_worn(self) -> bool:
+        """Whether it is gone, or has served long enough. For the process that has started it."""
+        return self.rounds >= _ROUNDS or self._process.poll() is not None
+
+    def fork(self, environment: Mapping[str, str]) -> Waiting:
+        """A fork that waits for its turn. Raises `OSError`."""
+        return _Fork(self._connection, self.since, environment)
+
+    def close(self) -> None:
+        """End the process, and wait until it is gone."""
+        self._connection.close()
+        try:
+            self._process.wait(_ENDED_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+class _Fork:
+    """One run: a process that is nobody's child here, so it tells by a pipe what becomes of it."""
+
+    def __init__(self, connection: socket.socket, since: int, environment: Mapping[str, str]) -> None:
+        self.since = since
+        self._told, told = os.pipe()
+        turn, self._turn = os.pipe()
+        request = {"environment": dict(environment), "directory": os.getcwd(), "group": os.getpgrp(), "turn": TURN}
+        try:
+            socket.send_fds(connection, [json.dumps(request).encode()], [0, 1, 2, told, turn], socket.MSG_DONTWAIT)
+        except OSError:
+            os.close(self._told)
+            os.close(self._turn)
+            raise
+        finally:
+            os.close(told)
+            os.close(turn)
+
+    def go(self) -> tuple[int, str] | None:
+        """Let it work; None if it is gone, or will not do it."""
+        with terminal.progress(None):
+            terminal.step_aside()
+            try:
+                if not self._hear(_THERE_S):
+                    return None
+                os.write(self._turn, b"1")
+                if self._hear(None) != AT_WORK:
+                    return None
+                status = self._hear(None)
+                return (status[0] if status else _KILLED), ""
+            except BrokenPipeError:
+                return None
+            finally:
+                os.close(self._turn)
+                os.close(self._told)
+
+    def cancel(self) -> None:
+        """End it."""
+        os.close(self._turn)
+        while self._hear(_ENDED_S):
+            pass
+        os.close(self._told)
+
+    def _hear(self, seconds: float | None) -> bytes:
+        """The next thing that it tells; nothing if it is gone, or too slow."""
+        ready, _, _ = select.select([self._told], [], [], seconds)
+        return os.read(self._told, 1) if ready else b""
+
+
+class _State:
+    """What is kept for this process, and what should be for the next."""
+
+    def __init__(self) -> None:
+        self.standing: Standing | None = None
+        self.wanted = Kept()
+        self.workspace: Workspace | None = None
+
+
+NEXT = _State()
+
+
+def want(command: list[str], environment: Mapping[str, str], artifact: Path, platform: str) -> None:
+    """The next round will most likely run this command of ours again, on this artifact."""
+    words = [*command, *environment, *environment.values(), str(artifact)]
+    kept = msgspec.structs.replace(_kept(command, environment), artifact=str(artifact), platform=platform)
+    NEXT.wanted = kept if all(plain(word) == word for word in words) else Kept()
+
+
+def start_waiting(command: list[str], environment: dict[str, str]) -> Waiting:
+    """A process for ``command`` that waits for its turn: a fork of the one that is kept, if it is for just this."""
+    standing = NEXT.standing
+    kept = _kept(command, environment)
+    if standing is not None and (standing.kept.words, standing.kept.environment) == (kept.words, kept.environment):
+        with suppress(OSError):
+            return standing.fork(environment)
+    return WaitingTool(command, environment)
+
+
+def take_workspace(opened: Callable[[], Workspace]) -> Workspace:
+    """The workspace that was looked ahead in, as it is now; else one that is ``opened``."""
+    ahead, NEXT.workspace = NEXT.workspace, None
+    return (ahead and ahead.renewed()) or opened()
+
+
+def look(look_ahead: Callable[[], None]) -> None:
+    """Look at what the next round will look at; whatever is wrong is its business."""
+    gc.unfreeze()
+    try:
+        look_ahead()
+    except Exception:
+        NEXT.workspace = None
+    gc.freeze()  # else a fork's collector would write to all that it has in common with this process
+
+
+def keep(wanted: Kept) -> None:
+    """Keep a process for what a round has ``wanted``; what was kept for another is ended."""
+    standing = NEXT.standing
+    if standing is not None:
+        standing.rounds += 1
+    if not wanted.words or (standing is not None and standing.kept == wanted and not standing.is_worn):
+        return
+    if standing is not None:
+        standing.close()
+        NEXT.standing = None
+    with suppress(OSError):
+        NEXT.standing = Standing(wanted)
+
+
+def _kept(command: list[str], environment: Mapping[str, str]) -> Kept:
+    """How a command of ours is told."""
+    tool = len(own_tool("")) - 1
+    own = sorted(pair for pair in environment.items() if pair[0] not in _OWN)
+    return Kept(command[tool], tuple(command[tool + 1 :]), tuple(own))

@@ -1,0 +1,95 @@
+"""A tool that has loaded what its next command will need: each command is a fork of it that waits for its turn.
+
+python -m pypto_build.toolchain.standing DESCRIPTOR LOG_VARIABLE STARTED MODULE WORDS...
+
+``MODULE`` has ``load(words, started)``, which is called once; ``is_whole()``, whether what was loaded is what lies
+there; and ``run(begin)``, which is called in each fork: it waits for its turn, calls ``begin`` as soon as it does what
+it is there for, and returns the exit status. The process ends with whoever started it, or when it is not whole. What a
+command is watched by is that of ``forked``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from pypto_build.toolchain.forked import be_watched
+
+#: What a fork tells through its pipe: that it is there, that it does what it was asked for; then its exit status.
+THERE, AT_WORK = b"+", b"!"
+#: Descriptors that a request comes with: the three streams, the pipe for what is told, that of the turn.
+DESCRIPTORS = 5
+LARGEST = 1 << 18
+
+
+def main(argv: Sequence[str]) -> int:
+    """Serve until the other end closes."""
+    connection = socket.socket(fileno=int(argv[0]))
+    log_variable, started, name, words = argv[1], int(argv[2]), argv[3], list(argv[4:])
+    for number in (signal.SIGCHLD, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    module = importlib.import_module(name)
+    try:
+        module.load(words, started)
+        while True:
+            data, descriptors, _, _ = socket.recv_fds(connection, LARGEST, DESCRIPTORS)
+            if not data or not module.is_whole():
+                return 0
+            if len(descriptors) == DESCRIPTORS and os.fork() == 0:
+                connection.close()
+                _work(module, words, json.loads(data), descriptors, log_variable)
+            for descriptor in descriptors:
+                os.close(descriptor)
+    finally:  # whoever started it may be gone
+        shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
+
+
+def _work(
+    module: Any, words: list[str], request: dict[str, Any], descriptors: list[int], log_variable: str
+) -> NoReturn:
+    """Be the command, in this process, which ends with it."""
+    *streams, told, turn = descriptors
+    status = 1
+    try:
+        with suppress(OSError):
+            os.setpgid(0, request["group"])
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until its turn comes
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.write(told, THERE)
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        for output in (sys.stdout, sys.stderr):
+            output.reconfigure(line_buffering=output is sys.stderr or os.isatty(1))  # type: ignore[union-attr]
+        environment = request["environment"]
+        be_watched(os.environ.get(log_variable, ""), environment.get(log_variable, ""))
+        os.environ.clear()
+        os.environ.update(environment | {request["turn"]: str(turn)})
+        os.chdir(request["directory"])
+        tempfile.tempdir = None
+        sys.argv = words
+        status = module.run(lambda: os.write(told, AT_WORK))
+    except SystemExit as error:
+        status = error.code if isinstance(error.code, int) else 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    with suppress(OSError):
+        os.write(told, bytes([status & 0xFF]))
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
