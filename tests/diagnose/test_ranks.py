@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.diagnose.hazards.ranks import Access, _split
 from pypto_build.diagnose.hazards.waiting import ended_finding
 from pypto_build.diagnose.ranks import deps, dump, lint, report
 from pypto_build.diagnose.ranks.messages import Notification, SignalWait, answer, critical_chain, messages_of
@@ -364,3 +365,19 @@ def test_it_shows(browser: Browser, out: Path) -> None:
         "rank 1 d1 'reduce' sum_ranks notifies comm_d0.arrived_buf+4 of rank 0 (>= 1) at 400.0 us; "
         "rank 0 d1 'reduce' sum_ranks waited 277.0 us, went on at 402.0 us"
     )
+
+
+@pytest.mark.parametrize(
+    ("position", "place"),
+    [
+        ("kernels/aic/k.cpp:7", ("next_levels/layer/kernels/aic/k.cpp", 7)),
+        ("/x/next_levels/layer/kernels/aic/k.cpp:7", ("next_levels/layer/kernels/aic/k.cpp", 7)),
+        ("/out/layer/spliced/kernels/aic/k.cpp:7", ("/out/layer/spliced/kernels/aic/k.cpp", 7)),
+        ("k.so+0x40", ("", 0)),
+    ],
+)
+def test_where_an_access_is(position: str, place: tuple[str, int]) -> None:
+    """A spliced kernel is no file of the artifact: its path is told as it is."""
+    row = DispatchRow(0, "layer", 0, 0, 1, [], 0.0, 1.0)
+    access = Access(0, 0, 0, 4, 1, (0,), row, 0, "k", "TLOAD", position)
+    assert _split(access) == place

@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.diagnose.ranks_runs import encoded, ranks_document
 from tests.readers.table import READERS
 
 _EXAMPLES = Path(__file__).parents[2] / "examples" / "artifacts"
@@ -578,6 +579,12 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
         "a name of ten thousand scopes",
         b"void kernel_entry(int64_t* args) {" + b":Shape" * 12_000 + b"}",
         "",
+    ),
+    (
+        "ranks",
+        "a beginning beyond any number",
+        lambda: encoded({**ranks_document(), "origin_ns": 10**400}),
+        "DIR/dfx_outputs/ranks.json: is no record of a run: it began at a time beyond any; replay with SWIMLANE=4 DEP_GEN=1",
     ),
     ("sites", "many blanks after a type", b"Tensor" + b" " * 60_000 + b"\n" * 60_000, ""),
     ("accesses", "a name that no file can have", lambda: _accesses(b"kernels/aiv/kernel_add.so", b"kernels" * 600), ""),

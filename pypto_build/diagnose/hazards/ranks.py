@@ -160,10 +160,14 @@ def _does(access: Access) -> str:
 
 
 def _split(access: Access) -> tuple[str, int]:
-    """File and line, relative to the distributed artifact."""
+    """File and line, relative to the distributed artifact; of a spliced kernel, which is no file of its, the path."""
     path, _, line = access.position.rpartition(":")
     below = f"next_levels/{access.dispatch.program}/"
-    return (posixpath.normpath(below + path.rpartition(below)[2]), int(line)) if line.isdecimal() else ("", 0)
+    return (
+        (posixpath.normpath(posixpath.join(below, path.rpartition(below)[2])), int(line))
+        if line.isdecimal()
+        else ("", 0)
+    )
 
 
 def unseen(accesses: Iterable[Access], domains: Sequence[DomainRow], root: Path) -> Iterator[Finding]:

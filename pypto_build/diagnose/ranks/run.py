@@ -55,6 +55,8 @@ def read_ranks(path: Path, again: str = AGAIN) -> RanksRecord:
 
     if not 1 <= record.world <= _MOST_RANKS:
         raise wrong(f"{record.world} ranks")
+    if not 0 <= record.origin_ns < _LATEST_NS:
+        raise wrong("it began at a time beyond any")
     for row in record.dispatches:
         if not (HOST <= row.rank < record.world and 0 <= row.index < _MOST_DISPATCHES):
             raise wrong(f"a dispatch of rank {row.rank}")
