@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import json
 import os
 import re
 import subprocess
@@ -24,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.large_run import MANIFEST
+from benchmarks.large_run import write_step
 from pypto_build.artifact.pt import write_pt
 
 _REPOSITORY = Path(__file__).resolve().parents[1]
@@ -42,51 +41,20 @@ extern "C" void kernel_entry(int64_t* args) {
     for (int64_t i = 0; i < ELEMENTS; ++i) c[i] = a[i] + b[i];
 }
 """
-_ORCHESTRATION = """#include <stdint.h>
-#include "pto_orchestration_api.h"
-extern "C" {
-__attribute__((visibility("default")))
-PTO2OrchestrationConfig aicpu_orchestration_config(const ChipTaskArgs& orch_args) {
-    (void)orch_args;
-    return PTO2OrchestrationConfig{.expected_arg_count = 3};
-}
-__attribute__((visibility("default")))
-void aicpu_orchestration_entry(const ChipTaskArgs& orch_args) {
-    PTO2_SCOPE() {
+_TASK = """    PTO2_SCOPE() {
         CoreTaskArgs params;
         params.add_input(orch_args.tensor(0).ref());
         params.add_input(orch_args.tensor(1).ref());
         params.add_output(orch_args.tensor(2).ref());
         rt_submit_aiv_task(0, params);
     }
-}
-}
 """
 
 
 def write_large(root: Path, elements: int) -> None:
     """The artifact and its data: a[i] and b[i] are i modulo 1,000 and 2, c is their sum."""
-    params = [
-        {"name": name, "direction": "Out" if name == "c" else "In", "shape": [elements], "dtype": "fp32"}
-        for name in "abc"
-    ]
-    meta = {
-        "schema": 1,
-        "params": params,
-        "num_return_types": 0,
-        "platform": "a2a3sim",
-        "backend_type": "Ascend910B",
-    }
-    texts = {
-        "kernels/aiv/step.cpp": _KERNEL.replace("ELEMENTS", f"{elements}ll"),
-        "orchestration/many.cpp": _ORCHESTRATION,
-        "kernel_config.py": MANIFEST,
-        "compiled_meta.json": json.dumps(meta),
-    }
-    for name, text in texts.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    params = [(name, "Out" if name == "c" else "In", elements) for name in "abc"]
+    write_step(root, _KERNEL.replace("ELEMENTS", f"{elements}ll"), _TASK, params)
     a = np.resize(np.arange(1000, dtype=np.float32), elements)
     for where, data in (("in/a", a), ("in/b", np.full(elements, 2, np.float32)), ("out/c", a + np.float32(2))):
         write_pt(root / "data" / f"{where}.pt", "float32", (elements,), data.data.cast("B"))

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.artifact.pt import write_pt
@@ -33,17 +34,7 @@ extern "C" void kernel_entry(int64_t* args) {
     if (get_block_idx(args) == 0) out[0] += 1.0f;
 }
 """
-_ORCHESTRATION = """#include <stdint.h>
-#include "pto_orchestration_api.h"
-extern "C" {
-__attribute__((visibility("default")))
-PTO2OrchestrationConfig aicpu_orchestration_config(const ChipTaskArgs& orch_args) {
-    (void)orch_args;
-    return PTO2OrchestrationConfig{.expected_arg_count = 1};
-}
-__attribute__((visibility("default")))
-void aicpu_orchestration_entry(const ChipTaskArgs& orch_args) {
-    const ChipTensor& y = orch_args.tensor(0).ref();
+_PARTS = """    const ChipTensor& y = orch_args.tensor(0).ref();
     for (uint32_t first = 0; first < TASKS; first += 1024) PTO2_SCOPE() {
         for (uint32_t i = first; i < TASKS && i < first + 1024; ++i) {
             uint32_t shape[1] = {1}, offset[1] = {i % CHAINS};
@@ -54,11 +45,17 @@ void aicpu_orchestration_entry(const ChipTaskArgs& orch_args) {
             rt_submit_aiv_task(0, params);
         }
     }
-}
-}
 """
-#: One kernel, ``step``, and one orchestration, ``many.cpp``.
-MANIFEST = """from pathlib import Path
+_ORCHESTRATION = """#include <stdint.h>
+#include "pto_orchestration_api.h"
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+EXPORTED PTO2OrchestrationConfig aicpu_orchestration_config(const ChipTaskArgs&) {
+    return {.expected_arg_count = COUNT};
+}
+EXPORTED void aicpu_orchestration_entry(const ChipTaskArgs& orch_args) {
+BODY}
+"""
+_MANIFEST = """from pathlib import Path
 _ROOT_DIR = Path(__file__).parent
 RUNTIME_CONFIG = {"runtime": "tensormap_and_ringbuffer", "aicpu_thread_num": 0}
 ORCHESTRATION = {
@@ -71,28 +68,27 @@ KERNELS = [
 """
 
 
-def write_many(root: Path, tasks: int, blocks: int) -> None:
-    """The artifact, with its data: element i of y counts the tasks of chain i."""
+def write_step(root: Path, kernel: str, body: str, params: Sequence[tuple[str, str, int]]) -> None:
+    """An artifact of the one kernel ``step``: its text, the body of the orchestration, and vectors of float32 as
+    (name, direction, elements)."""
+    tensors = [{"name": name, "direction": how, "shape": [size], "dtype": "fp32"} for name, how, size in params]
+    meta = {"schema": 1, "params": tensors, "num_return_types": 0, "platform": "a2a3sim", "backend_type": "Ascend910B"}
     texts = {
-        "kernels/aiv/step.cpp": _KERNEL,
-        "orchestration/many.cpp": _ORCHESTRATION.replace("TASKS", f"{tasks}u")
-        .replace("CHAINS", f"{_CHAINS}u")
-        .replace("BLOCKS", str(blocks)),
-        "kernel_config.py": MANIFEST,
-        "compiled_meta.json": json.dumps(
-            {
-                "schema": 1,
-                "params": [{"name": "y", "direction": "InOut", "shape": [_CHAINS], "dtype": "fp32"}],
-                "num_return_types": 0,
-                "platform": "a2a3sim",
-                "backend_type": "Ascend910B",
-            }
-        ),
+        "kernels/aiv/step.cpp": kernel,
+        "orchestration/many.cpp": _ORCHESTRATION.replace("COUNT", str(len(params))).replace("BODY", body),
+        "kernel_config.py": _MANIFEST,
+        "compiled_meta.json": json.dumps(meta),
     }
     for name, text in texts.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+
+
+def write_many(root: Path, tasks: int, blocks: int) -> None:
+    """The artifact, with its data: element i of y counts the tasks of chain i."""
+    body = _PARTS.replace("TASKS", f"{tasks}u").replace("CHAINS", f"{_CHAINS}u").replace("BLOCKS", str(blocks))
+    write_step(root, _KERNEL, body, [("y", "InOut", _CHAINS)])
     counts = [float(tasks // _CHAINS + (chain < tasks % _CHAINS)) for chain in range(_CHAINS)]
     _write_vector(root / "data" / "in" / "y.pt", [0.0] * _CHAINS)
     _write_vector(root / "data" / "out" / "y.pt", counts)

@@ -126,6 +126,37 @@ def read_devices(text: str, world: int = 0) -> tuple[int, ...]:
     return tuple(found)
 
 
+def devices_of(artifact: Distributed, chosen: Sequence[int], world: int) -> tuple[int, ...]:
+    """The devices of the ranks: those that are `chosen`; else as many as `world` says, 0: as it was compiled for.
+
+    Raises a usage error for more ranks than a domain has room for.
+    """
+    named = tuple(chosen) or artifact.config.device_ids
+    count = world or len(chosen) or artifact.ranks
+    if count > MOST_RANKS:
+        raise ArtifactError(f"WORLD={count}", f"at most {MOST_RANKS} ranks", "ask for fewer")
+    return named if len(named) == count else tuple(range(count))
+
+
+def require_callables(artifact: Distributed) -> None:
+    """Raise for a host callable that only the program's caller has."""
+    missing = [name for name in artifact.required if name not in artifact.sub_workers]
+    if missing:
+        place = artifact.root / "sub_workers" / f"{missing[0]}.py"
+        raise ArtifactError(place, f"is missing: the program leaves '{missing[0]}' to its caller", "write it there")
+
+
+def read_chips(words: Sequence[str]) -> dict[str, Path]:
+    """Where chip programs were built, by name, from `NAME=DIR`. Raises a usage error for what is none."""
+    chips = {}
+    for word in words:
+        name, found, directory = word.partition("=")
+        if not found:
+            raise ArtifactError(f"--chip {word}", "is not NAME=DIR", "give the directory where the program was built")
+        chips[name] = Path(directory)
+    return chips
+
+
 def interface_of(artifact: Distributed) -> Interface:
     """What a replay has to know of the host tensors and scalars."""
     count = {"tensor": 0, "scalar": 0}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.distributed import MOST_RANKS, Distributed, load_distributed
+from pypto_build.artifact.distributed import Distributed, devices_of, load_distributed, require_callables
 from pypto_build.artifact.interface import Interface, read_interface
 from pypto_build.interop.binaries import Binaries, beside_sources, built, check_binaries
 from pypto_build.interop.engine import SimplerRounds, program_job, refuse_ours
@@ -25,8 +25,8 @@ _CHILD = Path(__file__).with_name("simpler_chips_child.py")
 class SimplerChipsEngine:
     """Executes rounds with the simpler in ``home``, a process of its own for each chip.
 
-    ``chips`` is where each chip program was built; ``devices`` are those of the ranks, else 0 to ``world`` - 1, else
-    those that the artifact was compiled for. With ``skip_compile`` the binaries beside the sources are used.
+    ``chips`` is where each chip program was built; of ``devices`` and ``world`` see `devices_of`. With ``skip_compile``
+    the binaries beside the sources are used.
     """
 
     home: SimplerHome
@@ -41,14 +41,8 @@ class SimplerChipsEngine:
         """Starts the process. Raises `ArtifactError` for what simpler cannot execute."""
         refuse_ours(request)
         artifact = load_distributed(request.artifact_dir)
-        devices = self.devices or tuple(range(self.world)) or artifact.config.device_ids or (0,)
-        if len(devices) > MOST_RANKS:
-            raise ArtifactError(f"WORLD={len(devices)}", f"at most {MOST_RANKS} ranks", "ask for fewer")
-        if artifact.required:
-            names = ", ".join(artifact.required)
-            raise ArtifactError(
-                artifact.root / "sub_workers", f"the caller has to supply {names}", "call PyPTO's prepare() with them"
-            )
+        devices = devices_of(artifact, self.devices, self.world)
+        require_callables(artifact)
         programs = {name: self._program(request, artifact.chips[name], place) for name, place in self.chips.items()}
 
         def job(scratch: Path) -> dict[str, Any]:

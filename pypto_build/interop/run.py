@@ -12,10 +12,9 @@ import dataclasses
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.distributed import read_devices
+from pypto_build.artifact.distributed import read_chips, read_devices
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import SIMPLER
 from pypto_build.interop.chips import SimplerChipsEngine
@@ -59,7 +58,7 @@ def request_from(words: Sequence[str]) -> Request:
     options = {**request.options, **settings_of(own)}
     engine: Engine = SimplerEngine(home, own.device, own.skip_compile)
     if own.chip:
-        chips = {name: Path(directory) for name, _, directory in (word.partition("=") for word in own.chip)}
+        chips = read_chips(own.chip)
         variant = request.binaries.name if request.binaries else ""
         devices = read_devices(request.devices, request.world)
         engine = SimplerChipsEngine(home, chips, variant, request.world, devices, own.skip_compile)

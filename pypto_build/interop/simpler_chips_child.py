@@ -11,9 +11,8 @@ from __future__ import annotations
 import sys
 
 if __name__ == "__main__":
-    _HERE = sys.path.pop(0)  # its files would hide modules of the same name
+    sys.path.pop(0)  # this directory, whose files would hide modules of the same name
 
-import importlib.util
 import inspect
 import json
 import os
@@ -23,17 +22,17 @@ from typing import Any
 _MARK = "_pypto_distributed_entry"
 
 
-def _sibling(name: str) -> Any:
-    """A file beside this one as a module."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+def execute(path: str, name: str) -> Any:
+    """A file as a module, as which simpler sends host callables to processes."""
+    module = types.ModuleType(name)
+    module.__file__ = path
+    sys.modules[name] = module
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), vars(module))
     return module
 
 
-simpler_child = _sibling("simpler_child")
+simpler_child = execute(os.path.join(os.path.dirname(os.path.abspath(__file__)), "simpler_child.py"), "simpler_child")
 
 
 class ChipsSession(simpler_child.Session):  # type: ignore[misc, name-defined, unused-ignore]
@@ -113,7 +112,7 @@ class ChipsSession(simpler_child.Session):  # type: ignore[misc, name-defined, u
 
     def driver(self, path: str) -> tuple[Any, Any]:
         """The function that the driver marks, and the one that adds its intermediates, if there is one."""
-        namespace = execute(path, "host_orch")
+        namespace = vars(execute(path, "host_orch"))
         found = [value for value in namespace.values() if getattr(value, _MARK, False) is True]
         if len(found) != 1:
             raise simpler_child.Unfit(
@@ -123,7 +122,7 @@ class ChipsSession(simpler_child.Session):  # type: ignore[misc, name-defined, u
 
     def host_callable(self, name: str, path: str) -> Any:
         """The function that a file is named after."""
-        found = execute(path, f"sub_workers_{name}").get(name)
+        found = getattr(execute(path, f"sub_workers_{name}"), name, None)
         if not callable(found):
             raise simpler_child.Unfit("runtime_error", f"sub_workers/{name}.py defines no function '{name}'")
         return found
@@ -146,16 +145,6 @@ class ChipsSession(simpler_child.Session):  # type: ignore[misc, name-defined, u
         self.worker.run(lambda orch, _args, _config: self.entry(orch, None, self.config, **given))
         for name, view in self.views.items():
             view.copy_(self.names[name])
-
-
-def execute(path: str, name: str) -> dict[str, Any]:
-    """What a file of the artifact defines. It is a module, as which simpler sends host callables to processes."""
-    module = types.ModuleType(name)
-    module.__file__ = path
-    sys.modules[name] = module
-    with open(path, encoding="utf-8") as file:
-        exec(compile(file.read(), path, "exec"), vars(module))
-    return vars(module)
 
 
 def mapped(argument: Any) -> Any:

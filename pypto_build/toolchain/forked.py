@@ -145,25 +145,36 @@ def _work(request: bytes, descriptors: list[int], log_variable: str) -> NoReturn
         os.close(output)
         os.set_inheritable(ended, False)
         words, environment, directory = json.loads(request)
-        be_watched(os.environ.get(log_variable, ""), environment.get(log_variable, ""))
-        os.environ.clear()
-        os.environ.update(environment)
-        os.chdir(directory)
-        tempfile.tempdir = None
-        sys.argv = list(words)
+        become(words, environment, directory, log_variable)
         status = importlib.import_module(words[0]).main(words[1:])
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else 1
     except BaseException:
         sys.excepthook(*sys.exc_info())
+    leave(ended, status)
+
+
+def become(words: Sequence[str], environment: Mapping[str, str], directory: str, log_variable: str) -> None:
+    """Have the arguments, environment and directory of a command, and be watched as it."""
+    _be_watched(os.environ.get(log_variable, ""), environment.get(log_variable, ""))
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(directory)
+    tempfile.tempdir = None
+    sys.argv = list(words)
+
+
+def leave(told: int, status: int) -> NoReturn:
+    """End this process, and tell by a pipe with which exit status the command would have."""
     with suppress(OSError, ValueError):
         sys.stdout.flush()
         sys.stderr.flush()
-    os.write(ended, bytes([status & 0xFF]))
+    with suppress(OSError):  # nobody waits any more
+        os.write(told, bytes([status & 0xFF]))
     os._exit(0)
 
 
-def be_watched(before: str, log: str) -> None:
+def _be_watched(before: str, log: str) -> None:
     """From now on, what is read is written down in ``log``, which begins with what was read ``before``."""
     redirect = getattr(ctypes.CDLL(None), _REDIRECT, None) if before and log else None
     if redirect is None:

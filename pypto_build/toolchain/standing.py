@@ -17,12 +17,11 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from pypto_build.toolchain.forked import be_watched
+from pypto_build.toolchain.forked import become, leave
 
 #: What a fork tells through its pipe: that it is there, that it does what it was asked for; then its exit status.
 THERE, AT_WORK = b"+", b"!"
@@ -71,24 +70,14 @@ def _work(
             os.close(stream)
         for output in (sys.stdout, sys.stderr):
             output.reconfigure(line_buffering=output is sys.stderr or os.isatty(1))  # type: ignore[union-attr]
-        environment = request["environment"]
-        be_watched(os.environ.get(log_variable, ""), environment.get(log_variable, ""))
-        os.environ.clear()
-        os.environ.update(environment | {request["turn"]: str(turn)})
-        os.chdir(request["directory"])
-        tempfile.tempdir = None
-        sys.argv = words
+        environment = request["environment"] | {request["turn"]: str(turn)}
+        become(words, environment, request["directory"], log_variable)
         status = module.run(lambda: os.write(told, AT_WORK))
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else 1
     except BaseException:
         sys.excepthook(*sys.exc_info())
-    with suppress(OSError, ValueError):
-        sys.stdout.flush()
-        sys.stderr.flush()
-    with suppress(OSError):
-        os.write(told, bytes([status & 0xFF]))
-    os._exit(0)
+    leave(told, status)
 
 
 if __name__ == "__main__":

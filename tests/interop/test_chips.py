@@ -162,3 +162,14 @@ def test_options_of_ours_are_refused(total: Total) -> None:
     run, verdict = total.run("--shuffle")
     assert run.returncode == 2 and verdict.error is not None
     assert "is for the embedded runtime" in verdict.error.message
+
+
+def test_a_callable_that_the_caller_has_may_be_written_there(total: Total) -> None:
+    """As for the embedded runtime: one that is there is used, one that is not is named."""
+    required = total.root / "sub_workers/__required__.json"
+    required.write_text('["add_up"]')
+    assert total.run()[1].status == "pass"
+    required.write_text('["add_up", "log"]')
+    run, verdict = total.run()
+    assert run.returncode == 2 and verdict.error is not None
+    assert verdict.error.message.endswith("log.py: is missing: the program leaves 'log' to its caller")

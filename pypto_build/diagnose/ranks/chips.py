@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from pypto_build.artifact.distributed import read_devices
-from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.distributed import read_chips, read_devices
 from pypto_build.replay.chips.engine import ChipsEngine
 
 
@@ -26,12 +24,6 @@ def add_world_options(parser: argparse.ArgumentParser) -> None:
 
 def engine_of(given: argparse.Namespace, variant: str = "", reference: bool = False) -> ChipsEngine:
     """What executes the runs, by PyTorch if it is the `reference`. Raises `ArtifactError` for a flag without a name."""
-    chips = {}
-    for word in given.chip:
-        name, found, directory = word.partition("=")
-        if not found:
-            raise ArtifactError(f"--chip {word}", "is not NAME=DIR", "give the directory where the program was built")
-        chips[name] = Path(directory)
     world = int(given.world or 0)
     devices = read_devices(given.devices or "", world)
-    return ChipsEngine(chips, world, variant, reference, devices=devices)
+    return ChipsEngine(read_chips(given.chip), world, variant, reference, devices=devices)

@@ -10,9 +10,8 @@ import dataclasses
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from pypto_build.artifact.distributed import read_devices
+from pypto_build.artifact.distributed import read_chips, read_devices
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.snapshot import is_reference
 from pypto_build.facts.run_options import EMBEDDED, TORCH
@@ -42,14 +41,13 @@ def request_from(words: Sequence[str]) -> Request:
     request = cli.request_from(others)
     if request.runtime not in (EMBEDDED, TORCH):
         raise ArtifactError(
-            f"RUNTIME={request.runtime}", "does not run distributed artifacts yet", "use RUNTIME=embedded or torch"
+            f"RUNTIME={request.runtime}", "is executed by pypto_build.interop.run", "use RUNTIME=embedded or torch"
         )
     if is_reference(request.data):
         raise ArtifactError("DATA=reference", "is for programs on one chip", "RUNTIME=torch computes the outputs")
-    chips = {name: Path(directory) for name, _, directory in (word.partition("=") for word in own.chip)}
     variant = request.binaries.name if request.binaries else ""
     devices = read_devices(request.devices, request.world)
-    engine = ChipsEngine(chips, request.world, variant, request.runtime == TORCH, devices=devices)
+    engine = ChipsEngine(read_chips(own.chip), request.world, variant, request.runtime == TORCH, devices=devices)
     return dataclasses.replace(request, engine=engine)
 
 

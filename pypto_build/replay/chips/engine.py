@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pypto_build.artifact.distributed import MOST_RANKS, Distributed, load_distributed
+from pypto_build.artifact.distributed import Distributed, devices_of, load_distributed, require_callables
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.extras import require_torch
 from pypto_build.artifact.interface import Interface, read_interface
@@ -43,14 +43,12 @@ class ChipsEngine:
         """Starts the process. Raises `ArtifactError` for a request that it cannot execute."""
         require_platform(request)
         artifact = load_distributed(request.artifact_dir)
-        world = self.world or len(self.devices) or artifact.ranks
-        if world > MOST_RANKS:
-            raise ArtifactError(f"WORLD={world}", f"at most {MOST_RANKS} ranks", "ask for fewer")
-        _require_callables(artifact)
+        devices = devices_of(artifact, self.devices, self.world)
+        require_callables(artifact)
         job = ChipsJob(
             request.embedded,
             request.platform,
-            world,
+            len(devices),
             artifact.driver,
             {name: self._program(name, directory) for name, directory in self.chips.items()},
             {scalar.name: scalar.value for scalar in binding.scalars},
@@ -60,7 +58,7 @@ class ChipsEngine:
             self._programs(artifact) if self.reference else None,
             self.by_modules,
             self.watch,
-            self.devices or _compiled_for(artifact, world),
+            devices,
         )
         for path in job.binaries:
             if not path.is_file():
@@ -150,21 +148,7 @@ def _options(request: Request) -> dict[str, SettingValue]:
     return {"seed": request.seed, **request.options, **records, "output_dir": str(request.results_dir / "dfx_outputs")}
 
 
-def _compiled_for(artifact: Distributed, world: int) -> tuple[int, ...]:
-    """The devices that a program names, if there are `world` of them; else those from 0 on."""
-    named = artifact.config.device_ids
-    return named if len(named) == world else tuple(range(world))
-
-
 def _place(error: ErrorInfo, origin: Origin, world: int) -> None:
     """Say in front of a message which rank and dispatch it is of."""
     place = "host callable" if origin.rank == world else f"rank {origin.rank}, d{origin.dispatch}"
     error.message = f"{place} '{origin.program}': {error.message}"
-
-
-def _require_callables(artifact: Distributed) -> None:
-    """Raise for a host callable that only the program's caller has."""
-    missing = [name for name in artifact.required if name not in artifact.sub_workers]
-    if missing:
-        place = artifact.root / "sub_workers" / f"{missing[0]}.py"
-        raise ArtifactError(place, f"is missing: the program leaves '{missing[0]}' to its caller", "write it there")
