@@ -14,7 +14,7 @@ import pypto_build.rules
 from benchmarks.generated import write_chain
 from pypto_build.artifact import ArtifactError, load_artifact, manifest
 from pypto_build.artifact.manifest_eval import evaluate
-from pypto_build.proof import Store
+from pypto_build.proof import Action, Store
 from pypto_build.proof.place import Outcome
 from pypto_build.rules.machinery.manifests import EvaluatedManifests
 from pypto_build.rules.machinery.progress import Progress
@@ -51,6 +51,20 @@ def test_warnings_in_headers_of_others_are_details(
     assert perform(workspace, Step(place, action, "[cpp->.so] compile", "k.cpp", hushed=hushed)).how == how
     told = capsys.readouterr()
     assert (told.out + told.err).count("warning: once more") == shown
+
+
+def test_what_is_done_is_counted_until_all_units_are_built() -> None:
+    """Then the count would say that there is nothing to wait for, beside what is still being done."""
+    progress, out = Progress(), Path("out")
+    runtime, kernel, other = (Action(name, (), ()) for name in ("runtime", "k.so", "m.so"))
+    progress.expect([(out, kernel.name), (out, other.name)])
+    progress.begin(out, runtime, "[runtime] build", "")
+    progress.note(out, kernel, "built")
+    assert progress._doing() == "[runtime] build  (1 of 2 built)"
+    progress.note(out, other, "restored")
+    assert progress._doing() == "[runtime] build"
+    progress.end(out, runtime)
+    assert progress._doing() == ""
 
 
 def test_large_manifests_are_evaluated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

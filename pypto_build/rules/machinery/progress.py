@@ -58,5 +58,6 @@ class Progress:
         with self._lock:
             line = next(iter(self._running.values()), "")
             done = len(self._expected & self.how.keys())
-            built = f"({done} of {len(self._expected)} built)" if self._expected else ""
+            # Once they are all there, what is still being done is something else.
+            built = f"({done} of {len(self._expected)} built)" if done < len(self._expected) else ""
             return f"{line}  {built}".strip()
