@@ -62,10 +62,12 @@ class SharedMemory:
     def remove(self, creator: int) -> None:
         """Remove the System V segments of a process, and files that are new, ours, and open in no process."""
         self._runtime.remove_segments(creator, self._since)
-        new = {SHARED_MEMORY / name for name in _names() - self._before}
-        for path in new - _in_use() if new else ():
+        new = _names() - self._before
+        used = _in_use() if new else set()
+        for path in (SHARED_MEMORY / name for name in new):
             with suppress(OSError):
-                if path.lstat().st_uid == os.getuid() and not path.is_dir():
+                status = path.lstat()
+                if status.st_uid == os.getuid() and status.st_ino not in used and not path.is_dir():
                     path.unlink()
 
 
@@ -76,14 +78,16 @@ def _names() -> set[str]:
         return set()
 
 
-def _in_use() -> set[Path]:
-    """The files in shared memory that a process has mapped or open."""
+def _in_use() -> set[int]:
+    """The inodes of the files in shared memory that a process has mapped or open. Names would not do: `sem_open` maps a
+    file before it has its own."""
     used = set()
     for process in _PROCESSES.glob("[0-9]*"):
         with suppress(OSError):
             for line in (process / "maps").read_text(encoding="utf-8", errors="replace").splitlines():
-                _, found, name = line.partition(f"{SHARED_MEMORY}/")
-                used |= {SHARED_MEMORY / name} if found else set()
+                used |= {int(line.split(None, 5)[4])} if f"{SHARED_MEMORY}/" in line else set()
         with suppress(OSError):
-            used |= {Path(os.readlink(file)) for file in (process / "fd").iterdir()}
+            for file in (process / "fd").iterdir():
+                with suppress(OSError):  # closed meanwhile
+                    used |= {file.stat().st_ino} if os.readlink(file).startswith(f"{SHARED_MEMORY}/") else set()
     return used
