@@ -50,6 +50,7 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
         if jit and workspace.options[name]:
             raise ArtifactError(f"{name}={workspace.options[name]}", "is for scene tests", "name one with SCENE=")
     if not jit:
+        verdicts.concern(workspace.options, workspace.outputs)
         of_files = [verb for verb in verbs if verb.needs is Needs.FILES]
         _declare_verbs(env, of_files, None)
         wanted = [target for target in wanted if target not in {verb.name for verb in of_files}]
@@ -66,7 +67,7 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
         raise ArtifactError("TEST=", "names a test with its artifact, and so does JIT=", "leave one of them out")
     root = workspace.selected = resolve_jit(jit, *places)
     output = workspace.build_dir / workspace.options["PLATFORM"] / artifact_name(root)
-    verdicts.concern(workspace.options, [output] if output != root else [])
+    verdicts.concern(workspace.options, {output: root} if output != root else {})
     if is_distributed(root):
         from pypto_build.rules.distributed import declare_distributed
 

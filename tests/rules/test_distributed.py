@@ -42,6 +42,11 @@ def test_one_edit_is_one_compile(allreduce: Project) -> None:
     assert allreduce.verdict()["status"] == "mismatch"
     allreduce.edit(_KERNEL, "TMULS(v9, v8, 2.0f * v3);", "TMULS(v9, v8, v3);")
     assert allreduce.replay().status == 0
+    allreduce.edit(_KERNEL, "TMULS(v9, v8, v3);", "TMULT(v9, v8, v3);")
+    assert allreduce.replay().status == 2
+    verdict = allreduce.verdict()  # of the whole, not of the pass before
+    assert verdict["status"] == "build_error"
+    assert "TMULT" in str(verdict["error"])
 
 
 def test_the_driver_is_an_input_and_runs_in_the_replay_alone(allreduce: Project) -> None:

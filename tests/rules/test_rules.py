@@ -120,6 +120,11 @@ def test_replay_test_rule_and_tags(project: Project) -> None:
     assert run.status == 0, run.output
     assert (project.root / "build/a5sim/_jit_chain/verdict.json").exists()
     assert project.scons("test").actions == []
+    project.edit("kernels/aiv/twice.cpp", "2.0f", "twofold")
+    assert project.scons("-k", "test").status == 2
+    for platform in ("a2a3sim", "a5sim"):  # an earlier pass is about other files
+        verdict = json.loads((project.root / f"build/{platform}/_jit_chain/verdict.json").read_bytes())
+        assert (verdict["status"], verdict["platform"]) == ("build_error", platform)
 
 
 def test_data_sets_of_one_artifact_are_tests_of_one_run(project: Project) -> None:

@@ -49,7 +49,9 @@ THEMES = (
     Theme({"twice": "right wrong", "more_golden": "right wrong absent", "input": "right wrong"}, ("more",)),
     Theme({}, ("torch",), "module"),
     Theme(
-        {"send": "right wrong comment", "receive": "right wrong", "golden": "right wrong absent"}, ("weak",), "ranks"
+        {"send": "right wrong comment broken", "receive": "right wrong", "golden": "right wrong absent"},
+        ("weak",),
+        "ranks",
     ),
     Theme({"send": "header right", "scale": "right wrong absent", "sender": "right wrong comment"}, (), "ranks"),
     Theme({"driver": "right wrong comment broken", "input": "right wrong", "send": "right wrong"}, (), "ranks"),

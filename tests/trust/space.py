@@ -156,6 +156,7 @@ class Replayed:
 
     outcome: Outcome
     done: Done
+    on_disk: str  # the status of the verdict that lies there, also after a run that did not get as far
 
     @property
     def cached(self) -> bool:
@@ -267,7 +268,7 @@ class Space:
 
     def outcome_of(self, done: Done) -> Replayed:
         """What a replay that has ended said, contradictions and all."""
-        return Replayed(self._outcome(done.status), done)
+        return Replayed(self._outcome(done.status), done, (self.verdict() or {"status": ""})["status"])
 
     def _outcome(self, status: int) -> Outcome:
         """The verdict on disk; a run that did not get as far as to a verdict leaves none that counts."""
@@ -323,6 +324,8 @@ def contradictions(replayed: Replayed) -> list[str]:
         found.append(f"status 0, and the verdict is {outcome.status or 'missing'}")
     elif outcome.exit in expected and outcome.exit != PASS and outcome.status != expected[outcome.exit]:
         found.append(f"status {outcome.exit}, and the verdict is {outcome.status or 'missing'}")
+    elif outcome.exit != PASS and replayed.on_disk == "pass":
+        found.append(f"status {outcome.exit}, and the verdict that lies there says pass")
     if "Traceback (most recent call last)" in done.output:
         found.append("it ended with a traceback")
     if done.left:

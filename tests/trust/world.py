@@ -330,14 +330,13 @@ class World:
             raise Fault(f"WATCH=1 does not end\n{done}")
 
     def _judge_round(self, command: Command, options: Sequence[str]) -> None:
-        """That the verdict on disk and the last line that tells one say what a fresh build says."""
+        """That the last round, and the verdict on disk, say what a fresh build says."""
         answer = self._answer(options)
-        told = [line for line in command.lines if line.startswith(("[RUN] PASS", "[RUN] FAIL", "[RUN] UNCHECKED"))]
-        passed = bool(told) and told[-1].startswith("[RUN] PASS")
-        verdict = self.space.verdict() or {"status": ""}
-        said = answer.outcome.status in ("pass", verdict["status"]) and passed == (answer.outcome.exit == PASS)
-        if not said or (passed and verdict["status"] != "pass"):
-            raise Fault(_report("a round of WATCH=1", Outcome(-1, verdict["status"]), command.output, answer))
+        passed = any(line.startswith("[RUN] PASS") for line in _last_round(command))
+        status = (self.space.verdict() or {"status": ""})["status"]
+        expected = answer.outcome.status or ("usage_error" if answer.outcome.exit == USAGE else "")
+        if passed != (answer.outcome.exit == PASS) or status != expected:
+            raise Fault(_report("a round of WATCH=1", Outcome(-1, status), command.output, answer))
 
     def step_scons(self, option: str = "plain") -> None:
         """``scons replay``, whose status is 0 or 2."""
@@ -413,6 +412,9 @@ class World:
         if done.late or (done.status == PASS and answer.outcome.exit != PASS):
             raise Fault(_report("edited while it compiled, then undone", Outcome(done.status), str(done), answer))
         replayed = self._replay(self.space, (f"CXX={holding.program}",))
+        if replayed.outcome != answer.outcome and self.in_the_way and said_so(replayed):
+            self._clear_the_way()
+            replayed = self._replay(self.space, (f"CXX={holding.program}",))
         self._compare(replayed, answer)
 
     def _given(self, options: Sequence[str], space: Space | None = None) -> list[str]:
@@ -440,7 +442,18 @@ class World:
 
 def _rounds(command: Command) -> int:
     """How often it has come to wait for a save."""
-    return sum(line.startswith("[watch] ") and "waiting for a change" in line for line in command.lines)
+    return sum(map(_waits, command.lines))
+
+
+def _waits(line: str) -> bool:
+    return line.startswith("[watch] ") and "waiting for a change" in line
+
+
+def _last_round(command: Command) -> list[str]:
+    """What was printed between the last two times that it came to wait."""
+    lines = list(command.lines)
+    begins = [0, *(number for number, line in enumerate(lines) if _waits(line))]
+    return lines[begins[-2] : begins[-1]] if len(begins) > 1 else lines
 
 
 def _copy(source: str, target: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,15 +39,27 @@ class Verdicts:
 
     def __init__(self, results: Container[str]) -> None:
         self._results = results
-        self._options: Options | None = None
-        self._outputs: Sequence[Path] = ()
+        self._concerned: list[tuple[Options, Mapping[Path, Path]]] = []
         self._told = False  # how the run ends
         self.status = 0  # what was reported
         self.message = ""  # on what is wrong, where no replay says it
 
-    def concern(self, options: Options, outputs: Iterable[Path]) -> None:
-        """From now on, ``outputs`` (named like their artifacts) are what is being worked on."""
-        self._options, self._outputs = options, tuple(outputs)
+    def concern(self, options: Options, outputs: Mapping[Path, Path]) -> None:
+        """From now on, ``outputs``, with where their artifacts lie, are what is being worked on with ``options``.
+
+        They are looked at when the run ends: what rules open later counts.
+        """
+        self._concerned = [(other, its) for other, its in self._concerned if other is not options]
+        self._concerned.append((options, outputs))
+
+    def _outputs(self) -> Iterator[tuple[Options, Path, list[Path]]]:
+        """Each output that has a verdict, with those of its chips, which have none of their own."""
+        for options, outputs in self._concerned:
+            of_chips = {path: root.parent.parent for path, root in outputs.items()}
+            for output, root in outputs.items():
+                if of_chips[output] not in outputs.values():
+                    chips = [path for path, of in of_chips.items() if of == root and path.parent == output.parent]
+                    yield options, output, [output, *chips]
 
     def record_error(self, error: Exception) -> None:
         """The run ends with ``error`` before anything was built."""
@@ -56,35 +68,36 @@ class Verdicts:
         self._report(EXIT_STATUS[kind])
         self.message = str(error)
         info = ErrorInfo(kind=kind, message=getattr(error, "message", str(error)), hint=getattr(error, "hint", ""))
-        for output in self._outputs:
-            self._write(output, kind, info)
+        for options, output, _ in self._outputs():
+            self._write(options, output, kind, info)
 
     def record_failures(self, said: Sequence[str]) -> None:
         """A build that failed has a verdict too, by what its commands ``said``; a replay has written its own."""
-        if self._options is None:
+        if not self._concerned:
             return
         failures = [failure for failure in GetBuildFailures() if failure.node]
         interrupted = not (failures or self._told) and SCons.Script.Main.exit_status == _STOPPED
         if interrupted or any(f.errstr == interrupt_msg or f.status == -signal.SIGINT for f in failures):
             self._report(INTERRUPTED)
-            for output in self._outputs:  # an earlier run's verdict is about other files
+            for _, output, _ in self._outputs():  # an earlier run's verdict is about other files
                 (output / "verdict.json").unlink(missing_ok=True)
             return
         broken = [failure for failure in failures if not self._is_a_result(failure)]
         if failures:
             self._report(EXIT_STATUS[_kind(broken[0])] if broken else failures[0].status)
-        for output, failure in self._concerned(broken):
+        for options, output, failure in self._that_fail(broken):
             message = _first_error("\n".join(said)) or f"{failure.node}: {failure.errstr}"
             info = ErrorInfo(kind=_kind(failure), message=message, hint="correct it and run the same command again")
             self.message = self.message or message
-            self._write(output, _kind(failure), info)
+            self._write(options, output, _kind(failure), info)
 
-    def _concerned(self, broken: Sequence[BuildError]) -> Iterator[tuple[Path, BuildError]]:
+    def _that_fail(self, broken: Sequence[BuildError]) -> Iterator[tuple[Options, Path, BuildError]]:
         """The artifacts that cannot be built, each with the first failure of its own."""
-        for output in self._outputs:
-            own = [failure for failure in broken if Path(failure.node.get_abspath()).is_relative_to(output)]
-            if found := own or (broken if len(self._outputs) == 1 else []):
-                yield output, found[0]
+        outputs = list(self._outputs())
+        for options, output, directories in outputs:
+            own = [failure for failure in broken if _lies_in(Path(failure.node.get_abspath()), directories)]
+            if found := own or (broken if len(outputs) == 1 else []):
+                yield options, output, found[0]
 
     def _is_a_result(self, failure: BuildError) -> bool:
         """Whether what failed is a replay or another tool, whose status says what it found."""
@@ -94,11 +107,11 @@ class Verdicts:
         self.status = status
         report_status(status)
 
-    def _write(self, output: Path, status: Status, info: ErrorInfo) -> None:
-        assert self._options is not None
-        platform, runtime = self._options["PLATFORM"], self._options["RUNTIME"]
+    @staticmethod
+    def _write(options: Options, output: Path, status: Status, info: ErrorInfo) -> None:
+        platform, runtime = output.parent.name, options["RUNTIME"]
         verdict = Verdict(status=status, artifact=output.name, platform=platform, runtime=runtime, error=info)
-        verdict.requested = self._options.requested or platform
+        verdict.requested = options.requested or platform
         with suppress(OSError):  # if nothing can be written, the message has to do
             mark_output(output)
             write_verdict(verdict, output / "verdict.json")
@@ -108,6 +121,10 @@ def report_status(status: int) -> None:
     """Tell `pypto-build` how this run ended."""
     if path := os.environ.get(STATUS_VARIABLE):
         Path(path).write_text(str(status), encoding="utf-8")
+
+
+def _lies_in(path: Path, directories: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(directory) for directory in directories)
 
 
 def _kind(failure: BuildError) -> Status:
