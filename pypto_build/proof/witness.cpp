@@ -300,6 +300,16 @@ extern "C" void pypto_witness_redirect(const char *path) {
         return result;                                                                                                 \
     }
 
+/// A file that is made: the C library opens it by a call of its own. A `pattern` is the file's path by then.
+#define MAKE_FILE(name, parameters, arguments)                                                                         \
+    extern "C" int name parameters {                                                                                   \
+        using Function = int(*) parameters;                                                                            \
+        static const Function real = next<Function>(#name);                                                            \
+        const int file = real arguments;                                                                               \
+        tell_open(AT_FDCWD, pattern, O_RDWR | O_CREAT, file);                                                          \
+        return file;                                                                                                   \
+    }
+
 OPEN(open)
 OPEN(open64)
 OPENAT(openat)
@@ -308,6 +318,16 @@ OPEN_2(__open_2)
 OPEN_2(__open64_2)
 FOPEN(fopen)
 FOPEN(fopen64)
+MAKE_FILE(creat, (const char *pattern, mode_t mode), (pattern, mode))
+MAKE_FILE(creat64, (const char *pattern, mode_t mode), (pattern, mode))
+MAKE_FILE(mkstemp, (char *pattern), (pattern))
+MAKE_FILE(mkstemp64, (char *pattern), (pattern))
+MAKE_FILE(mkostemp, (char *pattern, int flags), (pattern, flags))
+MAKE_FILE(mkostemp64, (char *pattern, int flags), (pattern, flags))
+MAKE_FILE(mkstemps, (char *pattern, int suffix), (pattern, suffix))
+MAKE_FILE(mkstemps64, (char *pattern, int suffix), (pattern, suffix))
+MAKE_FILE(mkostemps, (char *pattern, int suffix, int flags), (pattern, suffix, flags))
+MAKE_FILE(mkostemps64, (char *pattern, int suffix, int flags), (pattern, suffix, flags))
 FREOPEN(freopen)
 FREOPEN(freopen64)
 STAT(stat, stat)
@@ -387,6 +407,13 @@ extern "C" int mkdirat(int directory, const char *path, mode_t mode) noexcept {
     NEXT(int, "mkdirat", int, const char *, mode_t);
     tell('M', path, directory);
     return real(directory, path, mode);
+}
+
+extern "C" char *mkdtemp(char *pattern) noexcept {
+    NEXT(char *, "mkdtemp", char *);
+    char *path = real(pattern);
+    tell('M', path);
+    return path;
 }
 
 extern "C" int symlink(const char *to, const char *path) noexcept {

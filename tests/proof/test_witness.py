@@ -99,6 +99,27 @@ def test_what_a_tool_makes_is_no_input(watcher: Path, tmp_path: Path) -> None:
     assert {path.removeprefix(here) for path in account.absent if path.startswith(here)} == {"missing"}
 
 
+@pytest.mark.parametrize("call", ["mkstemp(path)", "mkostemp(path, 0)", "mkstemps(path, 0)", "creat(path, 0700)"])
+def test_a_library_that_a_tool_makes_and_loads_is_no_input(watcher: Path, tmp_path: Path, call: str) -> None:
+    """Simpler's simulator loads a copy of its own library, under a name that is new in each run."""
+    write(
+        tmp_path,
+        lib_cpp='extern "C" int f() { return 3; }\n',
+        tool_cpp="#include <cstdlib>\n#include <dlfcn.h>\n#include <fcntl.h>\n#include <unistd.h>\n"
+        f'int main() {{ char path[] = "{tmp_path}/copy_XXXXXX"; static char bytes[1 << 20];\n'
+        f'int from = open("lib.so", O_RDONLY), to = {call};\n'
+        "long size = read(from, bytes, sizeof(bytes)); if (write(to, bytes, size) != size) return 1; close(to);\n"
+        "return dlopen(path, RTLD_NOW) ? 0 : 2; }\n",
+    )
+    compiler = find_compiler().path
+    subprocess.run([compiler, "-shared", "-fPIC", "lib.cpp", "-o", "lib.so"], cwd=tmp_path, check=True)
+    subprocess.run([compiler, "tool.cpp", "-o", "tool", "-ldl"], cwd=tmp_path, check=True)
+    account = watched(watcher, tmp_path, "./tool")
+    assert f"{tmp_path}/lib.so" in account.read
+    assert len(list(tmp_path.glob("copy_*"))) == 1
+    assert not any("/copy_" in path for path in account.files)
+
+
 def test_modules_of_ours_count_by_their_sources(watcher: Path, tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[2]
     code = f"import sys; sys.path.insert(0, {str(root)!r}); import pypto_build.artifact.pt, msgspec"
