@@ -1,4 +1,4 @@
-"""Snapshots of gigabytes: a replay of them, again, and after one element of a golden changed, beside `sha256sum`.
+"""Snapshots of gigabytes: a replay, again, and after one element or all of a golden changed, beside `sha256sum`.
 
     python -m benchmarks.large_data [--gigabytes 10] [--keep DIR]
 
@@ -131,7 +131,13 @@ def main() -> int:
         _edit(root / "data" / "out" / "c.pt")
         _run("one element of the golden changed", replay, directory, 1)
         _run("unchanged", replay, directory, 1)
+        _zero(root / "data" / "out" / "c.pt", int(given.gigabytes * 1e9 / 12))
+        _run("every element of the golden changed", replay, directory, 1)
     return 0
+
+
+def _zero(path: Path, elements: int) -> None:
+    write_pt(path, "float32", (elements,), np.zeros(elements, np.float32).data.cast("B"))
 
 
 def _edit(path: Path) -> None:

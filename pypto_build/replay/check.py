@@ -14,6 +14,7 @@ from pypto_build.replay.comparators.base import Comparator
 from pypto_build.replay.compare import coordinates, difference, first_mismatches
 from pypto_build.replay.hints import Case, find_hints, never_written, tainted
 from pypto_build.replay.overruns import overrun_message
+from pypto_build.replay.pieces import Numbers, count_where
 from pypto_build.replay.values import Array, decode, storage
 from pypto_build.replay.verdict import OUT_OF_BOUNDS, ErrorInfo, OutputResult
 
@@ -79,8 +80,9 @@ def _first_change(tensor: TensorArg, memory: memoryview) -> tuple[int | None, in
     before, after = np.frombuffer(tensor.initial or b"", dtype=np.uint8), np.frombuffer(memory, dtype=np.uint8)
     if np.array_equal(before, after):
         return None, 0
-    changed = (before != after).reshape(tensor.numel, -1).any(axis=1)
-    return int(np.argmax(changed)), int(np.count_nonzero(changed))
+    before, after = before.reshape(tensor.numel, -1), after.reshape(tensor.numel, -1)
+    count, first = count_where(tensor.numel, lambda part: (before[part] != after[part]).any(axis=1))
+    return first, count
 
 
 def _element(tensor: TensorArg, write: InputWrite | None) -> int:
@@ -120,15 +122,16 @@ class _Run:
         result.status, result.comparator = "mismatch" if found.count else "pass", "allclose"
         result.mismatched, result.max_abs, result.max_rel = found.count, found.max_abs, found.max_rel
         result.first = first_mismatches(actual, expected, tensor.dtype, found.mask)
-        decoded = decode(actual, tensor.dtype), decode(expected, tensor.dtype)
         comparator = self.rules.comparators.get(tensor.name)
         if comparator is not None:
+            decoded = decode(actual, tensor.dtype), decode(expected, tensor.dtype)
             ok, result.detail = self._apply(comparator, decoded)
             result.status, result.comparator = "pass" if ok else "mismatch", comparator.__name__
         if result.status == "mismatch":
-            initial = self._initial(tensor) if tensor.direction == "INOUT" else None
-            result.hints = find_hints(Case(*decoded, tensor.dtype, found, tensor.direction, initial, hole))
-            result.tainted = found.count > 0 and bool(tainted(decoded[0]).any())
+            before = tensor.initial if tensor.direction == "INOUT" else None
+            initial = None if before is None else _stored(before, tensor)
+            result.hints = find_hints(Case(actual, expected, tensor.dtype, found, tensor.direction, initial, hole))
+            result.tainted = found.count > 0 and tainted(Numbers(actual, tensor.dtype))[0] > 0
         return result
 
     def _apply(self, comparator: Comparator, decoded: tuple[Array, Array]) -> tuple[bool, str]:

@@ -1,7 +1,7 @@
 """The default comparison: element by element, `abs(actual - expected) <= atol + rtol * abs(expected)`.
 
 Integers and bool compare exactly. NaN equals nothing, an infinity only itself. Floating-point elements are compared in
-float64 chunk by chunk, so neither half-precision rounding nor the size of a tensor matters.
+float64 piece by piece, so neither half-precision rounding nor the size of a tensor matters.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pypto_build.replay.pieces import first_positions, pieces
 from pypto_build.replay.values import Array, decode, is_float
 from pypto_build.replay.verdict import Mismatch, json_number
-
-#: Elements per chunk; the working set stays in the cache.
-_CHUNK = 1 << 18
 
 #: Mismatches listed in the verdict and in the report.
 MAX_SHOWN = 10
@@ -48,8 +46,7 @@ def difference(actual: Array, expected: Array, dtype: str, rtol: float, atol: fl
     flat_mask, flat_actual, flat_expected = mask.reshape(-1), actual.reshape(-1), expected.reshape(-1)
     max_abs = max_rel = 0.0
     max_abs_at = max_rel_at = -1
-    for start in range(0, flat_actual.size, _CHUNK):
-        part = slice(start, start + _CHUNK)
+    for part in pieces(flat_actual.size):
         stored_a, stored_e = flat_actual[part], flat_expected[part]
         if np.array_equal(stored_a, stored_e) and not _may_hold_nan(stored_e, dtype):
             continue
@@ -65,10 +62,10 @@ def difference(actual: Array, expected: Array, dtype: str, rtol: float, atol: fl
         if finite.any():
             at = int(np.argmax(np.where(finite, delta, -1.0)))
             if delta[at] > max_abs:
-                max_abs, max_abs_at = float(delta[at]), start + at
+                max_abs, max_abs_at = float(delta[at]), part.start + at
             at = int(np.argmax(np.where(finite & np.isfinite(relative), relative, -1.0)))
             if relative[at] > max_rel:
-                max_rel, max_rel_at = float(relative[at]), start + at
+                max_rel, max_rel_at = float(relative[at]), part.start + at
     return Difference(mask, max_abs, max_abs_at, max_rel, max_rel_at)
 
 
@@ -89,7 +86,7 @@ def coordinates(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def first_mismatches(actual: Array, expected: Array, dtype: str, mask: npt.NDArray[np.bool_]) -> list[Mismatch]:
     """The first `MAX_SHOWN` mismatched elements in row-major order, values exactly as stored."""
-    positions = np.flatnonzero(mask)[:MAX_SHOWN]
+    positions = first_positions(mask, MAX_SHOWN)
     values = [decode(side.reshape(-1)[positions], dtype).tolist() for side in (actual, expected)]
     return [
         Mismatch(list(coordinates(int(at), mask.shape)), json_number(a), json_number(e))

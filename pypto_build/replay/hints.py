@@ -7,7 +7,7 @@ the first rule that applies speaks. Every rule looks at plain arrays, so it is t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,10 +17,12 @@ import numpy.typing as npt
 from pypto_build.facts.dtypes import TORCH
 from pypto_build.replay.child import Unwritten
 from pypto_build.replay.compare import Difference, coordinates
-from pypto_build.replay.values import Array, is_float
+from pypto_build.replay.pieces import PIECE, Flags, Numbers, count_where, first_positions
+from pypto_build.replay.values import Array, decode, is_float
+from pypto_build.runtime.waits import ordinal
 
 #: Elements that the rules on values look at; patterns show in these.
-_SAMPLE = 1 << 18
+_SAMPLE = PIECE
 
 #: Share of mismatches from which on a rule speaks of the whole output.
 _NEARLY_ALL = 0.9
@@ -42,10 +44,17 @@ _TAINTED = {
 
 _HEAD = 1024
 
+#: What is no finite number, how it is seen, and of what it comes.
+_STRAY: tuple[tuple[str, Callable[[Array], Flags], str], ...] = (
+    ("NaN", np.isnan, "0/0, inf-inf or memory that was never written"),
+    ("inf", np.isinf, "overflow or a division by zero"),
+)
+
 
 @dataclass(frozen=True)
 class Case:
-    """One mismatched output, decoded; `initial` is what an INOUT tensor held, `unwritten` what no task wrote."""
+    """One mismatched output, its elements as stored: `initial` is what an INOUT tensor held, `unwritten` what no task
+    wrote. A tensor may be larger than the memory that is left, so nothing here copies one."""
 
     actual: Array
     expected: Array
@@ -54,6 +63,11 @@ class Case:
     direction: str = "OUT"
     initial: Array | None = None
     unwritten: Unwritten | None = None
+
+    @cached_property
+    def numbers(self) -> tuple[Numbers, Numbers]:
+        """Both sides by flat index."""
+        return Numbers(self.actual, self.dtype), Numbers(self.expected, self.dtype)
 
     @cached_property
     def mask(self) -> npt.NDArray[np.bool_]:
@@ -71,15 +85,17 @@ class Case:
     @cached_property
     def differing(self) -> Sides:
         """The first mismatched elements of both sides, as float64."""
-        positions = np.flatnonzero(self.mask)[:_SAMPLE]
-        return _wide(self.actual.reshape(-1)[positions]), _wide(self.expected.reshape(-1)[positions])
+        positions = first_positions(self.mask, _SAMPLE)
+        actual, expected = self.numbers
+        return _wide(actual[positions]), _wide(expected[positions])
 
     @cached_property
     def window(self) -> Sides:
         """Consecutive elements of both sides from a little before the first mismatch on, as float64."""
         start = max(0, int(np.argmax(self.mask)) - _SAMPLE // 2)
         part = slice(start, start + _SAMPLE)
-        return _wide(self.actual.reshape(-1)[part]), _wide(self.expected.reshape(-1)[part])
+        actual, expected = self.numbers
+        return _wide(actual[part]), _wide(expected[part])
 
 
 def _wide(values: Array) -> Floats:
@@ -125,44 +141,44 @@ def never_written(unwritten: Unwritten | None, shape: tuple[int, ...]) -> str | 
 def _nan_in_golden(case: Case) -> str | None:
     if not is_float(case.dtype):
         return None
-    count = int(np.count_nonzero(np.isnan(case.expected)))
+    _, expected = case.numbers
+    count, _ = count_where(expected.size, lambda part: np.isnan(expected[part]))
     return f"the golden itself has {count} NaN, which equal nothing" if count else None
 
 
-def tainted(actual: Array) -> Array:
-    """Which elements have bit patterns that only come of memory nobody wrote."""
-    if actual.dtype not in _TAINTED:
-        return np.zeros(actual.shape, bool)
-    bits, patterns = _TAINTED[actual.dtype]
-    found: Array = np.isin(np.ascontiguousarray(actual).view(bits), patterns)
-    return found
+def tainted(actual: Numbers) -> tuple[int, int]:
+    """How many elements have bit patterns that only come of memory nobody wrote, and the first of them (-1: none)."""
+    kind = actual[:0].dtype
+    if kind not in _TAINTED:
+        return 0, -1
+    bits, patterns = _TAINTED[kind]
+    return count_where(actual.size, lambda part: np.isin(actual[part].view(bits), patterns))
 
 
 def _tainted_elements(case: Case) -> str | None:
-    found = tainted(case.actual)
-    count = int(np.count_nonzero(found))
+    count, first = tainted(case.numbers[0])
     if not count:
         return None
-    at = coordinates(int(np.argmax(found)), case.shape)
     return (
-        f"{count} of {found.size} elements were computed from memory that no task had written, the first at {at}; "
-        "'scons hazards' names the load"
+        f"{count} of {case.mask.size} elements were computed from memory that no task had written, the first at "
+        f"{coordinates(first, case.shape)}; 'scons hazards' names the load"
     )
 
 
 def _not_finite(case: Case) -> str | None:
     if not is_float(case.dtype):
         return None
-    for name, test in (("NaN", np.isnan), ("inf", np.isinf)):
-        stray = test(case.actual) & ~test(case.expected)
-        count = int(np.count_nonzero(stray))
+    for name, test, cause in _STRAY:
+        count, first = _stray(case, test)
         if count:
-            at = coordinates(int(np.argmax(stray)), case.shape)
-            cause = (
-                "0/0, inf-inf or memory that was never written" if name == "NaN" else "overflow or a division by zero"
-            )
-            return f"{count} {name} where the golden is finite, first at {at}: {cause}"
+            return f"{count} {name} where the golden is finite, first at {coordinates(first, case.shape)}: {cause}"
     return None
+
+
+def _stray(case: Case, test: Callable[[Array], Flags]) -> tuple[int, int]:
+    """In how many elements, and where first, the test holds of what was computed and not of the golden."""
+    actual, expected = case.numbers
+    return count_where(actual.size, lambda part: test(actual[part]) & ~test(expected[part]))
 
 
 # --- how the values relate to the golden ------------------------------------------------------------------------------
@@ -184,7 +200,10 @@ def _zero(case: Case) -> str | None:
 
 
 def _unchanged(case: Case) -> str | None:
-    if case.initial is None or np.any(case.initial[case.mask] != case.actual[case.mask]):
+    if case.initial is None:
+        return None
+    before, (after, _), mask = Numbers(case.initial, case.dtype), case.numbers, case.mask.reshape(-1)
+    if count_where(mask.size, lambda part: mask[part] & (before[part] != after[part]))[0]:
         return None
     return f"still its initial value {_scope(case)}: no task wrote it"
 
@@ -199,14 +218,19 @@ def _rounding(case: Case) -> str | None:
 def _transposed(case: Case) -> str | None:
     if len(case.shape) != 2 or min(case.shape) < 2:
         return None
-    rows, columns = case.shape
-    if _close(case.actual.reshape(-1), case.expected.T.reshape(-1)):
-        return "it holds the transpose of the golden"
-    if rows == columns:
-        return None
-    return (
-        "it holds the transpose of the golden" if _close(case.actual.reshape(columns, rows).T, case.expected) else None
-    )
+    holds, golden = case.actual.reshape(case.shape[::-1]), case.expected.T
+    if holds.shape[1] > holds.shape[0]:  # pieces are of whole rows
+        holds, golden = holds.T, golden.T
+    rows = max(1, _HEAD // holds.shape[1])
+    for part in (slice(rows), *_row_pieces(holds)):
+        if not _close(decode(holds[part], case.dtype), decode(golden[part], case.dtype)):
+            return None
+    return "it holds the transpose of the golden"
+
+
+def _row_pieces(matrix: Array) -> Iterator[slice]:
+    rows = max(1, PIECE // matrix.shape[1])
+    return (slice(start, start + rows) for start in range(0, matrix.shape[0], rows))
 
 
 def _factor(case: Case) -> str | None:
@@ -265,10 +289,11 @@ VALUE_RULES: tuple[Rule, ...] = (_zero, _unchanged, _rounding, _transposed, _fac
 
 def _span(flags: npt.NDArray[np.bool_]) -> tuple[int, int] | None:
     """First and last true position when all between are true and some outside are not."""
-    positions = np.flatnonzero(flags)
-    if positions.size == 0 or positions.size == flags.size or positions[-1] - positions[0] + 1 != positions.size:
+    count, size = int(np.count_nonzero(flags)), flags.size
+    if count in (0, size):
         return None
-    return int(positions[0]), int(positions[-1])
+    first, last = int(np.argmax(flags)), size - 1 - int(np.argmax(flags[::-1]))
+    return (first, last) if last - first + 1 == count else None
 
 
 def _rows(case: Case) -> str | None:
@@ -308,13 +333,15 @@ def _columns(case: Case) -> str | None:
 
 
 def _stride(case: Case) -> str | None:
-    positions = np.flatnonzero(case.mask)
-    if positions.size < 3:
+    count = case.difference.count
+    if count < 3:
         return None
-    steps = np.diff(positions)
-    if steps[0] < 2 or np.any(steps != steps[0]):
+    first, second = map(int, first_positions(case.mask, 2))
+    step = second - first
+    every = case.mask.reshape(-1)[first::step][:count]
+    if step < 2 or every.size < count or not every.all():
         return None
-    return f"every {int(steps[0])}th element differs, from element {int(positions[0])} on: a stride is wrong"
+    return f"every {ordinal(step)} element differs, from element {first} on: a stride is wrong"
 
 
 PLACE_RULES: tuple[Rule, ...] = (_stride, _rows, _columns)

@@ -306,7 +306,7 @@ def barrier_text(barrier: Barrier) -> str:
     gone = [place for place in barrier.places if place.returned_ago_ns is not None]
     others = [place for place in barrier.places if place.cores is None and place.returned_ago_ns is None]
     parts = [
-        f"{_blocks(places)} wait{'s' * (len(places) == 1)} at the {_ordinal(met + 1)} SYNCALL of the {_cores(cores)}"
+        f"{_blocks(places)} wait{'s' * (len(places) == 1)} at the {ordinal(met + 1)} SYNCALL of the {_cores(cores)}"
         for (cores, met), places in _by(waiting, lambda place: (place.cores or 0, place.met))
     ]
     parts += [
@@ -338,7 +338,8 @@ def _blocks(places: Sequence[Place]) -> str:
     return f"block{'s' * (len(numbers) > 1)} {', '.join(texts[:_SHOWN_BLOCKS])}{more} ({', '.join(kernels)})"
 
 
-def _ordinal(number: int) -> str:
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th, 11th, 21st."""
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
 

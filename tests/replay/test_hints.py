@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pypto_build.replay.compare import difference
+from pypto_build.replay.compare import difference, first_mismatches
 from pypto_build.replay.hints import Case, find_hints
+from pypto_build.replay.values import STORAGE
 
 Floats = npt.NDArray[np.float32]
 RANDOM = np.random.default_rng(5).standard_normal((64, 48)).astype(np.float32) + 3
@@ -177,3 +179,31 @@ def test_any_shape_is_fine(shape: tuple[int, ...]) -> None:
     expected = np.ones(shape, dtype=np.float32)
     actual = (expected + np.arange(expected.size).reshape(shape) + 1).astype(np.float32)
     assert isinstance(_hints(actual, expected), list)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("change", ["all", "odd", "transposed"])
+def test_a_large_output_is_never_copied(dtype: str, change: str) -> None:
+    expected = np.random.default_rng(7).integers(0x3F80, 0x4080, (4096, 4096)).astype(STORAGE[dtype])
+    actual = expected.copy()
+    match change:
+        case "all":
+            actual[:] = 0
+        case "odd":
+            actual[:, 1::2] = 0
+        case _:
+            actual = np.ascontiguousarray(expected.T).reshape(expected.shape)
+    tracemalloc.start()
+    try:
+        found = difference(actual, expected, dtype, 1e-5, 1e-5)
+        first_mismatches(actual, expected, dtype, found.mask)
+        hints = find_hints(Case(actual, expected, dtype, found))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert [hint.split(":")[0] for hint in hints] == {
+        "all": ["all zero"],
+        "odd": ["zero wherever it differs", "every 2nd element differs, from element 1 on"],
+        "transposed": ["it holds the transpose of the golden"],
+    }[change]
+    assert peak < found.mask.nbytes + 24 * 2**20  # the mask, and pieces
