@@ -28,7 +28,8 @@ USUAL = Variant("")
 # Kernels that record what every instruction touches, with line numbers.
 CHECKED = Variant("check", CHECKED_FLAGS, checked=True)
 # The same, and what C++ itself reads and writes: for MEMORY=weak.
-WEAK = Variant("weak", (*CHECKED_FLAGS, "-DPYPTO_WEAK=1", "-fsanitize=thread"), checked=True)
+_PLAIN = ("-DPYPTO_WEAK=1", "-fsanitize=thread", "-include", "pto/pto-inst.hpp")  # where what that calls is defined
+WEAK = Variant("weak", (*CHECKED_FLAGS, *_PLAIN), checked=True)
 # Kernels as a debugger wants them.
 DEBUGGED = Variant("debug", DEBUG_FLAGS, alone=True)
 # Binaries that simpler's simulator loads, compiled as it does and against its headers.

@@ -102,3 +102,9 @@ def test_a_kernel_that_ends_early_is_not_told_of_its_flags(tmp_path: Path) -> No
     assert [found.rule for found in hazards(copy_example("_jit_softmax", tmp_path, [edit]), tmp_path / "out")[1]] == [
         "hazards/out-of-bounds"
     ]
+
+
+def test_arguments_that_plain_code_uses_are_touched(tmp_path: Path) -> None:
+    by_hand = "for (int i = 0; i < 128 * 128; ++i) out[i] = a[i] + b[i];"
+    edit = ("kernels/aiv/kernel_add.cpp", "\n    kernel_add(a, b, out);", f"\n    {by_hand}")
+    assert hazards(copy_example("_jit_vector_dag", tmp_path, [edit]), tmp_path / "out") == (0, [])

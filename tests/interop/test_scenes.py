@@ -128,11 +128,23 @@ def test_the_rule(workspace: Workspace) -> None:
 
 
 def test_instruments_take_scenes(workspace: Workspace) -> None:
+    """Its kernels read and write by plain C++ and include no header of instructions."""
+    hazards = ("-Q", "hazards", "SCENE=scenes/scene_chain.py::TestChain::small")
     workspace.edit("kernels/chain.cpp", "second.add_inout(y)", "second.add_no_dep(y)")
-    run = workspace.run("-Q", "hazards", "SCENE=scenes/scene_chain.py::TestChain::small", tool="SCons")
+    unseen = workspace.run(*hazards, tool="SCons")
+    seen = workspace.run(*hazards, "MEMORY=weak", tool="SCons")
     workspace.edit("kernels/chain.cpp", "second.add_no_dep(y)", "second.add_inout(y)")
-    assert run.returncode and "scenes/kernels/chain.cpp" in run.stdout, run.stdout
-    assert "'y'" in run.stdout and "twice" in run.stdout
+    assert unseen.returncode == 0 and unseen.stdout.endswith(": nothing found\n"), unseen.stdout
+    assert seen.returncode == 2, seen.stdout
+    found = re.findall(r"scenes/kernels/(\S+): (\w+): .*\[(\S+)\]$", seen.stdout, re.MULTILINE)
+    assert found == [
+        ("chain.cpp:32", "error", "hazards/raw"),
+        ("chain.cpp:32", "error", "hazards/waw"),
+        ("scaled.cpp:15", "error", "memory/unclean-store"),
+        ("scaled.cpp:16", "error", "memory/unclean-store"),
+        ("twice.cpp:9", "error", "memory/shared-line"),
+        ("twice.cpp:9", "error", "memory/unclean-store"),
+    ], seen.stdout
 
 
 def test_triage_of_a_case(workspace: Workspace) -> None:

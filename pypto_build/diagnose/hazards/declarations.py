@@ -222,6 +222,8 @@ def _untouched(context: Context, number: int, index: int) -> Finding:
     )
 
 
+_WORD = re.compile(r"\w+")
+_ASSIGNED = re.compile(r"\b(\w+)\s*=([^;]{0,4000});")
 _UNPACKED = re.compile(r"\b(\w+)\s*=[^;]{0,999}?\bargs\s*\[\s*(\d{1,9})\s*\]")
 
 
@@ -232,18 +234,21 @@ def _uses(source: Path, index: int) -> bool:
     """
     text = re.sub(r"//[^\n]*", "", read_source(source))
     entry = text.find("kernel_entry")
-    names = {int(match[2]): match[1] for match in _UNPACKED.finditer(text, max(entry, 0))}
-    if entry < 0 or index not in names:
+    wrapper = text[text.find("{", entry) + 1 :] if entry >= 0 else ""
+    names = {int(match[2]): match[1] for match in _UNPACKED.finditer(wrapper)}
+    if index not in names:
         return entry < 0
     known = {names[index]}
-    for match in re.finditer(r"\b(\w+)\s*=([^;]{0,4000});", text[entry:]):
-        if known.intersection(re.findall(r"\w+", match[2])):
+    for match in _ASSIGNED.finditer(wrapper):
+        if known.intersection(_WORD.findall(match[2])):
             known.add(match[1])
-    call = _last_call(text[entry:])
+    call = _last_call(wrapper)
     if call is None:
         return True
     function, values = call
-    positions = [i for i, value in enumerate(values) if known.intersection(re.findall(r"\w+", value))]
+    if known.intersection(_WORD.findall(_without(wrapper, known, function))):
+        return True
+    positions = [i for i, value in enumerate(values) if known.intersection(_WORD.findall(value))]
     if not positions:
         return False
     body = re.search(rf"\b{function}\s*\(([^)]{{0,9999}})\)\s*\{{", text[:entry])
@@ -255,6 +260,12 @@ def _uses(source: Path, index: int) -> bool:
         i >= len(parameters) or re.search(rf"\b{parameters[i]}\b", text[body.end() : end]) is not None
         for i in positions
     )
+
+
+def _without(wrapper: str, known: set[str], function: str) -> str:
+    """A wrapper without the statements that give ``known`` names a value, and without the calls of the body."""
+    others = _ASSIGNED.sub(lambda match: "" if match[1] in known else match[0], wrapper)
+    return re.sub(rf"^[ \t]*{function}\([^;]{{0,4000}}\);", "", others, flags=re.MULTILINE)
 
 
 def _last_call(entry: str) -> tuple[str, list[str]] | None:
