@@ -13,6 +13,7 @@ import re
 import stat
 import time
 from collections.abc import Mapping
+from typing import ClassVar
 
 #: Stands for the content of a file that does not exist, or is not a regular file.
 ABSENT = ""
@@ -53,6 +54,9 @@ def _tick(known: Identity) -> int:
 class Digests:
     """The contents of files, each read once until it changes. Links are followed."""
 
+    # What any of these has read in this process: many places look at the same packages and headers.
+    _read_here: ClassVar[dict[str, tuple[Identity, str]]] = {}
+
     def __init__(self, known: Mapping[str, tuple[Identity, str]] | None = None) -> None:
         self._known: dict[str, tuple[Identity, str]] = dict(known or {})
         self.used: dict[str, tuple[Identity, str]] = {}  # what may be remembered for the next run
@@ -72,10 +76,12 @@ class Digests:
 
     def of_found(self, path: str, now: os.stat_result) -> str:
         """The same for a path that leads to a file of which the system says ``now``."""
-        known = self._known.get(path)
-        if known is not None and known[0] == identity(now):
-            self.used[path] = known
-            return known[1]
+        seen = identity(now)
+        for remembered in (self._known, self._read_here):
+            known = remembered.get(path)
+            if known is not None and known[0] == seen:
+                self._known[path] = self.used[path] = known
+                return known[1]
         return self._read(path) if stat.S_ISREG(now.st_mode) else ABSENT
 
     def look(self, path: str) -> tuple[Identity | None, str]:
@@ -117,7 +123,7 @@ class Digests:
             return ABSENT
         found = digest.hexdigest()
         if before == after and not changed_since(after, started):
-            self._known[path] = self.used[path] = (after, found)
+            self._known[path] = self.used[path] = self._read_here[path] = (after, found)
         return found
 
 

@@ -211,6 +211,7 @@ def _is_of_python(path: str) -> bool:
     return bool(beside) or os.path.basename(path).startswith(_EDITABLE)
 
 
+@cache
 def _source(path: str) -> str:
     """The source of a compiled module; any other path as it is."""
     directory, name = os.path.split(path)
