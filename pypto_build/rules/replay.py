@@ -24,6 +24,7 @@ from pypto_build.facts.outcomes import Outcome
 from pypto_build.facts.platforms import Platform
 from pypto_build.facts.run_options import EMBEDDED, RUN_OPTIONS, TORCH
 from pypto_build.proof import Action
+from pypto_build.proof.place import Spawn
 from pypto_build.replay.results import REPLAYS, show
 from pypto_build.replay.verdict import EXIT_STATUS, Verdict, read_verdict, write_verdict
 from pypto_build.rules.artifact import ArtifactTargets, chip_words, tell_built
@@ -39,6 +40,7 @@ from pypto_build.rules.outcomes import outcome_of, outcomes_of, wants_files
 from pypto_build.rules.packs import pack_path, pack_words, write_pack
 from pypto_build.rules.subject import Subject
 from pypto_build.rules.targets import STATUS_VARIABLE, TARGETS
+from pypto_build.toolchain.forked import ADDRESS, ForkedTools
 from pypto_build.toolchain.python import own_tool
 
 #: A directory of logs, which the runtime fills at a log level that is asked for.
@@ -180,6 +182,8 @@ def _run_of(
     way = configuration(targets.platform, options, named, targets.variant, comparators, others)
     step = _replay_step(workspace, targets, way, data_dir, golden, options, comparators, found, alone, of_a_test, heard)
     step = replace(step, action=_under(workspace, step.action, subject), subject=label or step.subject)
+    if subject.judges:
+        step = replace(step, spawn=partial(_run_judged, step.spawn, subject.judges))
     return _Run(way, step, data_dir, options, found)
 
 
@@ -304,6 +308,13 @@ def _under(workspace: Workspace, action: Action, subject: Subject) -> Action:
         action = replace(action, argv=argv, inputs=(*action.inputs, file))
     action = replace(action, environment={**action.environment, **limits}, settings={**action.settings, **limits})
     return replace(action, unkeyed=(*action.unkeyed, *_time_limit(workspace, subject)))
+
+
+def _run_judged(spawn: Spawn, judges: ForkedTools, command: list[str], environment: dict[str, str]) -> tuple[int, str]:
+    """Run a replay that may have its outputs judged in a fork."""
+    with suppress(OSError):
+        environment = {**environment, ADDRESS: judges.address(environment)}
+    return spawn(command, environment)
 
 
 def _logs_elsewhere(workspace: Workspace) -> bool:

@@ -12,8 +12,8 @@ import hashlib
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -46,7 +46,7 @@ from pypto_build.replay.verdict import EXIT_STATUS, read_verdict
 from pypto_build.rules.machinery.locks import lock_output
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment
-from pypto_build.rules.machinery.workspace import Workspace, mark_output, workspace_of
+from pypto_build.rules.machinery.workspace import Workspace, as_it_is, mark_output, workspace_of
 from pypto_build.rules.replay import Replay, Replays
 from pypto_build.rules.subject import Subject
 from pypto_build.toolchain.forked import ForkedTools
@@ -54,7 +54,8 @@ from pypto_build.toolchain.forked import ForkedTools
 #: Below BUILD_DIR: what is read and made of scene tests, a directory for each file.
 SCENES_DIR = "scenes"
 _DESCRIPTION = "scenes.json"
-_TOOLS = _DESCRIBE, _DATA = "pypto_build.interop.scene.describe", "pypto_build.interop.scene.data"
+_DESCRIBE, _DATA = "pypto_build.interop.scene.describe", "pypto_build.interop.scene.data"
+_TOOLS = _DESCRIBE, _DATA, "pypto_build.interop.scene.judge"
 _SKIPPED = 5  # exit status of a process that makes data, for a case that cannot run here
 _SHOWN = 8
 #: How many times the time limit a manual case may take: its author has set it aside because it is long.
@@ -110,7 +111,10 @@ def open_scenes(
     several in which something is wrong is a refusal.
     """
     files, chosen, refused = _files(workspace, selector), list[_Chosen](), list[CaseRefusal]()
-    with closing(ForkedTools(_TOOLS, VARIABLE)) as tools, ThreadPoolExecutor(os.cpu_count()) as pool:
+    tools = ForkedTools(_TOOLS, VARIABLE)
+    with ExitStack() as ending:
+        ending.callback(tools.close)
+        pool = ending.enter_context(ThreadPoolExecutor(os.cpu_count()))
         described = [pool.submit(_described, workspace, tools, file) for file in files]
         for file, answer in zip(files, described, strict=True):
             try:
@@ -129,15 +133,18 @@ def open_scenes(
         running = [one for one in chosen if not _why_not(workspace, one, platform)]
         refused += [CaseRefusal(one.origin, why) for one in chosen if (why := _why_not(workspace, one, platform))]
         outcomes = list(pool.map(lambda one: _make_data(workspace, tools, one), running))
-    subjects: list[Subject] = []
-    for one, outcome in zip(running, outcomes, strict=True):
-        if outcome.status:
-            refused.append(_refused(one, outcome))
-            continue
-        try:
-            subjects.append(_subject(workspace, one, platform))
-        except ArtifactError as error:
-            refused.append(CaseRefusal(one.origin, str(error), error.exit_status))
+        subjects: list[Subject] = []
+        for one, outcome in zip(running, outcomes, strict=True):
+            if outcome.status:
+                refused.append(_refused(one, outcome))
+                continue
+            try:
+                subjects.append(_subject(workspace, one, platform))
+            except ArtifactError as error:
+                refused.append(CaseRefusal(one.origin, str(error), error.exit_status))
+        if workspace.confine is as_it_is and any(subject.judged for subject in subjects):
+            subjects = [replace(subject, judges=tools) if subject.judged else subject for subject in subjects]
+            atexit.register(ending.pop_all().close)
     return subjects, refused
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pypto_build.artifact import Artifact
+from pypto_build.toolchain.forked import ForkedTools
 
 
 @dataclass(frozen=True)
@@ -14,14 +15,16 @@ class Subject:
     """An artifact, and one set of data for it.
 
     ``data`` is None for the artifact's own. ``origin`` is FILE::CLASS::CASE of a scene test's case, whose class decides
-    what outputs are worth if it is ``judged``; ``limits`` are variables of the run's environment. One that may be
-    ``unchecked`` passes without a golden. ``patience`` is how many times the time limit its run may take.
+    what outputs are worth if it is ``judged``, in forks of ``judges`` if there are any; ``limits`` are variables of the
+    run's environment. One that may be ``unchecked`` passes without a golden. ``patience`` is how many times the time
+    limit its run may take.
     """
 
     artifact: Artifact
     data: Path | None = None
     origin: str = ""
     judged: bool = False
+    judges: ForkedTools | None = None
     limits: Mapping[str, str] = field(default_factory=dict)
     unchecked: bool = False
     patience: int = 1

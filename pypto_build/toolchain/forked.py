@@ -1,10 +1,11 @@
 """Tools that take longer to load than to work: a process that has loaded them is forked for each command.
 
-python -m pypto_build.toolchain.forked DESCRIPTOR LOG_VARIABLE MODULE...
+python -m pypto_build.toolchain.forked DESCRIPTOR LISTENER LOG_VARIABLE MODULE...
 
-The process is the child of whoever needs it, and ends with it. A command gets its environment, and the streams to which
-it writes; its status comes back, or nothing if it was killed. Where a library writes down what tools read, in the file
-that LOG_VARIABLE names, a command's log begins with what was read to load the tools, and goes on in a file of its own.
+The process is the child of whoever needs it, and ends with it; whoever knows its address may have commands run. A
+command gets its environment, and the stream to which it writes; its status comes back, or nothing if it was killed. It
+ends when nobody waits for it any more. Where a library writes down what tools read, in the file that LOG_VARIABLE
+names, what was read to load the tools is added to a command's log, which then goes on with what the command reads.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import ctypes
 import importlib
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -32,6 +34,10 @@ _SIZE = struct.Struct("I")
 #: What the library that watches tools has under this name: where it writes from now on.
 _REDIRECT = "pypto_witness_redirect"
 _KILLED = 137
+#: The variable with the address for a process that may have commands run.
+ADDRESS = "PYPTO_FORKED_TOOLS"
+#: Requests that wait until the tools are loaded.
+_WAITING = 128
 #: Ends the part of a log that tells what was read before the command was asked for.
 EARLIER = b"Z\t\n"
 
@@ -39,7 +45,8 @@ EARLIER = b"Z\t\n"
 class ForkedTools:
     """Runs commands that are one of our tools (`own_tool`) in forks of one process, which starts with the first.
 
-    ``run`` may be called from several threads. What cannot be forked runs as a process of its own.
+    ``run`` may be called from several threads. What cannot be forked runs as a process of its own. A fork of whoever
+    holds this has a process of its own.
     """
 
     def __init__(self, modules: Sequence[str], log_variable: str = "") -> None:
@@ -47,85 +54,115 @@ class ForkedTools:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
-        self._directory = ""
+        self._address, self._owner = "", 0
 
     def run(self, command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
         """The status of ``command``, and what it printed."""
         tool = own_tool(command[2]) if len(command) > 2 else []
         if not tool or list(command[:3]) != tool or command[2] not in self._modules:
             return run_tool(command, environment)
-        try:
-            output, status = self._ask(list(command[2:]), environment)
-        except OSError:
-            return run_tool(command, environment)
-        with open(output, "rb") as said, open(status, "rb") as ended:
-            text, number = said.read().decode(errors="replace"), ended.read()
+        output, write_output = os.pipe()
+        with open(output, "rb") as said:
+            try:
+                with open(write_output, "wb") as stream:
+                    status = ask(self.address(environment), command[2:], environment, stream.fileno())
+            except OSError:
+                return run_tool(command, environment)
+            with open(status, "rb") as ended:
+                text, number = said.read().decode(errors="replace"), ended.read()
         return (number[0] if number else _KILLED), text
+
+    def address(self, environment: Mapping[str, str]) -> str:
+        """Where to ask for a command; the process, which starts if there is none, is watched as that is. Raises
+        `OSError`."""
+        with self._lock:
+            if self._owner != os.getpid():
+                self._start(environment)
+            return self._address
 
     def close(self) -> None:
         """End the process."""
         with self._lock:
-            if self._connection is not None and self._process is not None:
+            if self._connection is not None and self._process is not None and self._owner == os.getpid():
                 self._connection.close()
                 self._process.wait()
-                shutil.rmtree(self._directory, ignore_errors=True)
-            self._connection = self._process = None
+            self._connection, self._process, self._owner = None, None, 0
 
-    def _ask(self, words: list[str], environment: Mapping[str, str]) -> tuple[int, int]:
-        """Have a command started; the descriptors of what it prints and of its status."""
-        output, write_output = os.pipe()
-        status, write_status = os.pipe()
+    def _start(self, environment: Mapping[str, str]) -> None:
+        directory = tempfile.mkdtemp(prefix="pypto-forked-")
         try:
-            request = json.dumps([words, dict(environment), os.getcwd()]).encode()
-            with self._lock:
-                connection = self._connection or self._start(environment)
-                socket.send_fds(connection, [_SIZE.pack(len(request))], [write_output, write_status])
-                connection.sendall(request)
+            self._start_in(directory, environment)
         except OSError:
-            os.close(output)
-            os.close(status)
+            shutil.rmtree(directory, ignore_errors=True)
             raise
-        finally:
-            os.close(write_output)
-            os.close(write_status)
-        return output, status
 
-    def _start(self, environment: Mapping[str, str]) -> socket.socket:
-        """Start the process, watched as the command is that it is started for."""
-        ours, theirs = socket.socketpair()
-        self._directory = tempfile.mkdtemp(prefix="pypto-forked-")
-        variables = own_environment(environment) | {"TMPDIR": self._directory}
+    def _start_in(self, directory: str, environment: Mapping[str, str]) -> None:
+        variables = own_environment(environment) | {"TMPDIR": directory}
         if self._log_variable in environment:
-            log = Path(self._directory, "log")
+            log = Path(directory, "log")
             log.touch()
             variables[self._log_variable] = str(log)
-        with theirs:
-            command = [*own_tool(__name__), str(theirs.fileno()), self._log_variable, *self._modules]
-            self._process = subprocess.Popen(
-                command, env=variables, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
-            )
-        self._connection = ours
-        return ours
+        ours, theirs = socket.socketpair()
+        with theirs, socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(address := os.path.join(directory, "socket"))
+            listener.listen(_WAITING)
+            descriptors = theirs.fileno(), listener.fileno()
+            command = [*own_tool(__name__), *map(str, descriptors), self._log_variable, *self._modules]
+            self._process = subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, pass_fds=descriptors)
+        self._connection, self._address, self._owner = ours, address, os.getpid()
+
+
+def ask(address: str, words: Sequence[str], environment: Mapping[str, str], output: int) -> int:
+    """Have a module and its ``words`` run, which writes to ``output``; a descriptor from which its status comes, a
+    byte, or nothing if it was killed. Raises `OSError` where nobody answers.
+    """
+    request = json.dumps([list(words), dict(environment), os.getcwd()]).encode()
+    status, write_status = os.pipe()
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(address)
+            socket.send_fds(connection, [_SIZE.pack(len(request))], [output, write_status])
+            connection.sendall(request)
+    except OSError:
+        os.close(status)
+        raise
+    finally:
+        os.close(write_status)
+    return status
 
 
 def main(argv: Sequence[str]) -> int:
     """Serve until the other end closes."""
-    connection = socket.socket(fileno=int(argv[0]))
-    log_variable, modules = argv[1], argv[2:]
-    for name in modules:
-        importlib.import_module(name)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever asked says what there is to say
-    while True:
+    end, listener = (socket.socket(fileno=int(word)) for word in argv[:2])
+    log_variable, modules = argv[2], argv[3:]
+    try:
+        for name in modules:
+            importlib.import_module(name)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever asked says what there is to say
+        while end not in select.select([end, listener], [], [])[0]:
+            _serve(end, listener, log_variable)
+    finally:  # whoever started it may be gone
+        shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
+    return 0
+
+
+def _serve(end: socket.socket, listener: socket.socket, log_variable: str) -> None:
+    """Start one command."""
+    with listener.accept()[0] as connection:
         header, descriptors, _, _ = socket.recv_fds(connection, _SIZE.size, 2)
-        if len(header) < _SIZE.size or len(descriptors) < 2:
-            return 0
-        request = _receive(connection, _SIZE.unpack(header)[0])
-        if os.fork() == 0:
-            connection.close()
-            _work(request, descriptors, log_variable)
-        for descriptor in descriptors:
-            os.close(descriptor)
+        try:
+            if len(header) < _SIZE.size or len(descriptors) < 2:
+                return
+            size = _SIZE.unpack(header)[0]
+            request = _receive(connection, size)
+            if len(request) == size and os.fork() == 0:
+                for ours in (connection, listener, end):
+                    ours.close()
+                _work(request, descriptors, log_variable)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:
@@ -144,6 +181,7 @@ def _work(request: bytes, descriptors: list[int], log_variable: str) -> NoReturn
         os.dup2(output, 2)
         os.close(output)
         os.set_inheritable(ended, False)
+        threading.Thread(target=_end_unless_waited_for, args=(ended,), daemon=True).start()
         words, environment, directory = json.loads(request)
         become(words, environment, directory, log_variable)
         status = importlib.import_module(words[0]).main(words[1:])
@@ -152,6 +190,14 @@ def _work(request: bytes, descriptors: list[int], log_variable: str) -> NoReturn
     except BaseException:
         sys.excepthook(*sys.exc_info())
     leave(ended, status)
+
+
+def _end_unless_waited_for(told: int) -> None:
+    """End this process when nobody holds the other end of a pipe."""
+    waiting = select.poll()
+    waiting.register(told, 0)  # what is told of anyway: that it has no reader
+    waiting.poll()
+    os._exit(_KILLED)
 
 
 def become(words: Sequence[str], environment: Mapping[str, str], directory: str, log_variable: str) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from pypto_build.proof.witness import VARIABLE, library, read_account
-from pypto_build.toolchain.forked import ForkedTools
+from pypto_build.toolchain.forked import ForkedTools, ask
 from pypto_build.toolchain.python import own_tool
 
 _MODULE = """
-import os, signal, sys, tempfile
+import os, signal, sys, tempfile, time
 
 import heavy_to_load
 
@@ -31,6 +33,9 @@ def main(words):
             raise ValueError(words[1])
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        case "wait":
+            open(words[1], "w").write(str(os.getpid()))
+            time.sleep(60)
         case "speak":
             os.system("echo a child speaks; echo and complains >&2")
     return int(words[-1]) if words[-1].isdigit() else 0
@@ -80,6 +85,40 @@ def test_many_at_once(tools: ForkedTools, environment: dict[str, str]) -> None:
     with ThreadPoolExecutor(8) as pool:
         statuses = list(pool.map(lambda number: tools.run(command(str(number)), environment)[0], range(40)))
     assert statuses == list(range(40))
+
+
+def test_any_process_may_ask(tools: ForkedTools, environment: dict[str, str], tmp_path: Path) -> None:
+    process = tools.run(command("nothing"), environment)[1].split()[2]
+    asking = (
+        "import os, sys; from pypto_build.toolchain.forked import ask\n"
+        "status = ask(sys.argv[1], ['forked_tool', 'exit', '9'], os.environ, 1)\n"
+        "print('status', os.read(status, 9)[0])\n"
+    )
+    words = [sys.executable, "-c", asking, tools.address(environment)]
+    said = subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout
+    assert said.startswith(f"loaded by {process} ") and said.endswith("\nstatus 9\n")
+
+
+def test_a_command_ends_with_who_waits_for_it(tools: ForkedTools, environment: dict[str, str], tmp_path: Path) -> None:
+    with (tmp_path / "said").open("wb") as said:
+        words = ["forked_tool", "wait", str(tmp_path / "process")]
+        status = ask(tools.address(environment), words, environment, said.fileno())
+        while not (tmp_path / "process").exists() or not (tmp_path / "process").read_text():
+            time.sleep(0.01)
+        os.close(status)
+    end = time.monotonic() + 20
+    while os.path.exists(f"/proc/{(tmp_path / 'process').read_text()}") and time.monotonic() < end:
+        time.sleep(0.01)
+    assert time.monotonic() < end
+
+
+def test_nobody_answers(tools: ForkedTools, environment: dict[str, str]) -> None:
+    address = tools.address(environment)
+    tools.close()
+    with pytest.raises(OSError):
+        ask(address, ["forked_tool", "nothing"], environment, 1)
+    assert not Path(address).parent.exists()
+    assert tools.run(command("exit", "5"), environment)[0] == 5  # by a process that starts anew
 
 
 def test_other_commands_run_by_themselves(tools: ForkedTools, environment: dict[str, str]) -> None:

@@ -30,6 +30,7 @@ from pypto_build.interop.scene.outcomes import (
     CasesRun,
     compare_runtimes,
     describe_file,
+    describing,
     find_files,
     run_on_chips,
 )
@@ -71,19 +72,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(files: Sequence[Path], given: argparse.Namespace) -> int:
     groups, results = list[_Group](), list[CaseResult]()
-    for file in files:
-        try:
-            scenes = describe_file(file)
-        except ArtifactError as error:
-            if len(files) == 1:
-                raise
-            print(f"  {file} FAILED: {error}")
-            results.append(CaseResult(file.name, FAILED, str(error)))
-            continue
-        if scenes.reason:
-            print(f"  {file} SKIPPED: {scenes.reason}")
-        else:
-            groups += _groups(file, scenes, given)
+    with closing(describing()) as tools:
+        for file in files:
+            try:
+                scenes = describe_file(file, tools)
+            except ArtifactError as error:
+                if len(files) == 1:
+                    raise
+                print(f"  {file} FAILED: {error}")
+                results.append(CaseResult(file.name, FAILED, str(error)))
+                continue
+            if scenes.reason:
+                print(f"  {file} SKIPPED: {scenes.reason}")
+            else:
+                groups += _groups(file, scenes, given)
     if given.case and not groups:
         raise ArtifactError(f"--case {', '.join(given.case)}", "no such case", "pypto-build scene --list shows them")
     built = [group for group in groups if group.level != NODE_LEVEL]
@@ -209,29 +211,37 @@ def _words(given: argparse.Namespace) -> list[str]:
 def _list(files: Sequence[Path]) -> int:
     """Files, classes, cases, platforms, and what keeps a case from running here."""
     running = 0
-    for file in files:
-        print(file)
-        try:
-            scenes = describe_file(file)
-        except ArtifactError as error:
-            if len(files) == 1:
-                raise
-            scenes = Scenes(reason=str(error))
-        if scenes.reason:
-            print(f"  does not run here: {scenes.reason}")
-        for scene in scenes.classes:
-            print(f"  {scene.name}  level {scene.level}, {scene.runtime}")
-            for case in scene.cases:
-                platforms = [f"{name}{' (manual)' if name in case.manual else ''}" for name in case.platforms]
-                reasons = {scene.why_not(case, name) for name, row in PLATFORMS.items() if row.simulated}
-                runs = "" in reasons
-                running += runs
-                why = "" if runs else f"  does not run here: {scene.reason or _first(reasons)}"
-                print(f"    {case.name}  {', '.join(platforms)}{why}")
-            for name in scene.others:
-                print(f"    {name}  {f'does not run here: {scene.reason}' if scene.reason else 'pytest runs it'}")
+    with closing(describing()) as tools:
+        for file in files:
+            print(file)
+            try:
+                scenes = describe_file(file, tools)
+            except ArtifactError as error:
+                if len(files) == 1:
+                    raise
+                scenes = Scenes(reason=str(error))
+            running += _list_file(scenes)
     print(f"\n{len(files)} files, {running} cases run here")
     return 0
+
+
+def _list_file(scenes: Scenes) -> int:
+    """What one file declares; how many of its cases run here."""
+    running = 0
+    if scenes.reason:
+        print(f"  does not run here: {scenes.reason}")
+    for scene in scenes.classes:
+        print(f"  {scene.name}  level {scene.level}, {scene.runtime}")
+        for case in scene.cases:
+            platforms = [f"{name}{' (manual)' if name in case.manual else ''}" for name in case.platforms]
+            reasons = {scene.why_not(case, name) for name, row in PLATFORMS.items() if row.simulated}
+            runs = "" in reasons
+            running += runs
+            why = "" if runs else f"  does not run here: {scene.reason or _first(reasons)}"
+            print(f"    {case.name}  {', '.join(platforms)}{why}")
+        for name in scene.others:
+            print(f"    {name}  {f'does not run here: {scene.reason}' if scene.reason else 'pytest runs it'}")
+    return running
 
 
 def _first(reasons: set[str]) -> str:

@@ -18,8 +18,10 @@ from pypto_build.artifact.pt import read_pt
 from pypto_build.artifact.scene_reader import NotLiteral, read_literal, scene_files
 from pypto_build.artifact.scenes import OUTCOMES_VARIABLE, CaseOutcome, Scenes, read_scenes
 from pypto_build.replay.verdict import Verdict, read_verdict
+from pypto_build.toolchain.forked import ForkedTools
 from pypto_build.toolchain.python import end_session, own_environment, own_tool
 
+_DESCRIBE = "pypto_build.interop.scene.describe"
 #: What a case came to.
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 #: Exit status of a tool that runs one case, when the case needs what is not here.
@@ -99,7 +101,12 @@ def find_files(places: Sequence[str]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def describe_file(path: Path) -> Scenes:
+def describing() -> ForkedTools:
+    """What executes files that are to be described, for `describe_file`."""
+    return ForkedTools([_DESCRIBE])
+
+
+def describe_file(path: Path, tools: ForkedTools) -> Scenes:
     """What a file declares; one that is not literal is executed, in a process of its own."""
     try:
         return read_literal(path)
@@ -107,11 +114,11 @@ def describe_file(path: Path) -> Scenes:
         pass
     with tempfile.TemporaryDirectory() as directory:
         output = Path(directory, "scenes.json")
-        command = [*own_tool("pypto_build.interop.scene.describe"), str(path), "--output", str(output)]
-        run = subprocess.run(command, env=own_environment(), capture_output=True, text=True, check=False)
-        if run.returncode:
-            reason = run.stderr.strip().rpartition("\n")[2].removeprefix("error: ")
-            return Scenes(reason=reason or f"its process ended with status {run.returncode}")
+        command = [*own_tool(_DESCRIBE), str(path), "--output", str(output)]
+        status, said = tools.run(command, own_environment())
+        if status:
+            reason = said.strip().rpartition("\n")[2].removeprefix("error: ")
+            return Scenes(reason=reason or f"its process ended with status {status}")
         return read_scenes(output)
 
 

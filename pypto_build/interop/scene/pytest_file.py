@@ -15,7 +15,26 @@ from pypto_build.interop.pytest_flags import PASSED_ON, given, listed, named_pla
 from pypto_build.interop.scene.absent_item import Absent
 from pypto_build.interop.scene.fixtures import stand_in_for
 from pypto_build.interop.scene.methods import Methods, is_left_out, others_of
-from pypto_build.interop.scene.outcomes import FAILED, SKIPPED, CaseResult, CasesRun, describe_file, run_on_chips
+from pypto_build.interop.scene.outcomes import (
+    FAILED,
+    SKIPPED,
+    CaseResult,
+    CasesRun,
+    describe_file,
+    describing,
+    run_on_chips,
+)
+from pypto_build.toolchain.forked import ForkedTools
+
+_DESCRIBING = pytest.StashKey[ForkedTools]()
+
+
+def _describing(config: pytest.Config) -> ForkedTools:
+    """What executes files that are to be described, one in a session."""
+    if _DESCRIBING not in config.stash:
+        config.stash[_DESCRIBING] = describing()
+        config.add_cleanup(config.stash[_DESCRIBING].close)
+    return config.stash[_DESCRIBING]
 
 
 class SceneFile(pytest.File):
@@ -24,7 +43,7 @@ class SceneFile(pytest.File):
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         """One item for each case and platform; one that does not run here is skipped with the reason."""
         try:
-            scenes = describe_file(self.path)
+            scenes = describe_file(self.path, _describing(self.config))
         except ArtifactError as error:
             raise self.CollectError(str(error)) from None
         if scenes.reason:

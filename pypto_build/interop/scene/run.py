@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -24,8 +25,10 @@ from pypto_build.facts.run_options import EMBEDDED, SIMPLER
 from pypto_build.interop import run as on_simpler
 from pypto_build.replay import cli
 from pypto_build.replay.request import Request
+from pypto_build.toolchain.forked import ADDRESS, ask
 from pypto_build.toolchain.python import own_environment, own_tool
 
+_JUDGE = "pypto_build.interop.scene.judge"
 #: What a class may ask for, by the names of upstream's flags, and the run's settings that answer.
 _ASKED = {
     "dump_args": "dump_args",
@@ -38,6 +41,7 @@ _ASKED = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
+    address = os.environ.pop(ADDRESS, "")  # no business of kernels
     signal.signal(signal.SIGTERM, cli.terminate)
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--judge", required=True)
@@ -47,14 +51,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         request = on_simpler.request_from(others) if own.on_simpler else cli.request_from(others)
     except ArtifactError as error:
         return cli.usage_error(words, error, SIMPLER if own.on_simpler else EMBEDDED)
-    return cli.run(dataclasses.replace(request, judge=_Judge(own.judge, request)))
+    return cli.run(dataclasses.replace(request, judge=_Judge(own.judge, request, address)))
 
 
 class _Judge:
-    """Asks the class, in a process of its own."""
+    """Asks the class, in a process of its own: a fork of what answers at ``address``, if anything does."""
 
-    def __init__(self, case: str, request: Request) -> None:
-        self._case, self._request = case, request
+    def __init__(self, case: str, request: Request, address: str) -> None:
+        self._case, self._request, self._address = case, request, address
 
     def __call__(self) -> str:
         request = self._request
@@ -65,12 +69,20 @@ class _Judge:
             words = [self._case, "--data", str(request.data), "--results", str(request.results_dir)]
             words += ["--answer", str(answer), "--options", json.dumps(options)]
             sys.stdout.flush()
-            command = [*own_tool("pypto_build.interop.scene.judge"), *words]
-            ended = subprocess.run(command, env=own_environment(), stdin=subprocess.DEVNULL, check=False)
+            status = self._run(words)
             try:
                 return answer.read_text(encoding="utf-8")
             except OSError:
-                return f"the process of {self._case} ended with status {ended.returncode} before it had judged"
+                return f"the process of {self._case} ended with status {status} before it had judged"
+
+    def _run(self, words: Sequence[str]) -> int:
+        environment = own_environment()
+        try:
+            with open(ask(self._address, [_JUDGE, *words], environment, sys.stdout.fileno()), "rb") as ended:
+                return (ended.read() or b"\x89")[0]  # 137: killed
+        except OSError:
+            command = [*own_tool(_JUDGE), *words]
+            return subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False).returncode
 
 
 if __name__ == "__main__":
