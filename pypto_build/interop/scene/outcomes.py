@@ -103,7 +103,7 @@ def find_files(places: Sequence[str]) -> list[Path]:
 
 def describing() -> ForkedTools:
     """What executes files that are to be described, for `describe_file`."""
-    return ForkedTools([_DESCRIBE])
+    return ForkedTools([_DESCRIBE, "torch"])  # which nearly every file imports
 
 
 def describe_file(path: Path, tools: ForkedTools) -> Scenes:
