@@ -7,6 +7,7 @@ The driver is Python of somebody else's: nothing here executes it.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -84,7 +85,7 @@ def load_distributed(path: str | Path) -> Distributed:
     if not is_distributed(root):
         raise ArtifactError(root, f"not a distributed artifact: there is no {DRIVER}", "give one that has it")
     document = _document(root / META_NAME)
-    chips = {child.name: child for child in find_children(root)}
+    chips = {child.name: _place_of(child) for child in find_children(root)}
     workers = {file.stem: file for file in sorted((root / "sub_workers").glob("*.py"))}
     wrong = next((name for name in (*chips, *workers) if not FILE_NAME.match(name)), None)
     if wrong is not None:
@@ -99,6 +100,11 @@ def load_distributed(path: str | Path) -> Distributed:
         workers,
         _required(root / "sub_workers" / "__required__.json"),
     )
+
+
+def _place_of(chip: Path) -> Path:
+    """Where a chip program is that several artifacts have in common, each by a link."""
+    return Path(os.path.normpath(chip.parent / os.readlink(chip))) if chip.is_symlink() else chip
 
 
 def read_devices(text: str, world: int = 0) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Scene tests of several chips without simpler, as `pypto-build scene` and pytest run them."""
+"""Scene tests of several chips without simpler, as `pypto-build scene`, pytest and `SCENE=` run them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import pytest
 from tests.interop.test_scenes import Workspace
 
 FILE = "scenes/scene_exchange.py"
+TWO = f"SCENE={FILE}::TestExchange::two"
+#: What a build does, as it says with VERBOSE=1.
+STEPS = re.compile(r"^\[(?:cpp->.so|scene|meta|manifest|replay)\] (compile|link|data|sign|run) +(\S+)", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +35,6 @@ def test_rounds_and_the_list(workspace: Workspace) -> None:
     assert run.returncode == 0 and run.stdout.endswith("\n1 passed\n"), run.stdout
     listed = workspace.run("scene", "--list", FILE)
     assert "  TestExchange  level 3, tensormap_and_ringbuffer\n    two  a2a3sim, a5sim\n" in listed.stdout
-    refused = workspace.run("replay", f"SCENE={FILE}::TestExchange::two")
-    assert "several chips: pypto-build scene and pytest run it" in refused.stdout
 
 
 def test_a_kernel_that_never_notifies(workspace: Workspace) -> None:
@@ -41,3 +42,29 @@ def test_a_kernel_that_never_notifies(workspace: Workspace) -> None:
     run = workspace.run("scene", FILE, "-p", "a2a3sim", "--case", "two")
     workspace.edit("kernels/exchange.cpp", "if (peer) comm::TNOTIFY", "comm::TNOTIFY")
     assert run.returncode == 1 and "the ranks wait for each other: rank 0 d0 'trade' kernel" in run.stdout, run.stdout
+
+
+def steps(workspace: Workspace, *words: str) -> list[str]:
+    """What a replay of the case does."""
+    run = workspace.run("-Q", "replay", TWO, "VERBOSE=1", *words, tool="SCons")
+    return [" ".join(found) for found in STEPS.findall(run.stdout)] + re.findall(r"^\[RUN\] ([A-Z]+)", run.stdout, re.M)
+
+
+def test_a_class_is_a_program_of_several_chips(workspace: Workspace) -> None:
+    """Files of its chip programs are nodes, what is recorded of its orchestration is a result like all others."""
+    run = workspace.run("-Q", "replay", f"SCENE={FILE}", tool="SCons")
+    assert run.returncode == 2 and run.stdout.count("[scene] data ") == 2, run.stdout
+    assert "[scene] 1 passed, 1 failed\n" in run.stdout and "seen 1 tensors, 69.0" in run.stdout
+    assert re.search(r"'y1' FAIL .*\n +Mismatched elements: 64/64", run.stdout), run.stdout
+    assert "'x'" not in run.stdout  # which nothing writes
+    assert steps(workspace) == ["PASS"]
+    name = "scenes/kernels/exchange.cpp"
+    workspace.edit("kernels/exchange.cpp", "y[i] = x[i]", "y[i] = 2 * x[i]")
+    assert steps(workspace) == [f"compile {name}", "link kernels/aiv/exchange_0.so", "run TestExchange::two", "FAIL"]
+    workspace.edit("kernels/exchange.cpp", "y[i] = 2 * x[i]", "y[i] = x[i]")
+    assert steps(workspace) == ["PASS"]  # everything is restored
+    workspace.edit("scene_exchange.py", "int(task_args.more.value)", "int(task_args.more.value) + 1")
+    data = ["data TestExchange::two"]
+    assert steps(workspace) == [*data, "sign orchestration/host_orch.py", "run TestExchange::two", "FAIL"]
+    workspace.edit("scene_exchange.py", "int(task_args.more.value) + 1", "int(task_args.more.value)")
+    assert steps(workspace) == [*data, "PASS"]

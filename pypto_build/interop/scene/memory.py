@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pypto_build.facts.dtypes import ITEMSIZE
@@ -25,7 +25,7 @@ def dtype_name(dtype: Any) -> str:
 @dataclass(frozen=True)
 class Tensor:
     """A tensor among the arguments: its bytes, and how they are read. `base` is the address of the memory that it is a
-    part of, from `offset` bytes on, and `extent` that memory."""
+    part of, from `offset` bytes on, and `extent` that memory, which is there as long as its `owner`."""
 
     memory: memoryview
     shape: tuple[int, ...]
@@ -34,6 +34,7 @@ class Tensor:
     base: int = 0
     offset: int = 0
     extent: memoryview | None = None
+    owner: Any = field(default=None, repr=False, compare=False)
 
     def whole(self) -> Tensor:
         """The memory that it is a part of: itself, if it is all of it."""
@@ -76,7 +77,7 @@ class Buffer:
         """It as a tensor, `offset` bytes from its beginning."""
         name, memory = dtype_name(dtype), self.memory
         end = offset + math.prod(shapes) * ITEMSIZE[name]
-        return Tensor(memory[offset:end], tuple(shapes), name, True, self.base, offset, memory)
+        return Tensor(memory[offset:end], tuple(shapes), name, True, self.base, offset, memory, self)
 
 
 def tensor_of(tensor: Any, shapes: Sequence[int] | None = None, dtype: Any = None) -> Tensor:
@@ -89,7 +90,7 @@ def tensor_of(tensor: Any, shapes: Sequence[int] | None = None, dtype: Any = Non
     extent = (ctypes.c_uint8 * max(storage.nbytes(), 1)).from_address(storage.data_ptr())
     shape = tuple(tensor.shape) if shapes is None else tuple(shapes)
     whole = memoryview(extent).cast("B")[: storage.nbytes()]
-    return Tensor(memory, shape, name, False, storage.data_ptr(), offset, whole)
+    return Tensor(memory, shape, name, False, storage.data_ptr(), offset, whole, tensor)
 
 
 def bytes_of(value: Any) -> memoryview:

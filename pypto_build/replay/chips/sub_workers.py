@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import inspect
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,8 @@ def call_host(files: Mapping[str, Path], dispatch: Dispatch) -> RankReply:
         function(*([given] if wrapped else given))
     except Exception as error:
         raise RuntimeFault(_fault(path, error)) from None
+    finally:
+        sys.stdout.flush()  # the process ends without
     return RankReply()
 
 
