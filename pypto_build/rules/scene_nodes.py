@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from pypto_build.artifact import MANIFEST_NAME
+from pypto_build.artifact import MANIFEST_NAME, ArtifactError
 from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.distributed import Distributed, load_distributed
+from pypto_build.artifact.distributed import Distributed, load_distributed, read_devices
 from pypto_build.artifact.layout import CHILDREN_DIR
 from pypto_build.artifact.scenes import PROGRAMS_DIR
 from pypto_build.rules.machinery.workspace import Workspace
+from pypto_build.rules.subject import Subject
 
 #: Chip programs by their directories, in the workspace's extras: what their manifests say in this run.
 _WRITTEN = "chip programs of scene tests"
@@ -40,6 +42,17 @@ def open_node(workspace: Workspace, root: Path, of_class: Path) -> Distributed:
                 _remove(links / name)
             _write(links / name / MANIFEST_NAME, manifest)
     return load_distributed(root)
+
+
+def check_ranks(workspace: Workspace, subjects: Iterable[Subject]) -> None:
+    """Raise a usage error for WORLD= and DEVICES= that are of another number of chips than a case is recorded for."""
+    devices = read_devices(workspace.options["DEVICES"], workspace.options["WORLD"])
+    asked = len(devices) or workspace.options["WORLD"]
+    for subject in subjects:
+        if asked and subject.distributed is not None and subject.distributed.ranks != asked:
+            option = f"DEVICES={workspace.options['DEVICES']}" if devices else f"WORLD={asked}"
+            case, count = subject.origin.partition("::")[2], subject.distributed.ranks
+            raise ArtifactError(option, f"{case} is for {count} chips", "its config says how many: device_count")
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -100,6 +100,7 @@ def _require_torch(workspace: Workspace, verbs: list[Verb], replays: bool) -> No
 
 def _declare_scenes(env: Environment, wanted: list[str], verbs: list[Verb], verdicts: Verdicts) -> None:
     """Declare the cases of ``SCENE=`` under the targets of an artifact."""
+    from pypto_build.rules.scene_nodes import check_ranks
     from pypto_build.rules.scenes import open_scenes, say_refused, tell_cases, tell_outcomes
 
     workspace = workspace_of(env)
@@ -113,6 +114,9 @@ def _declare_scenes(env: Environment, wanted: list[str], verbs: list[Verb], verd
         workspace.platform(),
         [*filter(None, workspace.options["CASE"].split(","))],
     )
+    check_ranks(workspace, subjects)
+    if subjects and not any(subject.distributed for subject in subjects):
+        _refuse_ranks(workspace, subjects[0].artifact.root)
     status = say_refused(refused)
     tell_outcomes(env, refused)
     if len(subjects) > 1 and "replay" in wanted:

@@ -68,3 +68,58 @@ def test_a_class_is_a_program_of_several_chips(workspace: Workspace) -> None:
     assert steps(workspace) == [*data, "sign orchestration/host_orch.py", "run TestExchange::two", "FAIL"]
     workspace.edit("scene_exchange.py", "int(task_args.more.value) + 1", "int(task_args.more.value)")
     assert steps(workspace) == [*data, "PASS"]
+
+
+def test_instruments_take_a_case(workspace: Workspace) -> None:
+    """One replay for those that look at one; the records of any rank by RANK=."""
+    run = workspace.run("-Q", "deps", "dump", "report", "lint", "pack", TWO, tool="SCons")
+    assert run.returncode == 0 and run.stdout.count("[RUN] PASS") == 1, run.stdout
+    lines = run.stdout.splitlines()
+    assert "2 ranks, 3 dispatches of 1 program, domains: pair (2 ranks, 4,096 bytes)" in lines
+    assert any(line.startswith("host  d0  seen") for line in lines)
+    assert any(line.startswith("1/d0  0 (0:0)  exchange_0    1  y ") for line in lines)
+    name = "scene_exchange-6dd792.TestExchange.two"
+    assert f"[lint] {name}: nothing found" in lines
+    out = workspace.root / "build" / "a2a3sim" / name
+    assert "rank 1" in (out / "report.html").read_text()
+    run = workspace.run("-Q", "deps", "dump", TWO, "RANK=1/d0", "TASK=0", tool="SCons")
+    assert run.returncode == 0 and "[RUN]" not in run.stdout, run.stdout
+    assert "rank 1 d0 'trade', submitted at orchestration/host_orch.py:" in run.stdout
+    assert f"submitted at {workspace.root}/scenes/kernels/pair.cpp:" in run.stdout
+    pack = workspace.root / f"{name}.tar.zst"
+    (out / pack.name).rename(pack)
+    (workspace.root / "scenes").rename(workspace.root / "elsewhere")
+    run = workspace.run("replay", str(pack))
+    (workspace.root / "elsewhere").rename(workspace.root / "scenes")
+    assert run.returncode == 0 and "seen 1 tensors, 69.0" in run.stdout, run.stdout
+
+
+def test_a_wait_that_holds_from_the_start(workspace: Workspace) -> None:
+    workspace.edit("kernels/exchange.cpp", "comm::TWAIT(own, 1,", "comm::TWAIT(own, 0,")
+    run = workspace.run("-Q", "hazards", TWO, "MEMORY=weak", tool="SCons")
+    found = workspace.run("-Q", "triage", TWO, "ROUNDS=20", tool="SCons")
+    workspace.edit("kernels/exchange.cpp", "comm::TWAIT(own, 0,", "comm::TWAIT(own, 1,")
+    text = (workspace.root / "scenes/kernels/exchange.cpp").read_text().splitlines()
+    line = next(number for number, line in enumerate(text, 1) if "y[i] =" in line)
+    place = f"{workspace.root}/scenes/kernels/exchange.cpp:{line}: error: rank "
+    assert run.returncode and place in run.stdout and "hazards/unordered-ranks" in run.stdout, run.stdout
+    assert found.returncode and "[triage] scene_exchange-6dd792.TestExchange.two: 'y" in found.stdout, found.stdout
+    assert "flaky/schedule" in found.stdout and "Traceback" not in found.stdout, found.stdout
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (("why", TWO, "AT=y0[0]"), "is distributed, and 'scons why' looks at one chip program; JIT= one of build/"),
+        (("replay", TWO, "WORLD=4"), "WORLD=4: TestExchange::two is for 2 chips; its config says how many"),
+        (("replay", TWO, "DEVICES=1-3"), "DEVICES=1-3: TestExchange::two is for 2 chips; its config says how many"),
+        (("replay", TWO, "CHECK=1"), "CHECK=1: is for one chip program; name one of next_levels/ with JIT="),
+        (
+            ("dump", "SCENE=scenes/scene_chain.py::TestChain::small", "RANK=1"),
+            "RANK=1: scene_chain-6dd792.TestChain runs on one chip; leave it out",
+        ),
+    ],
+)
+def test_what_is_not_for_several_chips(workspace: Workspace, words: tuple[str, ...], message: str) -> None:
+    run = workspace.run("-Q", *words, tool="SCons")
+    assert run.returncode == 2 and message in run.stdout and "Traceback" not in run.stdout, run.stdout

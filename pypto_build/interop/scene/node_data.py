@@ -25,7 +25,7 @@ import torch
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.distributed import META_NAME
-from pypto_build.artifact.layout import DRIVER
+from pypto_build.artifact.layout import DRIVER, SUB_WORKERS
 from pypto_build.artifact.manifest_writer import render_manifest
 from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.scenes import ARGUMENTS_NAME, PROGRAMS_DIR, file_name
@@ -68,7 +68,7 @@ def make_node(
     file: Path, class_name: str, case_name: str, output: Path, *, golden: bool, judged: bool, seed: int
 ) -> None:
     """Write the artifact of a case into ``output``. Raises whatever the file's code raises."""
-    scene, case = find_scene(file, class_name, case_name)
+    scene, case = find_scene(file, class_name, case_name, with_stand_ins=True)
     if type(scene).test_run is not _base_of(scene).test_run:
         raise NeedsSimpler("a worker that its class drives itself")
     params, config = case.get("params", {}), case.get("config", {})
@@ -170,7 +170,7 @@ def _write_program(
     ]
     write_bytes(output / META_NAME, meta_of(params, recorder.world, len(registered.hosts)))
     for name in registered.hosts.values():
-        write_bytes(output / "sub_workers" / f"{name}.py", file_of(file, class_name, name).encode())
+        write_bytes(output / SUB_WORKERS / f"{name}.py", file_of(file, class_name, name).encode())
     for name, program in registered.programs.items():
         if name in recorder.first:
             artifact = artifact_of(program, recorder.first[name], runtime)
