@@ -27,6 +27,8 @@ NODE_LEVEL = 3
 CASES_DIR = "data"
 #: Where a case of several chips has the manifests of its chip programs, ``NAME.py`` each.
 PROGRAMS_DIR = "programs"
+#: Where its data has the scalars that a class judges by.
+SCALARS_DIR = "scalars"
 #: What a case's directory says about itself.
 ARGUMENTS_NAME = "arguments.json"
 

@@ -364,7 +364,7 @@ def _make_data(workspace: Workspace, tools: ForkedTools, one: _Chosen) -> Outcom
 
 
 def _refused(one: _Chosen, outcome: Outcome) -> CaseRefusal:
-    reason = _last_error(outcome).removeprefix("error: ")
+    reason = _last_error(outcome).removeprefix("error: ").removeprefix(f"{one.origin}: ")
     return CaseRefusal(one.origin, reason, 0 if outcome.status == _SKIPPED else EXIT_STATUS["golden_error"])
 
 

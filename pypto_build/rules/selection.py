@@ -196,7 +196,7 @@ def _declare_subjects(env: Environment, subjects: list[Subject], wanted: list[st
                 chosen=chosen,
                 tolerant=looked_at,
                 alone=alone,
-                of_a_test=len(subjects) > 1 and subject.data is not None,
+                of_a_test=len(subjects) > 1 and bool(subject.origin),
                 subject=subject,
             )
             for subject, targets in zip(subjects, selected, strict=True)

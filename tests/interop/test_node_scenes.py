@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.test_scenes import Workspace
+from tests.interop.test_scenes import Workspace, lines
 
 FILE = "scenes/scene_exchange.py"
+RELAY = "scenes/scene_relay.py"
 TWO = f"SCENE={FILE}::TestExchange::two"
 #: What a build does, as it says with VERBOSE=1.
 STEPS = re.compile(r"^\[(?:cpp->.so|scene|meta|manifest|replay)\] (compile|link|data|sign|run) +(\S+)", re.MULTILINE)
@@ -26,7 +27,7 @@ def test_both_cases_by_pytest(workspace: Workspace) -> None:
         ("TestExchange::two[a2a3sim]", "PASSED"),
         ("TestExchange::wrong[a2a3sim]", "FAILED"),
     ]
-    assert "TestExchange: Golden mismatch on 'y1': max_diff=1.0" in run.stdout
+    assert "Golden mismatch on 'y1' 64/64 max_diff=1" in run.stdout
     assert "seen 1 tensors, 69.0" in run.stdout
 
 
@@ -44,15 +45,15 @@ def test_a_kernel_that_never_notifies(workspace: Workspace) -> None:
     assert run.returncode == 1 and "the ranks wait for each other: rank 0 d0 'trade' kernel" in run.stdout, run.stdout
 
 
-def steps(workspace: Workspace, *words: str) -> list[str]:
+def steps(workspace: Workspace) -> list[str]:
     """What a replay of the case does."""
-    run = workspace.run("-Q", "replay", TWO, "VERBOSE=1", *words, tool="SCons")
+    run = workspace.run("-Q", "replay", TWO, "VERBOSE=1", "BUILD_DIR=own", tool="SCons")
     return [" ".join(found) for found in STEPS.findall(run.stdout)] + re.findall(r"^\[RUN\] ([A-Z]+)", run.stdout, re.M)
 
 
 def test_a_class_is_a_program_of_several_chips(workspace: Workspace) -> None:
     """Files of its chip programs are nodes, what is recorded of its orchestration is a result like all others."""
-    run = workspace.run("-Q", "replay", f"SCENE={FILE}", tool="SCons")
+    run = workspace.run("-Q", "replay", f"SCENE={FILE}", "BUILD_DIR=own", tool="SCons")
     assert run.returncode == 2 and run.stdout.count("[scene] data ") == 2, run.stdout
     assert "[scene] 1 passed, 1 failed\n" in run.stdout and "seen 1 tensors, 69.0" in run.stdout
     assert re.search(r"'y1' FAIL .*\n +Mismatched elements: 64/64", run.stdout), run.stdout
@@ -68,6 +69,29 @@ def test_a_class_is_a_program_of_several_chips(workspace: Workspace) -> None:
     assert steps(workspace) == [*data, "sign orchestration/host_orch.py", "run TestExchange::two", "FAIL"]
     workspace.edit("scene_exchange.py", "int(task_args.more.value) + 1", "int(task_args.more.value)")
     assert steps(workspace) == [*data, "PASS"]
+
+
+def test_what_chips_and_host_callables_wait_for(workspace: Workspace) -> None:
+    run = workspace.run("scene", RELAY, "-p", "a2a3sim")
+    said = f"host callable 'add': {workspace.root}/{RELAY}:16: AssertionError: y[0] is 2000; correct the host callable"
+    assert lines(run.stdout) == [
+        "TestRelay::small PASSED",
+        f"TestRelay::large FAILED: runtime_error: {said}",
+        "TestRelayJudged::first PASSED",
+        "TestRelayJudged::second FAILED: TestRelayJudged: y[0] is 13",
+        "TestRelayByItself::any SKIPPED: it drives a worker of several chips itself (test_run), which needs simpler",
+    ], run.stdout
+    built = workspace.root / "build" / "a2a3sim"
+    assert len(list(built.glob("scene_relay-*.TestRelay.double/kernels/aiv/*.so"))) == 1
+    workspace.edit("scene_relay.py", "torch.full((16,), 1.5)", "torch.zeros(16)")
+    wrong = workspace.run("replay", f"SCENE={RELAY}::TestRelay::small")
+    workspace.edit("scene_relay.py", "submit_next_level(callables.double", "submit_sub(callables.double")
+    nothing = workspace.run("replay", f"SCENE={RELAY}::TestRelay::small")
+    workspace.edit("scene_relay.py", "submit_sub(callables.double", "submit_next_level(callables.double")
+    workspace.edit("scene_relay.py", "torch.zeros(16)", "torch.full((16,), 1.5)")
+    assert wrong.returncode == 1 and "actual is the golden minus 3 everywhere" in wrong.stdout, wrong.stdout
+    assert nothing.returncode in (0, 2) and "Traceback" not in nothing.stdout, nothing.stdout
+    assert "a host callable that was not registered" in nothing.stdout, nothing.stdout
 
 
 def test_instruments_take_a_case(workspace: Workspace) -> None:

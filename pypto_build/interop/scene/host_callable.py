@@ -27,6 +27,8 @@ def {name}(*given):
 class HostCallableFailed(Exception):
     """What a host callable raised, with the line of the test's file."""
 
+    says_where = True  # whoever tells it need not say which line called it
+
 
 def file_of(file: Path, class_name: str, name: str) -> str:
     """The text of ``sub_workers/NAME.py`` for a host callable of a class in ``file``."""

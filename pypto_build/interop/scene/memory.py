@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pypto_build.artifact.shapes import row_major_strides
 from pypto_build.facts.dtypes import ITEMSIZE
 
 #: torch's names of the element types by simpler's numbers; one that torch lacks is carried by bytes.
@@ -35,6 +36,21 @@ class Tensor:
     offset: int = 0
     extent: memoryview | None = None
     owner: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def buffer(self) -> memoryview:
+        """Its bytes, by the name that a host callable knows."""
+        return self.memory
+
+    @property
+    def shapes(self) -> tuple[int, ...]:
+        """Its shape, by that name."""
+        return self.shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """How many elements lie between those that follow each other in a dimension."""
+        return row_major_strides(self.shape)
 
     def whole(self) -> Tensor:
         """The memory that it is a part of: itself, if it is all of it."""

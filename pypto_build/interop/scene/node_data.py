@@ -28,7 +28,7 @@ from pypto_build.artifact.distributed import META_NAME
 from pypto_build.artifact.layout import DRIVER, SUB_WORKERS
 from pypto_build.artifact.manifest_writer import render_manifest
 from pypto_build.artifact.pt import write_pt
-from pypto_build.artifact.scenes import ARGUMENTS_NAME, PROGRAMS_DIR, file_name
+from pypto_build.artifact.scenes import ARGUMENTS_NAME, PROGRAMS_DIR, SCALARS_DIR, file_name
 from pypto_build.interop.scene.arguments import TaskArgsBuilder
 from pypto_build.interop.scene.case import CallableNamespace
 from pypto_build.interop.scene.data import (
@@ -40,7 +40,7 @@ from pypto_build.interop.scene.data import (
     seed_all,
     selector,
 )
-from pypto_build.interop.scene.faults import NeedsSimpler, is_skip, why
+from pypto_build.interop.scene.faults import is_skip, why
 from pypto_build.interop.scene.host_callable import file_of
 from pypto_build.interop.scene.memory import Tensor, bytes_of, tensor_of
 from pypto_build.interop.scene.node import meta_of
@@ -69,8 +69,6 @@ def make_node(
 ) -> None:
     """Write the artifact of a case into ``output``. Raises whatever the file's code raises."""
     scene, case = find_scene(file, class_name, case_name, with_stand_ins=True)
-    if type(scene).test_run is not _base_of(scene).test_run:
-        raise NeedsSimpler("a worker that its class drives itself")
     params, config = case.get("params", {}), case.get("config", {})
     seed_all(seed)
     args = scene.generate_args(params)
@@ -86,10 +84,6 @@ def make_node(
     shutil.rmtree(output, ignore_errors=True)
     _write_data(args, expected, recorder, output / "data", judged)
     _write_program(file, class_name, type(scene)._st_runtime, registered, recorder, output)
-
-
-def _base_of(scene: Any) -> Any:
-    return next(base for base in type(scene).__mro__ if base.__name__ == "SceneTestCase")
 
 
 def _expected(scene: Any, args: TaskArgsBuilder, params: Any) -> TaskArgsBuilder:
@@ -147,7 +141,7 @@ def _write_data(
             write_pt(data / "in" / f"{recorder.start_of(address)}.pt", own.dtype, own.shape, own.memory)
     for spec in args.specs:
         if judged and not isinstance(spec.value, torch.Tensor):
-            write_scalar(data / "scalars" / f"{spec.name}.pt", spec.name, spec.value)
+            write_scalar(data / SCALARS_DIR / f"{spec.name}.pt", spec.name, spec.value)
     arguments = arguments_of(args.tensor_names(), args.scalar_names())
     write_bytes(data / ARGUMENTS_NAME, msgspec.json.encode(arguments) + b"\n")
 
