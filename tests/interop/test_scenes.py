@@ -125,6 +125,8 @@ def test_the_rule(workspace: Workspace) -> None:
     assert run.returncode == 0, run.stdout
     assert "[scene] SKIP TestOnChip::any: needs hardware: a2a3" in run.stdout
     assert re.search(r"^\[test\] PASS +chain ", run.stdout, re.MULTILINE), run.stdout
+    why = workspace.run("-Q", "triage", "TEST=chain", tool="SCons")
+    assert "TEST=chain: is a scene test; name one of its cases: SCENE=FILE::CLASS::CASE\n" in why.stdout, why.stdout
 
 
 def test_instruments_take_scenes(workspace: Workspace) -> None:
