@@ -7,6 +7,8 @@ The driver is Python of somebody else's: nothing here executes it.
 from __future__ import annotations
 
 import argparse
+import ast
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -19,7 +21,7 @@ from .atomic import write_bytes
 from .errors import ArtifactError
 from .files import decode_json, read_bytes, read_source
 from .interface import INTERFACE_SCHEMA, Interface, OrchestrationInterface, encode_interface
-from .layout import DRIVER, artifact_name, artifact_root, find_children, is_distributed
+from .layout import DRIVER, SUB_WORKERS, artifact_name, artifact_root, find_children, is_distributed
 from .meta import MetaDocument, read_params
 from .params import Param
 from .records import FILE_NAME, Artifact, MetaParam, Orchestration
@@ -29,6 +31,9 @@ META_NAME = "distributed_meta.json"
 MOST_RANKS = 64
 _SCHEMAS = (1, 2)
 _WAY_OUT = "compile again"
+#: How a file of ``sub_workers/`` says of which scene test it is.
+TEST_LINE = "_TEST = {!r}"
+_TEST = re.compile(r"""(?m)^_TEST = ('[^'\n]*'|"[^"\n]*")$""")
 _DEVICES = re.compile(r"\s*(\d{1,6})(?:\s*-\s*(\d{1,6}))?\s*\Z")
 
 
@@ -84,8 +89,8 @@ def load_distributed(path: str | Path) -> Distributed:
     if not is_distributed(root):
         raise ArtifactError(root, f"not a distributed artifact: there is no {DRIVER}", "give one that has it")
     document = _document(root / META_NAME)
-    chips = {child.name: child for child in find_children(root)}
-    workers = {file.stem: file for file in sorted((root / "sub_workers").glob("*.py"))}
+    chips = {child.name: _place_of(child) for child in find_children(root)}
+    workers = {file.stem: file for file in sorted((root / SUB_WORKERS).glob("*.py"))}
     wrong = next((name for name in (*chips, *workers) if not FILE_NAME.match(name)), None)
     if wrong is not None:
         raise ArtifactError(root, f"{wrong!r} cannot name a chip program or host callable", _WAY_OUT)
@@ -97,8 +102,13 @@ def load_distributed(path: str | Path) -> Distributed:
         document.distributed_config,
         chips,
         workers,
-        _required(root / "sub_workers" / "__required__.json"),
+        _required(root / SUB_WORKERS / "__required__.json"),
     )
+
+
+def _place_of(chip: Path) -> Path:
+    """Where a chip program is that several artifacts have in common, each by a link."""
+    return Path(os.path.normpath(chip.parent / os.readlink(chip))) if chip.is_symlink() else chip
 
 
 def read_devices(text: str, world: int = 0) -> tuple[int, ...]:
@@ -138,11 +148,17 @@ def devices_of(artifact: Distributed, chosen: Sequence[int], world: int) -> tupl
     return named if len(named) == count else tuple(range(count))
 
 
+def scene_test_of(sub_worker: Path) -> Path | None:
+    """The scene test whose host callable a file of ``sub_workers/`` is; None for one that stands by itself."""
+    found = _TEST.search(read_source(sub_worker))
+    return Path(ast.literal_eval(found[1])) if found else None
+
+
 def require_callables(artifact: Distributed) -> None:
     """Raise for a host callable that only the program's caller has."""
     missing = [name for name in artifact.required if name not in artifact.sub_workers]
     if missing:
-        place = artifact.root / "sub_workers" / f"{missing[0]}.py"
+        place = artifact.root / SUB_WORKERS / f"{missing[0]}.py"
         raise ArtifactError(place, f"is missing: the program leaves '{missing[0]}' to its caller", "write it there")
 
 

@@ -13,6 +13,8 @@ from .records import Artifact
 CHILDREN_DIR = "next_levels"
 #: The host driver of a distributed artifact.
 DRIVER = "orchestration/host_orch.py"
+#: The directory of its host callables.
+SUB_WORKERS = "sub_workers"
 #: Where the compiler says which functions it could not turn into code.
 CODEGEN_ERRORS = "report/codegen_errors.txt"
 

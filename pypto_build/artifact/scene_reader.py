@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +147,7 @@ class _Reader:
             elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
                 values |= self._attribute(getattr(statement.target, "id", ""), statement.value, int(values["level"]))
         self._names.names = outside
-        values["reason"] = reason or level_reason(int(values["level"]))
+        values["reason"] = reason or level_reason(int(values["level"]), methods)
         values["judged"] = any(name in JUDGING for name in methods)
         values["others"] = other_tests(methods)
         return msgspec.convert(values, Scene)
@@ -230,8 +230,10 @@ def _plain(entry: dict[str, Any], kind: type[Any]) -> Any:
     return msgspec.convert({key: str(value) if key == "source" else value for key, value in known.items()}, kind)
 
 
-def level_reason(level: int) -> str:
-    """Why a class of this level does not run here; empty if it does."""
+def level_reason(level: int, methods: Collection[str]) -> str:
+    """Why a class of this level, with these methods of its own, does not run here; empty if it does."""
+    if level == NODE_LEVEL and "test_run" in methods:
+        return "it drives a worker of several chips itself (test_run), which needs simpler"
     here = level in (CHIP_LEVEL, NODE_LEVEL)
     return "" if here else f"level {level}: it needs several machines, and simpler's workers"
 

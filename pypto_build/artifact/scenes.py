@@ -25,6 +25,10 @@ CHIP_LEVEL = 2
 NODE_LEVEL = 3
 #: Where a class's cases lie in its artifact, a directory each.
 CASES_DIR = "data"
+#: Where a case of several chips has the manifests of its chip programs, ``NAME.py`` each.
+PROGRAMS_DIR = "programs"
+#: Where its data has the scalars that a class judges by.
+SCALARS_DIR = "scalars"
 #: What a case's directory says about itself.
 ARGUMENTS_NAME = "arguments.json"
 

@@ -301,9 +301,8 @@ def _under(workspace: Workspace, action: Action, subject: Subject) -> Action:
     """The run with further variables in its environment, and judged by a class of the user's."""
     limits, file = subject.limits, subject.origin.partition("::")[0]
     if subject.judged:
-        tool = own_tool("pypto_build.replay")
-        on_simpler = ["--on-simpler"] if action.argv[len(tool) - 1] != tool[-1] else []
-        options = (*action.argv[len(tool) :], "--judge", subject.origin, *on_simpler)
+        place = len(own_tool(""))
+        options = (*action.argv[place:], "--judge", subject.origin, "--by", action.argv[place - 1])
         argv = (*own_tool("pypto_build.interop.scene.run"), *options)
         action = replace(action, argv=argv, inputs=(*action.inputs, file))
     action = replace(action, environment={**action.environment, **limits}, settings={**action.settings, **limits})

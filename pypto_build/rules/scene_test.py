@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pypto_build.rules.artifact import declare_loaded
 from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
@@ -14,6 +13,7 @@ from pypto_build.rules.machinery.workspace import workspace_of
 from pypto_build.rules.replay import declare_replay
 from pypto_build.rules.replay_test import declare_test
 from pypto_build.rules.scenes import open_scenes, say_refused
+from pypto_build.rules.subject_targets import targets_of
 
 SCENE_TEST = Rule(
     "SceneTest",
@@ -42,8 +42,9 @@ def _declare(env: Environment, values: Mapping[str, Any]) -> Nodes:
     say_refused(refused)
     verdicts: list[Node] = []
     for subject in subjects:
-        targets = declare_loaded(env, subject.artifact, platform.name)
-        update_compile_commands(workspace, targets)
+        targets = targets_of(env, subject, platform.name)
+        for part in targets.parts or (targets,):
+            update_compile_commands(workspace, part)
         verdicts += declare_replay(
             env,
             targets,

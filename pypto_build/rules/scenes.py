@@ -48,6 +48,7 @@ from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment
 from pypto_build.rules.machinery.workspace import Workspace, as_it_is, mark_output, workspace_of
 from pypto_build.rules.replay import Replay, Replays
+from pypto_build.rules.scene_nodes import open_node
 from pypto_build.rules.subject import Subject
 from pypto_build.toolchain.forked import ForkedTools
 
@@ -55,7 +56,8 @@ from pypto_build.toolchain.forked import ForkedTools
 SCENES_DIR = "scenes"
 _DESCRIPTION = "scenes.json"
 _DESCRIBE, _DATA = "pypto_build.interop.scene.describe", "pypto_build.interop.scene.data"
-_TOOLS = _DESCRIBE, _DATA, "pypto_build.interop.scene.judge"
+_NODE_DATA = "pypto_build.interop.scene.node_data"
+_TOOLS = _DESCRIBE, _DATA, _NODE_DATA, "pypto_build.interop.scene.judge"
 _SKIPPED = 5  # exit status of a process that makes data, for a case that cannot run here
 _SHOWN = 8
 #: How many times the time limit a manual case may take: its author has set it aside because it is long.
@@ -298,8 +300,6 @@ def _why_not(workspace: Workspace, one: _Chosen, platform: Platform) -> str:
     """Why a case does not run; empty if it does. One that is named runs, manual or not."""
     if platform.simulated and (reason := one.scene.why_not(one.case, platform.name)):
         return reason
-    if one.scene.level == NODE_LEVEL:
-        return "several chips: pypto-build scene and pytest run it"
     mode = workspace.options["MANUAL"]
     manual = platform.name in one.case.manual
     if manual and mode == "exclude" and not one.named:
@@ -315,27 +315,46 @@ def _compares(workspace: Workspace, one: _Chosen) -> bool:
     return one.scene.compares(one.case) and not workspace.options["SKIP_GOLDEN"]
 
 
+def _data_kind(workspace: Workspace, one: _Chosen) -> str:
+    """By what the data of a case differs from its usual one, as the end of a name."""
+    seed = workspace.options["SEED"]
+    return ("" if _compares(workspace, one) else ".unchecked") + (f".seed{seed}" if seed else "")
+
+
 def _data_dir(workspace: Workspace, one: _Chosen) -> str:
     """Where the data of a case lies in its artifact."""
-    seed = workspace.options["SEED"]
-    kind = "" if _compares(workspace, one) else ".unchecked"
-    return f"{CASES_DIR}/{file_name(one.case.name)}{kind}{f'.seed{seed}' if seed else ''}"
+    return f"{CASES_DIR}/{file_name(one.case.name)}{_data_kind(workspace, one)}"
+
+
+def _tree(workspace: Workspace, one: _Chosen) -> str:
+    """What a process writes for a case, below the place of its file: data, for several chips the artifact too."""
+    root = _root(one.file.place, one.scene).name
+    if one.scene.level == NODE_LEVEL:
+        return f"{root}.{file_name(one.case.name)}{_data_kind(workspace, one)}"
+    return f"{root}/{_data_dir(workspace, one)}"
+
+
+def _outputs(scene: Scene) -> list[str]:
+    """The flags that say which tensors of one chip have goldens: those that the signature says are written."""
+    if scene.level == NODE_LEVEL:
+        return []
+    signature = scene.orchestration.signature if scene.orchestration else ()
+    tensors = [word for word in signature if word != "SCALAR"]
+    outputs = [str(index) for index, word in enumerate(tensors) if word in ("OUT", "INOUT")]
+    return ["--outputs", ",".join(outputs)]
 
 
 def _make_data(workspace: Workspace, tools: ForkedTools, one: _Chosen) -> Outcome:
     """Make the data of a case, unless it is there."""
     scene, place = one.scene, one.file.place
-    tree = f"{_root(place, scene).name}/{_data_dir(workspace, one)}"
-    signature = scene.orchestration.signature if scene.orchestration else ()
-    tensors = [word for word in signature if word != "SCALAR"]
-    outputs = ",".join(str(index) for index, word in enumerate(tensors) if word in ("OUT", "INOUT"))
-    argv = [one.origin, "--output", str(place.path(tree)), "--outputs", outputs]
+    tree = _tree(workspace, one)
+    argv = [one.origin, "--output", str(place.path(tree)), *_outputs(scene)]
     argv += [] if _compares(workspace, one) else ["--skip-golden"]
     argv += ["--judged"] if scene.judged else []
     argv += ["--seed", str(workspace.options["SEED"])]
     action = python_tool(
         workspace,
-        _DATA,
+        _NODE_DATA if scene.level == NODE_LEVEL else _DATA,
         argv,
         name=tree,
         inputs=(one.file.path,),
@@ -351,25 +370,33 @@ def _make_data(workspace: Workspace, tools: ForkedTools, one: _Chosen) -> Outcom
 
 
 def _refused(one: _Chosen, outcome: Outcome) -> CaseRefusal:
-    reason = _last_error(outcome).removeprefix("error: ")
+    reason = _last_error(outcome).removeprefix("error: ").removeprefix(f"{one.origin}: ")
     return CaseRefusal(one.origin, reason, 0 if outcome.status == _SKIPPED else EXIT_STATUS["golden_error"])
 
 
 def _subject(workspace: Workspace, one: _Chosen, platform: Platform) -> Subject:
     """The artifact of a case's class, with the case's data."""
     root = _root(one.file.place, one.scene)
-    data = root / _data_dir(workspace, one)
-    artifact = scene_artifact(one.scene, one.file.path, root)
-    _write_artifact(artifact, one.scene, data)
-    return Subject(
-        artifact=load_artifact(root),
-        data=data,
+    subject = _on_chips(workspace, one, root) if one.scene.level == NODE_LEVEL else _on_a_chip(workspace, one, root)
+    return replace(
+        subject,
         origin=one.origin,
         judged=one.scene.judged,
         limits=ring_limits(one.scene, one.case),
         unchecked=not _compares(workspace, one),
         patience=_OF_MANUAL if platform.name in one.case.manual else 1,
     )
+
+
+def _on_chips(workspace: Workspace, one: _Chosen, of_class: Path) -> Subject:
+    distributed = open_node(workspace, one.file.place.path(_tree(workspace, one)), of_class)
+    return Subject(distributed.as_artifact(), distributed=distributed)
+
+
+def _on_a_chip(workspace: Workspace, one: _Chosen, root: Path) -> Subject:
+    data = root / _data_dir(workspace, one)
+    _write_artifact(scene_artifact(one.scene, one.file.path, root), one.scene, data)
+    return Subject(load_artifact(root), data)
 
 
 def _write_artifact(artifact: Artifact, scene: Scene, data: Path) -> None:

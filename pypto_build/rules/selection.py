@@ -22,6 +22,7 @@ from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.outcomes import outcomes_of, wants_files
 from pypto_build.rules.replay import declare_replay, finish_replays, start_early
 from pypto_build.rules.subject import Subject
+from pypto_build.rules.subject_targets import targets_of
 from pypto_build.rules.targets import OF_AN_ARTIFACT
 from pypto_build.rules.variants import CHECKED, DEBUGGED, FOR_SIMPLER, USUAL
 from pypto_build.rules.verbs import VERBS, Needs, Verb
@@ -69,9 +70,10 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
     output = workspace.build_dir / workspace.options["PLATFORM"] / artifact_name(root)
     verdicts.concern(workspace.options, {output: root} if output != root else {})
     if is_distributed(root):
-        from pypto_build.rules.distributed import declare_distributed
+        from pypto_build.artifact.distributed import load_distributed
 
-        declare_distributed(env, root, wanted)
+        distributed = load_distributed(root)
+        _declare_several(env, [Subject(distributed.as_artifact(), distributed=distributed)], wanted, verbs)
         verdicts.concern(workspace.options, workspace.outputs)
         return
     _declare_verbs(env, without_nodes, root)
@@ -98,6 +100,7 @@ def _require_torch(workspace: Workspace, verbs: list[Verb], replays: bool) -> No
 
 def _declare_scenes(env: Environment, wanted: list[str], verbs: list[Verb], verdicts: Verdicts) -> None:
     """Declare the cases of ``SCENE=`` under the targets of an artifact."""
+    from pypto_build.rules.scene_nodes import check_ranks
     from pypto_build.rules.scenes import open_scenes, say_refused, tell_cases, tell_outcomes
 
     workspace = workspace_of(env)
@@ -111,18 +114,33 @@ def _declare_scenes(env: Environment, wanted: list[str], verbs: list[Verb], verd
         workspace.platform(),
         [*filter(None, workspace.options["CASE"].split(","))],
     )
+    check_ranks(workspace, subjects)
+    if subjects and not any(subject.distributed for subject in subjects):
+        _refuse_ranks(workspace, subjects[0].artifact.root)
     status = say_refused(refused)
     tell_outcomes(env, refused)
     if len(subjects) > 1 and "replay" in wanted:
         tell_cases(env, refused)
-    without_nodes = [verb for verb in verbs if verb.needs in _WITHOUT_NODES]
-    for root in dict.fromkeys(subject.artifact.root for subject in subjects):
-        _declare_verbs(env, without_nodes, root)
-    if subjects and (not wanted or set(wanted) - {verb.name for verb in without_nodes}):
-        _declare_subjects(env, subjects, wanted, [verb for verb in verbs if verb not in without_nodes])
+    _declare_several(env, subjects, wanted, verbs)
     for target in wanted if status or not subjects else ():
         env.AlwaysBuild(env.Alias(target, [], Action(_end_with_status, None), PYPTO_STATUS=status))
     verdicts.concern(workspace.options, workspace.outputs)
+
+
+def _declare_several(env: Environment, subjects: list[Subject], wanted: list[str], verbs: list[Verb]) -> None:
+    """The targets on programs, those among them that need no nodes too."""
+    without_nodes = [verb for verb in verbs if verb.needs in _WITHOUT_NODES]
+    for subject in {subject.artifact.root: subject for subject in subjects}.values():
+        if subject.distributed is None:
+            _declare_verbs(env, without_nodes, subject.artifact.root)
+            continue
+        from pypto_build.rules.distributed import declare_without_nodes, refuse_verbs
+
+        refuse_verbs(subject.distributed, wanted)
+        for verb in without_nodes:
+            declare_without_nodes(env, verb, subject.distributed)
+    if subjects and (not wanted or set(wanted) - {verb.name for verb in without_nodes}):
+        _declare_subjects(env, subjects, wanted, [verb for verb in verbs if verb not in without_nodes])
 
 
 def _end_with_status(target: Nodes, source: Nodes, env: Environment) -> int:
@@ -164,7 +182,7 @@ def _declare_subjects(env: Environment, subjects: list[Subject], wanted: list[st
     wished = {name: value for verb in verbs for name, value in verb.replay_with.items()}
     chosen = {name: value for name, value in wished.items() if workspace.options[name] == OPTIONS[name].default}
     early = partial(start_early, env, subjects[0], chosen) if wanted == ["replay"] and len(subjects) == 1 else None
-    selected = [declare_loaded(env, subject.artifact, None, only, builds, early) for subject in subjects]
+    selected = [targets_of(env, subject, None, only, builds, early) for subject in subjects]
     built = [node for targets in _once(selected) for node in targets.all]
     looked_at = any(verb.needs in (Needs.REPLAY, Needs.TRIAGE) for verb in verbs)
     verdicts: list[Nodes] = []
@@ -178,7 +196,7 @@ def _declare_subjects(env: Environment, subjects: list[Subject], wanted: list[st
                 chosen=chosen,
                 tolerant=looked_at,
                 alone=alone,
-                of_a_test=len(subjects) > 1 and subject.data is not None,
+                of_a_test=len(subjects) > 1 and bool(subject.origin),
                 subject=subject,
             )
             for subject, targets in zip(subjects, selected, strict=True)
@@ -187,7 +205,12 @@ def _declare_subjects(env: Environment, subjects: list[Subject], wanted: list[st
         from pypto_build.rules.verb_targets import declare_verb
 
         for subject, targets, verdict in zip(subjects, selected, verdicts or [()] * len(selected), strict=True):
-            needed = declare_loaded(env, subject.artifact, variant=_variant(workspace, verb), needed=builds)
+            needed = targets_of(env, subject, variant=_variant(workspace, verb), needed=builds)
+            if subject.distributed is not None:
+                from pypto_build.rules.distributed import declare_tool
+
+                declare_tool(env, verb, targets, needed, verdict)
+                continue
             if verb.needs is Needs.TRIAGE:
                 from pypto_build.rules.triage import declare_triage
 
@@ -198,7 +221,8 @@ def _declare_subjects(env: Environment, subjects: list[Subject], wanted: list[st
             if verb.needs in _BESIDE_A_REPLAY:
                 beside = declare_loaded(env, subject.artifact, variant=workspace.own_variant(USUAL), needed=builds)
             declare_verb(env, verb, subject.artifact.root, needed, looked, subject.data, beside)
-    for targets in _once(selected):
+    parts = _once([part for targets in selected for part in targets.parts or (targets,)])
+    for targets in parts:
         with span("commands for editors"):
             update_compile_commands(workspace, targets)
     env.Alias("build", built)
@@ -207,13 +231,13 @@ def _declare_subjects(env: Environment, subjects: list[Subject], wanted: list[st
     if "splice" in wanted or not wanted:
         from pypto_build.rules.pto_targets import declare_splice
 
-        declare_splice(env, _once(selected))
+        declare_splice(env, parts)
     if "replay" in wanted and wants_files(workspace) and not looked_at:
         outcomes_of(workspace)  # written at the end, even if nothing comes of it
     if "graph" in wanted:
         from pypto_build.rules.graph import declare_graph
 
-        declare_graph(env, _once(selected))
+        declare_graph(env, parts)
     if verdicts:
         env.AlwaysBuild(env.Alias("replay", [*verdicts, *built], Action(finish_replays, None)))
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pypto_build.artifact import Artifact
+from pypto_build.artifact.distributed import Distributed
 from pypto_build.toolchain.forked import ForkedTools
 
 
 @dataclass(frozen=True)
 class Subject:
-    """An artifact, and one set of data for it.
+    """An artifact, and one set of data for it; ``distributed`` is what it is for several chips.
 
     ``data`` is None for the artifact's own. ``origin`` is FILE::CLASS::CASE of a scene test's case, whose class decides
     what outputs are worth if it is ``judged``, in forks of ``judges`` if there are any; ``limits`` are variables of the
@@ -28,3 +29,4 @@ class Subject:
     limits: Mapping[str, str] = field(default_factory=dict)
     unchecked: bool = False
     patience: int = 1
+    distributed: Distributed | None = None

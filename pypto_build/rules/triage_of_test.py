@@ -64,6 +64,9 @@ def _say_unknown(target: Nodes, source: Nodes, env: Environment) -> int:
     if _FOUND in workspace.extras:
         return 0
     name = workspace.options["TEST"]
+    if name in tests:
+        terminal.complain(f"scons: *** TEST={name}: is a scene test; name one of its cases: SCENE=FILE::CLASS::CASE")
+        return EXIT_STATUS["usage_error"]
     near = difflib.get_close_matches(name, tests, n=1, cutoff=0.5)
     there_are = ", ".join(tests[:10]) or "none"
     meant = f"did you mean {near[0]}?" if near else f"declared here: {there_are}"

@@ -101,9 +101,9 @@ def test_an_edited_kernel_is_one_compile(workspace: Workspace) -> None:
 
 def test_several_files_and_directories(workspace: Workspace) -> None:
     run = workspace.run("-Q", "replay", "SCENE=scenes", tool="SCons")
-    assert run.returncode == 0, run.stdout
+    assert run.returncode == 2 and "[scene] FAIL TestExchange::wrong\n" in run.stdout, run.stdout
     assert "[scene] SKIP TestPairs::pairs_1: level 4: it needs several machines, and simpler's workers" in run.stdout
-    assert run.stdout.endswith("[scene] 3 passed, 9 skipped\n"), run.stdout
+    assert "[scene] 6 passed, 3 failed, 8 skipped\n" in run.stdout, run.stdout
     named = "scenes/scene_chain.py::TestChain::loose,scenes/scene_chain.py::TestChain::small,scenes/scene_pairs.py"
     some = workspace.run(
         "replay", f"SCENE={named}", "CASE=small,loose", "SKIP_GOLDEN=1", "TIMEOUT=70", "VERBOSE=1", "FORCE=1"
@@ -116,7 +116,7 @@ def test_several_files_and_directories(workspace: Workspace) -> None:
     )
     wrong = workspace.run("replay", "SCENE=scenes")
     (workspace.root / "scenes" / "scene_wrong.py").unlink()
-    assert wrong.returncode == 2 and "[scene] 3 passed, 1 failed, 9 skipped\n" in wrong.stdout, wrong.stdout
+    assert wrong.returncode == 1 and "[scene] 6 passed, 4 failed, 8 skipped\n" in wrong.stdout, wrong.stdout
     assert "[scene] FAIL scene_wrong.py: " in wrong.stdout and "scene_wrong.py:3: syntax error" in wrong.stdout
 
 
@@ -125,6 +125,8 @@ def test_the_rule(workspace: Workspace) -> None:
     assert run.returncode == 0, run.stdout
     assert "[scene] SKIP TestOnChip::any: needs hardware: a2a3" in run.stdout
     assert re.search(r"^\[test\] PASS +chain ", run.stdout, re.MULTILINE), run.stdout
+    why = workspace.run("-Q", "triage", "TEST=chain", tool="SCons")
+    assert "TEST=chain: is a scene test; name one of its cases: SCENE=FILE::CLASS::CASE\n" in why.stdout, why.stdout
 
 
 def test_instruments_take_scenes(workspace: Workspace) -> None:
@@ -211,7 +213,7 @@ def test_the_list(workspace: Workspace) -> None:
     assert "    test_slots  pytest runs it\n" in run.stdout
     reason = "does not run here: level 4: it needs several machines, and simpler's workers"
     assert f"    pairs_2  a2a3sim  {reason}\n" in run.stdout
-    assert run.stdout.endswith("4 files, 8 cases run here\n")
+    assert run.stdout.endswith("5 files, 12 cases run here\n")
 
 
 @pytest.mark.parametrize(

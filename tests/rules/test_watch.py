@@ -9,10 +9,13 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from pypto_build.rules.machinery.watch import Watched
+from pypto_build.rules.machinery.watch import Watched, _sources
 from tests.rules.project import Project, Run, run_of
 
 _LONGEST_S = 120
@@ -109,6 +112,19 @@ def test_what_lies_in_the_build_directory_is_not_watched(project: Project) -> No
         project.write("build/note.h", "// two\n")
         project.edit("kernels/aiv/twice.cpp", "2.0f * in[i]", "3.0f * in[i]")
         assert scons.round().output.startswith("[watch] build_output/_jit_chain/kernels/aiv/twice.cpp changed\n")
+
+
+def test_what_we_write_of_a_scene_test_is_not_watched(tmp_path: Path) -> None:
+    """Its data is made anew within a round, which would be a change that nobody made."""
+    build, scenes = tmp_path / "build", tmp_path / "scenes"
+    scenes.mkdir()
+    outputs = {build / "a2a3sim" / "scene.TestX": build / "scenes" / "scene" / "scene.TestX"}
+    workspace: Any = SimpleNamespace(
+        outputs=outputs, selected=None, options={"JIT": ""}, build_dir=build, data_dirs={scenes}
+    )
+    assert list(_sources(workspace)) == [scenes]
+    workspace.options["JIT"] = "build/scenes/scene/scene.TestX"
+    assert list(_sources(workspace)) == [*outputs.values(), scenes]
 
 
 def test_a_manifest_that_breaks_is_waited_for(project: Project) -> None:

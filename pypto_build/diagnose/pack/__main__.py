@@ -10,6 +10,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from pypto_build import __version__
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact, snapshot
@@ -62,15 +63,21 @@ def _options(given: argparse.Namespace, words: Sequence[str]) -> dict[str, str]:
 
 
 def pack_run(
-    given: argparse.Namespace, words: Sequence[str], artifact: Artifact, parts: Mapping[str, Artifact] | None = None
+    given: argparse.Namespace,
+    words: Sequence[str],
+    artifact: Artifact,
+    parts: Mapping[str, Artifact] | None = None,
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> int:
-    """Write the archive of a run of `artifact`, whose manifests are its own, or those of its `parts`."""
+    """Write the archive of a run of `artifact`, whose manifests are its own, or those of its `parts`. `more` are
+    files that it needs besides, by path, with their places in the archive."""
     evidence = Evidence(given.artifact, given.build_dir, given.platform)
     if evidence.verdict is None:
         raise ArtifactError(given.build_dir / "verdict.json", "is missing", "replay the artifact first: scons replay")
     data = _data(given, artifact)
-    tree = tree_of(artifact, data)
-    moved: dict[str, str] = {}
+    linked = [part.root for part in (parts or {}).values() if not part.root.is_relative_to(artifact.root)]
+    tree = tree_of(artifact, data, linked) | {place: Path(path) for path, place in more.items()}
+    moved: dict[str, str] = dict(more)
     for place, part in {EXTERNAL: artifact}.items() if parts is None else parts.items():
         others, paths = external_files(part, place)
         tree |= others

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from pypto_build.artifact import Artifact, ArtifactError
+from pypto_build.artifact.layout import CHILDREN_DIR
 from pypto_build.artifact.snapshot import DATA_DIR, Snapshot
 from pypto_build.diagnose.pack.form import ARTIFACT, DATA, EXTERNAL
 
@@ -16,19 +17,22 @@ _BINARIES = (".o", ".so", ".bin", ".pyc", ".bak", ".tmp", ".lock")
 _HEADERS = (".h", ".hpp", ".hh", ".inc", ".inl", ".cuh")
 
 
-def tree_of(artifact: Artifact, data: Snapshot | None) -> dict[str, Path]:
-    """The files of a pack by their path in it. ``data`` are those of another directory than the artifact's own."""
-    tree = {
-        f"{ARTIFACT}/{artifact.name}/{name}": path
-        for name, path in _artifact_files(artifact.root, own_data=data is None)
-    }
+def tree_of(artifact: Artifact, data: Snapshot | None, linked: Iterable[Path] = ()) -> dict[str, Path]:
+    """The files of a pack by their path in it. ``data`` are those of another directory than the artifact's own,
+    ``linked`` its chip programs that lie elsewhere, since it has them in common with others."""
+    root, programs = f"{ARTIFACT}/{artifact.name}", list(linked)
+    links = [artifact.root / CHILDREN_DIR / program.name for program in programs]
+    tree = {f"{root}/{name}": path for name, path in _artifact_files(artifact.root, data is None, links)}
+    for program in programs:
+        place = f"{root}/{CHILDREN_DIR}/{program.name}"
+        tree |= {f"{place}/{name}": path for name, path in _artifact_files(program, own_data=True)}
     if data is not None:
         tree |= {f"{DATA}/in/{name}.pt": path for name, path in data.inputs.items()}
         tree |= {f"{DATA}/out/{name}.pt": path for name, path in data.outputs.items()}
     return tree
 
 
-def _artifact_files(root: Path, *, own_data: bool) -> Iterator[tuple[str, Path]]:
+def _artifact_files(root: Path, own_data: bool, others: Collection[Path] = ()) -> Iterator[tuple[str, Path]]:
     real = root.resolve()
     for directory, names, files in os.walk(root, followlinks=True):
         here = Path(directory)
@@ -37,6 +41,7 @@ def _artifact_files(root: Path, *, own_data: bool) -> Iterator[tuple[str, Path]]
             name
             for name in names
             if name not in _LEFT_OUT and not name.startswith(".") and (own_data or not top or name != DATA_DIR)
+            if here / name not in others
         )
         for name in names:
             if (here / name).is_symlink():

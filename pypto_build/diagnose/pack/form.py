@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from pypto_build.artifact.layout import CHILDREN_DIR, DRIVER
+from pypto_build.artifact.layout import CHILDREN_DIR, DRIVER, SUB_WORKERS
 from pypto_build.artifact.manifest import MANIFEST_NAME
 from pypto_build.replay.verdict import Status
 
@@ -70,8 +70,9 @@ class Pack(msgspec.Struct, frozen=True):
 
     @property
     def manifests(self) -> list[str]:
-        """The manifests, which may name files outside of the artifact."""
-        inside = re.compile(re.escape(self.root) + rf"/({CHILDREN_DIR}/[^/]+/)?{re.escape(MANIFEST_NAME)}\Z")
+        """The manifests, and host callables of a scene test, which may name files outside of the artifact."""
+        manifest = rf"({CHILDREN_DIR}/[^/]+/)?{re.escape(MANIFEST_NAME)}"
+        inside = re.compile(re.escape(self.root) + rf"/({manifest}|{SUB_WORKERS}/[^/]+\.py)\Z")
         return [file.path for file in self.files if inside.match(file.path)]
 
     @property

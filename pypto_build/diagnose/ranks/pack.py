@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from pypto_build.artifact.distributed import load_distributed
-from pypto_build.artifact.layout import load_artifact
+from pypto_build.artifact.distributed import load_distributed, scene_test_of
+from pypto_build.artifact.layout import SUB_WORKERS, load_artifact
 from pypto_build.diagnose.console import run_tool
 from pypto_build.diagnose.pack.__main__ import pack_run
 from pypto_build.diagnose.pack.__main__ import parser as parser_of_one
@@ -27,7 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     def run() -> int:
         distributed = load_distributed(given.artifact)
         parts = {f"{EXTERNAL}/{name}": load_artifact(chip) for name, chip in distributed.chips.items()}
-        return pack_run(given, words, distributed.as_artifact(), parts)
+        tests = filter(None, map(scene_test_of, distributed.sub_workers.values()))
+        others = {str(test): f"{EXTERNAL}/{SUB_WORKERS}/{test.name}" for test in tests if test.is_file()}
+        return pack_run(given, words, distributed.as_artifact(), parts, others)
 
     return run_tool("pack", run)
 

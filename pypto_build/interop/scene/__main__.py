@@ -19,7 +19,7 @@ from types import FrameType
 from typing import NoReturn
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.scenes import NODE_LEVEL, Scene, SceneCase, Scenes, matches
+from pypto_build.artifact.scenes import Scene, SceneCase, Scenes, matches
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import EMBEDDED, OF_ITS_RECORDS, RUN_OPTIONS, SIMPLER
 from pypto_build.interop.scene.outcomes import (
@@ -32,7 +32,6 @@ from pypto_build.interop.scene.outcomes import (
     describe_file,
     describing,
     find_files,
-    run_on_chips,
 )
 
 _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
@@ -88,14 +87,12 @@ def _run(files: Sequence[Path], given: argparse.Namespace) -> int:
                 groups += _groups(file, scenes, given)
     if given.case and not groups:
         raise ArtifactError(f"--case {', '.join(given.case)}", "no such case", "pypto-build scene --list shows them")
-    built = [group for group in groups if group.level != NODE_LEVEL]
-    running = [origin for group in built for origin, reason in _origins(group, given.platform) if not reason]
+    running = [origin for group in groups for origin, reason in _origins(group, given.platform) if not reason]
     with ExitStack() as stack:
         runs = [stack.enter_context(closing(run)) for run in _runs(running, given)] if running else []
         for group in groups:
             print(f"\n=== Runtime: {group.runtime}  Level: {group.level} ===", flush=True)
-            several = group.level == NODE_LEVEL
-            results += _tell_chips(group, given) if several else _tell_group(group, given.platform, runs)
+            results += _tell_group(group, given.platform, runs)
             if given.exitfirst and any(result.word == FAILED for result in results):
                 return 1
     counts = {word: sum(result.word == word for result in results) for word in _WORDS}
@@ -149,22 +146,6 @@ def _show(result: CaseResult) -> None:
     """What a case that failed printed, where that says more than its result."""
     if result.word == FAILED and result.printed.strip() != result.message:
         print(result.printed)
-
-
-def _tell_chips(group: _Group, given: argparse.Namespace) -> list[CaseResult]:
-    """Run the cases of several chips one by one, and say what they come to."""
-    results = []
-    for origin, reason in _origins(group, given.platform):
-        label = origin.partition("::")[2]
-        if reason:
-            results.append(CaseResult(label, SKIPPED, reason))
-        else:
-            print(f"  {label} ...", flush=True)
-            results.append(run_on_chips(origin, given.platform, given.rounds, given.skip_golden))
-        result = results[-1]
-        _show(result)
-        print(f"  {label} {_WORDS[result.word]}{': ' if result.message else ''}{result.message}", flush=True)
-    return results
 
 
 def _groups(file: Path, scenes: Scenes, given: argparse.Namespace) -> Iterator[_Group]:

@@ -35,9 +35,9 @@ SKIPPED = 5
 _MOST_THREADS = 8  # more make many small operations slower
 
 
-def find_scene(file: Path, class_name: str, case_name: str) -> tuple[Any, dict[str, Any]]:
+def find_scene(file: Path, class_name: str, case_name: str, with_stand_ins: bool = False) -> tuple[Any, dict[str, Any]]:
     """An instance of a class in ``file``, and one of its cases. Raises whatever the file's code raises."""
-    module = load_file(file)
+    module = load_file(file, with_stand_ins)
     found = next((scene for scene in scene_classes(module) if scene.__name__ == class_name), None)
     if found is None:
         raise ArtifactError(file, f"has no scene test {class_name}", "name one that it has")

@@ -65,7 +65,10 @@ def _scene(scene: type[Any]) -> Scene:
         atol=float(scene.ATOL),
         skip_golden=bool(scene.SKIP_GOLDEN),
         judged=any(name in JUDGING for name in own),
-        reason=own_way(own) or fixture_reason(parameters) or next(filter(None, reasons), "") or level_reason(level),
+        reason=own_way(own)
+        or fixture_reason(parameters)
+        or next(filter(None, reasons), "")
+        or level_reason(level, own),
         others=tuple(other_tests(own)),
         environment={str(key): str(value) for key, value in dict(scene.RUNTIME_ENV).items()},
         **fields,

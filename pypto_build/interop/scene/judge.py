@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.scenes import ARGUMENTS_NAME, Arguments, read_arguments
+from pypto_build.artifact.scenes import ARGUMENTS_NAME, SCALARS_DIR, Arguments, read_arguments
 from pypto_build.interop.scene.arguments import Scalar, TaskArgsBuilder, TensorArg
 from pypto_build.interop.scene.data import JUDGED_GOLDEN, find_scene, selector
 from pypto_build.interop.scene.faults import is_skip, why
@@ -72,8 +72,9 @@ def _arguments(arguments: Arguments, before: Path, after: Path) -> TaskArgsBuild
     for name in arguments.tensors:
         file = after / f"{name}.pt"
         found._add(TensorArg(name, read_tensor(file if file.is_file() else before / f"{name}.pt")))
+    scalars = before.with_name(SCALARS_DIR)  # of a case for several chips, whose driver has them as numbers
     for name in arguments.scalars:
-        found._add(Scalar(name, read_number(before / f"{name}.pt")))
+        found._add(Scalar(name, read_number((scalars if scalars.is_dir() else before) / f"{name}.pt")))
     return found
 
 

@@ -21,8 +21,9 @@ _GOLDENS = Path("simpler_setup", "goldens")
 CHECKOUT = "PYPTO_SCENE_CHECKOUT"
 
 
-def load_file(path: Path) -> ModuleType:
-    """The module in ``path``. Whatever its code raises is raised.
+def load_file(path: Path, with_stand_ins: bool = False) -> ModuleType:
+    """The module in ``path``, ``with_stand_ins`` for simpler's packages even where they are installed. Whatever its
+    code raises is raised.
 
     Raises a usage error if PyTorch is missing, without which no scene test has data.
     """
@@ -35,7 +36,7 @@ def load_file(path: Path) -> ModuleType:
     for place in reversed([*_import_roots(path)]):
         if str(place) not in sys.path:
             sys.path.insert(0, str(place))
-    if not simpler_installed():
+    if with_stand_ins or not simpler_installed():
         stand_in(path)
     name = _module_name(path)
     spec = importlib.util.spec_from_file_location(name, path)

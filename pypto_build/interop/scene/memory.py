@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pypto_build.artifact.shapes import row_major_strides
 from pypto_build.facts.dtypes import ITEMSIZE
 
 #: torch's names of the element types by simpler's numbers; one that torch lacks is carried by bytes.
@@ -25,7 +26,7 @@ def dtype_name(dtype: Any) -> str:
 @dataclass(frozen=True)
 class Tensor:
     """A tensor among the arguments: its bytes, and how they are read. `base` is the address of the memory that it is a
-    part of, from `offset` bytes on, and `extent` that memory."""
+    part of, from `offset` bytes on, and `extent` that memory, which is there as long as its `owner`."""
 
     memory: memoryview
     shape: tuple[int, ...]
@@ -34,6 +35,22 @@ class Tensor:
     base: int = 0
     offset: int = 0
     extent: memoryview | None = None
+    owner: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def buffer(self) -> memoryview:
+        """Its bytes, by the name that a host callable knows."""
+        return self.memory
+
+    @property
+    def shapes(self) -> tuple[int, ...]:
+        """Its shape, by that name."""
+        return self.shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """How many elements lie between those that follow each other in a dimension."""
+        return row_major_strides(self.shape)
 
     def whole(self) -> Tensor:
         """The memory that it is a part of: itself, if it is all of it."""
@@ -76,7 +93,7 @@ class Buffer:
         """It as a tensor, `offset` bytes from its beginning."""
         name, memory = dtype_name(dtype), self.memory
         end = offset + math.prod(shapes) * ITEMSIZE[name]
-        return Tensor(memory[offset:end], tuple(shapes), name, True, self.base, offset, memory)
+        return Tensor(memory[offset:end], tuple(shapes), name, True, self.base, offset, memory, self)
 
 
 def tensor_of(tensor: Any, shapes: Sequence[int] | None = None, dtype: Any = None) -> Tensor:
@@ -89,7 +106,7 @@ def tensor_of(tensor: Any, shapes: Sequence[int] | None = None, dtype: Any = Non
     extent = (ctypes.c_uint8 * max(storage.nbytes(), 1)).from_address(storage.data_ptr())
     shape = tuple(tensor.shape) if shapes is None else tuple(shapes)
     whole = memoryview(extent).cast("B")[: storage.nbytes()]
-    return Tensor(memory, shape, name, False, storage.data_ptr(), offset, whole)
+    return Tensor(memory, shape, name, False, storage.data_ptr(), offset, whole, tensor)
 
 
 def bytes_of(value: Any) -> memoryview:

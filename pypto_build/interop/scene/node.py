@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,8 +120,13 @@ class NodeWorker(Buffers):
             }
             for address, tensor in recorder.tensors.items()
         ]
-        chips = {"device_ids": list(range(self.world)), "num_sub_workers": 0}
-        return msgspec.json.encode({"schema": 2, "params": params, "distributed_config": chips}) + b"\n"
+        return meta_of(params, self.world)
+
+
+def meta_of(params: Sequence[Mapping[str, Any]], ranks: int, sub_workers: int = 0) -> bytes:
+    """The metadata of a distributed artifact."""
+    chips = {"device_ids": list(range(ranks)), "num_sub_workers": sub_workers}
+    return msgspec.json.encode({"schema": 2, "params": params, "distributed_config": chips}) + b"\n"
 
 
 def _write_program(artifact: Artifact, place: Path) -> None:

@@ -24,8 +24,6 @@ from pypto_build.toolchain.python import end_session, own_environment, own_tool
 _DESCRIBE = "pypto_build.interop.scene.describe"
 #: What a case came to.
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
-#: Exit status of a tool that runs one case, when the case needs what is not here.
-NOT_HERE = 5
 _TICK_S = 0.02
 #: Of one case. Its author's machine has no such limit, and here many may run at a time.
 _TIME_LIMIT_S = 300
@@ -52,28 +50,6 @@ def compare_runtimes(first: CaseResult, second: CaseResult, names: tuple[str, st
     differing = [path.stem for path in _outputs(first) if not _same(path, second)]
     said = f"outputs differ in bits: {', '.join(differing)}" if differing else "outputs are the same, byte by byte"
     return CaseResult(first.label, PASSED, said)
-
-
-def run_on_chips(origin: str, platform: str, rounds: int, skip_golden: bool) -> CaseResult:
-    """Run a case of several chips, FILE::CLASS::CASE, in a process of its own."""
-    command = [*own_tool("pypto_build.interop.scene.node_case"), origin, "-p", platform, "--rounds", str(rounds)]
-    command += ["--skip-golden"] if skip_golden else []
-    process = subprocess.Popen(
-        command,
-        env=own_environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        printed = process.communicate()[0].decode("utf-8", errors="replace")
-    finally:
-        if process.poll() is None:
-            end_session(process)
-    last = [line for line in printed.splitlines() if line.strip()][-1:] or ["it ended without a word"]
-    word = {0: PASSED, NOT_HERE: SKIPPED}.get(process.returncode, FAILED)
-    return CaseResult(origin.partition("::")[2], word, "" if word == PASSED else last[0], printed=printed)
 
 
 def _outputs(result: CaseResult) -> list[Path]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.scenes import NODE_LEVEL, Scene, Scenes, matches
+from pypto_build.artifact.scenes import Scene, Scenes, matches
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.interop.pytest_flags import PASSED_ON, given, listed, named_platforms
 from pypto_build.interop.scene.absent_item import Absent
@@ -22,7 +22,6 @@ from pypto_build.interop.scene.outcomes import (
     CasesRun,
     describe_file,
     describing,
-    run_on_chips,
 )
 from pypto_build.toolchain.forked import ForkedTools
 
@@ -86,8 +85,6 @@ class SceneFile(pytest.File):
                 reason = scene.why_not(case, name) if PLATFORMS[name].simulated else "needs hardware and simpler"
                 if reason:
                     yield Absent.from_parent(self, name=f"{label}[{name}]", reason=reason)
-                elif scene.level == NODE_LEVEL:
-                    yield ChipsItem.from_parent(self, name=f"{label}[{name}]", platform=name, label=label)
                 else:
                     yield SceneItem.from_parent(self, name=f"{label}[{name}]", platform=name, label=label)
 
@@ -103,8 +100,8 @@ class SceneFile(pytest.File):
         return words
 
 
-class _CaseItem(pytest.Item):
-    """One case on one platform."""
+class SceneItem(pytest.Item):
+    """One case on one platform, which is run with all others of the session."""
 
     def __init__(self, *, platform: str, label: str, **more: object) -> None:
         super().__init__(**more)  # type: ignore[arg-type]
@@ -115,13 +112,9 @@ class _CaseItem(pytest.Item):
         """FILE::CLASS::CASE."""
         return f"{self.path}::{self.label}"
 
-    def result(self) -> CaseResult:
-        """What the case came to."""
-        raise NotImplementedError
-
     def runtest(self) -> None:
         """Run the case."""
-        result = self.result()
+        result = self.config.stash.setdefault(_RUNS, _Runs()).result(self)
         if result.word == SKIPPED:
             pytest.skip(result.message)
         if result.word == FAILED:
@@ -137,23 +130,6 @@ class _CaseItem(pytest.Item):
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
         """Where the item is."""
         return self.path, 0, self.name
-
-
-class SceneItem(_CaseItem):
-    """A case of one chip, which is run with all others of the session."""
-
-    def result(self) -> CaseResult:
-        """What the case came to."""
-        return self.config.stash.setdefault(_RUNS, _Runs()).result(self)
-
-
-class ChipsItem(_CaseItem):
-    """A case of several chips."""
-
-    def result(self) -> CaseResult:
-        """What the case came to."""
-        rounds = int(given(self.config, "--rounds") or 1)
-        return run_on_chips(self.origin, self.platform, rounds, bool(given(self.config, "--skip-golden")))
 
 
 class _Runs:

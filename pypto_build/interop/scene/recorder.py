@@ -1,7 +1,7 @@
 """What an orchestration of several chips submits, kept and written as the host driver of a distributed artifact.
 
 Its calls only enqueue, so that all is known when it returns: a driver that makes the same calls, with host tensors by
-name, is the program. Host callables that nothing waits for are left to whoever runs it.
+name, is the program. Host callables that have no name for the driver are left to whoever runs it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import torch
 from simpler.task_interface import CommBufferSpec, DataType, TaskArgs, TensorArgType
 
 
-def host_orch(orch, _args, config, *, tensors, callables, sub_ids, _keep, world_size, _domain_provider=None):
+{made}def host_orch(orch, _args, config, *, tensors, callables, sub_ids, _keep, world_size, _domain_provider=None):
 '''
 _TAIL = "\n\nhost_orch._pypto_distributed_entry = True\n"
 _TAGS = ("INPUT", "OUTPUT", "INOUT", "OUTPUT_EXISTING", "NO_DEP")
@@ -191,11 +191,17 @@ class HostCall:
 
 @dataclass
 class Recorder:
-    """What an orchestration is handed. `chips` are names of chip programs by handle, `functions` host callables."""
+    """What an orchestration is handed. `chips` are names of chip programs by handle, `functions` host callables.
+
+    Those with a name in `hosts` are the driver's business. `arguments` are tensors by name, which the driver gets by
+    these names; other memory is the orchestration's own.
+    """
 
     world: int
     chips: Mapping[int, str]
     functions: Mapping[int, Any]
+    hosts: Mapping[int, str] = field(default_factory=dict)
+    arguments: Mapping[str, Tensor] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     tensors: dict[int, Tensor] = field(default_factory=dict)  # by address: the first tensor of each memory
     written: set[int] = field(default_factory=set)
@@ -203,6 +209,10 @@ class Recorder:
     calls: list[HostCall] = field(default_factory=list)
     _domains: int = 0
     _args: int = 0
+
+    def __post_init__(self) -> None:
+        self._names = {tensor.base: name for name, tensor in self.arguments.items()}
+        self.tensors |= {tensor.base: tensor for tensor in self.arguments.values()}
 
     def allocate_domain(
         self, *, name: str, workers: Sequence[int], window_size: int, buffers: Sequence[Any] = (), **_: Any
@@ -231,9 +241,13 @@ class Recorder:
         self.lines.append(f"orch.submit_next_level_group(callables[{name!r}], [{variables}], config, workers={ranks})")
 
     def submit_sub(self, handle: int, args: TaskArgs | None = None, *_: Any, **__: Any) -> None:
-        """A host callable. It is called here when the chips are done: nothing may wait for it."""
+        """A host callable. One without a name is called here when the chips are done: nothing may wait for it."""
         if handle not in self.functions:
             raise NeedsSimpler("a host callable that was not registered")
+        if handle in self.hosts:
+            variable = self._variable(args or TaskArgs())
+            self.lines.append(f"orch.submit_sub(sub_ids[{self.hosts[handle]!r}], {variable})")
+            return
         if any(tag in _WRITES for tag in (args or TaskArgs()).tags):
             raise NeedsSimpler("a host callable that chips wait for")
         self.calls.append(HostCall(self.functions[handle], args or TaskArgs()))
@@ -258,11 +272,38 @@ class Recorder:
 
     def driver(self) -> str:
         """The text of the driver."""
-        return _HEAD + "".join(f"    {line}\n" for line in self.lines or ["pass"]) + _TAIL
+        made = self._intermediates() if self.arguments else ""
+        return _HEAD.format(made=made) + "".join(f"    {line}\n" for line in self.lines or ["pass"]) + _TAIL
+
+    def own(self) -> dict[int, Tensor]:
+        """Memory that is no argument, by address."""
+        return {address: tensor for address, tensor in self.tensors.items() if address not in self._names}
+
+    def start_of(self, address: int) -> str:
+        """The parameter with what is in memory that is no argument when the run begins."""
+        return f"{self.name_of(address)}_start"
+
+    def _intermediates(self) -> str:
+        """The function of a driver that makes the memory that is no argument."""
+        lines = []
+        for address, tensor in self.own().items():
+            name = self.name_of(address)
+            made = f"torch.zeros({tuple(tensor.shape)}, dtype=torch.{tensor.dtype}).share_memory_()"
+            lines.append(f"    tensors[{name!r}] = {made}\n")
+            if any(tensor.memory):
+                lines.append(f"    tensors[{name!r}][:] = tensors[{self.start_of(address)!r}]\n")
+        return f"def _alloc_intermediates(tensors):\n{''.join(lines)}\n\n" if lines else ""
 
     def name_of(self, address: int) -> str:
         """The parameter that memory at an address is."""
-        return f"t{list(self.tensors).index(address)}"
+        name = self._names.get(address) or f"t{list(self.tensors).index(address)}"
+        while address not in self._names and name in self.arguments:
+            name = f"_{name}"
+        return name
+
+    def writes(self, name: str) -> bool:
+        """Whether a dispatch may write an argument."""
+        return self.arguments[name].base in self.written
 
     def _name(self, handle: int) -> str:
         if handle not in self.chips:
@@ -272,6 +313,9 @@ class Recorder:
     def _arguments(self, handle: int, args: TaskArgs) -> str:
         """Write the arguments of a dispatch; the variable that they are."""
         self.first.setdefault(self._name(handle), args)
+        return self._variable(args)
+
+    def _variable(self, args: TaskArgs) -> str:
         variable, self._args = f"a{self._args}", self._args + 1
         self.lines.append(f"{variable} = TaskArgs()")
         for tensor, tag in zip(args.tensors, args.tags, strict=True):

@@ -1,8 +1,8 @@
 """A replay that a scene test's own class judges: `python -m pypto_build.replay`'s options, and which class.
 
-python -m pypto_build.interop.scene.run ARTIFACT_DIR --judge FILE::CLASS::CASE [--on-simpler] --platform P ...
+python -m pypto_build.interop.scene.run ARTIFACT_DIR --judge FILE::CLASS::CASE [--by MODULE] --platform P ...
 
-With --on-simpler the options are those of `python -m pypto_build.interop.run`.
+With --by the options are those of another module that replays: `pypto_build.interop.run`, `pypto_build.replay.chips`.
 
 Exit status: as that of `python -m pypto_build.replay`.
 """
@@ -21,9 +21,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.snapshot import DATA_DIR
 from pypto_build.facts.run_options import EMBEDDED, SIMPLER
 from pypto_build.interop import run as on_simpler
 from pypto_build.replay import cli
+from pypto_build.replay.chips import __main__ as on_chips
 from pypto_build.replay.request import Request
 from pypto_build.toolchain.forked import ADDRESS, ask
 from pypto_build.toolchain.python import own_environment, own_tool
@@ -36,6 +38,13 @@ _ASKED = {
     "enable_dep_gen": "dep_gen",
     "enable_scope_stats": "scope_stats",
 }
+#: What makes a request of a command line, by the module that it is of.
+_OF_A_CHIP, _ON_SIMPLER = "pypto_build.replay", "pypto_build.interop.run"
+_REQUESTS = {
+    _OF_A_CHIP: cli.request_from,
+    _ON_SIMPLER: on_simpler.request_from,
+    "pypto_build.replay.chips": on_chips.request_from,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,12 +54,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, cli.terminate)
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--judge", required=True)
-    parser.add_argument("--on-simpler", action="store_true")
+    parser.add_argument("--by", choices=tuple(_REQUESTS), default=_OF_A_CHIP)
     own, others = parser.parse_known_args(words)
     try:
-        request = on_simpler.request_from(others) if own.on_simpler else cli.request_from(others)
+        request = _REQUESTS[own.by](others)
     except ArtifactError as error:
-        return cli.usage_error(words, error, SIMPLER if own.on_simpler else EMBEDDED)
+        return cli.usage_error(words, error, SIMPLER if own.by == _ON_SIMPLER else EMBEDDED)
     return cli.run(dataclasses.replace(request, judge=_Judge(own.judge, request, address)))
 
 
@@ -66,7 +75,8 @@ class _Judge:
         options |= {asked: request.options[name] for asked, name in _ASKED.items() if name in request.options}
         with tempfile.TemporaryDirectory() as directory:
             answer = Path(directory, "answer")
-            words = [self._case, "--data", str(request.data), "--results", str(request.results_dir)]
+            data = request.data or request.artifact_dir / DATA_DIR
+            words = [self._case, "--data", str(data), "--results", str(request.results_dir)]
             words += ["--answer", str(answer), "--options", json.dumps(options)]
             sys.stdout.flush()
             status = self._run(words)

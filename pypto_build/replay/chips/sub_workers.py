@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import inspect
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,8 @@ def call_host(files: Mapping[str, Path], dispatch: Dispatch) -> RankReply:
         function(*([given] if wrapped else given))
     except Exception as error:
         raise RuntimeFault(_fault(path, error)) from None
+    finally:
+        sys.stdout.flush()  # the process ends without
     return RankReply()
 
 
@@ -58,4 +61,6 @@ def _fault(path: Path, error: Exception) -> Any:
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     line = f":{lines[-1]}" if lines else ""
     text = f"sub_workers/{path.name}{line}: {type(error).__name__}: {error}"
+    if getattr(error, "says_where", False):  # that of a scene test, which is not in this file
+        text = str(error)
     return python_fault(FaultKind.DRIVER, text, hint="correct the host callable")

@@ -15,7 +15,9 @@ from pathlib import Path
 from SCons.Script import GetOption
 
 from pypto_build import terminal
+from pypto_build.artifact.distributed import META_NAME
 from pypto_build.artifact.first_sight import FIRST_SIGHT
+from pypto_build.artifact.layout import CHILDREN_DIR
 from pypto_build.proof.known import RECORD
 from pypto_build.proof.place import WORK
 from pypto_build.replay.results import NAMES, REPLAYS
@@ -67,8 +69,8 @@ def clean_outputs(workspace: Workspace, platform: str) -> None:
         built = sorted({path.parent.name for path in workspace.build_dir.glob(f"{platform or '*'}/*/{MARKER}")})
         there = f"there are: {', '.join(built)}" if built else "nothing is built"
         terminal.complain(f"scons: JIT={workspace.options['JIT']}: nothing of it is built; {there}")
-    for artifact in sorted(workspace.build_dir.glob("scenes/worker.*/kernel_config.py")) if not name else ():
-        _remove(artifact.parent, workspace)  # of tests that drive a worker themselves
+    for artifact in _artifacts(workspace.build_dir / "scenes", "worker.*", "node.*") if not name else ():
+        _remove(artifact, workspace)  # of tests that drive a worker themselves
     commands = workspace.build_dir / "compile_commands.json"
     if not (name or platform) and commands.exists():
         _remove(commands, workspace)
@@ -93,8 +95,8 @@ def _clean(output: Path, workspace: Workspace, tell: Callable[[str], None] = ter
     for tree in _WORK:
         if (output / tree).is_dir():
             _remove(output / tree, workspace, tell)
-    for artifact in output.glob(f"{glob.escape(output.name)}.*/kernel_config.py"):  # of a scene test's classes
-        _remove(artifact.parent, workspace, tell)
+    for artifact in _artifacts(output, f"{glob.escape(output.name)}.*"):  # of a scene test's classes
+        _remove(artifact, workspace, tell)
     for path in _built_files(output):
         _remove(path, workspace, tell)
     for tree in _TREES:
@@ -102,6 +104,12 @@ def _clean(output: Path, workspace: Workspace, tell: Callable[[str], None] = ter
             _remove_if_empty(directory)
         _remove_if_empty(output / tree)
     _remove_if_empty(output)
+
+
+def _artifacts(directory: Path, *names: str) -> list[Path]:
+    """The artifacts that we wrote in a directory, those for several chips and directories of chip programs too."""
+    marks = ("kernel_config.py", META_NAME, f"{CHILDREN_DIR}/*/kernel_config.py")
+    return sorted({place for name in names for place in directory.glob(name) if any(map(any, map(place.glob, marks)))})
 
 
 def _built_files(output: Path) -> Iterator[Path]:

@@ -167,8 +167,9 @@ class Round:
 
 
 def _sources(workspace: Workspace) -> Iterator[Path]:
-    """Artifacts, where a newer one may come, and data."""
+    """Artifacts, where a newer one may come, and data; of scene tests what they are made from, not what we write."""
     roots, jit = {*workspace.outputs.values(), *filter(None, [workspace.selected])}, workspace.options["JIT"]
+    roots = {root for root in roots if jit or not root.is_relative_to(workspace.build_dir)}
     yield from roots
     yield from (root.parent for root in roots if jit and root.name != Path(jit).name)
     yield from filter(Path.is_dir, workspace.data_dirs)

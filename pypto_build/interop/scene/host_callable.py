@@ -1,0 +1,58 @@
+"""Host callables of a scene test of several chips: the file by which a replay calls one, and what that file calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pypto_build.artifact.distributed import TEST_LINE
+from pypto_build.interop.scene.faults import why
+from pypto_build.interop.scene.loading import load_file, scene_classes
+from pypto_build.interop.scene.memory import tensor_of
+from pypto_build.interop.scene.recorder import TaskArgs
+
+_TEXT = '''"""Host callable {name!r} of {scene}, a scene test."""
+
+{test}
+
+
+def {name}(*given):
+    from pypto_build.interop.scene.host_callable import call
+
+    call(_TEST, {scene!r}, {name!r}, given)
+'''
+
+
+class HostCallableFailed(Exception):
+    """What a host callable raised, with the line of the test's file."""
+
+    says_where = True  # whoever tells it need not say which line called it
+
+
+def file_of(file: Path, class_name: str, name: str) -> str:
+    """The text of ``sub_workers/NAME.py`` for a host callable of a class in ``file``."""
+    return _TEXT.format(test=TEST_LINE.format(str(file)), scene=class_name, name=name)
+
+
+def call(file: str, class_name: str, name: str, given: Sequence[Any]) -> None:
+    """Call a host callable with tensors of torch and, behind them, scalars; or with the arguments that simpler has for
+    it. Raises `HostCallableFailed`."""
+    of_simpler = len(given) == 1 and hasattr(given[0], "tensor_count")
+    try:
+        module = load_file(Path(file), with_stand_ins=not of_simpler)
+        scene = next(found for found in scene_classes(module) if found.__name__ == class_name)
+        entry = next(one for one in scene.CALLABLE["callables"] if one["name"] == name)
+        entry["callable"](given[0] if of_simpler else _arguments(given))
+    except Exception as error:
+        raise HostCallableFailed(why(error, Path(file))) from None
+
+
+def _arguments(given: Sequence[Any]) -> TaskArgs:
+    args = TaskArgs()
+    for value in given:
+        if hasattr(value, "untyped_storage"):
+            args.add_tensor(tensor_of(value))
+        else:
+            args.add_scalar(value)
+    return args

@@ -1,0 +1,215 @@
+"""Makes one case of a scene test of several chips into a distributed artifact with its data.
+
+python -m pypto_build.interop.scene.node_data FILE::CLASS::CASE --output DIR [--skip-golden] [--judged] [--seed N]
+
+The orchestration is executed here, and nowhere else: its calls only enqueue, and are written as the host driver. DIR
+gets that, its metadata, a file for each host callable and, below ``programs/``, the manifest of each chip program;
+``data/in`` and, of what the case says should be different after the run, ``data/out`` with the goldens, ``data/golden``
+in its place where the class itself judges.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.distributed import META_NAME
+from pypto_build.artifact.layout import DRIVER, SUB_WORKERS
+from pypto_build.artifact.manifest_writer import render_manifest
+from pypto_build.artifact.pt import write_pt
+from pypto_build.artifact.scenes import ARGUMENTS_NAME, PROGRAMS_DIR, SCALARS_DIR, file_name
+from pypto_build.interop.scene.arguments import TaskArgsBuilder
+from pypto_build.interop.scene.case import CallableNamespace
+from pypto_build.interop.scene.data import (
+    JUDGED_GOLDEN,
+    SKIPPED,
+    find_scene,
+    golden_threads,
+    like_argument,
+    seed_all,
+    selector,
+)
+from pypto_build.interop.scene.faults import is_skip, why
+from pypto_build.interop.scene.host_callable import file_of
+from pypto_build.interop.scene.memory import Tensor, bytes_of, tensor_of
+from pypto_build.interop.scene.node import meta_of
+from pypto_build.interop.scene.program import config_of, program_of
+from pypto_build.interop.scene.recorder import Recorder
+from pypto_build.interop.scene.tensors import arguments_of, write_scalar, write_tensor
+from pypto_build.interop.scene.worker import ChipCallable, artifact_of
+
+#: What chip programs are compiled for changes nothing of what is recorded.
+_PLATFORM = "a2a3sim"
+
+
+@dataclass
+class _Registered:
+    """What an orchestration may call: names by handle, chip programs by name, host callables by handle."""
+
+    given: dict[str, Any] = field(default_factory=dict)
+    chips: dict[int, str] = field(default_factory=dict)
+    programs: dict[str, ChipCallable] = field(default_factory=dict)
+    functions: dict[int, Any] = field(default_factory=dict)
+    hosts: dict[int, str] = field(default_factory=dict)
+
+
+def make_node(
+    file: Path, class_name: str, case_name: str, output: Path, *, golden: bool, judged: bool, seed: int
+) -> None:
+    """Write the artifact of a case into ``output``. Raises whatever the file's code raises."""
+    scene, case = find_scene(file, class_name, case_name, with_stand_ins=True)
+    params, config = case.get("params", {}), case.get("config", {})
+    seed_all(seed)
+    args = scene.generate_args(params)
+    if not hasattr(args, "tensor_names"):
+        kind = type(args).__name__
+        raise ArtifactError(file, f"{class_name}.generate_args returns a {kind}", "return TaskArgsBuilder")
+    expected = _expected(scene, args, params) if golden else None
+    world, registered = int(config.get("device_count", 1)), _register(scene, file)
+    recorder = Recorder(world, registered.chips, registered.functions, registered.hosts, _tensors(args))
+    scene.CALLABLE["orchestration"](recorder, CallableNamespace(registered.given), args, config_of(config))
+    if not recorder.first:
+        raise ArtifactError(file, f"{class_name}: the orchestration of {case_name} submits nothing to a chip", "")
+    shutil.rmtree(output, ignore_errors=True)
+    _write_data(args, expected, recorder, output / "data", judged)
+    _write_program(file, class_name, type(scene)._st_runtime, registered, recorder, output)
+
+
+def _expected(scene: Any, args: TaskArgsBuilder, params: Any) -> TaskArgsBuilder:
+    expected = args.clone()
+    with golden_threads():
+        scene.compute_golden(expected, params)
+    return expected
+
+
+def _register(scene: Any, file: Path) -> _Registered:
+    """All that the class names, with the signature of each chip program."""
+    place, found = Path(inspect.getfile(type(scene))).resolve().parent, _Registered()
+    for handle, entry in enumerate(scene.CALLABLE["callables"]):
+        name = entry["name"]
+        if not name.isidentifier() or name in found.given:
+            hint = "use letters, digits and _, each name once"
+            raise ArtifactError(file, f"{type(scene).__name__}.CALLABLE: {name!r} cannot name a callable", hint)
+        found.given[name] = handle
+        if "callable" in entry:
+            found.functions[handle], found.hosts[handle] = entry["callable"], name
+            continue
+        found.chips[handle] = file_name(name)
+        found.programs[name] = program_of(entry, place, _PLATFORM, type(scene)._st_runtime)
+        found.given[f"{name}_sig"] = list(entry["orchestration"].get("signature", []))
+    return found
+
+
+def _tensors(args: TaskArgsBuilder) -> dict[str, Tensor]:
+    """The tensors by name. Raises a golden error for one that is a part of something larger."""
+    found, bases = dict[str, Tensor](), set[int]()
+    for name in args.tensor_names():
+        tensor = tensor_of(getattr(args, name))
+        if tensor.extent is None or tensor.extent.nbytes != tensor.memory.nbytes or tensor.base in bases:
+            what = f"argument '{name}' is a part of a larger tensor"
+            raise ArtifactError("generate_args", what, "add .clone() to it", kind="golden_error")
+        bases.add(tensor.base)
+        found[name] = tensor
+    return found
+
+
+def _write_data(
+    args: TaskArgsBuilder, expected: TaskArgsBuilder | None, recorder: Recorder, data: Path, judged: bool
+) -> None:
+    """The tensors before the run, and those that are to be different after it or that chips may write."""
+    for name in args.tensor_names():
+        tensor = getattr(args, name)
+        write_tensor(data / "in" / f"{name}.pt", name, tensor)
+        if expected is None:
+            continue
+        golden = like_argument(tensor, name, getattr(expected, name))
+        if recorder.writes(name) or bytes(bytes_of(golden)) != bytes(bytes_of(tensor)):
+            write_tensor(data / (JUDGED_GOLDEN if judged else "out") / f"{name}.pt", name, golden)
+    for address, own in recorder.own().items():
+        if any(own.memory):
+            write_pt(data / "in" / f"{recorder.start_of(address)}.pt", own.dtype, own.shape, own.memory)
+    for spec in args.specs:
+        if judged and not isinstance(spec.value, torch.Tensor):
+            write_scalar(data / SCALARS_DIR / f"{spec.name}.pt", spec.name, spec.value)
+    arguments = arguments_of(args.tensor_names(), args.scalar_names())
+    write_bytes(data / ARGUMENTS_NAME, msgspec.json.encode(arguments) + b"\n")
+
+
+def _write_program(
+    file: Path,
+    class_name: str,
+    runtime: str,
+    registered: _Registered,
+    recorder: Recorder,
+    output: Path,
+) -> None:
+    """Driver, metadata, host callables, and the manifests of the chip programs that are called."""
+    write_bytes(output / DRIVER, recorder.driver().encode())
+    params = [_param(name, tensor.shape, recorder.writes(name)) for name, tensor in recorder.arguments.items()]
+    params += [
+        _param(recorder.start_of(address), own.shape, False)
+        for address, own in recorder.own().items()
+        if any(own.memory)
+    ]
+    write_bytes(output / META_NAME, meta_of(params, recorder.world, len(registered.hosts)))
+    for name in registered.hosts.values():
+        write_bytes(output / SUB_WORKERS / f"{name}.py", file_of(file, class_name, name).encode())
+    for name, program in registered.programs.items():
+        if name in recorder.first:
+            artifact = artifact_of(program, recorder.first[name], runtime)
+            write_bytes(output / PROGRAMS_DIR / f"{name}.py", render_manifest(artifact, artifact.root).encode())
+
+
+def _param(name: str, shape: Sequence[int], written: bool) -> Mapping[str, Any]:
+    return {"name": name, "direction": "InOut" if written else "In", "shape": list(shape), "dtype": ""}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns its exit status."""
+    given = _parser().parse_args(argv)
+    file, class_name, case = given.case
+    try:
+        make_node(
+            file,
+            class_name,
+            case,
+            given.output,
+            golden=not given.skip_golden,
+            judged=given.judged,
+            seed=given.seed,
+        )
+    except ArtifactError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_status
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever the user's code raises
+        print(f"error: {file}::{class_name}::{case}: {why(error, file)}", file=sys.stderr)
+        return SKIPPED if is_skip(error) else 4
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m pypto_build.interop.scene.node_data", allow_abbrev=False)
+    add = parser.add_argument
+    add("case", type=selector, metavar="FILE::CLASS::CASE", help="a case of a scene test of several chips")
+    add("--output", type=Path, required=True, metavar="DIR", help="where the artifact goes")
+    add("--skip-golden", action="store_true", help="make no goldens")
+    add("--judged", action="store_true", help="the class itself compares")
+    add("--seed", type=int, default=0, metavar="N", help="of random data (0)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
