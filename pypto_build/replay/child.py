@@ -29,6 +29,7 @@ from pypto_build.replay.binding import Binding
 from pypto_build.replay.faults import UNHEARD
 from pypto_build.replay.run_options import SettingValue
 from pypto_build.runtime.faults import FaultRecord, RuntimeFault, python_fault
+from pypto_build.trace import span
 
 RUN = b"R"
 
@@ -164,11 +165,13 @@ def serve(
         command = _load_ahead(module, job) if ahead else b""
         if ahead and command != RUN:
             return
-        runtime = _prepare(module, job, note)
+        with span("the run: load libraries"):
+            runtime = _prepare(module, job, note)
         while (command or os.read(module.COMMANDS, 1)) == RUN:
             command = b""
             try:
-                stats = runtime.run(tensors=tensors, scalars=list(job.scalars), options=options)
+                with span("the run: tasks"):
+                    stats = runtime.run(tensors=tensors, scalars=list(job.scalars), options=options)
             finally:
                 module.flush_output()
             reply(_stats_reply(stats))
@@ -216,8 +219,9 @@ class LoadingNote:
 def _load_ahead(module: Any, job: Job) -> bytes:
     """Load what can be loaded before anybody knows that it is needed; the first command."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # it was kept from the parent
-    for path in (job.orchestration, *(kernel.path for kernel in job.kernels)):
-        module.load_ahead(str(path))
+    with span("the run: load libraries ahead"):
+        for path in (job.orchestration, *(kernel.path for kernel in job.kernels)):
+            module.load_ahead(str(path))
     command: bytes = os.read(module.COMMANDS, 1)
     return command
 

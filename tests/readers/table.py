@@ -706,6 +706,14 @@ ValueError: no
 """
 _PROFILE = b'{"stages": [{"name": "passes", "children": [{"name": "a", "seconds": 0.5}, {"name": "a", "seconds": 1}]}]}'
 
+_SPAN = b'{"name": "run", "cat": "work", "ph": "X", "ts": 1.5, "dur": 2, "pid": 3, "tid": 3, "tdur": 1}\n'
+
+
+def _spans(path: Path) -> None:
+    from pypto_build.rules.machinery.profile import read_spans
+
+    list(read_spans(path))
+
 
 def _pass_reports(path: Path) -> None:
     from pypto_build.diagnose.passes.reports import report_findings, times
@@ -973,6 +981,7 @@ READERS: tuple[Reader, ...] = (
     Reader("listing", _passes_seeds(".txt"), _passes, mutate.damage_text, "passes_dump/01_after_x.txt"),
     Reader("pass_logs", lambda: [_PASS_LOG], _pass_reports, mutate.damage_text, "passes_dump/x.log"),
     Reader("pass_times", lambda: [_PROFILE], _pass_reports, mutate.damage_json, "report/pipeline_profile.json"),
+    Reader("spans", lambda: [_SPAN + _SPAN], _spans, mutate.damage_text, ".trace.1", errors=()),
     Reader("flight", _flight_buffer, _flight, mutate.damage_fields, "flight", named=False, fifo=False),
     Reader("flight_kept", lambda: [_KEPT], _kept, mutate.damage_json, "dfx_outputs/flight.json"),
     Reader("crash_report", _report_buffer, _report, mutate.damage_fields, "report", errors=(ValueError,), named=False, fifo=False),
