@@ -25,10 +25,11 @@ from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import EMBEDDED, TORCH
 from pypto_build.replay.arena import Arena, Overrun
 from pypto_build.replay.binding import Binding, bind, lent, with_goldens
-from pypto_build.replay.child import Reply, load_embedded
+from pypto_build.replay.child import Reply
 from pypto_build.replay.embedded import job_of, open_embedded, require_files, start_worker
 from pypto_build.replay.entry import at_entry
 from pypto_build.replay.faults import RunFault
+from pypto_build.replay.loading import load_embedded
 from pypto_build.replay.quick import judged_outputs, quick_check
 from pypto_build.replay.report import Log, last_line, mismatch_block, output_hints, output_line, rounds_line
 from pypto_build.replay.request import Request, Rounds

@@ -16,16 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pypto_build.replay.child import (
-    RUN,
-    LoadingNote,
-    Reply,
-    TensorBuffer,
-    leave,
-    limit_resources,
-    load_embedded,
-    serve,
-)
+from pypto_build.replay.child import RUN, Reply, TensorBuffer, leave, limit_resources, serve
 from pypto_build.replay.faults import (
     FAULT_TOLD,
     Death,
@@ -37,6 +28,7 @@ from pypto_build.replay.faults import (
     run_fault,
 )
 from pypto_build.replay.listener import Listener
+from pypto_build.replay.loading import LoadingNote, load_embedded
 from pypto_build.replay.orphans import SHARED_MEMORY, SharedMemory, end_holders
 from pypto_build.replay.replies import no_reply, read_reply
 from pypto_build.replay.run_options import SettingValue

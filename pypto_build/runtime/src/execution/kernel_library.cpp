@@ -15,6 +15,7 @@ constexpr int32_t kMaxFuncId = 16384;
 
 void open_kernel(Kernel &kernel, const std::string &path) {
     kernel.handle = load_shared_object(path);
+    kernel.path = path;
     kernel.entry = reinterpret_cast<void (*)(int64_t *)>(dlsym(kernel.handle, "kernel_entry"));
     if (kernel.entry == nullptr)
         throw_fault(FaultKind::NoKernelEntry, {{"path", path}});
@@ -52,6 +53,15 @@ void KernelLibrary::load(int32_t func_id, const std::string &name, const std::st
 void KernelLibrary::replace(int32_t func_id, const std::string &path) {
     if (find(func_id) != nullptr)
         open_kernel(by_id_[static_cast<size_t>(func_id)], path);
+}
+
+std::vector<int32_t> KernelLibrary::renew() {
+    renew_ahead();
+    std::vector<int32_t> stale;
+    for (const Kernel &kernel : by_id_)
+        if (kernel.entry && !is_ahead(kernel.path, kernel.handle))
+            stale.push_back(kernel.func_id);
+    return stale;
 }
 
 void KernelLibrary::set_signature(int32_t func_id, std::vector<Direction> signature) {
