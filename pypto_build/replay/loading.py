@@ -131,7 +131,8 @@ class Libraries:
         self._module = module
         self._of = _what_counts(job)
         self._kernels, self._orchestration = job.kernels, job.orchestration
-        self._runtime: Any = None  # has all kernels, as they were loaded ahead
+        self._runtime: Any = None  # has kernels as they were loaded ahead
+        self._missing = list(job.kernels)  # those that it does not have
 
     def is_for(self, module: Any, job: Loads) -> bool:
         """Whether these are the libraries of `job`, as far as their names go."""
@@ -141,35 +142,41 @@ class Libraries:
         """Load what is there; the files that have been loaded, by this or before."""
         paths = [str(self._orchestration), *(str(kernel.path) for kernel in self._kernels)]
         before = Files(self._module, paths)
-        loaded = self._module.load_ahead(paths)
-        if all(loaded[1:]) and self._runtime is None:
+        loaded: list[bool] = self._module.load_ahead(paths)
+        if self._runtime is None and len({kernel.func_id for kernel in self._kernels}) == len(self._kernels):
             platform, threads, *_ = self._of
-            runtime = self._module.Runtime(platform=platform, threads=threads)
-            try:
-                for kernel in self._kernels:
-                    _load(runtime, kernel, str(kernel.path))
-                self._runtime = runtime
-            except self._module.RuntimeFault:  # which will be said when the turn comes
-                pass
+            self._runtime = self._module.Runtime(platform=platform, threads=threads)
+        if self._runtime is not None:
+            self._missing = [kernel for kernel in self._missing if not self._takes(kernel)]
         return before.only(loaded)
+
+    def _takes(self, kernel: KernelBinary) -> bool:
+        """Whether a kernel is there that was loaded ahead. What is wrong with one is said when its turn comes."""
+        try:
+            return bool(self._runtime.load_kernel_ahead(*_words(kernel)))
+        except self._module.RuntimeFault:
+            return False
 
     def runtime(self, job: Loads, note: LoadingNote) -> Any:
         """A runtime that has loaded everything as it is now. Raises `RuntimeFault`."""
-        runtime, stale = self._runtime, set[int]()
+        runtime, stale, missing = self._runtime, set[int](), {id(kernel) for kernel in self._missing}
         if runtime is None:
             runtime = self._module.Runtime(platform=job.platform, threads=job.threads)
-            for kernel in job.kernels:
-                note.set(kernel.path)
-                _load(runtime, kernel, "" if job.reference and not kernel.path.is_file() else str(kernel.path))
         else:
             stale.update(runtime.renew_kernels())
-        for kernel in job.kernels if stale else ():
-            if kernel.func_id in stale:
+        for kernel in self._kernels if stale or missing else ():
+            if id(kernel) in missing:
+                note.set(kernel.path)
+                func_id, name, core_type, path, signature = _words(kernel)
+                path = "" if job.reference and not kernel.path.is_file() else path
+                runtime.load_kernel(func_id, name, core_type, path, signature)
+            elif kernel.func_id in stale:
                 note.set(kernel.path)
                 runtime.replace_kernel(kernel.func_id, str(kernel.path))
         note.set(job.orchestration)
         runtime.load_orchestration(str(job.orchestration), job.function_name, job.config_name)
         note.set(None)
+        self._runtime, self._missing = None, list(self._kernels)  # what is loaded now was not loaded ahead
         return runtime
 
 
@@ -177,6 +184,7 @@ def _what_counts(job: Loads) -> tuple[Any, ...]:
     return job.platform, job.threads, job.reference, job.orchestration, job.kernels
 
 
-def _load(runtime: Any, kernel: KernelBinary, path: str) -> None:
+def _words(kernel: KernelBinary) -> tuple[int, str, str, str, list[str] | None]:
+    """A kernel as a runtime loads it."""
     signature = None if kernel.signature is None else list(kernel.signature)
-    runtime.load_kernel(kernel.func_id, kernel.name, kernel.core_type, path, signature)
+    return kernel.func_id, kernel.name, kernel.core_type, str(kernel.path), signature

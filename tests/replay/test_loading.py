@@ -64,10 +64,14 @@ def test_their_ages(module: ModuleType, tmp_path: Path) -> None:
     assert only.paths == [str(path)] and only.are_unchanged()
 
 
+def _words(pair: Pair) -> list[str]:
+    words = [str(pair.artifact), "--platform", "a2a3sim", "--build-dir", str(pair.out)]
+    return [*words, "--embedded", str(embedded_module())]
+
+
 def test_libraries_of_another_job_are_not_taken(tmp_path: Path) -> None:
     pair = Pair(tmp_path).link()
-    words = [str(pair.artifact), "--platform", "a2a3sim", "--build-dir", str(pair.out)]
-    words += ["--embedded", str(embedded_module())]
+    words = _words(pair)
     interface = read_interface(pair.out / "interface.json")
     module = load_embedded(embedded_module())
     libraries = Libraries(module, job_of(request_from(words), interface))
@@ -76,9 +80,28 @@ def test_libraries_of_another_job_are_not_taken(tmp_path: Path) -> None:
     assert libraries.is_for(module, job_of(same, interface))
     assert not libraries.is_for(module, job_of(other, interface))
     note = LoadingNote(memoryview(bytearray(1024)))
-    job = job_of(same, interface)
-    assert libraries.runtime(job, note).renew_kernels() == [] and note.text == ""
+    pair.compile("newer", pair.kernel("y[i] = 3 * y[i];")).replace(pair.library("more"))
+    runtime = libraries.runtime(job_of(same, interface), note)
+    assert runtime.renew_kernels() == [1] and note.text == ""  # it is not one that was loaded ahead
+
+
+def test_a_file_that_is_replaced_meanwhile_is_not_loaded_before_its_turn(tmp_path: Path) -> None:
+    """Its code could run then, and the loader would take what it has under this name for any later file."""
+    pair = Pair(tmp_path).link()
     newer = pair.compile("newer", pair.kernel("y[i] = 3 * y[i];"))
-    newer.replace(pair.library("more"))
-    assert libraries.runtime(job, note) is not None
-    assert libraries.runtime(job, note).renew_kernels() == [1]  # it is not one that was loaded ahead
+    module = load_embedded(embedded_module())
+
+    class Meanwhile:
+        def __getattr__(self, name: str) -> object:
+            return getattr(module, name)
+
+        def load_ahead(self, paths: list[str]) -> list[bool]:
+            loaded: list[bool] = module.load_ahead(paths)
+            newer.replace(pair.library("more"))
+            return loaded
+
+    libraries = Libraries(Meanwhile(), job_of(request_from(_words(pair)), read_interface(pair.out / "interface.json")))
+    libraries.load_ahead()
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    mapped = {line.endswith("(deleted)") for line in lines if str(pair.library("more")) in line}
+    assert mapped == {True}

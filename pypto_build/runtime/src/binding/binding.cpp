@@ -411,9 +411,25 @@ PYBIND11_MODULE(_embedded, module) {
                 });
             },
             py::arg("func_id"), py::arg("path"), "Another build of a kernel, from within the callback of a run.")
+        .def(
+            "load_kernel_ahead",
+            [](EmbeddedRuntime &runtime, int func_id, const std::string &name, const std::string &core_type,
+               const std::string &path, const std::optional<std::vector<std::string>> &signature) {
+                return guarded([&] {
+                    const bool loaded = runtime.load_kernel_ahead(func_id, name, core_type, path);
+                    if (loaded && signature)
+                        runtime.set_signature(func_id, parse_directions(*signature));
+                    return loaded;
+                });
+            },
+            py::arg("func_id"), py::arg("name"), py::arg("core_type"), py::arg("path"),
+            py::arg("signature") = py::none(),
+            "The same for a library that `load_ahead` has loaded; false if it has not. Before a run `renew_kernels` "
+            "has "
+            "to be asked.")
         .def("renew_kernels", &EmbeddedRuntime::renew_kernels,
-             "The func_ids of kernels whose libraries have to be loaded by `replace_kernel` before a run: those that "
-             "are not as they were loaded ahead.")
+             "Looks at the libraries that were loaded ahead. The func_ids of kernels that have to be loaded by "
+             "`replace_kernel` before a run: those whose libraries are others by now, or were not loaded ahead.")
         .def(
             "load_orchestration",
             [](EmbeddedRuntime &runtime, const std::string &path, const std::string &function_name,

@@ -31,6 +31,8 @@ public:
     /// Loads a kernel; without a path it does nothing when run, for kernels that a callback executes. Throws
     /// FaultError: unknown core type, file that cannot be loaded, missing kernel_entry, func_id taken.
     void load(int32_t func_id, const std::string &name, const std::string &core_type, const std::string &path);
+    /// Loads a kernel whose library was loaded ahead, if it was; `renew` tells later whether it is still the one.
+    bool load_ahead(int32_t func_id, const std::string &name, const std::string &core_type, const std::string &path);
     /// Puts another build of a loaded kernel in its place, for what runs from now on. Throws FaultError.
     void replace(int32_t func_id, const std::string &path);
     /// The kernels, by func_id, whose libraries are others by now than when they were loaded ahead, or were not. They
@@ -54,6 +56,9 @@ public:
     std::string names(const int32_t (&ids)[3]) const;
 
 private:
+    void check_new(int32_t func_id, const std::string &name, const std::string &core_type) const;
+    void add(Kernel kernel);
+
     std::vector<Kernel> by_id_;
 };
 

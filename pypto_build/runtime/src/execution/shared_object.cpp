@@ -103,6 +103,11 @@ bool load_ahead(const std::string &path) {
     return true;
 }
 
+void *loaded_ahead_of(const std::string &path) {
+    const auto known = loaded_ahead.find(path);
+    return known != loaded_ahead.end() ? known->second.handle : nullptr;
+}
+
 // All of them are looked at before any other is loaded: files may have changed places, and to the loader a file is the
 // same under any name. One that was written to while it was loaded stays: its code may be anything.
 void renew_ahead() {

@@ -17,6 +17,8 @@ void *load_shared_object(const std::string &path);
 /// left in the process: only files whose loading runs no code of theirs are loaded ahead.
 bool load_ahead(const std::string &path);
 
+/// What was loaded ahead of the file at `path`; null if nothing was. It can be run only after `renew_ahead`.
+void *loaded_ahead_of(const std::string &path);
 /// Looks at everything that was loaded ahead, and unloads what is another file by now.
 void renew_ahead();
 /// Whether `handle` is of the file at `path`, which was loaded ahead and was unchanged when that was last looked at.
