@@ -12,7 +12,9 @@ import os
 import re
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from .looking import NOTHING, Identity, Looker, Paths, identity, unpack
 
 #: Stands for the content of a file that does not exist, or is not a regular file.
 ABSENT = ""
@@ -31,14 +33,6 @@ _BESIDE = ("~", ".swp", ".swx", ".swo", ".pyc", ".bak", ".tmp", "__pycache__")
 _RECORD = ".dist-info/RECORD"
 _OF_A_PLACE = re.compile(rb"\.pyc,|\.dist-info/(?:INSTALLER|REQUESTED|direct_url\.json|RECORD),")
 
-#: (inode, size, time of change, time of status change)
-Identity = tuple[int, int, int, int]
-
-
-def identity(status: os.stat_result) -> Identity:
-    """What changes whenever a file is written, replaced or renamed."""
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
 
 def changed_since(known: Identity, moment_ns: int) -> bool:
     """Whether a file may have been changed at ``moment_ns`` or after it, by its times."""
@@ -53,7 +47,8 @@ def _tick(known: Identity) -> int:
 class Digests:
     """The contents of files, each read once until it changes. Links are followed."""
 
-    def __init__(self, known: Mapping[str, tuple[Identity, str]] | None = None) -> None:
+    def __init__(self, known: Mapping[str, tuple[Identity, str]] | None = None, looker: Looker | None = None) -> None:
+        self._looker = looker or Looker()
         self._known: dict[str, tuple[Identity, str]] = dict(known or {})
         self.used: dict[str, tuple[Identity, str]] = {}  # what may be remembered for the next run
 
@@ -87,6 +82,18 @@ class Digests:
             return now, known[1]
         return now, self.of(path)
 
+    def look_at_all(self, paths: Sequence[str]) -> list[tuple[Identity | None, str]]:
+        """The same for many files, which are asked for in one call."""
+        looks: list[tuple[Identity | None, str]] = []
+        for path, now in zip(paths, unpack(self._looker.look(Paths(paths))), strict=True):
+            known = self._known.get(path)
+            if known is not None and known[0] == now:
+                self.used[path] = known
+                looks.append(known)
+            else:
+                looks.append((None if now == NOTHING else now, self.of(path)))
+        return looks
+
     def identity_of(self, path: str) -> Identity | None:
         """What the system says of the file; None where there is none."""
         try:
@@ -98,6 +105,11 @@ class Digests:
         """What the system said of a file whose content is remembered by that; None if it is not."""
         known = self._known.get(path)
         return known[0] if known is not None else None
+
+    def seen_with(self, path: str, digest: str) -> Identity | None:
+        """What the system said of a file when it had this content; None if that is not remembered."""
+        known = self._known.get(path)
+        return known[0] if known is not None and known[1] == digest else None
 
     def knows(self, path: str, seen: Identity) -> bool:
         """Whether the content that a file had as ``seen`` was read before."""

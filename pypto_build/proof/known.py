@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,9 +15,11 @@ import msgspec
 from pypto_build.artifact.atomic import write_bytes
 
 from .action import SCHEMA, Action, InputSet, Result, Roots, digest_words, make_key, plain
-from .digests import ABSENT, LISTING, Digests, Identity, bytes_digest, identity
+from .digests import ABSENT, LISTING, Digests, bytes_digest
+from .looking import Identity, Looker, identity
 from .reason import NEVER, difference, explain
 from .store import SEAL_BYTES, sealed, unsealed
+from .together import Held, Together
 
 RECORD = ".results"
 # A set of inputs is looked at again only after this time, so that units that share it look once.
@@ -25,6 +27,8 @@ _GLANCE_S = 0.3
 _SAVE_EVERY_S = 1.0
 # Digests of files that a run did not look at are kept up to this number.
 _KEPT_DIGESTS = 20_000
+# So many files are looked at one by one.
+_FEW = 4
 
 
 class Record(msgspec.Struct, array_like=True):
@@ -55,38 +59,18 @@ class _Glance:
     there: dict[str, bool] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class _Held:
-    """A result that was proven for an action, and what the system then said of the action's inputs and outputs."""
-
-    action: Action
-    result: Result
-    inputs: tuple[tuple[str, Identity], ...]
-    outputs: tuple[tuple[str, Identity], ...]
-
-    def is_as_it_was(self) -> bool:
-        """Whether the system says the same now."""
-        try:
-            for path, seen in self.inputs:
-                if identity(os.stat(path)) != seen:
-                    return False
-            for path, seen in self.outputs:
-                if identity(os.lstat(path)) != seen:
-                    return False
-        except (OSError, ValueError):
-            return False
-        return True
-
-
 class Known:
-    """The results in ``directory``. ``roots`` are the directories that names are told by. Not thread-safe."""
+    """The results in ``directory``. ``roots`` are the directories that names are told by, ``looker`` asks the system
+    for many files. Not thread-safe."""
 
-    def __init__(self, directory: Path, roots: Roots) -> None:
-        self.directory, self.roots = directory, roots
+    def __init__(self, directory: Path, roots: Roots, looker: Looker) -> None:
+        self.directory, self.roots, self._looker = directory, roots, looker
         self._prefix = os.path.join(directory, "")
         self._words: dict[tuple[str, ...], str] = {}
         self._settings: dict[int, tuple[Mapping[str, str], dict[str, str]]] = {}
-        self._held: dict[str, _Held] = {}  # by the names of actions
+        self._held: dict[str, Held] = {}  # by the names of actions
+        self._together: Together | None = None
+        self._asked: list[int] = []  # which actions were asked for together last
         self._saved_at = time.monotonic()
         self.load()
 
@@ -94,11 +78,12 @@ class Known:
         """Read the record again."""
         self._seal = _seal_of(self.directory / RECORD)
         self.record = read_record(self.directory / RECORD)
-        self.digests = Digests(self.record.digests)
-        self._forget_looks()
+        self.digests = Digests(self.record.digests, self._looker)
+        self.forget_looks()
         self._changed = False
 
-    def _forget_looks(self) -> None:
+    def forget_looks(self) -> None:
+        """From now on, nothing was looked at just before."""
         self._looked: dict[str, tuple[float, str]] = {}  # when, and what had changed, by set
         self._compared: dict[tuple[str, ...], tuple[float, str]] = {}  # the same by the sets of a result
         self._glance = _Glance()
@@ -113,7 +98,7 @@ class Known:
                     self.record.results[name] = result  # which what is held is about
             known = self.record.digests
             self.digests.used = {path: seen for path, seen in used.items() if known.get(path) == seen}
-        self._forget_looks()
+        self.forget_looks()
         self._saved_at = time.monotonic()
 
     def save(self) -> None:
@@ -160,7 +145,7 @@ class Known:
         known, held = self.record.results.get(action.name), self._held.get(action.name)
         if known is None or not known.good:
             return None
-        if held is not None and held.action is action and held.result is known and held.is_as_it_was():
+        if held is not None and held.action is action and held.result is known and _is_as_it_was(held):
             return known if self.holds(known) else None
         if not self._is_of(known, action) or not self.holds(known):
             return None
@@ -169,13 +154,32 @@ class Known:
         self._hold(action, known)
         return known
 
+    def all_proven(self, actions: Sequence[Action], again: bool) -> list[bool]:
+        """The same of each of many actions. From the second time on, or if they will be asked for ``again``, one call
+        of the system tells which of those that were proven before have to be looked at."""
+        together = self._together
+        if together is None or not together.are(actions):
+            together = self._hold_together(actions) if self._asked == _numbers(actions) else None
+        self._asked = _numbers(actions)
+        if together is None:
+            found = [self.proven(action) is not None for action in actions]
+            if again:
+                self._hold_together(actions)
+            return found
+        doubtful = together.doubtful(self.record.results, self._looker, self._differing, self.roots.agree)
+        return [number not in doubtful or self.proven(action) is not None for number, action in enumerate(actions)]
+
+    def _hold_together(self, actions: Sequence[Action]) -> Together:
+        self._together = Together(actions, self._held, self.record.sets, self.roots, self.digests)
+        return self._together
+
     def _hold(self, action: Action, result: Result) -> None:
         """Remember by what the system says of files that a result is proven, if their contents are remembered so."""
         seen = self.digests.seen
         inputs = tuple((path, seen(path)) for path in action.inputs)
         outputs = tuple((path, seen(path)) for path in map(self.path, result.outputs))
         if all(now for _, now in (*inputs, *outputs)):
-            self._held[action.name] = _Held(action, result, inputs, outputs)  # type: ignore[arg-type]
+            self._held[action.name] = Held(action, result, inputs, outputs)  # type: ignore[arg-type]
 
     def _is_of(self, known: Result, action: Action) -> bool:
         """Whether a result has the key that ``action`` has now: whether all that the key is made of is the same."""
@@ -205,8 +209,8 @@ class Known:
     def look(self, action: Action) -> tuple[dict[str, Identity | None], State]:
         """The inputs of an action as they are now, and before that what the system says of each, by path."""
         seen, declared = dict[str, Identity | None](), dict[str, str]()
-        for path in action.inputs:
-            seen[path], declared[self.roots.name(path)] = self.digests.look(path)
+        for path, look in zip(action.inputs, self.digests.look_at_all(action.inputs), strict=True):
+            seen[path], declared[self.roots.name(path)] = look
         return seen, self._state(action, declared)
 
     def _state(self, action: Action, declared: dict[str, str]) -> State:
@@ -214,8 +218,10 @@ class Known:
         return State(make_key(words, settings, declared), words, settings, declared)
 
     def _declared(self, action: Action) -> dict[str, str]:
-        name_of, digest_of = self.roots.name, self.digests.of
-        return {name_of(path): digest_of(path) for path in action.inputs}
+        if len(action.inputs) <= _FEW:
+            return {self.roots.name(path): self.digests.of(path) for path in action.inputs}
+        looks = self.digests.look_at_all(action.inputs)
+        return {self.roots.name(path): digest for path, (_, digest) in zip(action.inputs, looks, strict=True)}
 
     def _digest_of(self, argv: tuple[str, ...]) -> str:
         if argv not in self._words:
@@ -330,6 +336,24 @@ class Known:
             links = [name for name in directories if os.path.islink(os.path.join(directory, name))]
             found += [os.path.join(relative, name) for name in (*names, *links) if not name.startswith(".")]
         return sorted(found)
+
+
+def _numbers(actions: Sequence[Action]) -> list[int]:
+    return list(map(id, actions))
+
+
+def _is_as_it_was(held: Held) -> bool:
+    """Whether the system says the same of all its files now."""
+    try:
+        for path, seen in held.inputs:
+            if identity(os.stat(path)) != seen:
+                return False
+        for path, seen in held.outputs:
+            if identity(os.lstat(path)) != seen:
+                return False
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _seal_of(path: Path) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.recipes import recipe_of
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.staleness import find_units
-from pypto_build.rules.machinery.steps import Step, declare_step, perform
+from pypto_build.rules.machinery.steps import Step, all_proven, declare_step, perform
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.rules.splice import Spliced, Splices, declare_splices, find_splices
 from pypto_build.rules.units import Compilation, Plan, declare_unit, ensure
@@ -87,7 +88,8 @@ class ArtifactTargets:
         The status of the first step that fails.
         """
         with span("look at what is used"):
-            failed = next((status for steps in self.steps if (status := ensure(workspace, list(steps)))), 0)
+            stale = [unit for unit, proven in zip(self.steps, _are_proven(self.steps), strict=True) if not proven]
+            failed = next((status for unit in stale if (status := ensure(workspace, list(unit)))), 0)
         failed = failed or next((status for part in self.parts if (status := part.ensure(workspace))), 0)
         return failed or perform(workspace, self.signing).status
 
@@ -219,9 +221,9 @@ def look_ahead(workspace: Workspace, root: Path, platform: Platform) -> tuple[Se
         known = (workspace, place, artifact, platform, workspace.variant(platform), Splices())
         planned = _planned(*known)
         planned.steps()
-    for unit in planned.steps():
-        for step in unit:
-            place.proven(step.action)
+    _are_proven(planned.steps(), again=True)
+    for looked in workspace.places.values():
+        looked.rest()
     return planned.plans, output / workspace.variant(platform)
 
 
@@ -277,8 +279,8 @@ def _declare_binaries(
     workspace = workspace_of(env)
     with span("look at units"):
         unsettled = [
-            not all(step.proven for step in unit) or not (plan.spliced is None or spliced.proven)
-            for plan, unit in zip(plans, steps, strict=True)
+            not proven or not (plan.spliced is None or spliced.proven)
+            for plan, proven in zip(plans, _are_proven(steps), strict=True)
         ]
     directory = steps[0][0].place.directory
     stale = [unit[-1].action.name for unit, changed in zip(steps, unsettled, strict=True) if changed]
@@ -287,6 +289,12 @@ def _declare_binaries(
     if workspace.whole_graph:
         _declare_modules(env, artifact)
     return [declare_unit(env, unit) for unit, declared in zip(steps, wanted, strict=True) if declared]
+
+
+def _are_proven(units: Sequence[Sequence[Step]], again: bool = False) -> list[bool]:
+    """Whether nothing has to be done for each of these units of a place."""
+    found = iter(all_proven([step for unit in units for step in unit], again))
+    return [all(list(islice(found, len(unit)))) for unit in units]
 
 
 def _declare_modules(env: Environment, artifact: Artifact) -> None:

@@ -17,7 +17,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import read_bytes
 from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.facts.run_options import SIMPLER
-from pypto_build.proof import Place, Store
+from pypto_build.proof import Place, Store, looking
 from pypto_build.proof.witness import library
 from pypto_build.rules.machinery.actions import Confine
 from pypto_build.rules.machinery.environment import passed_environment
@@ -105,6 +105,14 @@ class Workspace:
             return None
         return library(compiler, cache_dir() / "witness", self.environment)
 
+    @cached_property
+    def _looking(self) -> Path | None:
+        """The library that looks at many files."""
+        try:
+            return library(self.compiler.path, cache_dir() / "witness", self.environment, looking.SOURCE)
+        except ToolchainError:
+            return None
+
     def place(self, directory: Path, **roots: str | Path) -> Place:
         """The outputs in ``directory``, with the directories that their records are told by."""
         if directory not in self.places:
@@ -117,7 +125,9 @@ class Workspace:
                 "top": self.top,
                 **roots,
             }
-            self.places[directory] = Place(directory, self.store, known, self.watcher, self.environment.get("PATH", ""))
+            looker = looking.Looker(lambda: self._looking)
+            path = self.environment.get("PATH", "")
+            self.places[directory] = Place(directory, self.store, known, self.watcher, path, looker)
         return self.places[directory]
 
     def renewed(self) -> Workspace | None:
