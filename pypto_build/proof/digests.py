@@ -52,6 +52,10 @@ class Digests:
         self._known: dict[str, tuple[Identity, str]] = dict(known or {})
         self.used: dict[str, tuple[Identity, str]] = {}  # what may be remembered for the next run
 
+    def learn(self, known: Mapping[str, tuple[Identity, str]]) -> None:
+        """Take over what others have read."""
+        self._known.update(known)
+
     def of(self, path: str) -> str:
         """The SHA-256 of the file at ``path``; of the names in a directory where ``path`` ends with a slash; of an
         installed package's list of files without what differs from place to place.

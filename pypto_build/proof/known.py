@@ -10,18 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
-
-from pypto_build.artifact.atomic import write_bytes
-
-from .action import SCHEMA, Action, InputSet, Result, Roots, digest_words, make_key, plain
+from .action import Action, InputSet, Result, Roots, digest_words, make_key, plain
 from .digests import ABSENT, LISTING, Digests, bytes_digest
 from .looking import Identity, Looker, identity
 from .reason import NEVER, difference, explain
-from .store import SEAL_BYTES, sealed, unsealed
+from .record import RECORD, Record, RecordFile
 from .together import Held, Together
 
-RECORD = ".results"
 # A set of inputs is looked at again only after this time, so that units that share it look once.
 _GLANCE_S = 0.3
 _SAVE_EVERY_S = 1.0
@@ -29,15 +24,6 @@ _SAVE_EVERY_S = 1.0
 _KEPT_DIGESTS = 20_000
 # So many files are looked at one by one.
 _FEW = 4
-
-
-class Record(msgspec.Struct, array_like=True):
-    """What a place remembers from run to run: digests by path, input sets by their digest, results by name."""
-
-    digests: dict[str, tuple[Identity, str]] = {}
-    sets: dict[str, InputSet] = {}
-    results: dict[str, Result] = {}
-    schema: int = SCHEMA
 
 
 @dataclass(frozen=True)
@@ -72,15 +58,16 @@ class Known:
         self._together: Together | None = None
         self._asked: list[int] = []  # which actions were asked for together last
         self._saved_at = time.monotonic()
+        self._file = RecordFile(directory)
         self.load()
 
     def load(self) -> None:
         """Read the record again."""
-        self._seal = _seal_of(self.directory / RECORD)
-        self.record = read_record(self.directory / RECORD)
+        self.record = self._file.read()
         self.digests = Digests(self.record.digests, self._looker)
+        self._written = set(self.record.sets)
+        self._added, self._takes_back = set[str](), False  # since it was read or written: names, and something is gone
         self.forget_looks()
-        self._changed = False
 
     def forget_looks(self) -> None:
         """From now on, nothing was looked at just before."""
@@ -90,53 +77,80 @@ class Known:
 
     def renew(self) -> None:
         """In a process that was forked: the record as it is now, and nothing that was looked at before."""
-        before, used = self.record, self.digests.used
-        if _seal_of(self.directory / RECORD) != self._seal or not self._seal:
-            self.load()
-            for name, result in before.results.items():
-                if self.record.results.get(name) == result:
-                    self.record.results[name] = result  # which what is held is about
-            known = self.record.digests
-            self.digests.used = {path: seen for path, seen in used.items() if known.get(path) == seen}
+        news = self._file.news()
+        if news is None:
+            self._load_anew()
+        for more in news or ():
+            self.record.add(more)
+            self.digests.learn(more.digests)
+            self._written.update(more.sets)
         self.forget_looks()
         self._saved_at = time.monotonic()
 
+    def _load_anew(self) -> None:
+        """Read the record again; what is the same is the same object, since what is held is about that."""
+        before, used = self.record, self.digests.used
+        self.load()
+        for name, result in before.results.items():
+            if self.record.results.get(name) == result:
+                self.record.results[name] = result
+        known = self.record.digests
+        self.digests.used = {path: seen for path, seen in used.items() if known.get(path) == seen}
+
     def save(self) -> None:
-        """Write the record, if there is anything new."""
-        record, used = self.record, self.digests.used
-        if not self._changed and all(record.digests.get(path) == known for path, known in used.items()):
+        """Write down what is new, if there is anything."""
+        record, known = self.record, self.record.digests
+        digests = {
+            path: seen for path, seen in self.digests.used.items() if known.get(path) != seen and plain(path) == path
+        }
+        if not (digests or self._added or self._takes_back):
             return
+        record.digests.update(digests)
+        results = {name: record.results[name] for name in self._added}
+        numbers = {number for result in results.values() for number in result.sets} - self._written
+        sets = {number: record.sets[number] for number in numbers}
+        if self._takes_back or not self._file.add(Record(digests, sets, results)):
+            self._write()
+        self._written.update(numbers)
+        self._added, self._takes_back, self._saved_at = set(), False, time.monotonic()
+
+    def _write(self) -> None:
+        """Write the whole record, without what nobody needs any more."""
+        record, used = self.record, self.digests.used
         numbers = {number for result in record.results.values() for number in result.sets}
         record.sets = {number: found for number, found in record.sets.items() if number in numbers}
-        kept = record.digests if len(record.digests) < _KEPT_DIGESTS else {}
-        record.digests = kept | {path: known for path, known in used.items() if plain(path) == path}
-        write_bytes(self.directory / RECORD, sealed(msgspec.msgpack.encode(record)))
-        self._changed, self._saved_at = False, time.monotonic()
+        if len(record.digests) >= _KEPT_DIGESTS:
+            record.digests = {path: seen for path, seen in used.items() if plain(path) == path}
+        self._file.write(record)
+        self._written = set(record.sets)
 
     def note(self, name: str, result: Result) -> None:
         """Remember a result under its name."""
         self.record.results[name] = result
-        self._changed = True
+        self._added.add(name)
+        self._takes_back |= not result.good
         if time.monotonic() - self._saved_at > _SAVE_EVERY_S:
             with suppress(OSError):  # said when the place is saved at last
                 self.save()
 
     def drop(self, name: str) -> None:
         """Forget what is known under this name."""
-        self._changed = self.record.results.pop(name, None) is not None or self._changed
+        if self.record.results.pop(name, None) is not None:
+            self._added.discard(name)
+            self._takes_back = True
 
     def doubt(self, name: str) -> None:
         """What is known under this name holds no more; it still tells the reason for the next time."""
         known = self.record.results.get(name)
         if known is not None and known.good:
-            known.good, self._changed = False, True
+            known.good, self._takes_back = False, True
 
     def amend(self, name: str, output: str) -> None:
         """An output was rewritten by us: take its content as it is now."""
         known = self.record.results.get(name)
         if known is not None and output in known.outputs:
             known.outputs[output] = self.digest(output)
-            self._changed = True
+            self._added.add(name)
 
     # Looking at results
 
@@ -354,22 +368,3 @@ def _is_as_it_was(held: Held) -> bool:
     except (OSError, ValueError):
         return False
     return True
-
-
-def _seal_of(path: Path) -> bytes:
-    """What tells one record from another without reading it; nothing where there is none."""
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
-            return file.read(SEAL_BYTES) or b""
-    except OSError:
-        return b""
-
-
-def read_record(path: Path) -> Record:
-    """The record at ``path``; an empty one if it is missing or damaged, which costs a look at the store."""
-    try:
-        data = unsealed(path.read_bytes()) if path.is_file() else None
-        record = msgspec.msgpack.decode(data, type=Record) if data is not None else Record()
-        return record if record.schema == SCHEMA else Record()
-    except (OSError, ValueError, RecursionError):
-        return Record()
