@@ -284,17 +284,14 @@ class Known:
         if time.monotonic() - self._glance.begun > _GLANCE_S:
             self._glance = _Glance()
         held, there = self._glance.held, self._glance.there
+        unseen = [name for name, digest in known.files if digest != ABSENT and name not in held]
+        looks = self.digests.look_at_all(list(map(self.roots.path, unseen)))
+        held.update((name, digest) for name, (_, digest) in zip(unseen, looks, strict=True))
         for name, digest in known.files:
-            if digest == ABSENT:
-                if name not in there:
-                    there[name] = os.access(self.roots.path(name), os.F_OK)
-                if there[name]:
-                    return self.roots.path(name)
-            else:
-                if name not in held:
-                    held[name] = self.digests.of(self.roots.path(name))
-                if held[name] != digest:
-                    return self.roots.path(name)
+            if digest == ABSENT and name not in there:
+                there[name] = os.access(self.roots.path(name), os.F_OK)
+            if there[name] if digest == ABSENT else held[name] != digest:
+                return self.roots.path(name)
         return ""
 
     # Input sets

@@ -34,6 +34,12 @@ class _Files:
     def add(self, number: int, path: str, said: Identity) -> None:
         self._actions.setdefault((path, said), []).append(number)
 
+    def merge_into(self, others: _Files) -> None:
+        """Leave those to others that are looked at there too: a file of which is said the same as of one that is no
+        link is none."""
+        for file in self._actions.keys() & others._actions.keys():
+            others._actions[file] += self._actions.pop(file)
+
     def close(self) -> None:
         """No more are added."""
         self._paths = Paths([path for path, _ in self._actions], self._follow)
@@ -69,6 +75,7 @@ class Together:
             if times <= _OWN_RESULTS and (files := _said_of(sets.get(each), roots, digests)) is not None
         }
         self._unknown = {number for number, one in enumerate(self._held) if not self._take(number, one)}
+        self._inputs.merge_into(self._outputs)
         self._inputs.close()
         self._outputs.close()
 

@@ -22,6 +22,7 @@ from pypto_build.proof.witness import library
 from pypto_build.rules.machinery.actions import Confine
 from pypto_build.rules.machinery.environment import passed_environment
 from pypto_build.rules.machinery.locks import lock_output
+from pypto_build.rules.machinery.manifests import EvaluatedManifests
 from pypto_build.rules.machinery.progress import Progress
 from pypto_build.rules.machinery.scons_types import Environment
 from pypto_build.rules.options import Options
@@ -113,6 +114,16 @@ class Workspace:
         except ToolchainError:
             return None
 
+    @cached_property
+    def looker(self) -> looking.Looker:
+        """Asks the system for many files at once."""
+        return looking.Looker(lambda: self._looking)
+
+    @property
+    def manifests(self) -> EvaluatedManifests:
+        """The manifests that were read before."""
+        return EvaluatedManifests(self.store, self.extras, self.looker)
+
     def place(self, directory: Path, **roots: str | Path) -> Place:
         """The outputs in ``directory``, with the directories that their records are told by."""
         if directory not in self.places:
@@ -125,9 +136,8 @@ class Workspace:
                 "top": self.top,
                 **roots,
             }
-            looker = looking.Looker(lambda: self._looking)
             path = self.environment.get("PATH", "")
-            self.places[directory] = Place(directory, self.store, known, self.watcher, path, looker)
+            self.places[directory] = Place(directory, self.store, known, self.watcher, path, self.looker)
         return self.places[directory]
 
     def renewed(self) -> Workspace | None:
