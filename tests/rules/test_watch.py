@@ -9,6 +9,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NoReturn
 
 import pytest
 
@@ -92,12 +93,17 @@ def test_data_of_a_declared_test_and_of_data_are_watched(project: Project) -> No
         assert changed.actions == ["run _jit_chain DATA=more"]
 
 
+def _no_notices(_: Watched) -> NoReturn:
+    raise OSError
+
+
 def test_what_came_and_went_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """Editors write a file beside the one they save, and rename or remove it."""
     before, beside, after = ({"a": (1, 1, 1)}, {"a": (1, 1, 1), "b": (2, 2, 2)}, {"a": (3, 1, 1)})
     looks = iter([before, beside, before, beside, beside | after, after, after])
     monkeypatch.setattr(Watched, "look", lambda _: next(looks))
-    assert Watched().wait(before) == ["a"]
+    monkeypatch.setattr(Watched, "notices", _no_notices)
+    assert Watched().wait(before) == (["a"], after)
 
 
 def test_what_lies_in_the_build_directory_is_not_watched(project: Project) -> None:

@@ -6,8 +6,8 @@ the tool; at its end it tells what it depended on. A saved SConstruct starts eve
 
 from __future__ import annotations
 
-import math
 import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,23 +20,27 @@ from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 
 from pypto_build import terminal
 from pypto_build.rules.machinery import standing
+from pypto_build.rules.machinery.notices import News, Notices
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.options import OptionError
 from pypto_build.toolchain.cache import cache_dir
 
 # Looking costs some microseconds a file: so often that nobody waits for it, and a tenth of the time at most.
 _LOOK_EVERY_S, _SHARE = 0.03, 10
+# Where the system tells of changes, it is looked for those that it does not tell of.
+_LOOK_ANYWAY_S = 5.0
 # After so much time without a save there is time to look at what the next round will need.
 _RESTS_S = 0.2
-# A file that stays as it is for so long is saved.
-_QUIET_S = 0.01
+# A file that stays as it is for so long is saved; and so many files at once, if none of them is open any more.
+_QUIET_S, _CLOSED_S = 0.01, 0.002
 # What editors and Python leave beside the files that they save.
 _BESIDE = ("~", ".swp", ".swx", ".swo", ".pyc", ".bak", ".tmp")
 
 _OF_THE_SYSTEM = ("/usr/", "/lib", "/bin/", "/etc/", "/opt/", f"{sys.base_prefix}/", f"{cache_dir()}/")
 
-#: (time of the last change, size, inode) of every file
-Stamps = dict[str, tuple[int, int, int]]
+#: (time of the last change, size, inode) of a file
+Stamp = tuple[int, int, int]
+Stamps = dict[str, Stamp]
 
 
 class Watched(msgspec.Struct):
@@ -50,41 +54,104 @@ class Watched(msgspec.Struct):
 
     def look(self) -> Stamps:
         """The files as they are now."""
-        places = (*self.sources, *self.headers, *self.scripts)
-        return {path: stamp for place in places for path, stamp in self._below(place)}
+        return {path: stamp for place in self._places for path, stamp in self._below(place)}
 
-    def _below(self, place: str) -> Iterator[tuple[str, tuple[int, int, int]]]:
+    @property
+    def _places(self) -> Iterator[str]:
+        yield from (*self.sources, *self.headers, *self.scripts)
+
+    def _below(self, place: str, directories: list[str] | None = None) -> Iterator[tuple[str, Stamp]]:
+        """The files in a place; the ``directories`` that they are in are noted."""
         entries: list[os.DirEntry[str]] = []
         with suppress(OSError):  # it was removed while we look; the others still count
             if not os.path.isdir(place):
                 yield place, _stamp(os.stat(place))
             else:
+                if directories is not None:
+                    directories.append(place)
                 entries += os.scandir(place)
         for entry in entries:
-            if entry.name.endswith(_BESIDE) or entry.path in self.without:
+            if not self._counts(entry.name, entry.path):
                 continue
             if not entry.is_dir():
                 with suppress(OSError):
                     yield entry.path, _stamp(entry.stat())
             elif not entry.name.startswith(".") and not entry.is_symlink():
-                yield from self._below(entry.path)
+                yield from self._below(entry.path, directories)
 
-    def wait(self, seen: Stamps, meanwhile: Callable[[], None] = lambda: None) -> list[str]:
-        """The files that are no longer as they were `seen`, once they stay as they are; never none. Does something
-        `meanwhile` if nothing changes for a moment."""
+    def _counts(self, name: str, path: str) -> bool:
+        return not name.endswith(_BESIDE) and path not in self.without
+
+    def notices(self) -> tuple[Notices, Stamps]:
+        """What the system tells from now on, and after that the files as they are. Raises `OSError` where it cannot."""
+        directories: list[str] = []
+        files = {path for place in self._places for path, _ in self._below(place, directories)}
+        inside = set(directories)
+        apart = [path for path in files if os.path.dirname(path) not in inside or os.path.islink(path)]
+        notices = Notices(inside, apart)
+        return notices, self.look()
+
+    def wait(self, seen: Stamps, meanwhile: Callable[[], None] = lambda: None) -> tuple[list[str], Stamps]:
+        """The files that are no longer as they were `seen`, once they stay as they are; never none; and all files as
+        they are. Does something `meanwhile` if nothing changes for a moment."""
+        meanwhile = _once(meanwhile)
+        try:
+            now = self._wait_told(seen, meanwhile)
+        except OSError:  # it has no more watches for this user, or is not told of what happens there
+            now = self._wait_looking(seen, meanwhile)
+        return sorted(path for path in {*now, *seen} if now.get(path) != seen.get(path)), now
+
+    def _wait_looking(self, seen: Stamps, meanwhile: Callable[[], None]) -> Stamps:
         now, last, rests = seen, seen, time.monotonic() + _RESTS_S
         while now == seen or now != last:  # a file that came and went is no change
             if now == seen and time.monotonic() > rests:
                 meanwhile()
-                rests = math.inf
             started = time.monotonic()
             last, now = now, self.look()
             unchanged = max(_LOOK_EVERY_S, _SHARE * (time.monotonic() - started))
             time.sleep(unchanged if now == seen else _QUIET_S)
-        return sorted(path for path in {*now, *seen} if now.get(path) != seen.get(path))
+        return now
+
+    def _wait_told(self, seen: Stamps, meanwhile: Callable[[], None]) -> Stamps:
+        """The same where the system tells of changes; looks from time to time all the same."""
+        notices, now = self.notices()
+        try:
+            quiet = _QUIET_S
+            while True:
+                news = notices.wait(_RESTS_S if now == seen else quiet)
+                if not news and now != seen:
+                    return now
+                if not news:
+                    meanwhile()
+                    news = notices.wait(_LOOK_ANYWAY_S)
+                if news.unclear or not news:
+                    notices.close()
+                    notices, now = self.notices()
+                else:
+                    now = self._as_told(now, news)
+                quiet = _CLOSED_S if news.done else _QUIET_S
+        finally:
+            notices.close()
+
+    def _as_told(self, before: Stamps, news: News) -> Stamps:
+        """The files as they are, if nothing has changed but what is told."""
+        now = dict(before)
+        for path in news.paths:
+            now.pop(path, None)
+            with suppress(OSError):
+                status = os.stat(path)
+                if self._counts(os.path.basename(path), path) and not stat.S_ISDIR(status.st_mode):
+                    now[path] = _stamp(status)
+        return now
 
 
-def _stamp(status: os.stat_result) -> tuple[int, int, int]:
+def _once(action: Callable[[], None]) -> Callable[[], None]:
+    """What does something when it is called first."""
+    left = [action]
+    return lambda: left.pop()() if left else None
+
+
+def _stamp(status: os.stat_result) -> Stamp:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
@@ -99,9 +166,10 @@ def each_round(look_ahead: Callable[[], None]) -> Round:
     if GetOption("clean") or GetOption("help") or not COMMAND_LINE_TARGETS:
         raise OptionError("WATCH=1: there is nothing to do again; name a target, such as replay")
     watched, status = Watched(), 0
+    seen = Stamps()
     try:
         while True:
-            begun, seen = time.time_ns(), watched.look()
+            begun = time.time_ns()
             reader, writer = os.pipe()
             sys.stdout.flush()
             child = os.fork()
@@ -118,7 +186,7 @@ def each_round(look_ahead: Callable[[], None]) -> Round:
             # A file that no round depended on before counts as changed if it was saved since this one began.
             seen = {p: seen.get(p, now) for p, now in watched.look().items() if p in seen or now[0] < begun}
             _say(f"{spent:.2f} s; waiting for a change in {_shown(watched.sources)} (Ctrl-C ends)")
-            changed = watched.wait(seen, partial(standing.look, look_ahead))
+            changed, seen = watched.wait(seen, partial(standing.look, look_ahead))
             _say(f"{_shown(changed)} changed")
             if not set(changed).isdisjoint(watched.scripts):
                 os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
