@@ -11,7 +11,7 @@ import pytest
 
 from pypto_build.rules.machinery import notices as module
 from pypto_build.rules.machinery.notices import News, Notices
-from pypto_build.rules.machinery.watch import Stamps, Watched
+from pypto_build.rules.machinery.watch import Waiting, Watched
 
 
 @pytest.fixture
@@ -28,6 +28,14 @@ def tree(tmp_path: Path) -> Path:
 @pytest.fixture
 def watched(tree: Path) -> Watched:
     return Watched([str(tree / "artifact")], [str(tree / "headers" / "h.h")], without=[str(tree / "artifact/build")])
+
+
+def _told(directory: Path, *files: Path) -> Notices:
+    told = Notices()
+    told.add(str(directory), True)
+    for path in files:
+        told.add(str(path), False)
+    return told
 
 
 def _next(told: Notices) -> News:
@@ -61,7 +69,7 @@ _SAVES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("how", _SAVES)
 def test_a_saved_file_is_told(tree: Path, how: str) -> None:
-    told = Notices([str(tree / "artifact")], [])
+    told = _told(tree / "artifact")
     assert not told.wait(0.0)
     _SAVES[how](tree / "artifact" / "a.cpp")
     news = _next(told)
@@ -70,7 +78,7 @@ def test_a_saved_file_is_told(tree: Path, how: str) -> None:
 
 
 def test_one_that_is_still_open_is_not_done(tree: Path) -> None:
-    told = Notices([str(tree / "artifact")], [])
+    told = _told(tree / "artifact")
     with open(tree / "artifact" / "a.cpp", "w") as file:
         file.write("half")
         file.flush()
@@ -87,7 +95,7 @@ _CHANGES: list[Callable[[Path], None]] = [
 
 @pytest.mark.parametrize("change", _CHANGES)
 def test_what_takes_a_look_is_unclear(tree: Path, change: Callable[[Path], None]) -> None:
-    told = Notices([str(tree / "artifact")], [str(tree / "headers/h.h")])
+    told = _told(tree / "artifact", tree / "headers/h.h")
     change(tree)
     assert _next(told).unclear
     told.close()
@@ -95,11 +103,13 @@ def test_what_takes_a_look_is_unclear(tree: Path, change: Callable[[Path], None]
 
 def test_too_few_watches_are_an_error(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     descriptors = len(os.listdir("/proc/self/fd"))
+    told = Notices()
     with pytest.raises(OSError, match="none"):
-        Notices([str(tree / "artifact"), str(tree / "none")], [])
+        told.add(str(tree / "none"), True)
     monkeypatch.setattr(module, "_file_systems", lambda: {os.stat(tree).st_dev: "nfs4"})
     with pytest.raises(OSError, match="is not told of all changes"):
-        Notices([str(tree / "artifact")], [])
+        told.add(str(tree / "artifact"), True)
+    told.close()
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
@@ -107,7 +117,7 @@ def test_too_few_watches_are_an_error(tree: Path, monkeypatch: pytest.MonkeyPatc
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """How changes are known: by what the system tells, by looking; by looking since it does not tell of this one."""
     if request.param == "looked for":
-        monkeypatch.setattr(module, "_init", lambda: module._checked("inotify", -1))
+        monkeypatch.setattr(module, "_init", lambda: module._checked("inotify", -1))  # as if there were too many
     if request.param == "not told of":
         monkeypatch.setattr(Notices, "wait", lambda _, seconds: News())
         monkeypatch.setattr("pypto_build.rules.machinery.watch._LOOK_ANYWAY_S", 0.01)
@@ -117,8 +127,9 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
 @pytest.mark.parametrize("how", _SAVES)
 @pytest.mark.parametrize("name", ["artifact/a.cpp", "artifact/kernels/b.cpp", "artifact/c.cpp", "headers/h.h"])
 def test_every_way_sees_the_same(tree: Path, watched: Watched, way: str, how: str, name: str) -> None:
-    seen, found = watched.look(), list[tuple[list[str], Stamps]]()
-    waiting = threading.Thread(target=lambda: found.append(watched.wait(seen)))
+    seen, found = watched.look(), list[list[str]]()
+    waits = Waiting(watched)
+    waiting = threading.Thread(target=lambda: found.append(waits.wait(seen)))
     waiting.start()
     (tree / "headers" / "other.h").write_text("two")  # nobody asked for it
     (tree / "artifact" / "build").mkdir()
@@ -127,8 +138,8 @@ def test_every_way_sees_the_same(tree: Path, watched: Watched, way: str, how: st
     waiting.join(0.1)
     _SAVES[how]((tree / name).resolve())
     waiting.join(20)
-    changed, now = found[0]
-    assert changed == [str(tree / name)] and now == watched.look()
+    assert found == [[str(tree / name)]] and waits.now == watched.look()
+    waits.close()
 
 
 def test_a_file_in_a_new_directory_is_seen(tree: Path, watched: Watched) -> None:
@@ -137,4 +148,4 @@ def test_a_file_in_a_new_directory_is_seen(tree: Path, watched: Watched) -> None
     later = threading.Timer(0.2, lambda: (tree / "artifact/new/deep/d.cpp").write_text("one"))
     done.start()
     later.start()
-    assert watched.wait(seen)[0] == [str(tree / "artifact/new/deep/d.cpp")]
+    assert Waiting(watched).wait(seen) == [str(tree / "artifact/new/deep/d.cpp")]

@@ -11,7 +11,6 @@ import errno
 import os
 import select
 import struct
-from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -45,24 +44,19 @@ _OF_OTHERS = (
 
 
 class Notices:
-    """What is told of ``directories`` and the ``files`` beside them, each by its own path.
+    """What is told of directories and files, from when they were added."""
 
-    Raises:
-        OSError: the system does not tell of all of them.
-    """
-
-    def __init__(self, directories: Iterable[str], files: Iterable[str]) -> None:
+    def __init__(self) -> None:
+        """Raises `OSError` where the system tells of nothing."""
         self._descriptor = _init()
         self._paths: dict[int, tuple[str, bool]] = {}  # by the number of the watch; whether it is of a directory
-        try:
-            for path, of_directory in [*((path, True) for path in directories), *((path, False) for path in files)]:
-                if _is_of_others(path):
-                    raise OSError(f"{path}: the system is not told of all changes")
-                number = _add(self._descriptor, path)  # the same for another name of the same file
-                self._paths[number] = "" if number in self._paths else path, of_directory
-        except OSError:
-            self.close()
-            raise
+
+    def add(self, path: str, is_directory: bool) -> None:
+        """Be told of a file, or of all files in a directory. Raises `OSError` where the system does not do that."""
+        if _is_of_others(path):
+            raise OSError(f"{path}: the system is not told of all changes")
+        number = _add(self._descriptor, path)  # the same for another name of the same file
+        self._paths[number] = "" if number in self._paths else path, is_directory
 
     def close(self) -> None:
         """Be told of nothing more."""

@@ -52,97 +52,98 @@ class Watched(msgspec.Struct):
     without: list[str] = []
     replay: standing.Kept = standing.Kept()  # what the next round most likely runs
 
-    def look(self) -> Stamps:
-        """The files as they are now."""
-        return {path: stamp for place in self._places for path, stamp in self._below(place)}
+    def look(self, notices: Notices | None = None) -> Stamps:
+        """The files as they are now; ``notices`` tell of what comes after that. Raises `OSError` where they cannot."""
+        places = (*self.sources, *self.headers, *self.scripts)
+        return {path: stamp for place in places for path, stamp in self._below(place, notices)}
 
-    @property
-    def _places(self) -> Iterator[str]:
-        yield from (*self.sources, *self.headers, *self.scripts)
-
-    def _below(self, place: str, directories: list[str] | None = None) -> Iterator[tuple[str, Stamp]]:
-        """The files in a place; the ``directories`` that they are in are noted."""
-        entries: list[os.DirEntry[str]] = []
+    def _below(self, place: str, notices: Notices | None) -> Iterator[tuple[str, Stamp]]:
+        is_directory, entries = os.path.isdir(place), list[os.DirEntry[str]]()
+        if notices and os.path.exists(place):
+            notices.add(place, is_directory)
         with suppress(OSError):  # it was removed while we look; the others still count
-            if not os.path.isdir(place):
-                yield place, _stamp(os.stat(place))
-            else:
-                if directories is not None:
-                    directories.append(place)
+            if is_directory:
                 entries += os.scandir(place)
+            else:
+                yield place, _stamp(os.stat(place))
         for entry in entries:
-            if not self._counts(entry.name, entry.path):
+            if not self.counts(entry.path):
                 continue
             if not entry.is_dir():
+                if notices and entry.is_symlink() and os.path.exists(entry.path):
+                    notices.add(entry.path, False)
                 with suppress(OSError):
                     yield entry.path, _stamp(entry.stat())
             elif not entry.name.startswith(".") and not entry.is_symlink():
-                yield from self._below(entry.path, directories)
+                yield from self._below(entry.path, notices)
 
-    def _counts(self, name: str, path: str) -> bool:
-        return not name.endswith(_BESIDE) and path not in self.without
+    def counts(self, path: str) -> bool:
+        """Whether a file or directory counts where it lies."""
+        return not path.endswith(_BESIDE) and path not in self.without
 
-    def notices(self) -> tuple[Notices, Stamps]:
-        """What the system tells from now on, and after that the files as they are. Raises `OSError` where it cannot."""
-        directories: list[str] = []
-        files = {path for place in self._places for path, _ in self._below(place, directories)}
-        inside = set(directories)
-        apart = [path for path in files if os.path.dirname(path) not in inside or os.path.islink(path)]
-        notices = Notices(inside, apart)
-        return notices, self.look()
 
-    def wait(self, seen: Stamps, meanwhile: Callable[[], None] = lambda: None) -> tuple[list[str], Stamps]:
-        """The files that are no longer as they were `seen`, once they stay as they are; never none; and all files as
-        they are. Does something `meanwhile` if nothing changes for a moment."""
-        meanwhile = _once(meanwhile)
+class Waiting:
+    """Waits for changes of what is ``watched``. ``now`` are the files as they were seen last."""
+
+    def __init__(self, watched: Watched) -> None:
+        self._watched = watched
+        self._notices: Notices | None = None
+        self._look()
+
+    def _look(self) -> None:
+        """Look at all files, and from now on be told of changes, where that can be."""
+        self.close()
         try:
-            now = self._wait_told(seen, meanwhile)
-        except OSError:  # it has no more watches for this user, or is not told of what happens there
-            now = self._wait_looking(seen, meanwhile)
-        return sorted(path for path in {*now, *seen} if now.get(path) != seen.get(path)), now
+            self._notices = Notices()
+            self.now = self._watched.look(self._notices)
+        except OSError:  # there are no more watches for this user, or the system is not told of what happens there
+            self.close()
+            self.now = self._watched.look()
 
-    def _wait_looking(self, seen: Stamps, meanwhile: Callable[[], None]) -> Stamps:
-        now, last, rests = seen, seen, time.monotonic() + _RESTS_S
-        while now == seen or now != last:  # a file that came and went is no change
-            if now == seen and time.monotonic() > rests:
+    def close(self) -> None:
+        """Be told of nothing more."""
+        if self._notices:
+            self._notices.close()
+        self._notices = None
+
+    def wait(self, seen: Stamps, meanwhile: Callable[[], None] = lambda: None) -> list[str]:
+        """The files that are no longer as they were ``seen``, once they stay as they are; never none. Does something
+        ``meanwhile`` if nothing changes for a moment."""
+        meanwhile, quiet = _once(meanwhile), _QUIET_S
+        while self._notices:
+            news = self._notices.wait(_RESTS_S if self.now == seen else quiet)
+            if not news and self.now != seen:
+                break
+            if not news:
+                meanwhile()
+                news = self._notices.wait(_LOOK_ANYWAY_S)
+            if news.unclear or not news:
+                self._look()
+            else:
+                self._take(news)
+            quiet = _CLOSED_S if news.done else _QUIET_S
+        else:  # nobody tells
+            self._wait_looking(seen, meanwhile)
+        return sorted(path for path in {*self.now, *seen} if self.now.get(path) != seen.get(path))
+
+    def _wait_looking(self, seen: Stamps, meanwhile: Callable[[], None]) -> None:
+        last, rests = seen, time.monotonic() + _RESTS_S
+        while self.now == seen or self.now != last:  # a file that came and went is no change
+            if self.now == seen and time.monotonic() > rests:
                 meanwhile()
             started = time.monotonic()
-            last, now = now, self.look()
+            last, self.now = self.now, self._watched.look()
             unchanged = max(_LOOK_EVERY_S, _SHARE * (time.monotonic() - started))
-            time.sleep(unchanged if now == seen else _QUIET_S)
-        return now
+            time.sleep(unchanged if self.now == seen else _QUIET_S)
 
-    def _wait_told(self, seen: Stamps, meanwhile: Callable[[], None]) -> Stamps:
-        """The same where the system tells of changes; looks from time to time all the same."""
-        notices, now = self.notices()
-        try:
-            quiet = _QUIET_S
-            while True:
-                news = notices.wait(_RESTS_S if now == seen else quiet)
-                if not news and now != seen:
-                    return now
-                if not news:
-                    meanwhile()
-                    news = notices.wait(_LOOK_ANYWAY_S)
-                if news.unclear or not news:
-                    notices.close()
-                    notices, now = self.notices()
-                else:
-                    now = self._as_told(now, news)
-                quiet = _CLOSED_S if news.done else _QUIET_S
-        finally:
-            notices.close()
-
-    def _as_told(self, before: Stamps, news: News) -> Stamps:
-        """The files as they are, if nothing has changed but what is told."""
-        now = dict(before)
+    def _take(self, news: News) -> None:
+        """Look at the files that were told of."""
         for path in news.paths:
-            now.pop(path, None)
+            self.now.pop(path, None)
             with suppress(OSError):
                 status = os.stat(path)
-                if self._counts(os.path.basename(path), path) and not stat.S_ISDIR(status.st_mode):
-                    now[path] = _stamp(status)
-        return now
+                if self._watched.counts(path) and not stat.S_ISDIR(status.st_mode):
+                    self.now[path] = _stamp(status)
 
 
 def _once(action: Callable[[], None]) -> Callable[[], None]:
@@ -184,9 +185,12 @@ def each_round(look_ahead: Callable[[], None]) -> Round:
             _keep(told.replay, look_ahead)
             spent = (time.time_ns() - begun) / 1e9
             # A file that no round depended on before counts as changed if it was saved since this one began.
-            seen = {p: seen.get(p, now) for p, now in watched.look().items() if p in seen or now[0] < begun}
+            waiting = Waiting(watched)
+            seen = {p: seen.get(p, now) for p, now in waiting.now.items() if p in seen or now[0] < begun}
             _say(f"{spent:.2f} s; waiting for a change in {_shown(watched.sources)} (Ctrl-C ends)")
-            changed, seen = watched.wait(seen, partial(standing.look, look_ahead))
+            changed = waiting.wait(seen, partial(standing.look, look_ahead))
+            waiting.close()
+            seen = waiting.now
             _say(f"{_shown(changed)} changed")
             if not set(changed).isdisjoint(watched.scripts):
                 os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
