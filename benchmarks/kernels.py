@@ -33,7 +33,8 @@ from pypto_build.artifact.interface import Interface, read_interface
 from pypto_build.artifact.snapshot import snapshot
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import bind
-from pypto_build.replay.child import load_embedded, tensor_buffers
+from pypto_build.replay.child import tensor_buffers
+from pypto_build.replay.loading import load_embedded
 from pypto_build.replay.values import decode, storage
 from pypto_build.toolchain.host import INCLUDE_DIR
 from tests.replay.builder import embedded_module

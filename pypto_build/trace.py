@@ -11,12 +11,26 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 #: The file that spans are written to, for this process and those that it starts.
 VARIABLE = "PYPTO_BUILD_TRACE"
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
+# No system gives a process such a number or a larger one.
+_BEYOND = 1 << 22
+
+
+class _Own:
+    """The number that this process has in the trace, where that is not the system's; 0: it is."""
+
+    number = 0
+
+
+def be_child(parent: int, count: int) -> None:
+    """Be the ``count``-th child of ``parent`` in the trace: in a namespace of its own, a process has the number that
+    some other one has outside."""
+    _Own.number = parent + count * _BEYOND
 
 
 def span(name: str, category: str = "work") -> AbstractContextManager[None]:
@@ -50,16 +64,17 @@ def _write(path: str, name: str, category: str, started: int, ended: int, worked
         "ph": "X",
         "ts": started / 1000,
         "dur": (ended - started) / 1000,
-        "pid": os.getpid(),
+        "pid": _Own.number or os.getpid(),
         "tid": threading.get_native_id(),
     }
     if worked is not None:
         event["tdur"] = worked / 1000
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(descriptor, json.dumps(event).encode() + b"\n")  # one piece: other processes write too
-    finally:
-        os.close(descriptor)
+    with suppress(OSError):  # a kernel may have used up what there is of descriptors
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(descriptor, json.dumps(event).encode() + b"\n")  # one piece: other processes write too
+        finally:
+            os.close(descriptor)
 
 
 def _process_start_ns(now: int) -> int:

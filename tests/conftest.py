@@ -84,7 +84,7 @@ def runtime() -> Path:
 @pytest.fixture(scope="session")
 def embedded(runtime: Path) -> ModuleType:
     """The embedded runtime, loaded into the process of the test."""
-    from pypto_build.replay.child import load_embedded
+    from pypto_build.replay.loading import load_embedded
 
     return load_embedded(runtime)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -130,17 +131,23 @@ def encode_interface(interface: Interface) -> bytes:
 def read_interface(path: Path) -> Interface:
     """Reads ``interface.json``; a usage error if it is missing or of another schema."""
     try:
-        interface = decode_json(read_bytes(path), Interface)
+        interface, wrong = _decoded(read_bytes(path))
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", "build the artifact first") from None
     except msgspec.MsgspecError as error:
         raise ArtifactError(path, f"not an interface.json: {error}", _BUILD_AGAIN) from None
     if interface.schema != INTERFACE_SCHEMA:
         raise ArtifactError(path, f"schema: {interface.schema} is not read, only {INTERFACE_SCHEMA}", "build again")
-    wrong = _fault(interface)
     if wrong:
         raise ArtifactError(path, f"not an interface.json: {wrong}", _BUILD_AGAIN)
     return interface
+
+
+@lru_cache(maxsize=1)  # a process that waited, and those forked from one, read the same once more
+def _decoded(data: bytes) -> tuple[Interface, str]:
+    """The document, and what is wrong with it."""
+    interface = decode_json(data, Interface)
+    return interface, _fault(interface) if interface.schema == INTERFACE_SCHEMA else ""
 
 
 def _fault(interface: Interface) -> str:

@@ -54,6 +54,12 @@ class Evaluated(Protocol):
     def keep(self, path: Path, text: str, names: dict[str, Any]) -> None:
         """Remember the module globals of a manifest."""
 
+    def checked(self, path: Path, root: Path, text: str) -> Manifest | None:
+        """The manifest that was read from this text, if its files are there as they were then."""
+
+    def keep_checked(self, path: Path, root: Path, text: str, names: dict[str, Any], manifest: Manifest) -> None:
+        """Remember what was read from a text with these module globals."""
+
 
 def described_root(path: Path) -> Path:
     """The artifact that the manifest at ``path`` describes: a signed one lies elsewhere and names it.
@@ -73,13 +79,20 @@ def read_manifest(path: Path, root: Path | None = None, evaluated: Evaluated | N
     """
     root = path.parent if root is None else root
     text = _text(path)
-    if evaluated is not None and (known := evaluated.find(path, text)) is not None:
+    if evaluated is None:
+        return _checked(path, root, evaluate(path, text))
+    manifest = evaluated.checked(path, root, text)
+    if manifest is not None:
+        return manifest
+    names = evaluated.find(path, text)
+    if names is not None:
         with suppress(ArtifactError):  # which is raised again below, and names its line there
-            return _checked(path, root, known)
-    names = evaluate(path, text)
-    manifest = _checked(path, root, names)
-    if evaluated is not None:
+            manifest = _checked(path, root, names)
+    if names is None or manifest is None:
+        names = evaluate(path, text)
+        manifest = _checked(path, root, names)
         evaluated.keep(path, text, names)
+    evaluated.keep_checked(path, root, text, names, manifest)
     return manifest
 
 

@@ -173,6 +173,10 @@ class Roots:
             path = name
         return _NOWHERE if "\0" in path else path
 
+    def is_fixed(self, name: str) -> bool:
+        """Whether ``name`` is always of the same path here, and not of what is found by a search."""
+        return not name.startswith(_SEARCHED)
+
     def named_in(self, contents: Iterable[bytes]) -> dict[str, str]:
         """The directories whose paths some of ``contents`` hold, by their names."""
         contents = list(contents)

@@ -12,8 +12,10 @@ import os
 import re
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
+
+from .looking import NOTHING, Identity, Looker, Paths, identity, unpack
 
 #: Stands for the content of a file that does not exist, or is not a regular file.
 ABSENT = ""
@@ -32,14 +34,6 @@ _BESIDE = ("~", ".swp", ".swx", ".swo", ".pyc", ".bak", ".tmp", "__pycache__")
 _RECORD = ".dist-info/RECORD"
 _OF_A_PLACE = re.compile(rb"\.pyc,|\.dist-info/(?:INSTALLER|REQUESTED|direct_url\.json|RECORD),")
 
-#: (inode, size, time of change, time of status change)
-Identity = tuple[int, int, int, int]
-
-
-def identity(status: os.stat_result) -> Identity:
-    """What changes whenever a file is written, replaced or renamed."""
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
 
 def changed_since(known: Identity, moment_ns: int) -> bool:
     """Whether a file may have been changed at ``moment_ns`` or after it, by its times."""
@@ -57,9 +51,14 @@ class Digests:
     # What any of these has read in this process: many places look at the same packages and headers.
     _read_here: ClassVar[dict[str, tuple[Identity, str]]] = {}
 
-    def __init__(self, known: Mapping[str, tuple[Identity, str]] | None = None) -> None:
+    def __init__(self, known: Mapping[str, tuple[Identity, str]] | None = None, looker: Looker | None = None) -> None:
+        self._looker = looker or Looker()
         self._known: dict[str, tuple[Identity, str]] = dict(known or {})
         self.used: dict[str, tuple[Identity, str]] = {}  # what may be remembered for the next run
+
+    def learn(self, known: Mapping[str, tuple[Identity, str]]) -> None:
+        """Take over what others have read."""
+        self._known.update(known)
 
     def of(self, path: str) -> str:
         """The SHA-256 of the file at ``path``; of the names in a directory where ``path`` ends with a slash; of an
@@ -93,6 +92,18 @@ class Digests:
             return now, known[1]
         return now, self.of(path)
 
+    def look_at_all(self, paths: Sequence[str]) -> list[tuple[Identity | None, str]]:
+        """The same for many files, which are asked for in one call."""
+        looks: list[tuple[Identity | None, str]] = []
+        for path, now in zip(paths, unpack(self._looker.look(Paths(paths))), strict=True):
+            known = self._known.get(path)
+            if known is not None and known[0] == now:
+                self.used[path] = known
+                looks.append(known)
+            else:
+                looks.append((None if now == NOTHING else now, self.of(path)))
+        return looks
+
     def identity_of(self, path: str) -> Identity | None:
         """What the system says of the file; None where there is none."""
         try:
@@ -104,6 +115,11 @@ class Digests:
         """What the system said of a file whose content is remembered by that; None if it is not."""
         known = self._known.get(path)
         return known[0] if known is not None else None
+
+    def seen_with(self, path: str, digest: str) -> Identity | None:
+        """What the system said of a file when it had this content; None if that is not remembered."""
+        known = self._known.get(path)
+        return known[0] if known is not None and known[1] == digest else None
 
     def knows(self, path: str, seen: Identity) -> bool:
         """Whether the content that a file had as ``seen`` was read before."""

@@ -5,35 +5,25 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
-
-from pypto_build.artifact.atomic import write_bytes
-
-from .action import SCHEMA, Action, InputSet, Result, Roots, digest_words, make_key, plain
-from .digests import ABSENT, LISTING, Digests, Identity, bytes_digest, identity
+from .action import Action, InputSet, Result, Roots, digest_words, make_key, plain
+from .digests import ABSENT, LISTING, Digests, bytes_digest
+from .looking import Identity, Looker, identity
 from .reason import NEVER, difference, explain
-from .store import SEAL_BYTES, sealed, unsealed
+from .record import RECORD, Record, RecordFile
+from .together import Held, Together
 
-RECORD = ".results"
 # A set of inputs is looked at again only after this time, so that units that share it look once.
 _GLANCE_S = 0.3
 _SAVE_EVERY_S = 1.0
 # Digests of files that a run did not look at are kept up to this number.
 _KEPT_DIGESTS = 20_000
-
-
-class Record(msgspec.Struct, array_like=True):
-    """What a place remembers from run to run: digests by path, input sets by their digest, results by name."""
-
-    digests: dict[str, tuple[Identity, str]] = {}
-    sets: dict[str, InputSet] = {}
-    results: dict[str, Result] = {}
-    schema: int = SCHEMA
+# So many files are looked at one by one.
+_FEW = 4
 
 
 @dataclass(frozen=True)
@@ -55,103 +45,112 @@ class _Glance:
     there: dict[str, bool] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class _Held:
-    """A result that was proven for an action, and what the system then said of the action's inputs and outputs."""
-
-    action: Action
-    result: Result
-    inputs: tuple[tuple[str, Identity], ...]
-    outputs: tuple[tuple[str, Identity], ...]
-
-    def is_as_it_was(self) -> bool:
-        """Whether the system says the same now."""
-        try:
-            for path, seen in self.inputs:
-                if identity(os.stat(path)) != seen:
-                    return False
-            for path, seen in self.outputs:
-                if identity(os.lstat(path)) != seen:
-                    return False
-        except (OSError, ValueError):
-            return False
-        return True
-
-
 class Known:
-    """The results in ``directory``. ``roots`` are the directories that names are told by. Not thread-safe."""
+    """The results in ``directory``. ``roots`` are the directories that names are told by, ``looker`` asks the system
+    for many files. Not thread-safe."""
 
-    def __init__(self, directory: Path, roots: Roots) -> None:
-        self.directory, self.roots = directory, roots
+    def __init__(self, directory: Path, roots: Roots, looker: Looker) -> None:
+        self.directory, self.roots, self._looker = directory, roots, looker
         self._prefix = os.path.join(directory, "")
         self._words: dict[tuple[str, ...], str] = {}
         self._settings: dict[int, tuple[Mapping[str, str], dict[str, str]]] = {}
-        self._held: dict[str, _Held] = {}  # by the names of actions
+        self._held: dict[str, Held] = {}  # by the names of actions
+        self._together: Together | None = None
+        self._asked: list[int] = []  # which actions were asked for together last
         self._saved_at = time.monotonic()
+        self._file = RecordFile(directory)
         self.load()
 
     def load(self) -> None:
         """Read the record again."""
-        self._seal = _seal_of(self.directory / RECORD)
-        self.record = read_record(self.directory / RECORD)
-        self.digests = Digests(self.record.digests)
-        self._forget_looks()
-        self._changed = False
+        self.record = self._file.read()
+        self.digests = Digests(self.record.digests, self._looker)
+        self._written = set(self.record.sets)
+        self._added, self._takes_back = set[str](), False  # since it was read or written: names, and something is gone
+        self.forget_looks()
 
-    def _forget_looks(self) -> None:
+    def forget_looks(self) -> None:
+        """From now on, nothing was looked at just before."""
         self._looked: dict[str, tuple[float, str]] = {}  # when, and what had changed, by set
         self._compared: dict[tuple[str, ...], tuple[float, str]] = {}  # the same by the sets of a result
         self._glance = _Glance()
 
     def renew(self) -> None:
         """In a process that was forked: the record as it is now, and nothing that was looked at before."""
-        before, used = self.record, self.digests.used
-        if _seal_of(self.directory / RECORD) != self._seal or not self._seal:
-            self.load()
-            for name, result in before.results.items():
-                if self.record.results.get(name) == result:
-                    self.record.results[name] = result  # which what is held is about
-            known = self.record.digests
-            self.digests.used = {path: seen for path, seen in used.items() if known.get(path) == seen}
-        self._forget_looks()
+        news = self._file.news()
+        if news is None:
+            self._load_anew()
+        for more in news or ():
+            self.record.add(more)
+            self.digests.learn(more.digests)
+            self._written.update(more.sets)
+        self.forget_looks()
         self._saved_at = time.monotonic()
 
+    def _load_anew(self) -> None:
+        """Read the record again; what is the same is the same object, since what is held is about that."""
+        before, used = self.record, self.digests.used
+        self.load()
+        for name, result in before.results.items():
+            if self.record.results.get(name) == result:
+                self.record.results[name] = result
+        known = self.record.digests
+        self.digests.used = {path: seen for path, seen in used.items() if known.get(path) == seen}
+
     def save(self) -> None:
-        """Write the record, if there is anything new."""
-        record, used = self.record, self.digests.used
-        if not self._changed and all(record.digests.get(path) == known for path, known in used.items()):
+        """Write down what is new, if there is anything."""
+        record, known = self.record, self.record.digests
+        digests = {
+            path: seen for path, seen in self.digests.used.items() if known.get(path) != seen and plain(path) == path
+        }
+        if not (digests or self._added or self._takes_back):
             return
+        record.digests.update(digests)
+        results = {name: record.results[name] for name in self._added}
+        numbers = {number for result in results.values() for number in result.sets} - self._written
+        sets = {number: record.sets[number] for number in numbers}
+        if self._takes_back or not self._file.add(Record(digests, sets, results)):
+            self._write()
+        self._written.update(numbers)
+        self._added, self._takes_back, self._saved_at = set(), False, time.monotonic()
+
+    def _write(self) -> None:
+        """Write the whole record, without what nobody needs any more."""
+        record, used = self.record, self.digests.used
         numbers = {number for result in record.results.values() for number in result.sets}
         record.sets = {number: found for number, found in record.sets.items() if number in numbers}
-        kept = record.digests if len(record.digests) < _KEPT_DIGESTS else {}
-        record.digests = kept | {path: known for path, known in used.items() if plain(path) == path}
-        write_bytes(self.directory / RECORD, sealed(msgspec.msgpack.encode(record)))
-        self._changed, self._saved_at = False, time.monotonic()
+        if len(record.digests) >= _KEPT_DIGESTS:
+            record.digests = {path: seen for path, seen in used.items() if plain(path) == path}
+        self._file.write(record)
+        self._written = set(record.sets)
 
     def note(self, name: str, result: Result) -> None:
         """Remember a result under its name."""
         self.record.results[name] = result
-        self._changed = True
+        self._added.add(name)
+        self._takes_back |= not result.good
         if time.monotonic() - self._saved_at > _SAVE_EVERY_S:
             with suppress(OSError):  # said when the place is saved at last
                 self.save()
 
     def drop(self, name: str) -> None:
         """Forget what is known under this name."""
-        self._changed = self.record.results.pop(name, None) is not None or self._changed
+        if self.record.results.pop(name, None) is not None:
+            self._added.discard(name)
+            self._takes_back = True
 
     def doubt(self, name: str) -> None:
         """What is known under this name holds no more; it still tells the reason for the next time."""
         known = self.record.results.get(name)
         if known is not None and known.good:
-            known.good, self._changed = False, True
+            known.good, self._takes_back = False, True
 
     def amend(self, name: str, output: str) -> None:
         """An output was rewritten by us: take its content as it is now."""
         known = self.record.results.get(name)
         if known is not None and output in known.outputs:
             known.outputs[output] = self.digest(output)
-            self._changed = True
+            self._added.add(name)
 
     # Looking at results
 
@@ -160,7 +159,7 @@ class Known:
         known, held = self.record.results.get(action.name), self._held.get(action.name)
         if known is None or not known.good:
             return None
-        if held is not None and held.action is action and held.result is known and held.is_as_it_was():
+        if held is not None and held.action is action and held.result is known and _is_as_it_was(held):
             return known if self.holds(known) else None
         if not self._is_of(known, action) or not self.holds(known):
             return None
@@ -169,13 +168,32 @@ class Known:
         self._hold(action, known)
         return known
 
+    def all_proven(self, actions: Sequence[Action], again: bool) -> list[bool]:
+        """The same of each of many actions. From the second time on, or if they will be asked for ``again``, one call
+        of the system tells which of those that were proven before have to be looked at."""
+        together = self._together
+        if together is None or not together.are(actions):
+            together = self._hold_together(actions) if self._asked == _numbers(actions) else None
+        self._asked = _numbers(actions)
+        if together is None:
+            found = [self.proven(action) is not None for action in actions]
+            if again:
+                self._hold_together(actions)
+            return found
+        doubtful = together.doubtful(self.record.results, self._looker, self._differing, self.roots.agree)
+        return [number not in doubtful or self.proven(action) is not None for number, action in enumerate(actions)]
+
+    def _hold_together(self, actions: Sequence[Action]) -> Together:
+        self._together = Together(actions, self._held, self.record.sets, self.roots, self.digests)
+        return self._together
+
     def _hold(self, action: Action, result: Result) -> None:
         """Remember by what the system says of files that a result is proven, if their contents are remembered so."""
         seen = self.digests.seen
         inputs = tuple((path, seen(path)) for path in action.inputs)
         outputs = tuple((path, seen(path)) for path in map(self.path, result.outputs))
         if all(now for _, now in (*inputs, *outputs)):
-            self._held[action.name] = _Held(action, result, inputs, outputs)  # type: ignore[arg-type]
+            self._held[action.name] = Held(action, result, inputs, outputs)  # type: ignore[arg-type]
 
     def _is_of(self, known: Result, action: Action) -> bool:
         """Whether a result has the key that ``action`` has now: whether all that the key is made of is the same."""
@@ -205,8 +223,8 @@ class Known:
     def look(self, action: Action) -> tuple[dict[str, Identity | None], State]:
         """The inputs of an action as they are now, and before that what the system says of each, by path."""
         seen, declared = dict[str, Identity | None](), dict[str, str]()
-        for path in action.inputs:
-            seen[path], declared[self.roots.name(path)] = self.digests.look(path)
+        for path, look in zip(action.inputs, self.digests.look_at_all(action.inputs), strict=True):
+            seen[path], declared[self.roots.name(path)] = look
         return seen, self._state(action, declared)
 
     def _state(self, action: Action, declared: dict[str, str]) -> State:
@@ -214,8 +232,10 @@ class Known:
         return State(make_key(words, settings, declared), words, settings, declared)
 
     def _declared(self, action: Action) -> dict[str, str]:
-        name_of, digest_of = self.roots.name, self.digests.of
-        return {name_of(path): digest_of(path) for path in action.inputs}
+        if len(action.inputs) <= _FEW:
+            return {self.roots.name(path): self.digests.of(path) for path in action.inputs}
+        looks = self.digests.look_at_all(action.inputs)
+        return {self.roots.name(path): digest for path, (_, digest) in zip(action.inputs, looks, strict=True)}
 
     def _digest_of(self, argv: tuple[str, ...]) -> str:
         if argv not in self._words:
@@ -264,17 +284,14 @@ class Known:
         if time.monotonic() - self._glance.begun > _GLANCE_S:
             self._glance = _Glance()
         held, there = self._glance.held, self._glance.there
+        unseen = [name for name, digest in known.files if digest != ABSENT and name not in held]
+        looks = self.digests.look_at_all(list(map(self.roots.path, unseen)))
+        held.update((name, digest) for name, (_, digest) in zip(unseen, looks, strict=True))
         for name, digest in known.files:
-            if digest == ABSENT:
-                if name not in there:
-                    there[name] = os.access(self.roots.path(name), os.F_OK)
-                if there[name]:
-                    return self.roots.path(name)
-            else:
-                if name not in held:
-                    held[name] = self.digests.of(self.roots.path(name))
-                if held[name] != digest:
-                    return self.roots.path(name)
+            if digest == ABSENT and name not in there:
+                there[name] = os.access(self.roots.path(name), os.F_OK)
+            if there[name] if digest == ABSENT else held[name] != digest:
+                return self.roots.path(name)
         return ""
 
     # Input sets
@@ -332,20 +349,19 @@ class Known:
         return sorted(found)
 
 
-def _seal_of(path: Path) -> bytes:
-    """What tells one record from another without reading it; nothing where there is none."""
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
-            return file.read(SEAL_BYTES) or b""
-    except OSError:
-        return b""
+def _numbers(actions: Sequence[Action]) -> list[int]:
+    return list(map(id, actions))
 
 
-def read_record(path: Path) -> Record:
-    """The record at ``path``; an empty one if it is missing or damaged, which costs a look at the store."""
+def _is_as_it_was(held: Held) -> bool:
+    """Whether the system says the same of all its files now."""
     try:
-        data = unsealed(path.read_bytes()) if path.is_file() else None
-        record = msgspec.msgpack.decode(data, type=Record) if data is not None else Record()
-        return record if record.schema == SCHEMA else Record()
-    except (OSError, ValueError, RecursionError):
-        return Record()
+        for path, seen in held.inputs:
+            if identity(os.stat(path)) != seen:
+                return False
+        for path, seen in held.outputs:
+            if identity(os.lstat(path)) != seen:
+                return False
+    except (OSError, ValueError):
+        return False
+    return True

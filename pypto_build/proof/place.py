@@ -21,9 +21,10 @@ from pypto_build.trace import span
 
 from .action import Action, Aid, InputSet, Result, Roots, plain
 from .ahead import Ahead, Start
-from .digests import TICK_S, Identity, bytes_digest, changed_since
+from .digests import TICK_S, bytes_digest, changed_since
 from .known import Known, State
 from .locks import open_lock
+from .looking import Identity, Looker, Paths, unpack
 from .store import Store
 from .witness import VARIABLE, Account, of_python, read_account
 
@@ -70,8 +71,8 @@ class Place:
     """The outputs in ``directory``.
 
     ``roots`` are the directories that names in records are relative to, ``watcher`` is the library that watches tools;
-    without one, nothing that is built can be proven. ``searched`` is the PATH of all commands here. Methods may be
-    called from several threads.
+    without one, nothing that is built can be proven. ``searched`` is the PATH of all commands here, ``looker`` asks the
+    system for many files. Methods may be called from several threads.
     """
 
     def __init__(
@@ -81,11 +82,13 @@ class Place:
         roots: Mapping[str, str | Path],
         watcher: Path | None,
         searched: str = "",
+        looker: Looker | None = None,
     ) -> None:
         self.directory = directory
+        self._looker = looker or Looker()
         self._store = store
         self._watcher = watcher
-        self._known = Known(directory, Roots({**roots, "out": directory}, searched))
+        self._known = Known(directory, Roots({**roots, "out": directory}, searched), self._looker)
         self._lock = threading.RLock()
         self._numbers = itertools.count()
         self._ahead: dict[str, Ahead] = {}  # by the names of actions
@@ -102,6 +105,12 @@ class Place:
         """The result of ``action`` if it is recorded here, its inputs are as they were, and its outputs in place."""
         with self._lock:
             return self._known.proven(action)
+
+    def all_proven(self, actions: Sequence[Action], again: bool = False) -> list[bool]:
+        """Whether each of these actions is proven, as `proven` tells. Asking for many ``again`` takes one call of the
+        system."""
+        with self._lock:
+            return self._known.all_proven(actions, again)
 
     def reason(self, action: Action, otherwise: str = "it was missing or had failed") -> str:
         """Why ``action`` has to be done, as a phrase for people."""
@@ -133,13 +142,20 @@ class Place:
         exact look will come to."""
         with self._lock:
             digests = self._known.digests
-            return any(digests.seen(path) != digests.identity_of(path) for path in map(str, paths))
+            asked = list(map(str, paths))
+            looks = unpack(self._looker.look(Paths(asked)))
+            return any(digests.seen(path) != now for path, now in zip(asked, looks, strict=True))
 
     def renew(self, store: Store) -> None:
         """In a process that was forked: what is recorded now, and ``store``; nothing was looked at yet."""
         with self._lock:
             self._store = store
             self._known.renew()
+
+    def rest(self) -> None:
+        """Nothing will be looked at for some time; processes that are forked meanwhile have less to forget."""
+        with self._lock:
+            self._known.forget_looks()
 
     def tidy(self) -> None:
         """Remove what killed runs left. The caller makes sure that no other run works here."""
@@ -377,8 +393,8 @@ class Place:
     def _changed_meanwhile(self, attempt: _Attempt) -> str:
         """An input that is not the same before and after; empty if all are."""
         account, digests = attempt.account, self._known.digests
-        for path, seen in attempt.seen.items():
-            if digests.look(path) != (seen, attempt.state.declared[self._known.roots.name(path)]):
+        for (path, seen), look in zip(attempt.seen.items(), digests.look_at_all(list(attempt.seen)), strict=True):
+            if look != (seen, attempt.state.declared[self._known.roots.name(path)]):
                 return path
         for path in account.files - attempt.seen.keys():
             now, told = digests.identity_of(path), account.read.get(path)

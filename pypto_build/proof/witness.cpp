@@ -144,32 +144,40 @@ template <typename F> F next(const char *name) {
     return reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
 }
 
-/// Objects that were told of already, in the order in which the loader lists them, while none was unloaded.
-struct Told {
-    size_t count = 0;
-    unsigned long long unloaded = 0;
-} told;
+/// How many objects had been loaded when they were last told of, those that were unloaded since too.
+unsigned long long told = 0;
 
 struct Listing {
-    size_t position = 0;
+    size_t objects = 0; // that there are
+    unsigned long long loaded = 0;
+    size_t position = 0, first = 0; // in the second pass, and where those begin that may be new
 };
+
+int count_loaded(dl_phdr_info *info, size_t, void *data) {
+    Listing &listing = *static_cast<Listing *>(data);
+    ++listing.objects;
+    listing.loaded = info->dlpi_adds;
+    return 0;
+}
 
 int tell_loaded(dl_phdr_info *info, size_t, void *data) {
     Listing &listing = *static_cast<Listing *>(data);
-    if (listing.position == 0 && info->dlpi_subs != told.unloaded)
-        told = {0, info->dlpi_subs};
-    if (listing.position++ < told.count)
-        return 0;
-    if (info->dlpi_name && info->dlpi_name[0] == '/')
+    if (listing.position++ >= listing.first && info->dlpi_name && info->dlpi_name[0] == '/')
         tell('L', info->dlpi_name);
     return 0;
 }
 
-/// Tells of the objects that were loaded since the last time. Two threads at once tell of some twice.
+/// Tells of the objects that were loaded since the last time. The loader lists them in their order, so they are the
+/// last ones, of which some may be gone. Two threads at once tell of some twice.
 void tell_new_objects() {
     Listing listing;
+    dl_iterate_phdr(count_loaded, &listing);
+    const unsigned long long fresh = listing.loaded > told ? listing.loaded - told : 0;
+    if (fresh == 0)
+        return;
+    listing.first = told > 0 && listing.objects > fresh ? listing.objects - static_cast<size_t>(fresh) : 0;
+    told = listing.loaded;
     dl_iterate_phdr(tell_loaded, &listing);
-    told.count = listing.position;
 }
 
 __attribute__((constructor)) void begin() {

@@ -20,7 +20,8 @@ from pathlib import Path
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.files import read_bytes
 
-from .digests import LISTING, TICK_S, Identity
+from .digests import LISTING, TICK_S
+from .looking import Identity
 
 SOURCE = Path(__file__).resolve().with_name("witness.cpp")
 #: The variable with the file that the library writes.
@@ -74,9 +75,10 @@ class Account:
             del self.read[path]
 
 
-def library(compiler: str, directory: Path, environment: Mapping[str, str]) -> Path | None:
-    """The library to preload, built with ``compiler`` on first use; None where it cannot be built."""
-    key = hashlib.sha256(SOURCE.read_bytes() + f"{compiler} {_FLAGS}".encode()).hexdigest()[:32]
+def library(compiler: str, directory: Path, environment: Mapping[str, str], source: Path = SOURCE) -> Path | None:
+    """The library to preload, or another one of ours, built with ``compiler`` on first use; None where it cannot be
+    built."""
+    key = hashlib.sha256(source.read_bytes() + f"{compiler} {_FLAGS}".encode()).hexdigest()[:32]
     watcher, note = directory / f"{key}.so", directory / f"{key}.sha256"
     with suppress(OSError):
         if hashlib.sha256(read_bytes(watcher)).hexdigest().encode() == read_bytes(note):
@@ -84,7 +86,7 @@ def library(compiler: str, directory: Path, environment: Mapping[str, str]) -> P
     unfinished = directory / f".{key}.{os.getpid()}.tmp"
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        command = [compiler, *_FLAGS, str(SOURCE), "-o", str(unfinished), "-lc", "-ldl"]
+        command = [compiler, *_FLAGS, str(source), "-o", str(unfinished), "-lc", "-ldl"]
         run = subprocess.run(command, capture_output=True, env=dict(environment), check=False)
         if run.returncode:
             return None
@@ -92,7 +94,8 @@ def library(compiler: str, directory: Path, environment: Mapping[str, str]) -> P
             path.rename(f"{path}.{os.getpid()}.aside")
         write_bytes(note, hashlib.sha256(unfinished.read_bytes()).hexdigest().encode())
         unfinished.replace(watcher)
-        time.sleep(2 * TICK_S)  # else it would look as if it changed during the first commands that load it
+        if source is SOURCE:
+            time.sleep(2 * TICK_S)  # else it would look as if it changed during the first commands that load it
     except OSError:
         return None
     finally:

@@ -6,8 +6,7 @@ only if it was started for just that; it looks at each library again, and loads 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from pypto_build.artifact.errors import ArtifactError
@@ -19,13 +18,10 @@ from pypto_build.replay.binding import Binding, bind, lent
 from pypto_build.replay.child import serve
 from pypto_build.replay.embedded import job_of, require_files, start_worker
 from pypto_build.replay.faults import RunFault
+from pypto_build.replay.loading import Files, Libraries, load_embedded
 from pypto_build.replay.request import Request
 from pypto_build.replay.worker import Worker, default_memory_bytes
 from pypto_build.trace import span
-
-#: Device, inode, size and both times.
-Identity = tuple[int, int, int, int, int]
-Files = Mapping[str, Identity]
 
 # More tensors than this part of the memory are left for their turn: somebody may need it before.
 _SHARE = 8
@@ -55,9 +51,9 @@ class Ahead:
     def _files_are_whole(self) -> bool:
         """Whether the libraries that were loaded are as they were, though others may lie in their places: one that was
         written to while it was loaded can be neither used nor unloaded."""
-        require_files(self._files)
-        before, now = self._files, identities(self._files)
-        return all(now[path] == known or now[path][:2] != known[:2] for path, known in before.items())
+        changed = list(self._files.changed())
+        require_files(path for path, _ in changed)
+        return all(is_other for _, is_other in changed)
 
     def cancel(self) -> None:
         """End the child, unless somebody has taken it."""
@@ -67,18 +63,21 @@ class Ahead:
                 pass
 
 
-def start_ahead(request: Request) -> Ahead | None:
-    """Start the child of a run that will most likely be wanted. Whatever is wrong is said when the turn comes."""
+def start_ahead(request: Request, libraries: Libraries | None = None) -> Ahead | None:
+    """Start the child of a run that will most likely be wanted; this process has ``libraries`` loaded already.
+
+    Whatever is wrong is said when the turn comes.
+    """
     if request.runtime != EMBEDDED or is_reference(request.data):
         return None
     try:
         with span("load ahead"):
-            return _start(request)
-    except (ArtifactError, RunFault, OSError):
+            return _start(request, libraries)
+    except (ArtifactError, RunFault, ImportError, OSError):
         return None
 
 
-def _start(request: Request) -> Ahead | None:
+def _start(request: Request, libraries: Libraries | None) -> Ahead | None:
     interface = read_interface(request.build_dir / "interface.json")
     data = snapshot(request.artifact_dir, request.data, request.golden)
     if not data.inputs:  # making them up takes its time
@@ -88,30 +87,16 @@ def _start(request: Request) -> Ahead | None:
         return None
     arena = Arena([tensor.nbytes for tensor in binding.tensors])
     job = job_of(request, interface, binding)
-    files = identities(map(str, job.binaries))
-    worker = start_worker(request, job, binding, arena, body=partial(serve, ahead=True))
+    module = load_embedded(request.embedded)
+    if libraries is None or not libraries.is_for(module, job):
+        libraries = Libraries(module, job)
+    files = Files(module, map(str, job.binaries))
+    worker = start_worker(request, job, binding, arena, body=partial(serve, ahead=libraries))
     if sum(tensor.nbytes for tensor in binding.tensors) * _SHARE <= default_memory_bytes():
         for index, tensor in enumerate(binding.tensors):
             if tensor.initial is not None:
                 arena.fill(index, tensor.initial)
     return Ahead(request, interface, binding, files, arena, worker)
-
-
-def identities(paths: Iterable[str]) -> Files:
-    """What the system says of files. Raises `OSError` where one is missing."""
-    return {path: _identity(os.stat(path)) for path in paths}
-
-
-def identity_of(path: str) -> Identity | None:
-    """What the system says of a file; None where there is none."""
-    try:
-        return _identity(os.stat(path))
-    except OSError:
-        return None
-
-
-def _identity(status: os.stat_result) -> Identity:
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _looks(binding: Binding) -> Sequence[object]:

@@ -6,8 +6,6 @@ allocate without end) leaves the parent whole.
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 import os
 import resource
 import signal
@@ -15,9 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -27,24 +23,15 @@ from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding
 from pypto_build.replay.faults import UNHEARD
+from pypto_build.replay.loading import KernelBinary, Libraries, LoadingNote
 from pypto_build.replay.run_options import SettingValue
 from pypto_build.runtime.faults import FaultRecord, RuntimeFault, python_fault
+from pypto_build.trace import span
 
 RUN = b"R"
 
 #: What is noted as being loaded while PyTorch is.
 REFERENCE = Path("PyTorch")
-
-
-@dataclass(frozen=True)
-class KernelBinary:
-    """One compiled kernel."""
-
-    func_id: int
-    name: str
-    core_type: str
-    path: Path
-    signature: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -137,7 +124,12 @@ def tensor_buffers(binding: Binding, arena: Arena) -> list[TensorBuffer]:
 
 
 def serve(
-    module: Any, job: Job, tensors: list[TensorBuffer], report: memoryview, flight: memoryview, ahead: bool = False
+    module: Any,
+    job: Job,
+    tensors: list[TensorBuffer],
+    report: memoryview,
+    flight: memoryview,
+    ahead: Libraries | None = None,
 ) -> None:
     """Run one round for every `RUN` byte that is read, until there are no more. The first fault ends the service.
 
@@ -161,14 +153,21 @@ def serve(
         options = {**job.options, "report": report, "flight": flight, **_hook(job, note)}
         if job.reference is not None:  # nothing that is not ours has run yet, so this can be believed
             reply(Reply(loaded=True))
-        command = _load_ahead(module, job) if ahead else b""
-        if ahead and command != RUN:
-            return
-        runtime = _prepare(module, job, note)
+        libraries, command = ahead or Libraries(module, job), b""
+        if ahead:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # it was kept from the parent
+            with span("the run: load libraries ahead"):
+                libraries.load_ahead()
+            command = os.read(module.COMMANDS, 1)
+            if command != RUN:
+                return
+        with span("the run: load libraries"):
+            runtime = libraries.runtime(job, note)
         while (command or os.read(module.COMMANDS, 1)) == RUN:
             command = b""
             try:
-                stats = runtime.run(tensors=tensors, scalars=list(job.scalars), options=options)
+                with span("the run: tasks"):
+                    stats = runtime.run(tensors=tensors, scalars=list(job.scalars), options=options)
             finally:
                 module.flush_output()
             reply(_stats_reply(stats))
@@ -181,58 +180,6 @@ def serve(
     except Exception as error:  # one that C++ code threw and the runtime let pass
         kind = FaultKind.OUT_OF_MEMORY if isinstance(error, MemoryError) else FaultKind.ESCAPED_EXCEPTION
         reply(Reply(fault=python_fault(kind, str(error) or type(error).__name__)))
-
-
-@cache
-def load_embedded(path: Path) -> ModuleType:
-    """The embedded runtime's extension module, from any path; each is loaded once. Raises `ImportError`."""
-    loader = importlib.machinery.ExtensionFileLoader("_embedded", str(path))
-    spec = importlib.util.spec_from_loader("_embedded", loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
-
-
-class LoadingNote:
-    """The end of the report buffer, which tells what is being loaded: code may run then, too."""
-
-    BYTES = 512
-
-    def __init__(self, report: memoryview) -> None:
-        self._place = report[-self.BYTES :]
-
-    def set(self, path: Path | None) -> None:
-        """Say what is loaded next; None: nothing is any more."""
-        text = (str(path) if path else "").encode()[: self.BYTES - 1]
-        self._place[: len(text) + 1] = text + b"\0"
-
-    @property
-    def text(self) -> str:
-        """The file being loaded, or nothing."""
-        return bytes(self._place).partition(b"\0")[0].decode(errors="replace")
-
-
-def _load_ahead(module: Any, job: Job) -> bytes:
-    """Load what can be loaded before anybody knows that it is needed; the first command."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # it was kept from the parent
-    for path in (job.orchestration, *(kernel.path for kernel in job.kernels)):
-        module.load_ahead(str(path))
-    command: bytes = os.read(module.COMMANDS, 1)
-    return command
-
-
-def _prepare(module: Any, job: Job, note: LoadingNote) -> Any:
-    runtime = module.Runtime(platform=job.platform, threads=job.threads)
-    for kernel in job.kernels:
-        signature = None if kernel.signature is None else list(kernel.signature)
-        path = "" if job.reference is not None and not kernel.path.is_file() else str(kernel.path)
-        note.set(kernel.path)
-        runtime.load_kernel(kernel.func_id, kernel.name, kernel.core_type, path, signature)
-    note.set(job.orchestration)
-    runtime.load_orchestration(str(job.orchestration), job.function_name, job.config_name)
-    note.set(None)
-    return runtime
 
 
 def _hook(job: Job, note: LoadingNote) -> dict[str, Any]:

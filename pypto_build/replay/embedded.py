@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from pathlib import Path
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.extras import require_torch
-from pypto_build.artifact.interface import Interface
+from pypto_build.artifact.interface import Interface, KernelInterface
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding
-from pypto_build.replay.child import Job, KernelBinary, serve, tensor_buffers
+from pypto_build.replay.child import Job, serve, tensor_buffers
+from pypto_build.replay.loading import KernelBinary
 from pypto_build.replay.request import Request
 from pypto_build.replay.worker import Worker, default_memory_bytes
 
@@ -43,12 +45,10 @@ def start_worker(
     )
 
 
-def job_of(request: Request, interface: Interface, binding: Binding) -> Job:
-    """What the child loads; every file is there."""
+def job_of(request: Request, interface: Interface, binding: Binding | None = None) -> Job:
+    """What the child loads; every file is there. Without a binding it is no job that can be run."""
     built = request.binaries or request.build_dir
-    kernels = tuple(
-        KernelBinary(k.func_id, k.name, k.core_type, built / f"{k.binary}.so", k.signature) for k in interface.kernels
-    )
+    kernels = _kernels_of(interface.kernels, built)
     entry, reference = interface.orchestration, request.artifact_dir if request.runtime == "torch" else None
     if reference is not None:
         require_torch("RUNTIME=torch")
@@ -61,7 +61,7 @@ def job_of(request: Request, interface: Interface, binding: Binding) -> Job:
         orchestration,
         entry.function_name,
         entry.config_name,
-        tuple(scalar.bits for scalar in binding.scalars),
+        tuple(scalar.bits for scalar in binding.scalars) if binding else (),
         request.threads,
         {
             "seed": request.seed,
@@ -71,6 +71,11 @@ def job_of(request: Request, interface: Interface, binding: Binding) -> Job:
         },
         reference,
     )
+
+
+@lru_cache(maxsize=1)  # a process that is forked for a run has the job of its parent
+def _kernels_of(kernels: tuple[KernelInterface, ...], built: Path) -> tuple[KernelBinary, ...]:
+    return tuple(KernelBinary(k.func_id, k.name, k.core_type, built / f"{k.binary}.so", k.signature) for k in kernels)
 
 
 def require_files(paths: Iterable[Path | str]) -> None:

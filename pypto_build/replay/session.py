@@ -25,10 +25,11 @@ from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import EMBEDDED, TORCH
 from pypto_build.replay.arena import Arena, Overrun
 from pypto_build.replay.binding import Binding, bind, lent, with_goldens
-from pypto_build.replay.child import Reply, load_embedded
+from pypto_build.replay.child import Reply
 from pypto_build.replay.embedded import job_of, open_embedded, require_files, start_worker
 from pypto_build.replay.entry import at_entry
 from pypto_build.replay.faults import RunFault
+from pypto_build.replay.loading import load_embedded
 from pypto_build.replay.quick import judged_outputs, quick_check
 from pypto_build.replay.report import Log, last_line, mismatch_block, output_hints, output_line, rounds_line
 from pypto_build.replay.request import Request, Rounds
@@ -36,6 +37,7 @@ from pypto_build.replay.results import hide
 from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.tolerances import compared_outputs, tolerances
 from pypto_build.replay.verdict import ErrorInfo, Verdict, write_verdict
+from pypto_build.trace import span
 
 if TYPE_CHECKING:
     from pypto_build.replay.ahead import Ahead
@@ -112,7 +114,8 @@ class _Session:
         _remove_results(request.results_dir)
         if request.engine is None:
             require_platform(request)
-        interface = read_interface(request.build_dir / "interface.json")
+        with span("read the interface"):
+            interface = read_interface(request.build_dir / "interface.json")
         verdict.artifact, verdict.vintage = interface.artifact, interface.vintage
         verdict.rtol, verdict.atol = tolerances(request.artifact_dir, request.rtol, request.atol)
         self._log.detail(f"runtime_only: skipping compile, using {request.artifact_dir}")
@@ -120,7 +123,8 @@ class _Session:
         verdict.seed = binding.seed
         comparators = _comparators(request.comparators, binding)
         try:
-            opened, arena = self._open(interface, binding)
+            with span("open the run"):
+                opened, arena = self._open(interface, binding)
             left = self._execute(opened, binding, arena, comparators)
         except RunFault as fault:
             fault.error.message = at_entry(fault.error, request.artifact_dir, interface.orchestration)
@@ -215,7 +219,8 @@ class _Session:
                     request.meanwhile()
                 reply = worker.finish_round()
                 left = arena if number == warm_up + request.rounds - 1 else arena.copy()
-                self._check(binding, left, comparators, reply)
+                with span("compare"):
+                    self._check(binding, left, comparators, reply)
                 failed = verdict.error or any(output.status == "mismatch" for output in verdict.outputs)
                 if number < warm_up and not failed:
                     continue
@@ -287,7 +292,8 @@ class _Session:
     def _finish(self, binding: Binding, arena: Arena) -> None:
         """Keep what was computed, report it, decide."""
         verdict, log = self._verdict, self._log
-        self._keep(binding, arena)
+        with span("keep the outputs"):
+            self._keep(binding, arena)
         checked = binding.checked or self._request.judge is not None
         with log.stage("validate") if checked else contextlib.nullcontext():
             for output in verdict.outputs:

@@ -7,22 +7,23 @@ nobody can say what is loaded: then nothing is done, and whoever waits starts a 
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
+from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.interface import read_interface
 from pypto_build.facts.run_options import EMBEDDED
-from pypto_build.replay.ahead import Identity, identity_of, start_ahead
-from pypto_build.replay.child import load_embedded
+from pypto_build.replay.ahead import start_ahead
 from pypto_build.replay.cli import request_from, run_in_turn, terminate
+from pypto_build.replay.embedded import job_of
+from pypto_build.replay.loading import Files, Libraries, load_embedded
 from pypto_build.replay.request import Request
 from pypto_build.trace import note_start
 
 # A file that changed so short a time before it was loaded may have changed once more.
 _TICK_NS = 50_000_000
-_WRONG: Identity = (0, 0, 0, 0, 0)
 
 
 class _Standing:
@@ -30,32 +31,21 @@ class _Standing:
 
     def __init__(self, words: Sequence[str], started: int) -> None:
         self.request: Request = request_from(words)
-        self._libraries: dict[str, Identity] = {}
         module = load_embedded(self.request.embedded)
-        for path in self._paths() if self.request.runtime == EMBEDDED else ():
-            before = identity_of(path)
-            if before and module.load_ahead(path):
-                self._libraries[path] = before
-        paths = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-        files = {path: identity_of(path) or _WRONG for path in (*filter(None, paths), str(self.request.embedded))}
-        settled = {path: known for path, known in files.items() if max(known[3:]) + _TICK_NS < started}
-        self._code = settled if settled == files else {"": _WRONG}
-
-    def _paths(self) -> Iterator[str]:
-        """Of the libraries, orchestration first."""
-        interface = read_interface(self.request.build_dir / "interface.json")
-        built = os.path.join(self.request.binaries or self.request.build_dir, "")
-        for name in (interface.orchestration.binary, *(kernel.binary for kernel in interface.kernels)):
-            yield f"{built}{name}.so"
+        self.libraries: Libraries | None = None
+        self._loaded = Files(module, [])
+        if self.request.runtime == EMBEDDED:
+            with suppress(ArtifactError):  # something is missing just now
+                job = job_of(self.request, read_interface(self.request.build_dir / "interface.json"))
+                self.libraries = Libraries(module, job)
+                self._loaded = self.libraries.load_ahead()
+        paths = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+        self._code = Files(module, [*filter(None, paths), str(self.request.embedded)])
+        self._is_settled = self._code.are_older_than(started - _TICK_NS)
 
     def is_whole(self) -> bool:
         """Whether our modules and the runtime are those that were loaded, and no library was written to in place."""
-        if any(identity_of(path) != known for path, known in self._code.items()):
-            return False
-        now = {path: identity_of(path) for path in self._libraries}
-        return all(
-            (now[path] or _WRONG)[:2] != known[:2] or now[path] == known for path, known in self._libraries.items()
-        )
+        return self._is_settled and self._code.are_unchanged() and self._loaded.are_whole()
 
 
 _LOADED: list[_Standing] = []
@@ -76,4 +66,4 @@ def run(begin: Callable[[], object]) -> int:
     (loaded,) = _LOADED
     signal.signal(signal.SIGTERM, terminate)
     note_start("the replay, forked")
-    return run_in_turn(loaded.request, start_ahead(loaded.request), begin, loaded.is_whole)
+    return run_in_turn(loaded.request, start_ahead(loaded.request, loaded.libraries), begin, loaded.is_whole)

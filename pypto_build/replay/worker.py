@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import math
 import mmap
 import os
@@ -15,16 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pypto_build.replay.child import (
-    RUN,
-    LoadingNote,
-    Reply,
-    TensorBuffer,
-    leave,
-    limit_resources,
-    load_embedded,
-    serve,
-)
+from pypto_build.replay.child import RUN, Reply, TensorBuffer, leave, limit_resources, serve
 from pypto_build.replay.faults import (
     FAULT_TOLD,
     Death,
@@ -36,11 +28,13 @@ from pypto_build.replay.faults import (
     run_fault,
 )
 from pypto_build.replay.listener import Listener
+from pypto_build.replay.loading import LoadingNote, load_embedded
 from pypto_build.replay.orphans import SHARED_MEMORY, SharedMemory, end_holders
 from pypto_build.replay.replies import no_reply, read_reply
 from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.stopping import Questions
 from pypto_build.replay.verdict import ErrorInfo
+from pypto_build.trace import be_child
 
 if TYPE_CHECKING:
     from pypto_build.runtime.faults import FaultRecord
@@ -63,6 +57,8 @@ _LAST_WORDS_S = 0.5
 _LAST_WORDS = b"T"  # asks for them
 _FAULT_S = 5.0  # how long a run whose fault is known may take to say so
 _GONE_S = 30.0  # how long the end of a process may take: it gives its memory back
+
+_NUMBERS = itertools.count(1)  # of the children of this process
 
 
 def default_memory_bytes() -> int:
@@ -134,8 +130,10 @@ class Worker:
         self._ours = list(ours.values())
         sys.stdout.flush()
         sys.stderr.flush()
+        parent, count = os.getpid(), next(_NUMBERS)
         self._guard = runtime.fork_guarded(**theirs, hide_memory=self._may_hide_memory(), terminal=os.isatty(1))
         if self._guard == 0:
+            be_child(parent, count)
             leave(lambda: self._serve(runtime))
         for descriptor in theirs.values():
             os.close(descriptor)

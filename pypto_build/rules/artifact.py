@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +20,11 @@ from pypto_build.proof.reason import NEVER, few
 from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.embedded_runtime import embedded_runtime
 from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule
-from pypto_build.rules.machinery.manifests import EvaluatedManifests
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.recipes import recipe_of
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.staleness import find_units
-from pypto_build.rules.machinery.steps import Step, declare_step, perform
+from pypto_build.rules.machinery.steps import Step, all_proven, declare_step, perform
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.rules.splice import Spliced, Splices, declare_splices, find_splices
 from pypto_build.rules.units import Compilation, Plan, declare_unit, ensure
@@ -87,7 +88,8 @@ class ArtifactTargets:
         The status of the first step that fails.
         """
         with span("look at what is used"):
-            failed = next((status for steps in self.steps if (status := ensure(workspace, list(steps)))), 0)
+            stale = [unit for unit, proven in zip(self.steps, _are_proven(self.steps), strict=True) if not proven]
+            failed = next((status for unit in stale if (status := ensure(workspace, list(unit)))), 0)
         failed = failed or next((status for part in self.parts if (status := part.ensure(workspace))), 0)
         return failed or perform(workspace, self.signing).status
 
@@ -160,11 +162,9 @@ def declare_loaded(
             True,
             twin.embedded if twin else embedded_runtime(env) if workspace.runtime(platform) != SIMPLER else None,
         )
-        if early and place.may_differ(plan.compiled for plan in plans):
-            early(targets)
-        with span("plan units"):
-            steps = planned.steps()
-        built = _declare_binaries(env, artifact, plans, steps, spliced) if plans else _prebuilt(env, artifact)
+        proven = _look_at_units(place, planned, partial(early, targets) if early else None)
+        steps = planned.steps()
+        built = _declare_binaries(env, artifact, plans, steps, proven, spliced) if plans else _prebuilt(env, artifact)
         is_stale = bool(plans and built) and not workspace.whole_graph
         declared[variant] = replace(targets, steps=tuple(map(tuple, steps)), binaries=built, is_stale=is_stale)
     return declared[variant]
@@ -185,6 +185,20 @@ class _Planned:
         if self.compilation and not self.made:
             self.made = [self.compilation.steps(plan) for plan in self.plans]
         return self.made
+
+
+def _look_at_units(place: Place, planned: _Planned, start: Callable[[], None] | None) -> list[bool]:
+    """Whether nothing has to be done, for each unit. ``start`` is called as soon as one most likely has to be built."""
+    in_fork = bool(planned.made)  # looking takes no longer than guessing, then
+    if start and not in_fork and place.may_differ(plan.compiled for plan in planned.plans):
+        start()
+    with span("plan units"):
+        steps = planned.steps()
+    with span("look at units"):
+        proven = _are_proven(steps)
+    if start and in_fork and not all(proven):
+        start()
+    return proven
 
 
 def _planned(
@@ -212,16 +226,16 @@ def look_ahead(workspace: Workspace, root: Path, platform: Platform) -> tuple[Se
     Returns the plans, and where the binaries lie; none of an artifact that this is not done for."""
     if lacks_kernels(root) or not platform.simulated:
         return (), root
-    artifact = load_artifact(root, EvaluatedManifests(workspace.store))
+    artifact = load_artifact(root, workspace.manifests)
     output = workspace.output_path(artifact.name, platform)
     place = workspace.place(output, artifact=root)
     with workspace.shown_as_output(output, root):
         known = (workspace, place, artifact, platform, workspace.variant(platform), Splices())
         planned = _planned(*known)
         planned.steps()
-    for unit in planned.steps():
-        for step in unit:
-            place.proven(step.action)
+    _are_proven(planned.steps(), again=True)
+    for looked in workspace.places.values():
+        looked.rest()
     return planned.plans, output / workspace.variant(platform)
 
 
@@ -268,18 +282,21 @@ def _plan(artifact: Artifact, compilation: Compilation, splices: Splices) -> lis
 
 
 def _declare_binaries(
-    env: Environment, artifact: Artifact, plans: list[Plan], steps: list[list[Step]], spliced: Spliced
+    env: Environment,
+    artifact: Artifact,
+    plans: list[Plan],
+    steps: list[list[Step]],
+    proven: list[bool],
+    spliced: Spliced,
 ) -> list[Node]:
     """The nodes of the units that have to be built; of all units if the whole graph is wanted.
 
     SCons spends a millisecond on every node, so what is proven has none.
     """
     workspace = workspace_of(env)
-    with span("look at units"):
-        unsettled = [
-            not all(step.proven for step in unit) or not (plan.spliced is None or spliced.proven)
-            for plan, unit in zip(plans, steps, strict=True)
-        ]
+    unsettled = [
+        not looked or not (plan.spliced is None or spliced.proven) for plan, looked in zip(plans, proven, strict=True)
+    ]
     directory = steps[0][0].place.directory
     stale = [unit[-1].action.name for unit, changed in zip(steps, unsettled, strict=True) if changed]
     workspace.progress.expect((directory, name) for name in stale)
@@ -287,6 +304,12 @@ def _declare_binaries(
     if workspace.whole_graph:
         _declare_modules(env, artifact)
     return [declare_unit(env, unit) for unit, declared in zip(steps, wanted, strict=True) if declared]
+
+
+def _are_proven(units: Sequence[Sequence[Step]], again: bool = False) -> list[bool]:
+    """Whether nothing has to be done for each of these units of a place."""
+    found = iter(all_proven([step for unit in units for step in unit], again))
+    return [all(list(islice(found, len(unit)))) for unit in units]
 
 
 def _declare_modules(env: Environment, artifact: Artifact) -> None:

@@ -13,7 +13,8 @@ import msgspec
 
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.files import decode_json, read_bytes
-from pypto_build.proof.digests import Identity, changed_since, identity
+from pypto_build.proof.digests import changed_since
+from pypto_build.proof.looking import Identity, identity
 from pypto_build.rules.artifact import ArtifactTargets
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.units import Plan

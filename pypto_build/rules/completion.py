@@ -25,7 +25,6 @@ from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.facts.platforms import Platform
 from pypto_build.proof import Outcome
-from pypto_build.rules.machinery.manifests import EvaluatedManifests
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.toolchain import ToolchainError
@@ -46,7 +45,7 @@ def open_artifacts(workspace: Workspace, root: Path, platform_name: str | None =
     """
     children = () if (root / MANIFEST_NAME).is_file() or lacks_kernels(root) else find_children(root)
     if not any(map(lacks_kernels, [root, *children])):
-        return load_artifacts(root, EvaluatedManifests(workspace.store))
+        return load_artifacts(root, workspace.manifests)
     return tuple(open_artifact(workspace, part, platform_name) for part in children or (root,))
 
 
@@ -54,7 +53,7 @@ def open_artifact(workspace: Workspace, root: Path, platform_name: str | None = 
     """The one artifact in ``root``, completed if it has only modules; raises as ``open_artifacts``."""
     if lacks_kernels(root):
         root = _completed(workspace, root, workspace.platform(platform_name))
-    return load_artifact(root, EvaluatedManifests(workspace.store))
+    return load_artifact(root, workspace.manifests)
 
 
 def is_completed(artifact: Artifact) -> bool:

@@ -1,7 +1,7 @@
 """The embedded runtime: headers that generated C++ includes, the scheduler, and the module it is used through.
 
 The module ``_embedded`` is compiled on first use (``pypto_build.runtime.build``) and loaded from its path
-(``pypto_build.replay.child.load_embedded``)::
+(``pypto_build.replay.loading.load_embedded``)::
 
     runtime = _embedded.Runtime("a2a3sim", threads=0)           # 0: those of this machine
     runtime.load_kernel(0, "add", "aiv", "add.so", ["IN", "OUT"])

@@ -15,6 +15,7 @@ import pytest
 from pypto_build.proof import Action, Place, Store
 from pypto_build.proof.action import Aid
 from pypto_build.proof.digests import TICK_S, bytes_digest
+from pypto_build.proof.record import MORE, RECORD
 from pypto_build.proof.witness import library
 from pypto_build.toolchain.host import find_compiler
 
@@ -84,7 +85,7 @@ def rig(tmp_path: Path, watcher: Path) -> Rig:
 def test_made_once_then_kept(rig: Rig) -> None:
     assert [rig.run() for _ in range(3)] == ["built", "kept", "kept"]
     assert rig.built == "one h1 "
-    assert sorted(path.name for path in rig.out.iterdir()) == [".results", "built"]
+    assert sorted(path.name for path in rig.out.iterdir() if path.name != MORE) == [RECORD, "built"]
 
 
 @pytest.mark.parametrize("name", ["source", "header"])
@@ -129,10 +130,12 @@ def test_an_old_state_put_back_by_hand(rig: Rig) -> None:
     shutil.copytree(rig.out, rig.root / "saved")
     rig.write("header", "h2 ")
     assert rig.run() == "built"
-    for name in ("built", ".results"):
-        shutil.copy2(rig.root / "saved" / name, rig.out / name)
-        assert rig.run() in ("restored", "built")
-        assert rig.built == "one h2 "
+    shutil.copy2(rig.root / "saved" / "built", rig.out / "built")
+    assert (rig.run(), rig.built) == ("restored", "one h2 ")
+    shutil.copy2(rig.root / "saved" / RECORD, rig.out / RECORD)  # what was added to it since is still there
+    assert (rig.run(), rig.built) == ("kept", "one h2 ")
+    (rig.out / MORE).unlink()
+    assert (rig.run(), rig.built) == ("restored", "one h2 ")
 
 
 @pytest.mark.parametrize("name", ["source", "header"])
@@ -281,7 +284,7 @@ def test_what_killed_runs_left_is_removed(rig: Rig) -> None:
     (rig.out / ".work.1.1").mkdir()
     (rig.out / ".work.1.1" / "log").touch()
     rig.place().tidy()
-    assert sorted(path.name for path in rig.out.iterdir()) == [".results", "built"]
+    assert sorted(path.name for path in rig.out.iterdir() if path.name != MORE) == [RECORD, "built"]
 
 
 def test_a_hostile_record_leads_nowhere(rig: Rig, tmp_path: Path) -> None:
@@ -334,7 +337,7 @@ def test_saved_by_another_step_while_a_result_is_fetched(rig: Rig, monkeypatch: 
     place, read = rig.place(), Store.read
 
     def reading(store: Store, digest: str) -> bytes | None:
-        place._known._changed = True  # as if another step had just been done
+        place._known._takes_back = True  # as if another step had just been done, and failed
         place.save()
         return read(store, digest)
 
@@ -343,3 +346,19 @@ def test_saved_by_another_step_while_a_result_is_fetched(rig: Rig, monkeypatch: 
     place.save()
     monkeypatch.undo()
     assert [rig.run(), len(rig.ran)] == ["kept", 1]
+
+
+def test_what_was_taken_back_does_not_return_with_damage(rig: Rig) -> None:
+    """A result that was added is lost with the end of the record; that it failed later is not."""
+    assert rig.run() == "built"
+    rig.write("extra", "more ")
+    assert rig.run() == "built"
+    added = rig.out / MORE
+    assert added.exists()  # the second result was added to the record of the first
+    failing = rig.spawn
+    rig.spawn = lambda command, environment: (failing(command, environment) and 1, "")  # type: ignore[method-assign]
+    assert rig.run(again=True) == "failed"
+    rig.spawn = failing  # type: ignore[method-assign]
+    assert not added.exists()
+    shutil.rmtree(rig.root.parent / "store")
+    assert rig.run() == "built"

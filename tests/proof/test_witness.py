@@ -161,3 +161,29 @@ def test_whatever_lies_in_place_of_the_library_is_replaced(tmp_path: Path, damag
         case "empty":
             victim.write_bytes(b"")
     assert library(compiler, tmp_path, os.environ) == watcher and watcher.read_bytes() == content
+
+
+_UNLOADS = """
+import _ctypes, sys
+first, second, third, fourth = sys.argv[1:]
+handle = _ctypes.dlopen(first, 2)
+_ctypes.dlopen(second, 2)
+_ctypes.dlclose(handle)
+_ctypes.dlopen(third, 2)
+_ctypes.dlclose(_ctypes.dlopen(fourth, 2))
+_ctypes.dlopen(first, 2)
+"""
+
+
+def test_libraries_are_told_once_where_others_are_unloaded(watcher: Path, tmp_path: Path) -> None:
+    """A replay unloads what is another file by now; it has thousands of others loaded."""
+    libraries = [str(tmp_path / f"{name}.so") for name in "abcd"]
+    for path in libraries:
+        source = Path(path).with_suffix(".cpp")
+        source.write_text(f"int {source.stem};\n")
+        subprocess.run([find_compiler().path, "-shared", "-fPIC", str(source), "-o", path], check=True)
+    account = watched(watcher, tmp_path, sys.executable, "-c", _UNLOADS, *libraries)
+    assert account.loaded.issuperset(libraries)
+    lines = [line for line in (tmp_path / "log").read_text().splitlines() if line.startswith("L\t")]
+    assert [lines.count(f"L\t{path}") for path in libraries] == [2, 1, 1, 1]
+    assert len(lines) - len(set(lines)) == 1

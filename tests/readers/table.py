@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import hashlib
 import importlib
 import io
 import math
@@ -34,7 +35,7 @@ from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.proof import Action, Place, Result, Store
 from pypto_build.proof.action import InputSet
 from pypto_build.proof.digests import ABSENT
-from pypto_build.proof.known import Record
+from pypto_build.proof.record import MORE, RECORD, Record
 from pypto_build.proof.store import sealed
 from pypto_build.pto import PtoError
 from pypto_build.runtime.flight import flight_bytes
@@ -291,6 +292,20 @@ def _results(path: Path) -> None:
     """What a record says, though it is whole by its seal."""
     if path.is_file():
         path.write_bytes(sealed(path.read_bytes()))
+    place = Place(path.parent, Store(path.parent / "store"), {"root": path.parent}, None)
+    action = Action("made", ("true",), (str(path.parent / "source"),), ("made",))
+    assert place.proven(action) is None
+    place.reason(action)
+
+
+def _added(path: Path) -> None:
+    """The same of what was added to a record, though each piece is whole by its digest."""
+    if path.is_file():
+        data = path.read_bytes()
+        seal = sealed(msgspec.msgpack.encode(Record()))
+        path.with_name(RECORD).write_bytes(seal)
+        piece = len(data).to_bytes(4, "little") + data
+        path.write_bytes(seal[:32] + piece + hashlib.sha256(seal[:32] + piece).digest())
     place = Place(path.parent, Store(path.parent / "store"), {"root": path.parent}, None)
     action = Action("made", ("true",), (str(path.parent / "source"),), ("made",))
     assert place.proven(action) is None
@@ -706,6 +721,14 @@ ValueError: no
 """
 _PROFILE = b'{"stages": [{"name": "passes", "children": [{"name": "a", "seconds": 0.5}, {"name": "a", "seconds": 1}]}]}'
 
+_SPAN = b'{"name": "run", "cat": "work", "ph": "X", "ts": 1.5, "dur": 2, "pid": 3, "tid": 3, "tdur": 1}\n'
+
+
+def _spans(path: Path) -> None:
+    from pypto_build.rules.machinery.profile import read_spans
+
+    list(read_spans(path))
+
 
 def _pass_reports(path: Path) -> None:
     from pypto_build.diagnose.passes.reports import report_findings, times
@@ -950,7 +973,8 @@ READERS: tuple[Reader, ...] = (
     Reader("first_sight", _sights, _first_sight, _damage_sight, FIRST_SIGHT, DAG, named=False),
     Reader("as_built", lambda: [_UNITS], _as_built, mutate.damage_json, ".units.json", named=False),
     Reader("tried", lambda: [b"0" * 32 + b" mismatch f\n" + b"1" * 32 + b" pass\n"], _tried, mutate.damage_text, "tried.x.log", named=False),
-    Reader("results", _result_seeds, _results, mutate.damage_fields, ".results"),
+    Reader("results", _result_seeds, _results, mutate.damage_fields, RECORD),
+    Reader("results_added", _result_seeds, _added, mutate.damage_fields, MORE),
     Reader("verdict", _verdict_seeds, _verdict, mutate.damage_json, "verdict.json"),
     Reader("golden", lambda: [_GOLDEN], _golden, mutate.damage_text, "golden.py"),
     Reader("args_dump", _dump_seeds, _dump, mutate.damage_json, "args_dump.json"),
@@ -973,6 +997,7 @@ READERS: tuple[Reader, ...] = (
     Reader("listing", _passes_seeds(".txt"), _passes, mutate.damage_text, "passes_dump/01_after_x.txt"),
     Reader("pass_logs", lambda: [_PASS_LOG], _pass_reports, mutate.damage_text, "passes_dump/x.log"),
     Reader("pass_times", lambda: [_PROFILE], _pass_reports, mutate.damage_json, "report/pipeline_profile.json"),
+    Reader("spans", lambda: [_SPAN + _SPAN], _spans, mutate.damage_text, ".trace.1", errors=()),
     Reader("flight", _flight_buffer, _flight, mutate.damage_fields, "flight", named=False, fifo=False),
     Reader("flight_kept", lambda: [_KEPT], _kept, mutate.damage_json, "dfx_outputs/flight.json"),
     Reader("crash_report", _report_buffer, _report, mutate.damage_fields, "report", errors=(ValueError,), named=False, fifo=False),

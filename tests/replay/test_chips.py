@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.replay.child import load_embedded
 from pypto_build.replay.chips.board import BOARD_BYTES
+from pypto_build.replay.loading import load_embedded
 from tests.replay.builder import embedded_module
 from tests.replay.chips import COUNT, INOUT, NO_DEP, Chips
 

@@ -85,3 +85,33 @@ def test_large_manifests_are_evaluated_once(tmp_path: Path, monkeypatch: pytest.
     text = (root / "kernel_config.py").read_text()
     (root / "kernel_config.py").write_text(text.replace("step_7.cpp", "step_8.cpp"))
     assert load_artifact(root, EvaluatedManifests(store)).kernels[7].source.name == "step_8.cpp"
+
+
+def test_a_manifest_that_was_read_is_read_again_only_where_its_files_changed(tmp_path: Path) -> None:
+    root = write_chain(tmp_path, 200)
+    manifests = EvaluatedManifests(Store(tmp_path / "store"))
+    first = load_artifact(root, manifests)
+    assert load_artifact(root, manifests).kernels is first.kernels
+    source = root / "kernels" / "aiv" / "step_7.cpp"
+    text = source.read_text()
+    source.unlink()
+    source.write_text(text + "\n")  # as editors save
+    assert load_artifact(root, manifests).kernels is first.kernels
+    source.unlink()
+    for kind in ("missing", "not a file"):
+        with pytest.raises(ArtifactError, match=rf"kernel_config\.py:\d+: KERNELS\[7\]\.source: .* is {kind}"):
+            load_artifact(root, manifests)
+        if kind == "missing":
+            source.mkdir()
+    source.rmdir()
+    (tmp_path / "elsewhere").write_text(text)
+    source.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ArtifactError, match="is a link out of the artifact"):
+        load_artifact(root, manifests)
+    source.unlink()
+    source.write_text(text)
+    assert load_artifact(root, manifests).kernels is first.kernels
+    (root / "kernels" / "aiv").rename(tmp_path / "aiv")
+    (root / "kernels" / "aiv").symlink_to(tmp_path / "aiv")
+    with pytest.raises(ArtifactError, match="is a link out of the artifact"):
+        load_artifact(root, manifests)

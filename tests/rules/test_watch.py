@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
-from pypto_build.rules.machinery.watch import Watched, _sources
+from pypto_build.rules.machinery.watch import Waiting, Watched, _sources
 from tests.rules.project import Project, Run, run_of
 
 _LONGEST_S = 120
@@ -95,12 +95,18 @@ def test_data_of_a_declared_test_and_of_data_are_watched(project: Project) -> No
         assert changed.actions == ["run _jit_chain DATA=more"]
 
 
+def _no_notices() -> NoReturn:
+    raise OSError
+
+
 def test_what_came_and_went_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """Editors write a file beside the one they save, and rename or remove it."""
     before, beside, after = ({"a": (1, 1, 1)}, {"a": (1, 1, 1), "b": (2, 2, 2)}, {"a": (3, 1, 1)})
-    looks = iter([before, beside, before, beside, beside | after, after, after])
-    monkeypatch.setattr(Watched, "look", lambda _: next(looks))
-    assert Watched().wait(before) == ["a"]
+    looks = iter([before, before, beside, before, beside, beside | after, after, after])
+    monkeypatch.setattr(Watched, "look", lambda _, notices=None: next(looks))
+    monkeypatch.setattr("pypto_build.rules.machinery.watch.Notices", _no_notices)
+    waiting = Waiting(Watched())
+    assert (waiting.wait(before), waiting.now) == (["a"], after)
 
 
 def test_what_lies_in_the_build_directory_is_not_watched(project: Project) -> None:

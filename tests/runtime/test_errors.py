@@ -302,7 +302,7 @@ ENVIRONMENT = """
 import sys
 from pathlib import Path
 from tests.runtime.rig import Kernel, Rig, entry, floats
-from pypto_build.replay.child import load_embedded
+from pypto_build.replay.loading import load_embedded
 rig = Rig(load_embedded(Path(sys.argv[1])), Path(sys.argv[2]))
 body = '''const ChipTensor& x = orch_args.tensor(0).ref(); PTO2TaskId ids[5]; uint32_t shape[1] = {256};
 TensorCreateInfo info(shape, 1); PTO2_SCOPE() { for (int i = 0; i < 5; ++i) {

@@ -15,9 +15,9 @@ from pypto_build.toolchain.host import find_compiler, host_recipe
 _PROGRAM = """
 import sys
 from pathlib import Path
-from pypto_build.replay.child import load_embedded
+from pypto_build.replay.loading import load_embedded
 module = load_embedded(Path(sys.argv[1]))
-print([module.load_ahead(path) for path in sys.argv[2:]])
+print(module.load_ahead(sys.argv[2:]))
 """
 _FUNCTION = 'extern "C" int f() { static int count; return ++count; }\n'
 

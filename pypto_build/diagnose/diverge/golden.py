@@ -26,8 +26,8 @@ from pypto_build.diagnose.findings import Edit, Finding
 from pypto_build.diagnose.recorded.sites import SubmitSite, read_sites
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.binding import Binding, TensorArg, with_goldens
-from pypto_build.replay.child import load_embedded
 from pypto_build.replay.faults import RunFault
+from pypto_build.replay.loading import load_embedded
 from pypto_build.replay.reference.launch import Launch, Progress, in_child
 from pypto_build.replay.tolerances import tolerances
 from pypto_build.replay.values import storage

@@ -23,9 +23,10 @@ from pypto_build.diagnose.reduce.write import write_case
 from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, TensorArg
-from pypto_build.replay.child import Job, KernelBinary, tensor_buffers
+from pypto_build.replay.child import Job, tensor_buffers
 from pypto_build.replay.compare import difference
 from pypto_build.replay.faults import RunFault
+from pypto_build.replay.loading import KernelBinary
 from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.values import STORAGE, decode, is_float
 from pypto_build.replay.verdict import OUT_OF_BOUNDS, ErrorInfo

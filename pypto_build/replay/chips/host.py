@@ -18,7 +18,7 @@ import msgspec
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.facts.faults import FaultKind
-from pypto_build.replay.child import RUN, LoadingNote, Origin, Reply, TensorBuffer
+from pypto_build.replay.child import RUN, Origin, Reply, TensorBuffer
 from pypto_build.replay.chips.board import Board
 from pypto_build.replay.chips.deadlock import Watch, explain
 from pypto_build.replay.chips.dispatches import Dispatch, Queue
@@ -29,6 +29,7 @@ from pypto_build.replay.chips.records import Times, write_ranks
 from pypto_build.replay.chips.sub_workers import call_host
 from pypto_build.replay.chips.tensors import HostTensor, Storage
 from pypto_build.replay.faults import UNHEARD
+from pypto_build.replay.loading import LoadingNote
 from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.scalars import Scalar
 from pypto_build.runtime.faults import RuntimeFault, python_fault

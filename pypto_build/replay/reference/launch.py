@@ -20,8 +20,9 @@ from pypto_build.artifact.snapshot import snapshot
 from pypto_build.facts.run_options import NUMERICS
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, bind
-from pypto_build.replay.child import load_embedded, tensor_buffers
+from pypto_build.replay.child import tensor_buffers
 from pypto_build.replay.faults import RunFault
+from pypto_build.replay.loading import load_embedded
 from pypto_build.replay.reference.received import read_value, written
 from pypto_build.replay.replies import no_reply
 from pypto_build.replay.verdict import ErrorInfo

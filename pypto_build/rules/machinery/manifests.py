@@ -1,13 +1,18 @@
 """What large manifests evaluate to, in the store of results: evaluating one of a thousand kernels takes 0.1 s.
 
-The key is the manifest's text and path, and the evaluator's own code.
+The key is the manifest's text and path, and the evaluator's own code. A process that is forked from one which has read
+the same text before has the whole manifest, and only looks whether its files are still there.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import stat
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +21,8 @@ import msgspec
 
 import pypto_build.artifact
 from pypto_build.artifact import ArgDirection
+from pypto_build.artifact.records import Manifest
+from pypto_build.proof.looking import Looker, Paths, differing
 from pypto_build.proof.store import Store
 
 # Bytes of a manifest from which on it is worth looking.
@@ -23,13 +30,54 @@ _WORTH = 1 << 14
 _EVALUATOR = ("manifest_eval.py", "manifest_values.py", "records.py")
 _READ = ("KERNELS", "ORCHESTRATION", "RUNTIME_CONFIG", "CALLABLE")
 _DIRECTION = 1
+# Under this a manifest that was read is kept: by its path, and the root of its artifact.
+_READ_FROM = "manifest {} of {}"
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A manifest that was read from a text, and its files, none of which was a link; what the system said of them."""
+
+    text: str
+    manifest: Manifest
+    files: Paths
+    said: bytes
+    directories: tuple[str, ...]  # of the files, without links
+
+    def holds(self, looker: Looker) -> bool:
+        """Whether reading the text would give the same now."""
+        directories = dict.fromkeys(map(os.path.dirname, self.files.paths))
+        return tuple(map(os.path.realpath, directories)) == self.directories and all(
+            _is_file(self.files.paths[number]) for number in differing(self.said, looker.look(self.files))
+        )
 
 
 class EvaluatedManifests:
-    """The manifests that ``store`` knows."""
+    """The manifests that ``store`` knows, and those that were ``read`` in this process or its parents; ``looker`` asks
+    the system for their files."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, read: dict[str, object] | None = None, looker: Looker | None = None) -> None:
+        self._store, self._read, self._looker = store, {} if read is None else read, looker or Looker()
+
+    def checked(self, path: Path, root: Path, text: str) -> Manifest | None:
+        """The manifest that was read from this text, if its files are there as they were then."""
+        known = self._read.get(_READ_FROM.format(path, root))
+        same = isinstance(known, _Checked) and known.text == text and known.holds(self._looker)
+        return known.manifest if isinstance(known, _Checked) and same else None
+
+    def keep_checked(self, path: Path, root: Path, text: str, names: dict[str, Any], manifest: Manifest) -> None:
+        """Remember what was read from a text with these module globals, if it names plain files below the root."""
+        kernels = manifest.kernels
+        if len(text) < _WORTH or any(kernel.external or kernel.extra_include_dirs for kernel in kernels):
+            return
+        if manifest.orchestration.external or not all(_is_below(value, root) for value in _sources(names)):
+            return
+        paths = [str(manifest.orchestration.source), *(str(kernel.source) for kernel in kernels)]
+        directories = tuple(map(os.path.realpath, dict.fromkeys(map(os.path.dirname, paths))))
+        files = Paths(paths, follow=False)
+        said = self._looker.look(files)
+        if all(map(_is_file, paths)):
+            self._read[_READ_FROM.format(path, root)] = _Checked(text, manifest, files, said, directories)
 
     def find(self, path: Path, text: str) -> dict[str, Any] | None:
         """The module globals of a manifest, without lines; None if they are not known."""
@@ -47,6 +95,29 @@ class EvaluatedManifests:
         with suppress(ValueError, OverflowError, RecursionError):  # a number that no manifest has
             read = {name: _plain(names[name]) for name in _READ if name in names}
             self._store.publish(_key(path, text), msgspec.msgpack.encode(read), ())
+
+
+def _sources(names: dict[str, Any]) -> Iterator[object]:
+    """Where the files of a manifest lie, as it says."""
+    callable_ = names.get("CALLABLE", {})
+    for entry in (
+        names.get("ORCHESTRATION", callable_.get("orchestration")),
+        *names.get("KERNELS", callable_.get("incores")),
+    ):
+        yield entry.get("source")
+
+
+def _is_below(path: object, root: Path) -> bool:
+    """Whether a path is found below the root without a search."""
+    return isinstance(path, str) and (not path.startswith("/") or path.startswith(f"{root}/"))
+
+
+def _is_file(path: str) -> bool:
+    """Whether there is a file that is no link."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _key(path: Path, text: str) -> str:

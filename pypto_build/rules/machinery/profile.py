@@ -6,14 +6,17 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from pypto_build import terminal
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.trace import VARIABLE
 
 # Spans that are told; the trace has all of them.
@@ -49,7 +52,7 @@ class Profile:
     def report(self) -> None:
         """Write the trace; print what took longest."""
         now = time.monotonic_ns() / 1000
-        events = _read(self._spans)
+        events = list(read_spans(self._spans))
         with suppress(OSError):
             self._spans.unlink(missing_ok=True)
             write_bytes(self._file, json.dumps({"traceEvents": [*_names(events), *events]}).encode())
@@ -64,12 +67,27 @@ class Profile:
         )
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return []
-    return [json.loads(line) for line in lines]
+class _Event(msgspec.Struct):
+    """A line of the file of spans; kernels can write there too."""
+
+    name: str
+    cat: str
+    ph: Literal["X"]
+    ts: float
+    dur: float
+    pid: int
+    tid: int
+    tdur: float = 0.0
+
+
+def read_spans(path: Path) -> Iterator[dict[str, Any]]:
+    """The spans of a file; what is none is left out."""
+    lines: list[bytes] = []
+    with suppress(OSError):
+        lines = read_bytes(path).splitlines()
+    for line in lines:
+        with suppress(msgspec.DecodeError):
+            yield msgspec.to_builtins(decode_json(line, _Event))
 
 
 def _names(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -72,6 +72,14 @@ class Step:
         return not self.again and self.place.proven(self.action) is not None
 
 
+def all_proven(steps: Sequence[Step], again: bool = False) -> list[bool]:
+    """Whether nothing has to be done, of each of many steps in one place; they may be asked for ``again``."""
+    if not steps:
+        return []
+    found = steps[0].place.all_proven([step.action for step in steps], again)
+    return [proven and not step.again for step, proven in zip(steps, found, strict=True)]
+
+
 def declare_step(env: Environment, step: Step, sources: Nodes, outputs: Sequence[str] | None = None) -> Nodes:
     """The nodes of a step's outputs, which depend on ``sources`` at least."""
     names = step.action.outputs if outputs is None else outputs

@@ -6,8 +6,8 @@ the tool; at its end it tells what it depended on. A saved SConstruct starts eve
 
 from __future__ import annotations
 
-import math
 import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,23 +20,27 @@ from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 
 from pypto_build import terminal
 from pypto_build.rules.machinery import standing
+from pypto_build.rules.machinery.notices import News, Notices
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.options import OptionError
 from pypto_build.toolchain.cache import cache_dir
 
 # Looking costs some microseconds a file: so often that nobody waits for it, and a tenth of the time at most.
 _LOOK_EVERY_S, _SHARE = 0.03, 10
+# Where the system tells of changes, it is looked for those that it does not tell of.
+_LOOK_ANYWAY_S = 5.0
 # After so much time without a save there is time to look at what the next round will need.
 _RESTS_S = 0.2
-# A file that stays as it is for so long is saved.
-_QUIET_S = 0.01
+# A file that stays as it is for so long is saved; and so many files at once, if none of them is open any more.
+_QUIET_S, _CLOSED_S = 0.01, 0.002
 # What editors and Python leave beside the files that they save.
 _BESIDE = ("~", ".swp", ".swx", ".swo", ".pyc", ".bak", ".tmp")
 
 _OF_THE_SYSTEM = ("/usr/", "/lib", "/bin/", "/etc/", "/opt/", f"{sys.base_prefix}/", f"{cache_dir()}/")
 
-#: (time of the last change, size, inode) of every file
-Stamps = dict[str, tuple[int, int, int]]
+#: (time of the last change, size, inode) of a file
+Stamp = tuple[int, int, int]
+Stamps = dict[str, Stamp]
 
 
 class Watched(msgspec.Struct):
@@ -48,43 +52,107 @@ class Watched(msgspec.Struct):
     without: list[str] = []
     replay: standing.Kept = standing.Kept()  # what the next round most likely runs
 
-    def look(self) -> Stamps:
-        """The files as they are now."""
+    def look(self, notices: Notices | None = None) -> Stamps:
+        """The files as they are now; ``notices`` tell of what comes after that. Raises `OSError` where they cannot."""
         places = (*self.sources, *self.headers, *self.scripts)
-        return {path: stamp for place in places for path, stamp in self._below(place)}
+        return {path: stamp for place in places for path, stamp in self._below(place, notices)}
 
-    def _below(self, place: str) -> Iterator[tuple[str, tuple[int, int, int]]]:
-        entries: list[os.DirEntry[str]] = []
+    def _below(self, place: str, notices: Notices | None) -> Iterator[tuple[str, Stamp]]:
+        is_directory, entries = os.path.isdir(place), list[os.DirEntry[str]]()
+        if notices and os.path.exists(place):
+            notices.add(place, is_directory)
         with suppress(OSError):  # it was removed while we look; the others still count
-            if not os.path.isdir(place):
-                yield place, _stamp(os.stat(place))
-            else:
+            if is_directory:
                 entries += os.scandir(place)
+            else:
+                yield place, _stamp(os.stat(place))
         for entry in entries:
-            if entry.name.endswith(_BESIDE) or entry.path in self.without:
+            if not self.counts(entry.path):
                 continue
             if not entry.is_dir():
+                if notices and entry.is_symlink() and os.path.exists(entry.path):
+                    notices.add(entry.path, False)
                 with suppress(OSError):
                     yield entry.path, _stamp(entry.stat())
             elif not entry.name.startswith(".") and not entry.is_symlink():
-                yield from self._below(entry.path)
+                yield from self._below(entry.path, notices)
+
+    def counts(self, path: str) -> bool:
+        """Whether a file or directory counts where it lies."""
+        return not path.endswith(_BESIDE) and path not in self.without
+
+
+class Waiting:
+    """Waits for changes of what is ``watched``. ``now`` are the files as they were seen last."""
+
+    def __init__(self, watched: Watched) -> None:
+        self._watched = watched
+        self._notices: Notices | None = None
+        self._look()
+
+    def _look(self) -> None:
+        """Look at all files, and from now on be told of changes, where that can be."""
+        self.close()
+        try:
+            self._notices = Notices()
+            self.now = self._watched.look(self._notices)
+        except OSError:  # there are no more watches for this user, or the system is not told of what happens there
+            self.close()
+            self.now = self._watched.look()
+
+    def close(self) -> None:
+        """Be told of nothing more."""
+        if self._notices:
+            self._notices.close()
+        self._notices = None
 
     def wait(self, seen: Stamps, meanwhile: Callable[[], None] = lambda: None) -> list[str]:
-        """The files that are no longer as they were `seen`, once they stay as they are; never none. Does something
-        `meanwhile` if nothing changes for a moment."""
-        now, last, rests = seen, seen, time.monotonic() + _RESTS_S
-        while now == seen or now != last:  # a file that came and went is no change
-            if now == seen and time.monotonic() > rests:
+        """The files that are no longer as they were ``seen``, once they stay as they are; never none. Does something
+        ``meanwhile`` if nothing changes for a moment."""
+        meanwhile, quiet = _once(meanwhile), _QUIET_S
+        while self._notices:
+            news = self._notices.wait(_RESTS_S if self.now == seen else quiet)
+            if not news and self.now != seen:
+                break
+            if not news:
                 meanwhile()
-                rests = math.inf
+                news = self._notices.wait(_LOOK_ANYWAY_S)
+            if news.unclear or not news:
+                self._look()
+            else:
+                self._take(news)
+            quiet = _CLOSED_S if news.done else _QUIET_S
+        else:  # nobody tells
+            self._wait_looking(seen, meanwhile)
+        return sorted(path for path in {*self.now, *seen} if self.now.get(path) != seen.get(path))
+
+    def _wait_looking(self, seen: Stamps, meanwhile: Callable[[], None]) -> None:
+        last, rests = seen, time.monotonic() + _RESTS_S
+        while self.now == seen or self.now != last:  # a file that came and went is no change
+            if self.now == seen and time.monotonic() > rests:
+                meanwhile()
             started = time.monotonic()
-            last, now = now, self.look()
+            last, self.now = self.now, self._watched.look()
             unchanged = max(_LOOK_EVERY_S, _SHARE * (time.monotonic() - started))
-            time.sleep(unchanged if now == seen else _QUIET_S)
-        return sorted(path for path in {*now, *seen} if now.get(path) != seen.get(path))
+            time.sleep(unchanged if self.now == seen else _QUIET_S)
+
+    def _take(self, news: News) -> None:
+        """Look at the files that were told of."""
+        for path in news.paths:
+            self.now.pop(path, None)
+            with suppress(OSError):
+                status = os.stat(path)
+                if self._watched.counts(path) and not stat.S_ISDIR(status.st_mode):
+                    self.now[path] = _stamp(status)
 
 
-def _stamp(status: os.stat_result) -> tuple[int, int, int]:
+def _once(action: Callable[[], None]) -> Callable[[], None]:
+    """What does something when it is called first."""
+    left = [action]
+    return lambda: left.pop()() if left else None
+
+
+def _stamp(status: os.stat_result) -> Stamp:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
@@ -99,9 +167,10 @@ def each_round(look_ahead: Callable[[], None]) -> Round:
     if GetOption("clean") or GetOption("help") or not COMMAND_LINE_TARGETS:
         raise OptionError("WATCH=1: there is nothing to do again; name a target, such as replay")
     watched, status = Watched(), 0
+    seen = Stamps()
     try:
         while True:
-            begun, seen = time.time_ns(), watched.look()
+            begun = time.time_ns()
             reader, writer = os.pipe()
             sys.stdout.flush()
             child = os.fork()
@@ -116,9 +185,12 @@ def each_round(look_ahead: Callable[[], None]) -> Round:
             _keep(told.replay, look_ahead)
             spent = (time.time_ns() - begun) / 1e9
             # A file that no round depended on before counts as changed if it was saved since this one began.
-            seen = {p: seen.get(p, now) for p, now in watched.look().items() if p in seen or now[0] < begun}
+            waiting = Waiting(watched)
+            seen = {p: seen.get(p, now) for p, now in waiting.now.items() if p in seen or now[0] < begun}
             _say(f"{spent:.2f} s; waiting for a change in {_shown(watched.sources)} (Ctrl-C ends)")
-            changed = watched.wait(seen, partial(standing.look, look_ahead))
+            changed = waiting.wait(seen, partial(standing.look, look_ahead))
+            waiting.close()
+            seen = waiting.now
             _say(f"{_shown(changed)} changed")
             if not set(changed).isdisjoint(watched.scripts):
                 os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

@@ -17,11 +17,12 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import read_bytes
 from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.facts.run_options import SIMPLER
-from pypto_build.proof import Place, Store
+from pypto_build.proof import Place, Store, looking
 from pypto_build.proof.witness import library
 from pypto_build.rules.machinery.actions import Confine
 from pypto_build.rules.machinery.environment import passed_environment
 from pypto_build.rules.machinery.locks import lock_output
+from pypto_build.rules.machinery.manifests import EvaluatedManifests
 from pypto_build.rules.machinery.progress import Progress
 from pypto_build.rules.machinery.scons_types import Environment
 from pypto_build.rules.options import Options
@@ -105,6 +106,24 @@ class Workspace:
             return None
         return library(compiler, cache_dir() / "witness", self.environment)
 
+    @cached_property
+    def _looking(self) -> Path | None:
+        """The library that looks at many files."""
+        try:
+            return library(self.compiler.path, cache_dir() / "witness", self.environment, looking.SOURCE)
+        except ToolchainError:
+            return None
+
+    @cached_property
+    def looker(self) -> looking.Looker:
+        """Asks the system for many files at once."""
+        return looking.Looker(lambda: self._looking)
+
+    @property
+    def manifests(self) -> EvaluatedManifests:
+        """The manifests that were read before."""
+        return EvaluatedManifests(self.store, self.extras, self.looker)
+
     def place(self, directory: Path, **roots: str | Path) -> Place:
         """The outputs in ``directory``, with the directories that their records are told by."""
         if directory not in self.places:
@@ -117,7 +136,8 @@ class Workspace:
                 "top": self.top,
                 **roots,
             }
-            self.places[directory] = Place(directory, self.store, known, self.watcher, self.environment.get("PATH", ""))
+            path = self.environment.get("PATH", "")
+            self.places[directory] = Place(directory, self.store, known, self.watcher, path, self.looker)
         return self.places[directory]
 
     def renewed(self) -> Workspace | None:

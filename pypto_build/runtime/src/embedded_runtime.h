@@ -37,6 +37,11 @@ public:
     /// throw FaultError naming the file.
     void replace_kernel(int32_t func_id, const std::string &path) { kernels_.replace(func_id, path); }
     void load_kernel(int32_t func_id, const std::string &name, const std::string &core_type, const std::string &path);
+    bool load_kernel_ahead(int32_t func_id, const std::string &name, const std::string &core_type,
+                           const std::string &path) {
+        return kernels_.load_ahead(func_id, name, core_type, path);
+    }
+    std::vector<int32_t> renew_kernels() { return kernels_.renew(); }
     void set_signature(int32_t func_id, std::vector<Direction> signature);
     void load_orchestration(const std::string &path, const std::string &function_name, const std::string &config_name);
 

@@ -6,6 +6,7 @@
 #include "crash/containment.h"
 #include "data/compare.h"
 #include "embedded_runtime.h"
+#include "execution/file_identity.h"
 #include "execution/shared_object.h"
 
 #include <pybind11/pybind11.h>
@@ -356,9 +357,28 @@ PYBIND11_MODULE(_embedded, module) {
         py::arg("errors"), py::arg("hide_memory"), py::arg("terminal"),
         "Fork a child that cannot leave, given ends of pipes; 0 in the child (which finds COMMANDS and RESULTS), else "
         "the process that watches over it, which tells `news`.");
-    module.def("load_ahead", load_ahead, py::arg("path"),
-               "Load a library before it is known to be the one that is needed; whether that was done. It is taken if "
-               "its file is unchanged when a runtime loads it, and unloaded else.");
+    module.def(
+        "load_ahead",
+        [](const std::vector<std::string> &paths) {
+            std::vector<bool> loaded;
+            for (const std::string &path : paths)
+                loaded.push_back(load_ahead(path));
+            return loaded;
+        },
+        py::arg("paths"),
+        "Load libraries before it is known that they are those that are needed; of each, whether it is. One is "
+        "taken if its file is unchanged when a runtime loads it, and unloaded else.");
+    module.def(
+        "identify",
+        [](const std::vector<std::string> &paths) {
+            std::vector<FileIdentity> found;
+            for (const std::string &path : paths)
+                found.push_back(FileIdentity::of(path));
+            return py::bytes(reinterpret_cast<const char *>(found.data()), found.size() * sizeof(FileIdentity));
+        },
+        py::arg("paths"),
+        "What the system says of files, five numbers of eight bytes each: device, inode, size (-1 where there is no "
+        "regular file), times of the last change and of that of its status.");
     module.def("flush_output", flush_output, "Let out what C and C++ code has printed.");
     module.def("remove_segments", remove_segments, py::arg("creator"), py::arg("since"),
                "Remove the System V shared memory that a process made, or that others made since a time (in seconds) "
@@ -391,6 +411,25 @@ PYBIND11_MODULE(_embedded, module) {
                 });
             },
             py::arg("func_id"), py::arg("path"), "Another build of a kernel, from within the callback of a run.")
+        .def(
+            "load_kernel_ahead",
+            [](EmbeddedRuntime &runtime, int func_id, const std::string &name, const std::string &core_type,
+               const std::string &path, const std::optional<std::vector<std::string>> &signature) {
+                return guarded([&] {
+                    const bool loaded = runtime.load_kernel_ahead(func_id, name, core_type, path);
+                    if (loaded && signature)
+                        runtime.set_signature(func_id, parse_directions(*signature));
+                    return loaded;
+                });
+            },
+            py::arg("func_id"), py::arg("name"), py::arg("core_type"), py::arg("path"),
+            py::arg("signature") = py::none(),
+            "The same for a library that `load_ahead` has loaded; false if it has not. Before a run `renew_kernels` "
+            "has "
+            "to be asked.")
+        .def("renew_kernels", &EmbeddedRuntime::renew_kernels,
+             "Looks at the libraries that were loaded ahead. The func_ids of kernels that have to be loaded by "
+             "`replace_kernel` before a run: those whose libraries are others by now, or were not loaded ahead.")
         .def(
             "load_orchestration",
             [](EmbeddedRuntime &runtime, const std::string &path, const std::string &function_name,

@@ -1,6 +1,8 @@
 // The guard and what the child is deprived of.
 #include "crash/containment.h"
 
+#include "execution/shared_object.h"
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -11,6 +13,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/ipc.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -262,6 +265,7 @@ private:
 } // namespace
 
 int32_t fork_guarded(const PipeEnds &ends, bool hide_memory, bool terminal) {
+    const auto libraries = memory_ahead();
     const pid_t guard = fork();
     if (guard != 0)
         return guard;
@@ -279,6 +283,8 @@ int32_t fork_guarded(const PipeEnds &ends, bool hide_memory, bool terminal) {
     keep_two(ends.control, ends.news);
     if (child < 0)
         _exit(71);
+    for (const auto &[begin, end] : libraries) // else the end of this process takes as long as the child's
+        munmap(reinterpret_cast<void *>(begin), end - begin);
     work.watch(child);
 }
 

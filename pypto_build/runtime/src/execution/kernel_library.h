@@ -19,6 +19,7 @@ struct Kernel {
     void (*entry)(int64_t *args) = nullptr;
     void (*bind_core)(PyptoCoreContext *) = nullptr; // null: the kernel uses no on-chip memory of ours
     void *handle = nullptr;
+    std::string path;     // of its library
     bool checked = false; // compiled with PYPTO_CHECK
     bool flushes_subnormals = false;
     bool has_signature = false;
@@ -30,8 +31,13 @@ public:
     /// Loads a kernel; without a path it does nothing when run, for kernels that a callback executes. Throws
     /// FaultError: unknown core type, file that cannot be loaded, missing kernel_entry, func_id taken.
     void load(int32_t func_id, const std::string &name, const std::string &core_type, const std::string &path);
+    /// Loads a kernel whose library was loaded ahead, if it was; `renew` tells later whether it is still the one.
+    bool load_ahead(int32_t func_id, const std::string &name, const std::string &core_type, const std::string &path);
     /// Puts another build of a loaded kernel in its place, for what runs from now on. Throws FaultError.
     void replace(int32_t func_id, const std::string &path);
+    /// The kernels, by func_id, whose libraries are others by now than when they were loaded ahead, or were not. They
+    /// have to be loaded once more before anything is run.
+    std::vector<int32_t> renew();
     /// Declares what the kernel does with each of its tensors; used to label dumps.
     void set_signature(int32_t func_id, std::vector<Direction> signature);
 
@@ -50,6 +56,9 @@ public:
     std::string names(const int32_t (&ids)[3]) const;
 
 private:
+    void check_new(int32_t func_id, const std::string &name, const std::string &core_type) const;
+    void add(Kernel kernel);
+
     std::vector<Kernel> by_id_;
 };
 

@@ -1,0 +1,159 @@
+"""The record of a place on disk: what was known when it was written whole, and behind it what has been added since.
+
+``.results`` is the record as it was written, ``.results.more`` grows: a piece for each time that something was added,
+each with a digest over itself and all before it. So a run that adds one result to thousands writes one. Only what adds
+is written so. Whatever takes something back writes the record whole: where later pieces are damaged, or lost, what is
+left was true once and nothing has taken it back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from pypto_build.artifact.atomic import write_bytes
+
+from .action import SCHEMA, InputSet, Result
+from .looking import Identity
+from .store import SEAL_BYTES, sealed, unsealed
+
+RECORD, MORE = ".results", ".results.more"
+
+_SIZE = struct.Struct("<I")
+# Beyond this, and the size of the record itself, it is written whole again.
+_GROWS_BYTES = 4 << 20
+
+
+class Record(msgspec.Struct, array_like=True):
+    """What a place remembers from run to run: digests by path, input sets by their digest, results by name."""
+
+    digests: dict[str, tuple[Identity, str]] = {}
+    sets: dict[str, InputSet] = {}
+    results: dict[str, Result] = {}
+    schema: int = SCHEMA
+
+    def add(self, more: Record) -> None:
+        """Take over what was added."""
+        self.digests.update(more.digests)
+        self.sets.update(more.sets)
+        self.results.update(more.results)
+
+
+class RecordFile:
+    """The record of the place ``directory``, as far as this process has read or written it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path, self._more = directory / RECORD, directory / MORE
+        self._seal = b""  # of the record; nothing where there is none that can be added to
+        self._bytes = 0  # of the record
+        self._digest = b""  # of the last piece, and of the record before there is one
+        self._end = 0  # of the pieces
+
+    def read(self) -> Record:
+        """The record; an empty one if it is missing or damaged, which costs a look at the store."""
+        self._seal, self._end = b"", 0
+        data = _read(self._path)
+        payload = unsealed(data)
+        record = _decode(payload) if payload is not None else None
+        if data is None or payload is None or record is None:
+            return Record()
+        self._seal = self._digest = data[:SEAL_BYTES]
+        self._bytes = len(payload)
+        for more in self._added():
+            record.add(more)
+        return record
+
+    def news(self) -> list[Record] | None:
+        """What others have added since this process has read or written; None where the record is another one."""
+        if not self._seal or _read(self._path, SEAL_BYTES) != self._seal:
+            return None
+        if self._end and _read(self._more, SEAL_BYTES, self._end - SEAL_BYTES) != self._digest:
+            return None
+        return list(self._added())
+
+    def add(self, more: Record) -> bool:
+        """Add to what is there; whether that could be done, which it cannot where somebody else has written."""
+        if not self._seal:
+            return False
+        payload = msgspec.msgpack.encode(more)
+        size = _SIZE.pack(len(payload))
+        digest = hashlib.sha256(self._digest + size + payload).digest()
+        piece = size + payload + digest
+        if self._end + len(piece) > self._bytes + _GROWS_BYTES or _read(self._path, SEAL_BYTES) != self._seal:
+            return False
+        if not self._end:
+            write_bytes(self._more, self._seal + piece)
+            self._end = len(self._seal)
+        elif not _append(self._more, piece, self._end):
+            return False
+        self._digest, self._end = digest, self._end + len(piece)
+        return True
+
+    def write(self, record: Record) -> None:
+        """Write the whole record."""
+        payload = msgspec.msgpack.encode(record)
+        data = sealed(payload)
+        self._seal = b""
+        write_bytes(self._path, data)  # from now on, the pieces are of another one
+        with suppress(OSError):
+            self._more.unlink()
+        self._seal = self._digest = data[:SEAL_BYTES]
+        self._bytes, self._end = len(payload), 0
+
+    def _added(self) -> Iterator[Record]:
+        """The pieces behind those that this process knows, up to the first that is damaged."""
+        data = _read(self._more, offset=self._end) or b""
+        if not self._end:
+            if data[:SEAL_BYTES] != self._seal:
+                return
+            data, self._end = data[SEAL_BYTES:], SEAL_BYTES
+        begin = 0
+        while begin + _SIZE.size <= len(data):
+            (size,) = _SIZE.unpack_from(data, begin)
+            end = begin + _SIZE.size + size
+            digest = hashlib.sha256(self._digest + data[begin:end]).digest()
+            more = _decode(data[begin + _SIZE.size : end]) if data[end : end + SEAL_BYTES] == digest else None
+            if more is None:
+                break
+            self._digest, begin = digest, end + SEAL_BYTES
+            self._end += _SIZE.size + size + SEAL_BYTES
+            yield more
+
+
+def _decode(payload: bytes) -> Record | None:
+    try:
+        record = msgspec.msgpack.decode(payload, type=Record)
+    except (ValueError, RecursionError):
+        return None
+    return record if record.schema == SCHEMA else None
+
+
+def _read(path: Path, size: int = -1, offset: int = 0) -> bytes | None:
+    """What a regular file holds; None where there is none."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return None
+            file.seek(offset)
+            return file.read(size)
+    except OSError:
+        return None
+
+
+def _append(path: Path, piece: bytes, end: int) -> bool:
+    """Add to a file that has so many bytes; whether it has."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.fstat(descriptor).st_size == end and os.write(descriptor, piece) == len(piece)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,141 @@
+"""Thousands of results that were proven one by one, and are looked at together: one call tells which may differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from .action import Action, InputSet, Result, Roots
+from .digests import ABSENT, LISTING, Digests
+from .looking import NOTHING, Identity, Looker, Paths, differing, pack
+
+# A set of few files that few results have is looked at with these; of others, one look does for all results.
+_OWN_FILES, _OWN_RESULTS = 16, 4
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """A result that was proven for an action, and what the system then said of the action's inputs and outputs."""
+
+    action: Action
+    result: Result
+    inputs: tuple[tuple[str, Identity], ...]
+    outputs: tuple[tuple[str, Identity], ...]
+
+
+class _Files:
+    """Files that are looked at in one call, what was said of each, and the numbers of the actions that it is of."""
+
+    def __init__(self, follow: bool) -> None:
+        self._follow = follow
+        self._actions: dict[tuple[str, Identity], list[int]] = {}
+
+    def add(self, number: int, path: str, said: Identity) -> None:
+        self._actions.setdefault((path, said), []).append(number)
+
+    def merge_into(self, others: _Files) -> None:
+        """Leave those to others that are looked at there too: a file of which is said the same as of one that is no
+        link is none."""
+        for file in self._actions.keys() & others._actions.keys():
+            others._actions[file] += self._actions.pop(file)
+
+    def close(self) -> None:
+        """No more are added."""
+        self._paths = Paths([path for path, _ in self._actions], self._follow)
+        self._said = pack(said for _, said in self._actions)
+        self._numbers = list(self._actions.values())
+
+    def differing(self, looker: Looker) -> Iterator[int]:
+        """The actions of those of which the system says something else now."""
+        for file in differing(self._said, looker.look(self._paths)):
+            yield from self._numbers[file]
+
+
+class Together:
+    """The results that were ``held`` for ``actions`` when this was made; ``sets`` are those of the record."""
+
+    def __init__(
+        self,
+        actions: Sequence[Action],
+        held: Mapping[str, Held],
+        sets: Mapping[str, InputSet],
+        roots: Roots,
+        digests: Digests,
+    ) -> None:
+        self._actions = list(actions)
+        self._names = [action.name for action in actions]
+        self._held = [held.get(name) for name in self._names]
+        self._inputs, self._outputs = _Files(follow=True), _Files(follow=False)
+        self._common: dict[tuple[tuple[str, ...], tuple[tuple[str, str], ...]], list[int]] = {}
+        count = Counter(each for one in self._held if one for each in one.result.sets)
+        self._own = {
+            each: files
+            for each, times in count.items()
+            if times <= _OWN_RESULTS and (files := _said_of(sets.get(each), roots, digests)) is not None
+        }
+        self._unknown = {number for number, one in enumerate(self._held) if not self._take(number, one)}
+        self._inputs.merge_into(self._outputs)
+        self._inputs.close()
+        self._outputs.close()
+
+    def _take(self, number: int, held: Held | None) -> bool:
+        """Note what a result depends on; whether there is one."""
+        if held is None or held.action is not self._actions[number]:
+            return False
+        sets = held.result.sets
+        for path, said in (*held.inputs, *(file for each in sets for file in self._own.get(each, ()))):
+            self._inputs.add(number, path, said)
+        for path, said in held.outputs:
+            self._outputs.add(number, path, said)
+        common = tuple(each for each in sets if each not in self._own), tuple(sorted(held.result.located.items()))
+        if any(common):
+            self._common.setdefault(common, []).append(number)
+        return True
+
+    def are(self, actions: Sequence[Action]) -> bool:
+        """Whether this is about just these actions."""
+        return len(actions) == len(self._actions) and all(map(_is, actions, self._actions))
+
+    def doubtful(
+        self,
+        results: Mapping[str, Result],
+        looker: Looker,
+        differs: Callable[[tuple[str, ...]], str],
+        agree: Callable[[Mapping[str, str]], bool],
+    ) -> set[int]:
+        """The numbers of the actions that have to be looked at one by one: where ``results`` has something else than
+        was held, or the system says something else of a file. ``differs`` tells a file of sets that changed, ``agree``
+        whether directories are those that a result names."""
+        found = set(self._unknown)
+        now = map(results.get, self._names)
+        found.update(
+            number
+            for number, (one, known) in enumerate(zip(self._held, now, strict=True))
+            if one is None or one.result is not known or not known.good
+        )
+        for (sets, located), numbers in self._common.items():
+            if differs(sets) or not agree(dict(located)):
+                found.update(numbers)
+        for files in (self._inputs, self._outputs):
+            found.update(files.differing(looker))
+        return found
+
+
+def _said_of(found: InputSet | None, roots: Roots, digests: Digests) -> list[tuple[str, Identity]] | None:
+    """What the system says of each file of a set as long as it holds what it did; None where it is not known, or there
+    are many."""
+    if found is None or len(found.files) > _OWN_FILES:
+        return None
+    said = []
+    for name, digest in found.files:
+        path = roots.path(name)
+        seen = NOTHING if digest == ABSENT else digests.seen_with(path, digest)
+        if seen is None or name.endswith(LISTING) or not roots.is_fixed(name):
+            return None
+        said.append((path, seen))
+    return said
+
+
+def _is(one: Action, other: Action) -> bool:
+    return one is other
