@@ -140,7 +140,7 @@ def test_every_way_sees_the_same(tree: Path, watched: Watched, way: str, how: st
     waiting.join(20)
     assert found == [[str(tree / name)]]
     while waits.now != watched.look():  # it was told between the parts of a save that has several
-        assert waits.wait(waits.now) == [str(tree / name)]
+        assert waits.wait(dict(waits.now)) == [str(tree / name)]
     waits.close()
 
 
