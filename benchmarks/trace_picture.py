@@ -44,6 +44,15 @@ class Bar:
     row: int
 
 
+@dataclass(frozen=True)
+class Trace:
+    """A trace: its title, its bars, and what its processes are called."""
+
+    title: str
+    bars: list[Bar]
+    processes: list[str]
+
+
 def main(argv: Sequence[str]) -> int:
     """Draw."""
     if len(argv) < 2 or not all("=" in word for word in argv[1:]):
@@ -52,9 +61,17 @@ def main(argv: Sequence[str]) -> int:
     traces = []
     for word in argv[1:]:
         title, _, path = word.partition("=")
-        traces.append((title, bars(decode_json(read_bytes(Path(path)), dict[str, Any])["traceEvents"])))
+        events = decode_json(read_bytes(Path(path)), dict[str, Any])["traceEvents"]
+        traces.append(Trace(title, bars(events), processes(events)))
     Path(argv[0]).write_text(picture(traces), encoding="utf-8")
     return 0
+
+
+def processes(events: Sequence[dict[str, Any]]) -> list[str]:
+    """What the processes of a trace are called, in the order of their first spans."""
+    names = {event["pid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
+    spans = sorted((event for event in events if event["ph"] == "X"), key=lambda event: event["ts"])
+    return [names.get(pid, "") for pid in dict.fromkeys(event["pid"] for event in spans)]
 
 
 def bars(events: Sequence[dict[str, Any]]) -> list[Bar]:
@@ -75,13 +92,13 @@ def bars(events: Sequence[dict[str, Any]]) -> list[Bar]:
     return found
 
 
-def picture(traces: Sequence[tuple[str, Sequence[Bar]]]) -> str:
+def picture(traces: Sequence[Trace]) -> str:
     """The traces as SVG."""
-    longest = max((bar.end for _, found in traces for bar in found), default=1.0)
+    longest = max((bar.end for trace in traces for bar in trace.bars), default=1.0)
     scale = (_WIDTH - _LEFT - _RIGHT) / longest
     parts, top = [], 8
-    for title, found in traces:
-        drawn, height = _draw(title, found, top, scale, longest)
+    for trace in traces:
+        drawn, height = _draw(trace, top, scale, longest)
         parts += drawn
         top += height + _GAP
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {top}" role="img">'
@@ -89,19 +106,24 @@ def picture(traces: Sequence[tuple[str, Sequence[Bar]]]) -> str:
     return "\n".join([head, f"<style>{_STYLE}</style>", page, *parts, "</svg>", ""])
 
 
-def _draw(title: str, found: Sequence[Bar], top: int, scale: float, longest: float) -> tuple[list[str], int]:
+def _draw(trace: Trace, top: int, scale: float, longest: float) -> tuple[list[str], int]:
     """One trace below ``top``, and its height."""
+    found = trace.bars
     rows: dict[tuple[int, int], int] = {}
     for place in sorted({(bar.process, bar.row) for bar in found}):
-        rows[place] = len(rows) + place[0]  # a process begins a row further down
+        rows[place] = len(rows) + place[0] + 1  # above each process is a row for its name
     height = _HEAD + (max(rows.values(), default=0) + 1) * _ROW
     end = max((bar.end for bar in found), default=0.0)
-    parts = [f'<text class="title" x="{_LEFT}" y="{top + 18}">{escape(title)}: {end:.0f} ms</text>']
+    parts = [f'<text class="title" x="{_LEFT}" y="{top + 18}">{escape(trace.title)}: {end:.0f} ms</text>']
     step = next(step for step in (10, 20, 50, 100, 200, 500, 1000, 5000, 60000) if longest / step <= 12)
     for time in range(0, int(longest) + 1, step):
         x = _LEFT + time * scale
         parts.append(f'<line class="axis" x1="{x:.1f}" y1="{top + 26}" x2="{x:.1f}" y2="{top + height}"/>')
         parts.append(f'<text class="who" x="{x + 2:.1f}" y="{top + height + 10}">{time}</text>')
+    for process, name in enumerate(trace.processes):
+        y = top + _HEAD + (rows[process, 0] - 1) * _ROW + 13
+        begin = min(bar.begin for bar in found if bar.process == process)
+        parts.append(f'<text class="who" x="{_LEFT + begin * scale:.1f}" y="{y}">{escape(name)}</text>')
     for bar in found:
         parts += _bar(bar, top + _HEAD + rows[bar.process, bar.row] * _ROW, scale)
     return parts, height
@@ -114,7 +136,8 @@ def _bar(bar: Bar, y: int, scale: float) -> Iterator[str]:
     yield f'<rect class="{bar.category}" {place}><title>{told}</title></rect>'
     if width >= _NAMED_PX:
         letters = int((width - 6) / _PX_A_LETTER)
-        name = bar.name if len(bar.name) <= letters else bar.name[: letters - 1] + "…"
+        name = bar.name.rpartition("/" if "." in bar.name else ": ")[2]
+        name = name if len(name) <= letters else name[: letters - 1] + "…"
         yield f'<text x="{x + 3:.1f}" y="{y + 12}">{escape(name)}</text>'
 
 

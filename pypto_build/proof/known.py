@@ -285,8 +285,9 @@ class Known:
             self._glance = _Glance()
         held, there = self._glance.held, self._glance.there
         unseen = [name for name, digest in known.files if digest != ABSENT and name not in held]
-        looks = self.digests.look_at_all(list(map(self.roots.path, unseen)))
-        held.update((name, digest) for name, (_, digest) in zip(unseen, looks, strict=True))
+        if unseen:
+            looks = self.digests.look_at_all(list(map(self.roots.path, unseen)))
+            held.update((name, digest) for name, (_, digest) in zip(unseen, looks, strict=True))
         for name, digest in known.files:
             if digest == ABSENT and name not in there:
                 there[name] = os.access(self.roots.path(name), os.F_OK)

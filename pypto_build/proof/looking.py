@@ -18,8 +18,8 @@ SOURCE = Path(__file__).resolve().with_name("looking.cpp")
 NOTHING: Identity = (0, 0, 0, 0)
 
 _ENTRY = struct.Struct("4q")
-# So many are worth loading a library for.
-_MANY = 200
+# So many are worth loading a library for, and `ctypes`, which takes some milliseconds.
+_MANY = 1000
 
 
 def identity(status: os.stat_result) -> Identity:

@@ -27,8 +27,8 @@ from .store import SEAL_BYTES, sealed, unsealed
 RECORD, MORE = ".results", ".results.more"
 
 _SIZE = struct.Struct("<I")
-# Beyond this, and the size of the record itself, it is written whole again.
-_GROWS_BYTES = 4 << 20
+# Beyond this it is written whole again: a process that starts has all of it to read.
+_GROWS_BYTES = 2 << 20
 
 
 class Record(msgspec.Struct, array_like=True):
@@ -52,7 +52,6 @@ class RecordFile:
     def __init__(self, directory: Path) -> None:
         self._path, self._more = directory / RECORD, directory / MORE
         self._seal = b""  # of the record; nothing where there is none that can be added to
-        self._bytes = 0  # of the record
         self._digest = b""  # of the last piece, and of the record before there is one
         self._end = 0  # of the pieces
 
@@ -65,7 +64,6 @@ class RecordFile:
         if data is None or payload is None or record is None:
             return Record()
         self._seal = self._digest = data[:SEAL_BYTES]
-        self._bytes = len(payload)
         for more in self._added():
             record.add(more)
         return record
@@ -86,7 +84,7 @@ class RecordFile:
         size = _SIZE.pack(len(payload))
         digest = hashlib.sha256(self._digest + size + payload).digest()
         piece = size + payload + digest
-        if self._end + len(piece) > self._bytes + _GROWS_BYTES or _read(self._path, SEAL_BYTES) != self._seal:
+        if self._end + len(piece) > _GROWS_BYTES or _read(self._path, SEAL_BYTES) != self._seal:
             return False
         if not self._end:
             write_bytes(self._more, self._seal + piece)
@@ -105,7 +103,7 @@ class RecordFile:
         with suppress(OSError):
             self._more.unlink()
         self._seal = self._digest = data[:SEAL_BYTES]
-        self._bytes, self._end = len(payload), 0
+        self._end = 0
 
     def _added(self) -> Iterator[Record]:
         """The pieces behind those that this process knows, up to the first that is damaged."""

@@ -6,17 +6,19 @@ standard streams, and gives back an exit status. Signals are passed on. If there
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # what `signal` is made of, without its enumerations
+import _socket
 import marshal
 import os
-import signal
-import socket
 import struct
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
-from types import FrameType
 
 from pypto_build.resident.meeting import address, describe_situation, directory, is_wanted, same_user
+
+TYPE_CHECKING = False  # the module of this name takes a millisecond to load
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
 
 #: A number of the protocol.
 NUMBER = struct.Struct("i")
@@ -61,7 +63,7 @@ def _here(words: Sequence[str]) -> int:
 
 def _there(socket_path: str, situation: str, words: list[str]) -> int | None:
     """The exit status of the command as the resident process has run it; None if it has not."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     connection.settimeout(_CONNECT_S)
     passed_on = None
     try:
@@ -73,7 +75,8 @@ def _there(socket_path: str, situation: str, words: list[str]) -> int | None:
             return None
         passed_on = _PassedOn(child)
         request = marshal.dumps((situation, words, dict(os.environ), os.getcwd(), _umask()))
-        socket.send_fds(connection, [NUMBER.pack(len(request))], [0, 1, 2])
+        streams = struct.pack("3i", 0, 1, 2)
+        connection.sendmsg([NUMBER.pack(len(request))], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
         connection.sendall(request)
     except OSError:  # nobody is there, or nobody who has time; or one of the streams is closed
         if passed_on:
@@ -98,7 +101,7 @@ def _umask() -> int:
     return mask
 
 
-def _number(connection: socket.socket) -> int | None:
+def _number(connection: _socket.socket) -> int | None:
     """The next number that the other end sends; None at its end."""
     data = b""
     while len(data) < NUMBER.size:
@@ -112,22 +115,24 @@ def _number(connection: socket.socket) -> int | None:
 class _PassedOn:
     """Sends the signals that would end this command to the process group that works for it."""
 
-    _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+    _SIGNALS = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT)
 
     def __init__(self, group: int) -> None:
         self.last = 0
         self._group = group
-        self._before = {number: signal.signal(number, self._pass_on) for number in self._SIGNALS}
+        self._before = {number: _signal.signal(number, self._pass_on) for number in self._SIGNALS}
 
     def _pass_on(self, number: int, _frame: FrameType | None) -> None:
         self.last = number
-        with suppress(OSError):
+        try:  # noqa: SIM105
             os.killpg(self._group, number)
+        except OSError:  # it has ended
+            pass
 
     def stop(self) -> None:
         """From now on, signals are for this process again."""
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            _signal.signal(number, handler)
 
 
 if __name__ == "__main__":

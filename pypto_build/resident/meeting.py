@@ -1,19 +1,19 @@
 """Where a command and the resident process meet: one socket for each user, version and way of being run.
 
 What a process cannot take over from another with a message is part of the socket's name: whoever differs in it meets
-another process. Standard library only, and little of that: every command pays for these imports.
+another process. Standard library only, and little of that: every command pays for these imports, and the modules around
+`_socket` and `_signal` take as long as all the rest.
 """
 
 from __future__ import annotations
 
+import _socket
 import os
 import resource
-import socket
 import stat
 import struct
 import sys
 import zlib
-from contextlib import suppress
 
 #: Set to 0, commands do without a resident process; it must not be there in automation either.
 VARIABLE = "PYPTO_BUILD_SERVER"
@@ -34,8 +34,10 @@ def directory() -> str | None:
     """The directory of this user's sockets, which nobody else may enter; None where there cannot be one."""
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     place = f"{base}/pypto-build" if _is_mine(base) else f"/tmp/pypto-build-{os.getuid()}"
-    with suppress(OSError):
+    try:  # noqa: SIM105
         os.mkdir(place, 0o700)
+    except OSError:  # most likely it is there
+        pass
     return place if _is_mine(place) else None
 
 
@@ -91,7 +93,7 @@ def _link(path: str) -> str:
         return ""
 
 
-def same_user(connection: socket.socket) -> bool:
+def same_user(connection: _socket.socket) -> bool:
     """Whether the process at the other end belongs to this user."""
-    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    peer = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, _PEER.size)
     return bool(_PEER.unpack(peer)[1] == os.getuid())

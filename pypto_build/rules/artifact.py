@@ -234,6 +234,7 @@ def look_ahead(workspace: Workspace, root: Path, platform: Platform) -> tuple[Se
         planned = _planned(*known)
         planned.steps()
     _are_proven(planned.steps(), again=True)
+    workspace.manifests.look()
     for looked in workspace.places.values():
         looked.rest()
     return planned.plans, output / workspace.variant(platform)

@@ -10,9 +10,8 @@ import hashlib
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,22 +33,24 @@ _DIRECTION = 1
 _READ_FROM = "manifest {} of {}"
 
 
-@dataclass(frozen=True)
 class _Checked:
-    """A manifest that was read from a text, and its files, none of which was a link; what the system said of them."""
+    """A manifest that was read from a text. Its files are plain ones where they lie; that is looked at when it matters,
+    and then once for all."""
 
-    text: str
-    manifest: Manifest
-    files: Paths
-    said: bytes
-    directories: tuple[str, ...]  # of the files, without links
+    def __init__(self, text: str, manifest: Manifest) -> None:
+        self.text, self.manifest = text, manifest
+        paths = [str(manifest.orchestration.source), *(str(kernel.source) for kernel in manifest.kernels)]
+        self._files, self._said = Paths(paths, follow=False), b""
+        self._directories = _real(paths)
 
     def holds(self, looker: Looker) -> bool:
-        """Whether reading the text would give the same now."""
-        directories = dict.fromkeys(map(os.path.dirname, self.files.paths))
-        return tuple(map(os.path.realpath, directories)) == self.directories and all(
-            _is_file(self.files.paths[number]) for number in differing(self.said, looker.look(self.files))
-        )
+        """Whether reading the text would give the same now: every file is there, and no link."""
+        paths, now = self._files.paths, looker.look(self._files)
+        others = differing(self._said, now) if self._said else range(len(paths))
+        if _real(paths) != self._directories or not all(_is_file(paths[number]) for number in others):
+            return False
+        self._said = now
+        return True
 
 
 class EvaluatedManifests:
@@ -72,12 +73,13 @@ class EvaluatedManifests:
             return
         if manifest.orchestration.external or not all(_is_below(value, root) for value in _sources(names)):
             return
-        paths = [str(manifest.orchestration.source), *(str(kernel.source) for kernel in kernels)]
-        directories = tuple(map(os.path.realpath, dict.fromkeys(map(os.path.dirname, paths))))
-        files = Paths(paths, follow=False)
-        said = self._looker.look(files)
-        if all(map(_is_file, paths)):
-            self._read[_READ_FROM.format(path, root)] = _Checked(text, manifest, files, said, directories)
+        self._read[_READ_FROM.format(path, root)] = _Checked(text, manifest)
+
+    def look(self) -> None:
+        """Look at the files of what was read, for the processes that are forked from this one."""
+        for known in self._read.values():
+            if isinstance(known, _Checked):
+                known.holds(self._looker)
 
     def find(self, path: Path, text: str) -> dict[str, Any] | None:
         """The module globals of a manifest, without lines; None if they are not known."""
@@ -95,6 +97,11 @@ class EvaluatedManifests:
         with suppress(ValueError, OverflowError, RecursionError):  # a number that no manifest has
             read = {name: _plain(names[name]) for name in _READ if name in names}
             self._store.publish(_key(path, text), msgspec.msgpack.encode(read), ())
+
+
+def _real(paths: Sequence[str]) -> list[str]:
+    """The directories of these files, without links."""
+    return list(map(os.path.realpath, dict.fromkeys(map(os.path.dirname, paths))))
 
 
 def _sources(names: dict[str, Any]) -> Iterator[object]:

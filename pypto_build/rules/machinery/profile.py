@@ -91,10 +91,11 @@ def read_spans(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _names(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the trace's viewer calls the processes."""
-    first = {event["pid"]: event["name"] for event in reversed(events)}
-    first[os.getpid()] = f"{Path(sys.argv[0]).name}"
-    return [{"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}} for pid, name in first.items()]
+    """What the trace's viewer calls the processes: by the first that they tell."""
+    first = {event["pid"]: event for event in sorted(events, key=lambda event: -event["ts"])}
+    names = {pid: event["name"].partition(": ")[0] for pid, event in first.items()}
+    names[os.getpid()] = Path(sys.argv[0]).name
+    return [{"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}} for pid, name in names.items()]
 
 
 def _nested(events: Sequence[dict[str, Any]]) -> list[Span]:

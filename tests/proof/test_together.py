@@ -1,0 +1,124 @@
+"""Results that are looked at together: each change is seen that a look at each one sees."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pypto_build.proof import Action, Place, Store
+from pypto_build.proof.digests import TICK_S
+from pypto_build.proof.known import Known
+from tests.proof.test_place import Rig, watcher
+
+__all__ = ["watcher"]
+_COUNT = 7  # more than so few results that a set of theirs is not looked at for all
+
+
+class Many(Rig):
+    """A workspace with a source each for many actions, a header that all read, and a file each that none has found."""
+
+    def __init__(self, root: Path, watcher: Path | None, store: Store) -> None:
+        super().__init__(root, watcher, store)
+        for number in range(_COUNT):
+            self.write(f"source{number}", f"{number} ")
+        self.actions = [self._action(number) for number in range(_COUNT)]
+
+    def _action(self, number: int) -> Action:
+        source = str(self.root / f"source{number}")
+        script = f"cat {source} header; if test -e {source}.extra; then cat {source}.extra; fi"
+        command = f"cd {self.root}; ({script}) > {self.out}/built{number}.tmp"
+        environment = {"PATH": os.environ["PATH"]}
+        name = f"built{number}"
+        return Action(name, ("/bin/sh", "-c", command), (source,), (name,), environment=environment, main=source)
+
+    def build(self) -> Place:
+        """All results, looked at together in a place that stays."""
+        time.sleep(2 * TICK_S)
+        place = self.place()
+        for action in self.actions:
+            place.perform(action, self.spawn, tuple)
+        place.save()
+        time.sleep(2 * TICK_S)  # what is younger is read each time
+        place = self.place()
+        assert all(place.all_proven(self.actions, again=True))
+        return place
+
+
+@pytest.fixture
+def many(tmp_path: Path, watcher: Path) -> Many:
+    return Many(tmp_path / "workspace", watcher, Store(tmp_path / "store"))
+
+
+def _link(path: Path) -> None:
+    shutil.copy2(path, f"{path}.copy")
+    path.unlink()
+    path.symlink_to(f"{path}.copy")
+
+
+def _other_record(many: Many) -> None:
+    """Another process builds what was edited, and so the record and the output are others."""
+    many.write("source2", "other ")
+    time.sleep(2 * TICK_S)
+    place = many.place()
+    assert place.perform(many.actions[2], many.spawn, tuple).how == "built"
+    place.save()
+
+
+_CHANGES: dict[str, tuple[Callable[[Many], object], list[int]]] = {
+    "nothing": (lambda many: None, []),
+    "a source": (lambda many: many.write("source3", "new "), [3]),
+    "two sources": (lambda many: [many.write(f"source{number}", "new ") for number in (1, 4)], [1, 4]),
+    "a source that is gone": (lambda many: (many.root / "source0").unlink(), [0]),
+    "a source that becomes a link": (lambda many: _link(many.root / "source5"), []),
+    "a source that is saved as it was": (lambda many: many.write("source5", "5 "), []),
+    "the header": (lambda many: many.write("header", "h2 "), list(range(_COUNT))),
+    "a file that was looked for": (lambda many: many.write("source6.extra", "more "), [6]),
+    "an output": (lambda many: (many.out / "built4").write_text("damaged"), [4]),
+    "an output that is gone": (lambda many: (many.out / "built4").unlink(), [4]),
+    "an output that becomes a link": (lambda many: _link(many.out / "built4"), [4]),
+    "a result of another process": (_other_record, []),
+}
+
+
+@pytest.mark.parametrize("change", _CHANGES)
+def test_what_changed_is_not_proven(many: Many, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = many.build()
+    act, stale = _CHANGES[change]
+    act(many)
+    time.sleep(0.4)  # a set that was looked at just before is not looked at again
+    looked, proven = [], Known.proven
+
+    def counted(known: Known, action: Action) -> object:
+        looked.append(action.name)
+        return proven(known, action)
+
+    place.renew(many.store)
+    monkeypatch.setattr(Known, "proven", counted)
+    found = place.all_proven(many.actions)
+    monkeypatch.undo()
+    assert [number for number, one in enumerate(found) if not one] == stale
+    assert found == [many.place().proven(action) is not None for action in many.actions]
+    assert change != "nothing" or looked == []
+    assert len(looked) < _COUNT or change == "the header"
+
+
+def test_other_actions_are_looked_at_one_by_one(many: Many) -> None:
+    place = many.build()
+    assert place.all_proven(many.actions[:3]) == [True] * 3
+    again = [many._action(number) for number in range(_COUNT)]
+    assert place.all_proven(again) == [True] * _COUNT
+    many.write("source1", "new ")
+    assert place.all_proven(again) == [number != 1 for number in range(_COUNT)]  # the second time: together
+    assert place.all_proven(many.actions) == [number != 1 for number in range(_COUNT)]
+
+
+def test_what_was_never_built_is_not_proven(many: Many) -> None:
+    place = many.place()
+    assert place.all_proven(many.actions, again=True) == [False] * _COUNT
+    assert place.all_proven(many.actions) == [False] * _COUNT
+    assert place.all_proven([]) == []
