@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from pypto_build import __version__
 from pypto_build.facts.jobs import FarmJob, FarmResult
-from pypto_build.toolchain.python import own_environment, own_tool
+from pypto_build.toolchain.python import kept, own_environment, own_tool
 
 _LOG = 200_000
 #: Processes of jobs, by the batch that they belong to and their labels; directories that last as long as a batch.
@@ -117,7 +117,7 @@ def _kept(batch: str) -> str:
 def _run(command: list[str], place: Path, batch: str, label: str, memory: int) -> tuple[int, int]:
     """Run a command in a process group that ends with this process; its status, and the peak of its memory in bytes."""
     environment = {**own_environment(), "PYPTO_BUILD_SERVER": "0"}
-    keeper = [*own_tool("pypto_build.farm.keeper"), str(memory), *command]
+    keeper = kept(command, memory)
     with Path(place, "log").open("wb") as log:
         process = subprocess.Popen(
             keeper, cwd=place, env=environment, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True

@@ -11,7 +11,6 @@ import ast
 import fcntl
 import os
 import re
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -28,7 +27,7 @@ from pypto_build.interop.cases import find_cases
 from pypto_build.interop.pytest_flags import PASSED_ON, given, listed, named_platforms
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.ascend import find_toolkit
-from pypto_build.toolchain.python import own_environment, own_tool
+from pypto_build.toolchain.python import own_environment, own_tool, run_kept
 from pypto_build.toolchain.simpler_home import SimplerHome, find_home
 
 _Found = TypeVar("_Found")
@@ -91,18 +90,11 @@ class _Run(pytest.Item):
         if not self.platform.simulated:
             _skip_without(lambda: find_toolkit(self.platform, os.environ))
         with device_of(self.config, self.platform) as device:
-            run = subprocess.run(
-                self.command(device),
-                env=own_environment(),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                check=False,
-            )
-        self.add_report_section("call", "run", run.stdout)
-        if run.returncode:
-            raise RunFailed(run.stdout)
-        if names := re.findall(r"^\[RUN\]   '(\w+)' UNCHECKED", run.stdout, re.MULTILINE):
+            status, printed = run_kept(self.command(device), own_environment())
+        self.add_report_section("call", "run", printed)
+        if status:
+            raise RunFailed(printed)
+        if names := re.findall(r"^\[RUN\]   '(\w+)' UNCHECKED", printed, re.MULTILINE):
             self.warn(pytest.PytestWarning(f"no golden for {', '.join(names)}: ran, and nothing was compared"))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:

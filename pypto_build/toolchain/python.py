@@ -43,6 +43,32 @@ def run_tool(command: Sequence[str], environment: Mapping[str, str]) -> tuple[in
     return run.returncode, run.stdout
 
 
+def kept(command: Sequence[str], memory: int = 0) -> list[str]:
+    """The command line by which a command ends with whoever started it in a session of its own and holds its standard
+    input open, however that ends. ``memory`` is the address space of each of its processes in bytes, 0 for any."""
+    return [*own_tool("pypto_build.toolchain.keeper"), str(memory), *command]
+
+
+def run_kept(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
+    """The exit status of a command that ends with this process, and what it wrote to both streams."""
+    with subprocess.Popen(
+        kept(command),
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            printed = process.stdout.read().decode(errors="replace")
+            process.wait()
+        finally:
+            if process.poll() is None:
+                end_session(process)
+    return process.returncode, printed
+
+
 def end_session(process: subprocess.Popen[bytes]) -> None:
     """End a process that has a session of its own, with what it started there, and wait for it."""
     for number in (signal.SIGTERM, signal.SIGKILL):  # not SIGINT, which a shell's background commands ignore

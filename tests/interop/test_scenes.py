@@ -314,6 +314,48 @@ def test_a_signal_ends_all_that_was_started(workspace: Workspace) -> None:
     assert run.pid in before and not _marked(workspace.root)
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_pytest_that_is_ended_leaves_nothing_running(workspace: Workspace, number: signal.Signals) -> None:
+    workspace.edit("scene_chain.py", 'n = params["n"]', "import time; time.sleep(600)")
+    words = ["scenes/scene_chain.py", "-p", "no:cacheprovider", "-p", "a2a3sim"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "pytest", *words],
+        cwd=workspace.root,
+        env=workspace.variables,
+        stdout=subprocess.DEVNULL,
+    ) as run:
+        limit, family = time.monotonic() + 120, list[int]()
+        while not any("interop.scene.data" in _command(process) for process in family):
+            assert run.poll() is None and time.monotonic() < limit, family
+            time.sleep(0.02)
+            family = _family(run.pid)
+        run.send_signal(number)
+        assert run.wait() == -number
+    workspace.edit("scene_chain.py", "import time; time.sleep(600)", 'n = params["n"]')
+    while any(map(_command, family)) and time.monotonic() < limit:
+        time.sleep(0.02)
+    assert len(family) > 3 and not any(map(_command, family))
+
+
+def _command(process: int) -> str:
+    """What a process executes; nothing of one that has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return ""
+
+
+def _family(process: int) -> list[int]:
+    """The processes below one."""
+    parents = dict[int, int]()
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parents[int(place.name)] = int((place / "stat").read_text().rpartition(")")[2].split()[1])
+    found = [process]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found[1:]
+
+
 def _marked(root: Path) -> list[int]:
     """The processes that were started for a workspace."""
     found = list[int]()

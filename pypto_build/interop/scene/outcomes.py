@@ -19,7 +19,7 @@ from pypto_build.artifact.scene_reader import NotLiteral, read_literal, scene_fi
 from pypto_build.artifact.scenes import OUTCOMES_VARIABLE, CaseOutcome, Scenes, read_scenes
 from pypto_build.replay.verdict import Verdict, read_verdict
 from pypto_build.toolchain.forked import ForkedTools
-from pypto_build.toolchain.python import end_session, own_environment, own_tool
+from pypto_build.toolchain.python import end_session, kept, own_environment, own_tool
 
 _DESCRIBE = "pypto_build.interop.scene.describe"
 #: What a case came to.
@@ -101,7 +101,8 @@ def describe_file(path: Path, tools: ForkedTools) -> Scenes:
 class CasesRun:
     """Cases of scene tests that run in one `pypto-build replay`, and what becomes of each as soon as it is known.
 
-    ``origins`` are FILE::CLASS::CASE; ``words`` are further flags. What is not over when it is closed is ended.
+    ``origins`` are FILE::CLASS::CASE; ``words`` are further flags. What is not over when it is closed, or when this
+    process ends by whatever signal, is ended.
     """
 
     def __init__(
@@ -120,9 +121,9 @@ class CasesRun:
         command = [*own_tool("pypto_build.cli"), "replay", f"SCENE={selector}", "-p", platform, "-k", *limit, *words]
         with self._printed.open("wb") as printed:
             self._process = subprocess.Popen(
-                command,
+                kept(command),
                 env=own_environment({**environment, OUTCOMES_VARIABLE: str(self._outcomes)}),
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=printed,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -144,6 +145,8 @@ class CasesRun:
         """End it."""
         if self._process.poll() is None:
             end_session(self._process)
+        if self._process.stdin:
+            self._process.stdin.close()
         self._directory.cleanup()
 
     def _outcome(self, origin: str) -> CaseOutcome | None:

@@ -22,6 +22,7 @@ from pypto_build.replay.scalars import natural_dtype, scalar_bits
 _HEAD = '''"""What an orchestration submitted, recorded call by call."""
 
 import torch
+from pypto.runtime.tensor_arg import make_tensor_arg
 from simpler.task_interface import CommBufferSpec, DataType, TaskArgs, TensorArgType
 
 
@@ -319,10 +320,12 @@ class Recorder:
         variable, self._args = f"a{self._args}", self._args + 1
         self.lines.append(f"{variable} = TaskArgs()")
         for tensor, tag in zip(args.tensors, args.tags, strict=True):
-            text = tensor.text if isinstance(tensor, WindowTensor) else self._host(tensor, tag)
+            windowed = isinstance(tensor, WindowTensor)
+            text = tensor.text if windowed else f"make_tensor_arg(orch._worker, {self._host(tensor, tag)})"
             self.lines.append(f"{variable}.add_tensor({text}, TensorArgType.{_TAGS[tag]})")
         for value in args.scalars:
             self.lines.append(f"{variable}.add_scalar({value.text if isinstance(value, DriverNumber) else value})")
+        self.lines.append(f"_keep.append({variable})")
         return variable
 
     def _host(self, tensor: Tensor, tag: int) -> str:

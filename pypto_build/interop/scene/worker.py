@@ -30,7 +30,7 @@ from pypto_build.interop.scene.faults import NeedsSimpler
 from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, tensor_of
 from pypto_build.interop.scene.recorder import TaskArgs
 from pypto_build.replay.verdict import Verdict, read_verdict
-from pypto_build.toolchain.python import own_environment, own_tool, run_tool
+from pypto_build.toolchain.python import own_environment, own_tool, run_kept
 
 _RINGS = ("ring_task_window", "ring_heap", "ring_dep_pool")
 #: Where artifacts and what is built of them lie, as for the rules.
@@ -307,7 +307,7 @@ def replay(root: Path, platform: str, data: Path, config: CallConfig) -> Path:
     words += [f"{name}={int(getattr(config, key))}" for key, name in _RECORDS.items() if getattr(config, key)]
     limits = {f"PTO2_{name.upper()}": _ring(getattr(config.runtime_env, name)) for name in _RINGS}
     environment = {**os.environ, **{name: value for name, value in limits.items() if value}}
-    _, printed = run_tool([*own_tool("pypto_build.cli"), "replay", *words], own_environment(environment))
+    _, printed = run_kept([*own_tool("pypto_build.cli"), "replay", *words], own_environment(environment))
     _show(printed)
     verdict = None
     with suppress(ArtifactError):

@@ -1,7 +1,8 @@
-"""Runs one command and ends with whoever started it: ``python -m pypto_build.farm.keeper BYTES COMMAND...``.
+"""Runs one command and ends with whoever started it: ``python -m pypto_build.toolchain.keeper BYTES COMMAND...``.
 
-Its standard input is held open by the worker. When that ends, however it does, the command and all that it started are
-killed. BYTES is the address space that each of its processes may have, 0 for any.
+Its standard input is held open by whoever started it. When that ends, however it does, the command and all that it
+started are killed; before that they are asked to end, and have some seconds to. BYTES is the address space that each of
+its processes may have, 0 for any.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+
+_TO_END_S = 5
 
 
 def main(argv: Sequence[str]) -> int:
@@ -22,10 +26,14 @@ def main(argv: Sequence[str]) -> int:
         resource.setrlimit(resource.RLIMIT_AS, (int(limit), int(limit)))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is sent to the group is for the command
     ended = os.pidfd_open(process.pid)
     ready = select.select([ended, sys.stdin.fileno()], [], [])[0]
     if ended not in ready:
-        os.killpg(0, signal.SIGKILL)  # this process is the first of the group
+        os.killpg(0, signal.SIGTERM)  # this process is the first of the group
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_TO_END_S)
+        os.killpg(0, signal.SIGKILL)
     status = process.wait()
     return 128 - status if status < 0 else status
 
