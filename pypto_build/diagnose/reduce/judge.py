@@ -37,8 +37,9 @@ FINDERS = {"hazards": ("hazards", True), "check": ("hazards", True), "diverge": 
 ENDS = ("crash", "hang")
 _FAULTS = {number: name for name, number in vars(FaultKind).items() if isinstance(number, int)}
 _NO_NUMBERS = b"\xff"
-#: A mismatch in which wherever the outputs differ one of them is no finite number.
-NOT_FINITE = "mismatch-of-no-numbers"
+#: Mismatches, the best first: of numbers, with numbers expected everywhere; of numbers, beside elements that match
+#: nothing since no number is expected there; one in which wherever the outputs differ one of them is no finite number.
+MISMATCHES = ("mismatch", "mismatch-beside-no-numbers", "mismatch-of-no-numbers")
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Wanted:
     kind: str
     name: str = ""
     cause: str = ""
-    finite: bool = False  # whether numbers have to differ, not only what is none
+    mismatches: tuple[str, ...] = MISMATCHES  # those that are as good as the first candidate's
 
     @property
     def twofold(self) -> bool:
@@ -63,8 +64,7 @@ class Wanted:
         """Whether a candidate that ended so is kept."""
         word, _, rest = ending.partition(" ")
         if self.kind == "mismatch":
-            kinds = ("mismatch",) if self.finite else ("mismatch", NOT_FINITE)
-            return word in kinds and (not self.name or self.name in rest.split())
+            return word in self.mismatches and (not self.name or self.name in rest.split())
         if word != self.kind:
             return False
         return not self.cause or rest == self.cause
@@ -130,10 +130,9 @@ class Judge:
             return described(fault)
         triples = zip(candidate.arguments, faulty, clean, strict=False)
         found = {one.name: self._differ(one, a, e) for one, a, e in triples}
-        for word in ("mismatch", NOT_FINITE):
-            names = [name for name, how in found.items() if how == word]
-            if names:
-                return f"{word} {' '.join(names)}"
+        wrong = [name for name, how in found.items() if how]
+        if wrong:
+            return f"{max((found[name] for name in wrong), key=MISMATCHES.index)} {' '.join(wrong)}"
         return "pass"
 
     def outputs(self, case: Case, *, faulty: bool) -> list[bytes]:
@@ -204,13 +203,16 @@ class Judge:
             return ""
         a, e = (np.frombuffer(side, STORAGE[one.dtype]) for side in (faulty, clean))
         mask: Any = difference(a, e, one.dtype, self.limits.rtol, self.limits.atol).mask
+        best, beside, none = MISMATCHES
         if not is_float(one.dtype):
-            return "mismatch" if mask.any() else ""
+            return best if mask.any() else ""
         left, right = (decode(side, one.dtype).astype(np.float64) for side in (a, e))
-        if (mask & np.isfinite(left) & np.isfinite(right)).any():
-            return "mismatch"
-        both = np.isnan(left) & np.isnan(right)  # nobody wrote what is not a number on both sides
-        return NOT_FINITE if (mask & ~both).any() else ""
+        both = np.isnan(left) & np.isnan(right)  # which a replay calls a mismatch too, and is no fault
+        if not (mask & ~both).any():
+            return ""
+        if not (mask & np.isfinite(left) & np.isfinite(right)).any():
+            return none
+        return beside if (mask & ~np.isfinite(right)).any() else best
 
     def _finding(self, candidate: Candidate, libraries: Mapping[tuple[str, str], Path], root: Path) -> str:
         """The rule and the kernel of the finding that is looked for, if an instrument has it."""

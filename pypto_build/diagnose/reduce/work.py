@@ -24,7 +24,7 @@ from pypto_build.diagnose.reduce.begin import Beginning, confirmed, good_artifac
 from pypto_build.diagnose.reduce.build import Builder
 from pypto_build.diagnose.reduce.case import Case, Invalid
 from pypto_build.diagnose.reduce.cvise import polished, require_cvise
-from pypto_build.diagnose.reduce.judge import Judge, RunLimits, Wanted
+from pypto_build.diagnose.reduce.judge import MISMATCHES, Judge, RunLimits, Wanted
 from pypto_build.diagnose.reduce.remote import FarmJudge
 from pypto_build.diagnose.reduce.search import Attempt, Log, Search, jobs_of
 from pypto_build.diagnose.reduce.write import write_case
@@ -89,7 +89,9 @@ def _reduce(given: argparse.Namespace, session: FarmSession | None) -> int:
     if case is None:
         _say(f"no task shows it by itself, nor all of them with the data of this run ({search.tried} tried)")
         return 1
-    judge.wanted = replace(judge.wanted, finite=search.ending(case).startswith("mismatch "))
+    word = search.ending(case).partition(" ")[0]
+    if word in MISMATCHES:
+        judge.wanted = replace(judge.wanted, mismatches=MISMATCHES[: MISMATCHES.index(word) + 1])
     _say(f"tasks: {begin.verdict.tasks or 'all'} -> {case.summary()}: {', '.join(task.title for task in case.tasks)}")
     case = _shrunk(search, _by_module(search, case))
     case = polished(search, case) if given.cvise else case
