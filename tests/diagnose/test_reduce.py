@@ -19,7 +19,7 @@ from pypto_build.diagnose.reduce.__main__ import main
 from pypto_build.diagnose.reduce.begin import wanted_of
 from pypto_build.diagnose.reduce.candidate import Passed
 from pypto_build.diagnose.reduce.case import Invalid, reads_unwritten, refuse_stale
-from pypto_build.diagnose.reduce.judge import MISMATCHES, Judge, RunLimits, Wanted
+from pypto_build.diagnose.reduce.judge import MISMATCHES, RunLimits, Wanted, differ
 from pypto_build.diagnose.reduce.search import Log
 from pypto_build.diagnose.reduce.shrink import cropped
 from pypto_build.diagnose.reduce.texts import FaultLost, carry
@@ -137,7 +137,7 @@ def test_a_kernel_without_a_module(tmp_path: Path) -> None:
             "KEEP=mismatch:x: the outputs that differ are f",
         ),
         ("hang", [], "KEEP=hang: the replay ends with pass"),
-        ("wrong", [], "KEEP=wrong: is nothing to keep; give mismatch:OUTPUT, crash, hang, or a rule: hazards/…"),
+        ("wrong", [], "KEEP=wrong: is nothing to keep; give mismatch:OUTPUT, crash, hang, build_error, golden_error, or a rule: "),
         (
             "mismatch:f",
             [("orchestration/vector_dag.cpp", "params_t3.add_input(d);", "params_t3.add_input(c);")],
@@ -243,10 +243,9 @@ def test_what_holds() -> None:
 )
 def test_what_is_expected_has_to_be_numbers(faulty: list[float], clean: list[float], word: str) -> None:
     """A replay of the result calls each element a mismatch whose golden is NaN, whatever the kernels do."""
-    judge = object.__new__(Judge)
-    judge.limits = RunLimits(1, 1e-5, 1e-5)
     given = Passed("f", "OUT", "float32", (2,), b"")
-    assert judge._differ(given, *(np.array(side, np.float32).tobytes() for side in (faulty, clean))) == word
+    left, right = (np.array(side, np.float32).tobytes() for side in (faulty, clean))
+    assert differ(given, left, right, RunLimits(1, 1e-5, 1e-5)) == word
 
 
 def test_a_log_survives_what_kills_it(tmp_path: Path) -> None:
