@@ -21,13 +21,13 @@ def tool_parser(name: str, text: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(prog=f"pypto_build.diagnose.{name}", description=(text or "").split("\n\n")[0])
 
 
-def add_run_options(parser: argparse.ArgumentParser, timeout_s: float) -> None:
-    """The flags of a tool that runs what was built."""
+def add_run_options(parser: argparse.ArgumentParser, timeout_s: float, *, always: bool = True) -> None:
+    """The flags of a tool that runs what was built, `always` or for some questions."""
     add = parser.add_argument
     add("artifact", type=Path, metavar="ARTIFACT_DIR")
     add("--platform", default="a2a3sim", metavar="P", help="a2a3sim or a5sim")
     add("--build-dir", type=Path, required=True, metavar="OUT", help="where the artifact was built")
-    add("--embedded", type=Path, required=True, metavar="PATH", help="the embedded runtime's extension module")
+    add("--embedded", type=Path, required=always, metavar="PATH", help="the embedded runtime's extension module")
     add("--binaries", type=Path, metavar="DIR", help="where kernels/ and orchestration/ are, if not in OUT")
     add("--numerics", default=NUMERICS[0], choices=NUMERICS, help="whose results the kernels were compiled to give")
     add("--data", type=Path, metavar="DIR", help="another directory with in/ and out/ than the artifact's data/")

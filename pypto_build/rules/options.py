@@ -147,7 +147,12 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
             "",
             "extract: the first task, all after it are taken too; why: a tensor, whose elements are followed on",
         ),
-        Option("KEEP", TEXT, "", "reduce: what has to stay: mismatch:OUTPUT, crash, hang, or the rule of a finding"),
+        Option(
+            "KEEP",
+            TEXT,
+            "",
+            "reduce: what stays: mismatch:OUTPUT, crash, hang, build_error[:KERNEL], golden_error, or a finding's rule",
+        ),
         Option("CVISE", SWITCH, False, "1: reduce: then C-Vise on kernels without a module; takes minutes"),
         Option("SEEDS", TEXT, "1-200", "sweep: one case a seed: 1-200, several with commas"),
         Option("VALUES", TEXT, "", "sweep: kinds of inputs: random, edge, structured (the usual), special (inf, nan)"),

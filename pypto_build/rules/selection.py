@@ -41,7 +41,7 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
     wanted = [target for target in map(str, COMMAND_LINE_TARGETS) if target in OF_AN_ARTIFACT]
     places = artifact_dirs(workspace)
     _declare_without_artifact(env)
-    verbs = [VERBS[target] for target in wanted if target in VERBS]
+    verbs = [VERBS[target].asked(workspace.options) for target in wanted if target in VERBS]
     _require_torch(workspace, verbs, "replay" in wanted)
     without_nodes = [verb for verb in verbs if verb.needs in _WITHOUT_NODES]
     if workspace.options["SCENE"]:
@@ -174,7 +174,7 @@ def _refuse_ranks(workspace: Workspace, root: Path) -> None:
 def _declare_subjects(env: Environment, subjects: list[Subject], wanted: list[str], verbs: list[Verb]) -> None:
     """The nodes of programs with their data, and the targets on them."""
     workspace = workspace_of(env)
-    needs = [VERBS[target].needs if target in VERBS else None for target in wanted]
+    needs = [VERBS[target].asked(workspace.options).needs if target in VERBS else None for target in wanted]
     builds = not needs or any(need is not Needs.INTERFACE for need in needs)
     tools = [VERBS[target] for target in wanted if target in VERBS and VERBS[target].needs is not Needs.TRIAGE]
     variants = {_variant(workspace, verb) for verb in tools} | ({None} if len(tools) < len(wanted) else set())

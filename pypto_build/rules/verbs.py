@@ -37,6 +37,7 @@ class Verb(msgspec.Struct, frozen=True):
     that has its default is not passed on, and one in ``required`` must be given. ``replay_with`` are options of the
     replay that a tool with Needs.REPLAY looks at. One that is ``parallel`` is told -j as --jobs. One that is ``spread``
     hands its own work to the farm of SCHEDULER=, which it is told as --scheduler with --memory and --asked.
+    Where an option that is required has a value that is ``unbuilt``, or begins so, it looks at what fails to build.
     One ``in_torch`` compares with the PyTorch reference and is refused before anything is built where PyTorch is not.
     """
 
@@ -50,6 +51,13 @@ class Verb(msgspec.Struct, frozen=True):
     parallel: bool = False
     spread: bool = False
     in_torch: bool = False
+    unbuilt: tuple[str, ...] = ()
+
+    def asked(self, options: Any) -> Verb:
+        """The tool as ``options`` ask for it: what of these values is given for one that is required is of what does
+        not build."""
+        words = {str(options[name]).partition(":")[0] for name in self.required}
+        return msgspec.structs.replace(self, needs=Needs.INTERFACE) if words & set(self.unbuilt) else self
 
     @property
     def usage(self) -> str:
@@ -208,6 +216,7 @@ VERBS: dict[str, Verb] = {
             required=("KEEP",),
             parallel=True,
             spread=True,
+            unbuilt=("build_error", "golden_error"),
         ),
         Verb(
             "sweep",

@@ -17,8 +17,9 @@ from pypto_build.diagnose.extract.tensors import Parameter
 from pypto_build.diagnose.reduce import build, work
 from pypto_build.diagnose.reduce.__main__ import main
 from pypto_build.diagnose.reduce.begin import wanted_of
+from pypto_build.diagnose.reduce.candidate import Passed
 from pypto_build.diagnose.reduce.case import Invalid, reads_unwritten, refuse_stale
-from pypto_build.diagnose.reduce.judge import Wanted
+from pypto_build.diagnose.reduce.judge import MISMATCHES, RunLimits, Wanted, differ
 from pypto_build.diagnose.reduce.search import Log
 from pypto_build.diagnose.reduce.shrink import cropped
 from pypto_build.diagnose.reduce.texts import FaultLost, carry
@@ -136,7 +137,7 @@ def test_a_kernel_without_a_module(tmp_path: Path) -> None:
             "KEEP=mismatch:x: the outputs that differ are f",
         ),
         ("hang", [], "KEEP=hang: the replay ends with pass"),
-        ("wrong", [], "KEEP=wrong: is nothing to keep; give mismatch:OUTPUT, crash, hang, or a rule: hazards/…"),
+        ("wrong", [], "KEEP=wrong: is nothing to keep; give mismatch:OUTPUT, crash, hang, build_error, golden_error, or a rule: "),
         (
             "mismatch:f",
             [("orchestration/vector_dag.cpp", "params_t3.add_input(d);", "params_t3.add_input(c);")],
@@ -216,14 +217,35 @@ def test_reading_what_nobody_wrote_is_another_fault() -> None:
 def test_what_holds() -> None:
     assert wanted_of("mismatch:f") == Wanted("mismatch", "f")
     assert wanted_of("hazards/raw") == Wanted("hazards/raw")
-    any_output = Wanted("mismatch", finite=True)
+    any_output = Wanted("mismatch", mismatches=MISMATCHES[:1])
     assert any_output.holds("mismatch g") and not any_output.holds("mismatch-of-no-numbers g")
-    assert replace(any_output, finite=False).holds("mismatch-of-no-numbers g")
+    assert not any_output.holds("mismatch-beside-no-numbers g")
+    assert replace(any_output, mismatches=MISMATCHES).holds("mismatch-of-no-numbers g")
     assert Wanted("mismatch", "f").holds("mismatch e f") and not Wanted("mismatch", "f").holds("mismatch e")
     crash = Wanted("crash", cause="WILD_ACCESS add")
     assert crash.holds("crash WILD_ACCESS add")
     for other in ("crash WILD_ACCESS mul", "hang WILD_ACCESS add", "pass", "refused crash WILD_ACCESS add"):
         assert not crash.holds(other)
+
+
+@pytest.mark.parametrize(
+    ("faulty", "clean", "word"),
+    [
+        ([1.0, 2.0], [1.0, 3.0], "mismatch"),
+        ([np.nan, 2.0], [1.0, 3.0], "mismatch"),
+        ([1.0, 2.0], [np.nan, 3.0], "mismatch-beside-no-numbers"),
+        ([np.nan, 2.0], [np.nan, 3.0], "mismatch-beside-no-numbers"),
+        ([1.0, 2.0], [np.inf, 3.0], "mismatch-beside-no-numbers"),
+        ([1.0, np.nan], [1.0, 3.0], "mismatch-of-no-numbers"),
+        ([np.nan, 2.0], [np.nan, 2.0], ""),
+        ([np.inf, 2.0], [np.inf, 2.0], ""),
+    ],
+)
+def test_what_is_expected_has_to_be_numbers(faulty: list[float], clean: list[float], word: str) -> None:
+    """A replay of the result calls each element a mismatch whose golden is NaN, whatever the kernels do."""
+    given = Passed("f", "OUT", "float32", (2,), b"")
+    left, right = (np.array(side, np.float32).tobytes() for side in (faulty, clean))
+    assert differ(given, left, right, RunLimits(1, 1e-5, 1e-5)) == word
 
 
 def test_a_log_survives_what_kills_it(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_a_task_of_many_blocks(tmp_path: Path) -> None:
     assert status == 0 and top is not None and not top.differs
     blocks = {one.block for one in links(top) if one.instruction}
     assert len(blocks) == 1 and blocks == {7}
-    assert {int(path.name.split(".")[1]) for path in (out / "why").glob("*/trace.*.json")} == blocks
+    assert {path.name.split(".")[1:3] == ["0", "7"] for path in (out / "why").glob("*/trace.*.json")} == {True}
 
 
 @pytest.mark.parametrize(
@@ -169,3 +169,28 @@ def test_what_it_cannot_answer(
 ) -> None:
     assert why(copy_example("_jit_softmax", tmp_path), tmp_path / "out", *words) == (2, None)
     assert capsys.readouterr().err.splitlines() == [f"why: {says}"]
+
+
+@pytest.mark.parametrize(("source", "at"), [("a", "5,9"), ("a", "60,9"), ("b", "9,100")])
+def test_forward_goes_through_the_pipe_to_the_vector_cores(source: str, at: str, tmp_path: Path) -> None:
+    """A row of the left operand is a row of what is pushed, and a column of the right one a column of it: they reach a
+    row or a column of the output, on the vector core that has its half."""
+    found = followed(copy_example("_jit_gemm_silu_lanes", tmp_path), tmp_path / "out", "--from", source, "--at", at)
+    names = [one.instruction for one in found.steps]
+    assert names.index("TMATMUL") < names.index("TPUSH") < names.index("TPOP") < names.index("TADD")
+    (output,) = found.outputs
+    row, col = map(int, at.split(","))
+    assert (output.output, output.count) == ("out", 128 if source == "a" else 64)
+    assert output.first[0] == ([row, 0] if source == "a" else [0, col])
+    pops = {(one.kernel, one.count) for one in found.steps if one.instruction == "TPOP"}
+    assert {kernel for kernel, _ in pops} == {"gemm_silu_aiv"}
+
+
+def test_forward_stops_where_it_is_overwritten(tmp_path: Path) -> None:
+    """What the last task writes does not carry b where it takes neither c nor g."""
+    edits = [
+        ("orchestration/vector_dag.cpp", "params_t4.add_input(g);", "params_t4.add_input(ext_a);"),
+        ("orchestration/vector_dag.cpp", "params_t4.add_input(c);", "params_t4.add_input(ext_a);"),
+    ]
+    found = followed(copy_example("_jit_vector_dag", tmp_path, edits), tmp_path / "out", "--from", "b", "--at", "3,4")
+    assert {one.task for one in found.steps} == {0, 1, 2, 3} and found.outputs == []

@@ -223,3 +223,28 @@ def test_graph_in_the_result(rig: Rig, tmp_path: Any) -> None:
     assert [task["task_id"] for task in graph["tasks"]] == ["0", "1", "2", "3", "4", "5"]
     assert {(edge["pred"], edge["succ"]) for edge in graph["edges"]} == {(str(i), "4") for i in range(4)}
     assert run_fork(rig)[1].graph == ""
+
+
+def test_only_some_calls_are_made(rig: Rig) -> None:
+    """The others count as over at once: the second task scales what the first one has not written."""
+    y, result = run_chain(rig, only=[1, -1], poison=False)
+    assert result.tasks == 2 and not (y[2:] == floats(4, 8)[2:] * 6).any()
+    y, _ = run_chain(rig, only=[0, 0, 1, 0])
+    np.testing.assert_array_equal(y[2:], floats(4, 8)[2:] * 6)
+    y, _ = run_chain(rig, only=[0, 0, 1, 5])
+    assert not y.any()
+
+
+def test_the_callback_stands_in_for_some_calls(rig: Rig) -> None:
+    seen: list[int] = []
+    y, _ = run_chain(rig, on_task=lambda call: seen.append(call.number), hooked=[1, -1])
+    assert seen == [1] and not y.any()
+    seen.clear()
+
+    def on_task(call: Any) -> None:
+        seen.append(call.number)
+        call.run()
+
+    y, _ = run_chain(rig, on_task=on_task, hooked=[0, 0], only=[0, 0, 1, 0])
+    assert seen == [0]
+    np.testing.assert_array_equal(y[2:], floats(4, 8)[2:] * 6)

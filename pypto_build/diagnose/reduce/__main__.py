@@ -17,16 +17,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.diagnose.console import add_run_options, tool_parser
+from pypto_build.diagnose.reduce import BEFORE_A_RUN
 from pypto_build.diagnose.requests import run_tool_on_runs
 from pypto_build.farm.session import add_farm_options
+
+_KEPT = "mismatch:OUTPUT, crash, hang, build_error[:KERNEL], golden_error, or the rule of a finding"
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = tool_parser("reduce", __doc__)
     add = options.add_argument
-    add_run_options(options, 60.0)
-    add("--keep", required=True, metavar="WHAT", help="mismatch:OUTPUT, crash, hang, or the rule of a finding")
+    add_run_options(options, 60.0, always=False)
+    add("--keep", required=True, metavar="WHAT", help=_KEPT)
     add("--against", type=Path, metavar="DIR", help="an artifact of the same program without the fault")
     add("--output", type=Path, metavar="DIR", help="where the artifact goes (build_output)")
     add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
@@ -42,7 +45,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    given = parser().parse_args(argv)
+    options = parser()
+    given = options.parse_args(argv)
+    if given.embedded is None and given.keep.partition(":")[0] not in BEFORE_A_RUN:
+        options.error("--embedded is needed for what is run")
     return run_tool_on_runs("reduce", lambda: _reduce(given))
 
 

@@ -16,6 +16,7 @@ from pypto_build.diagnose.extract.record import RecordedRun, RecordedTask, recor
 from pypto_build.diagnose.extract.tensors import parameters
 from pypto_build.diagnose.extract.write import api_of, frame_of
 from pypto_build.diagnose.recorded.graph import TaskGraph
+from pypto_build.diagnose.reduce import BEFORE_A_RUN
 from pypto_build.diagnose.reduce.case import Case
 from pypto_build.diagnose.reduce.judge import ENDS, FINDERS, Wanted, described
 from pypto_build.diagnose.reduce.search import Search
@@ -38,7 +39,9 @@ def wanted_of(keep: str) -> Wanted:
         return Wanted(keep)
     rules = ", ".join(f"{tool}/…" for tool in FINDERS)
     raise ArtifactError(
-        f"KEEP={keep}", "is nothing to keep", f"give mismatch:OUTPUT, {', '.join(ENDS)}, or a rule: {rules}"
+        f"KEEP={keep}",
+        "is nothing to keep",
+        f"give mismatch:OUTPUT, {', '.join((*ENDS, *BEFORE_A_RUN))}, or a rule: {rules}",
     )
 
 

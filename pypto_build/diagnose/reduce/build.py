@@ -94,7 +94,7 @@ class Builder:
             if run.returncode == 0:
                 linked.replace(library)
                 return ""
-        errors = (line for line in run.stderr.splitlines() if "error" in line)
+        errors = (line for line in run.stderr.splitlines() if "error:" in line)
         return next(errors, run.stderr.strip()[:500]) or "the compiler failed without a word"
 
     def _precompile(self, kind: str, checked: bool) -> None:

@@ -1,7 +1,8 @@
-"""C-Vise on kernels that no module was made from (CVISE=1): it knows C++, which deleting lines does not.
+"""C-Vise on kernels that no module was made from (CVISE=1), and on C++ that is reduced by itself: it knows C++, which
+deleting lines does not.
 
-It reduces the version without the fault; a candidate is one if the fault can be carried into it and shows. Its test is
-a script that asks this process, which has everything loaded, by a socket.
+Of a kernel it reduces the version without the fault; a candidate is one if the fault can be carried into it and shows.
+Its test is a script that asks this process, which has everything loaded, by a socket.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
@@ -28,9 +30,14 @@ _ASK = (
 _TEST_S = 600
 
 
+def has_cvise() -> bool:
+    """Whether it is installed."""
+    return shutil.which("cvise") is not None
+
+
 def require_cvise() -> None:
     """Raise where CVISE=1 asks for a program that is not there."""
-    if shutil.which("cvise") is None:
+    if not has_cvise():
         raise ArtifactError("CVISE=1", "C-Vise is not installed", "apt-get install cvise, or leave it out")
 
 
@@ -45,16 +52,25 @@ def polished(search: Search, case: Case) -> Case:
 
 
 def _reduced(search: Search, case: Case, func_id: int) -> Case:
+    def holds(text: str) -> bool:
+        return _candidate(search, case, func_id, text) is not None
+
+    text = polished_text("\n".join(case.codes[func_id].clean) + "\n", holds, search.jobs)
+    return _candidate(search, case, func_id, text) or case
+
+
+def polished_text(text: str, holds: Callable[[str], bool], jobs: int) -> str:
+    """What C-Vise makes of a text; ``holds`` says of one whether it still fails in the same way."""
     # Not in OUT, whose path may be longer than the address of a socket.
     with tempfile.TemporaryDirectory(prefix="pypto-build-cvise-") as directory:
         place = Path(directory)
-        (place / _FILE).write_text("\n".join(case.codes[func_id].clean) + "\n", encoding="utf-8")
+        (place / _FILE).write_text(text, encoding="utf-8")
         address = str(place / "ask")
         asking = place / "interesting.sh"
         command = shlex.join([sys.executable, "-I", "-S", "-c", _ASK.format(address=address)])
         asking.write_text(f"#!/bin/sh\nexec {command}\n", encoding="utf-8")
         asking.chmod(0o755)
-        words = ["cvise", "--n", str(search.jobs), "--timeout", str(_TEST_S), str(asking), _FILE]
+        words = ["cvise", "--n", str(jobs), "--timeout", str(_TEST_S), str(asking), _FILE]
         with socket.socket(socket.AF_UNIX) as server, (place / "log").open("wb") as log:
             server.bind(address)
             server.listen(64)
@@ -62,14 +78,15 @@ def _reduced(search: Search, case: Case, func_id: int) -> Case:
             run = subprocess.Popen(words, cwd=place, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
             try:
                 while run.poll() is None:
-                    _answer(server, search, case, func_id)
+                    _answer(server, holds)
             finally:
                 run.terminate()
                 run.wait()
-        return _candidate(search, case, func_id, place / _FILE) or case
+        left = _text(place / _FILE)
+        return left if left is not None and holds(left) else text
 
 
-def _answer(server: socket.socket, search: Search, case: Case, func_id: int) -> None:
+def _answer(server: socket.socket, holds: Callable[[str], bool]) -> None:
     """Answer one test, if one is waiting."""
     try:
         asker, _ = server.accept()
@@ -78,17 +95,23 @@ def _answer(server: socket.socket, search: Search, case: Case, func_id: int) -> 
     with asker:
         asker.settimeout(5)
         try:
-            said = asker.recv(4096).rstrip(b"\0")
-            found = _candidate(search, case, func_id, Path(os.fsdecode(said)) / _FILE)
-            asker.sendall(b"n" if found is None else b"y")
+            text = _text(Path(os.fsdecode(asker.recv(4096).rstrip(b"\0"))) / _FILE)
+            asker.sendall(b"y" if text is not None and holds(text) else b"n")
         except OSError:  # C-Vise ends tests that it needs no more
             return
 
 
-def _candidate(search: Search, case: Case, func_id: int, file: Path) -> Case | None:
-    """The case with the text of a file, if it fails in the same way."""
+def _text(file: Path) -> str | None:
     try:
-        smaller = case.with_body(func_id, file.read_text("utf-8", "replace").splitlines())
-    except (Invalid, OSError):
+        return file.read_text("utf-8", "replace")
+    except OSError:
+        return None
+
+
+def _candidate(search: Search, case: Case, func_id: int, text: str) -> Case | None:
+    """The case with another text, if it fails in the same way."""
+    try:
+        smaller = case.with_body(func_id, text.splitlines())
+    except Invalid:
         return None
     return smaller if search.holds(smaller) else None

@@ -38,8 +38,9 @@ FINDERS = {"hazards": ("hazards", True), "check": ("hazards", True), "diverge": 
 ENDS = ("crash", "hang")
 _FAULTS = {number: name for name, number in vars(FaultKind).items() if isinstance(number, int)}
 _NO_NUMBERS = b"\xff"
-#: A mismatch in which wherever the outputs differ one of them is no finite number.
-NOT_FINITE = "mismatch-of-no-numbers"
+#: Mismatches, the best first: of numbers, with numbers expected everywhere; of numbers, beside elements that match
+#: nothing since no number is expected there; one in which wherever the outputs differ one of them is no finite number.
+MISMATCHES = ("mismatch", "mismatch-beside-no-numbers", "mismatch-of-no-numbers")
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Wanted:
     kind: str
     name: str = ""
     cause: str = ""
-    finite: bool = False  # whether numbers have to differ, not only what is none
+    mismatches: tuple[str, ...] = MISMATCHES  # those that are as good as the first candidate's
 
     @property
     def twofold(self) -> bool:
@@ -64,8 +65,7 @@ class Wanted:
         """Whether a candidate that ended so is kept."""
         word, _, rest = ending.partition(" ")
         if self.kind == "mismatch":
-            kinds = ("mismatch",) if self.finite else ("mismatch", NOT_FINITE)
-            return word in kinds and (not self.name or self.name in rest.split())
+            return word in self.mismatches and (not self.name or self.name in rest.split())
         if word != self.kind:
             return False
         return not self.cause or rest == self.cause
@@ -130,12 +130,7 @@ class Judge:
         except RunFault as fault:
             return described(fault)
         triples = zip(candidate.arguments, faulty, clean, strict=False)
-        found = {one.name: self._differ(one, a, e) for one, a, e in triples}
-        for word in ("mismatch", NOT_FINITE):
-            names = [name for name, how in found.items() if how == word]
-            if names:
-                return f"{word} {' '.join(names)}"
-        return "pass"
+        return compared({one.name: differ(one, a, e, self.limits) for one, a, e in triples})
 
     def outputs(self, case: Case, *, faulty: bool) -> list[bytes]:
         """What the parameters hold after a run. Raises RunFault and Refused."""
@@ -150,16 +145,6 @@ class Judge:
         return self.builder.build(wanted, checked=self.checked)
 
     def _run(self, candidate: Candidate, libraries: Mapping[tuple[str, str], Path], *, faulty: bool) -> list[bytes]:
-        tensors = tuple(
-            TensorArg(one.name, one.direction, one.dtype, one.shape, None if one.direction == "OUT" else one.initial)
-            for one in candidate.arguments
-        )
-        binding = Binding(tensors, (), None)
-        arena = Arena([tensor.nbytes for tensor in tensors])
-        for index, tensor in enumerate(tensors):
-            arena.fill(index, tensor.initial)
-        for start, stop in arena.zones():  # who reads beyond a tensor reads no numbers
-            arena.memory[start:stop] = _NO_NUMBERS * (stop - start)
         kernels = tuple(
             KernelBinary(
                 kernel.func_id,
@@ -185,33 +170,7 @@ class Judge:
             0,
             options,
         )
-        with Worker(
-            job,
-            tensor_buffers(binding, arena),
-            timeout_s=self.limits.timeout_s,
-            rounds=1,
-            memory_bytes=default_memory_bytes(),
-        ) as worker:
-            worker.start_round()
-            reply = worker.finish_round()
-        beyond = any(bytes(arena.memory[a:b]).strip(_NO_NUMBERS) for a, b in arena.zones())
-        if beyond or reply.input_writes:
-            raise RunFault("runtime_error", ErrorInfo(OUT_OF_BOUNDS, "a kernel wrote outside of its tensors"))
-        return [bytes(arena.tensor(index)) for index in range(len(tensors))]
-
-    def _differ(self, one: Passed, faulty: bytes, clean: bytes) -> str:
-        """How two contents of a parameter differ; empty where they do not."""
-        if one.direction == "IN" or faulty == clean:
-            return ""
-        a, e = (np.frombuffer(side, STORAGE[one.dtype]) for side in (faulty, clean))
-        mask: Any = difference(a, e, one.dtype, self.limits.rtol, self.limits.atol).mask
-        if not is_float(one.dtype):
-            return "mismatch" if mask.any() else ""
-        left, right = (decode(side, one.dtype).astype(np.float64) for side in (a, e))
-        if (mask & np.isfinite(left) & np.isfinite(right)).any():
-            return "mismatch"
-        both = np.isnan(left) & np.isnan(right)  # nobody wrote what is not a number on both sides
-        return NOT_FINITE if (mask & ~both).any() else ""
+        return contents_after(job, candidate.arguments, self.limits.timeout_s)
 
     def _finding(self, candidate: Candidate, libraries: Mapping[tuple[str, str], Path], root: Path) -> str:
         """The rule and the kernel of the finding that is looked for, if an instrument has it."""
@@ -245,6 +204,54 @@ class Judge:
         found = [one for one in read_report(report).findings if one.rule == self.wanted.kind]
         named = [f"{one.rule} {one.kernel}".strip() for one in found]
         return next((one for one in named if self.wanted.holds(one)), named[0] if named else "pass")
+
+
+def contents_after(job: Job, arguments: Sequence[Passed], timeout_s: float) -> list[bytes]:
+    """What the parameters hold after a run. Raises RunFault, also where a kernel wrote outside of them."""
+    tensors = tuple(
+        TensorArg(one.name, one.direction, one.dtype, one.shape, None if one.direction == "OUT" else one.initial)
+        for one in arguments
+    )
+    binding = Binding(tensors, (), None)
+    arena = Arena([tensor.nbytes for tensor in tensors])
+    for index, tensor in enumerate(tensors):
+        arena.fill(index, tensor.initial)
+    for start, stop in arena.zones():  # who reads beyond a tensor reads no numbers
+        arena.memory[start:stop] = _NO_NUMBERS * (stop - start)
+    buffers = tensor_buffers(binding, arena)
+    with Worker(job, buffers, timeout_s=timeout_s, rounds=1, memory_bytes=default_memory_bytes()) as worker:
+        worker.start_round()
+        reply = worker.finish_round()
+    beyond = any(bytes(arena.memory[a:b]).strip(_NO_NUMBERS) for a, b in arena.zones())
+    if beyond or reply.input_writes:
+        raise RunFault("runtime_error", ErrorInfo(OUT_OF_BOUNDS, "a kernel wrote outside of its tensors"))
+    return [bytes(arena.tensor(index)) for index in range(len(tensors))]
+
+
+def differ(one: Passed, faulty: bytes, clean: bytes, limits: RunLimits) -> str:
+    """How two contents of a parameter differ, as one of MISMATCHES; empty where they do not."""
+    if one.direction == "IN" or faulty == clean:
+        return ""
+    a, e = (np.frombuffer(side, STORAGE[one.dtype]) for side in (faulty, clean))
+    mask: Any = difference(a, e, one.dtype, limits.rtol, limits.atol).mask
+    best, beside, none = MISMATCHES
+    if not is_float(one.dtype):
+        return best if mask.any() else ""
+    left, right = (decode(side, one.dtype).astype(np.float64) for side in (a, e))
+    both = np.isnan(left) & np.isnan(right)  # which a replay calls a mismatch too, and is no fault
+    if not (mask & ~both).any():
+        return ""
+    if not (mask & np.isfinite(left) & np.isfinite(right)).any():
+        return none
+    return beside if (mask & ~np.isfinite(right)).any() else best
+
+
+def compared(found: Mapping[str, str]) -> str:
+    """`mismatch f g`, or pass: an ending, from how each of the parameters differs."""
+    wrong = [name for name, how in found.items() if how]
+    if not wrong:
+        return "pass"
+    return f"{max((found[name] for name in wrong), key=MISMATCHES.index)} {' '.join(wrong)}"
 
 
 def described(fault: RunFault) -> str:

@@ -19,12 +19,14 @@ from pypto_build.artifact import Artifact, ArtifactError, load_artifact
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.diagnose.extract.sources import as_built
 from pypto_build.diagnose.extract.write import ORIGIN_NAME, require_own
-from pypto_build.diagnose.reduce import shrink
+from pypto_build.diagnose.reduce import BEFORE_A_RUN, GOLDEN_ERROR, shrink
 from pypto_build.diagnose.reduce.begin import Beginning, confirmed, good_artifact, wanted_of
 from pypto_build.diagnose.reduce.build import Builder
+from pypto_build.diagnose.reduce.by_itself import reduce_build_error, reduce_golden_error, reduction
 from pypto_build.diagnose.reduce.case import Case, Invalid
 from pypto_build.diagnose.reduce.cvise import polished, require_cvise
-from pypto_build.diagnose.reduce.judge import Judge, RunLimits, Wanted
+from pypto_build.diagnose.reduce.judge import ENDS, MISMATCHES, Judge, RunLimits, Wanted
+from pypto_build.diagnose.reduce.orchestration import reduce_orchestration
 from pypto_build.diagnose.reduce.remote import FarmJudge
 from pypto_build.diagnose.reduce.search import Attempt, Log, Search, jobs_of
 from pypto_build.diagnose.reduce.write import write_case
@@ -63,6 +65,10 @@ def _reduce(given: argparse.Namespace, session: FarmSession | None) -> int:
     require_own(root)
     if given.cvise:
         require_cvise()
+    before, _, name = given.keep.partition(":")
+    if before in BEFORE_A_RUN:
+        one = reduction(given, artifact, root, _say)
+        return reduce_golden_error(one) if before == GOLDEN_ERROR else reduce_build_error(one, name)
     wanted = wanted_of(given.keep)
     directory = given.build_dir / "reduce" / re.sub(r"\W+", "_", given.keep)
     wanted, verdict = confirmed(_request(given, directory), wanted)
@@ -70,14 +76,24 @@ def _reduce(given: argparse.Namespace, session: FarmSession | None) -> int:
     built = given.artifact, given.build_dir, given.embedded, given.platform
     launch = open_launch(*built, given.data, given.seed, given.binaries, given.numerics)
     begin = Beginning(launch, artifact, wanted, verdict, given.against, directory, given.timeout, _say)
+    limits = RunLimits(given.timeout, rtol, atol)
+    apart = wanted.kind in ENDS and verdict.error is not None and not verdict.error.kernel  # no kernel has a part in it
+    if apart and (found := reduce_orchestration(reduction(given, artifact, root, _say), launch, limits, None)):
+        return _ended(given, found)
     if wanted.kind == "mismatch" and not begin.faulty:
         begin = _against_program(begin, given, artifact)
+        if not begin.faulty:
+            right = load_artifact(begin.against or artifact.root).orchestration.source.read_text("utf-8", "replace")
+            one = reduction(given, artifact, root, _say)
+            if found := reduce_orchestration(one, launch, limits, right):
+                return _ended(given, found)
+            raise _no_place(given)
     judge = Judge(
         Builder(directory / "built", given, artifact.runtime),
         given.embedded,
         directory,
         _local(wanted),
-        RunLimits(given.timeout, rtol, atol),
+        limits,
     )
     if session:
         judge = FarmJudge(judge, session, given, artifact.runtime)
@@ -89,7 +105,9 @@ def _reduce(given: argparse.Namespace, session: FarmSession | None) -> int:
     if case is None:
         _say(f"no task shows it by itself, nor all of them with the data of this run ({search.tried} tried)")
         return 1
-    judge.wanted = replace(judge.wanted, finite=search.ending(case).startswith("mismatch "))
+    word = search.ending(case).partition(" ")[0]
+    if word in MISMATCHES:
+        judge.wanted = replace(judge.wanted, mismatches=MISMATCHES[: MISMATCHES.index(word) + 1])
     _say(f"tasks: {begin.verdict.tasks or 'all'} -> {case.summary()}: {', '.join(task.title for task in case.tasks)}")
     case = _shrunk(search, _by_module(search, case))
     case = polished(search, case) if given.cvise else case
@@ -111,12 +129,38 @@ def _against_program(begin: Beginning, given: argparse.Namespace, artifact: Arti
         if again.faulty:
             _say("the modules are not what the program says: reducing to what differs from that")
             return again
+        begin = again
+    right = load_artifact(begin.against).orchestration.source if begin.against else artifact.orchestration.source
+    if _code(right) != _code(artifact.orchestration.source):
+        _say("the kernels are right: reducing the orchestration, along with the right one")
+        return begin
+    raise _no_place(given)
+
+
+def _code(source: Path) -> list[str]:
+    """A text's lines without comments and blank lines."""
+    lines = (line.partition("//")[0].strip() for line in source.read_text("utf-8", "replace").splitlines())
+    return [line for line in lines if line]
+
+
+def _no_place(given: argparse.Namespace) -> ArtifactError:
     what = "every kernel is what its module says" if not given.against else "has the same kernels"
-    raise ArtifactError(
+    return ArtifactError(
         f"AGAINST={given.against or ''}",
         f"{what}: the fault is in a module, the orchestration or the golden",
         "name an artifact of the same program whose kernels are right, or begin with 'scons diverge'",
     )
+
+
+def _ended(given: argparse.Namespace, root: Path) -> int:
+    """Replay and pack an artifact whose orchestration was reduced."""
+    verdict, pack = packed(given, root)
+    short = os.path.relpath(root)
+    _say(
+        f"{short}: replayed, it ends with {verdict}",
+        f"scons replay JIT={shlex.quote(short)}; to send: {pack or 'not packed'}",
+    )
+    return 0
 
 
 def _by_module(search: Search, case: Case) -> Case:

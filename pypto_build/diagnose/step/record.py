@@ -120,8 +120,7 @@ def record(launch: Launch, checked: Path, task: int, block: int, progress: Progr
     at_task = _AtTask(launch, task, progress, directory)
     options = dict(launch.options)
     launch.options = {
-        **options, "output_dir": str(directory), "accesses": True, "trace_task": task, "trace_block": block,
-        "poison": True,
+        **options, "output_dir": str(directory), "accesses": True, "trace": [task, block], "poison": True,
     }  # fmt: skip
     try:
         with suppress(Stop):
@@ -137,7 +136,7 @@ def read_recording(artifact: Path, recorded: Recorded) -> TaskRecording:
     sources = {kernel.name: kernel.source for kernel in load_artifact(artifact).kernels}
     calls: dict[tuple[int, int], KernelCall] = {}
     for path in sorted(recorded.directory.glob("trace.*.json"), key=position_of):
-        block, member = position_of(path)
+        _, block, member = position_of(path)
         trace = read_trace(path.with_name(path.name.removesuffix(".json")))
         name = recorded.members.get(member, "")
         told = recorded.referred.get((block, member), Referred("", [], [], []))

@@ -12,11 +12,14 @@ import numpy as np
 from pypto_build.artifact import ArtifactError
 from pypto_build.diagnose.diverge.compare import Limits
 from pypto_build.diagnose.why.chain import Chain
+from pypto_build.diagnose.why.cone import Cone, cone_of
 from pypto_build.diagnose.why.differ import differ
+from pypto_build.diagnose.why.find import Call, Found, find, run
 from pypto_build.diagnose.why.forward import NAMED, Forward, Reached, Walk
+from pypto_build.diagnose.why.intervals import Intervals
 from pypto_build.diagnose.why.kept import KeptChain, keep
 from pypto_build.diagnose.why.links import Link
-from pypto_build.diagnose.why.runs import Runs, tasks_of
+from pypto_build.diagnose.why.runs import Runs, as_many, flat
 from pypto_build.replay.reference.hook import ReferenceHook
 from pypto_build.replay.reference.launch import Launch, Progress, in_child, open_launch
 from pypto_build.replay.values import STORAGE, decode
@@ -56,32 +59,36 @@ def _forward_in_child(launch: Launch, checked: Path, number: int, wanted: tuple[
     import torch
 
     torch.set_num_threads(1)
-    tasks = tasks_of(launch)
-    spans = {i: _span(launch, i) for i, one in enumerate(launch.binding.tensors) if one.nbytes}
-    walk = Walk(Runs(launch, checked), tasks)
-    masks = {i: np.zeros(high - low, bool) for i, (low, high) in spans.items()}
-    walk.tainted.masks = {spans[i][0]: mask for i, mask in masks.items()}
     tensor = launch.binding.tensors[number]
-    item = np.dtype(STORAGE[tensor.dtype]).itemsize
-    marked = masks[number][: len(masks[number]) // item * item].reshape(*tensor.shape, item)
-    marked[wanted] = True
-    count = int(marked[..., 0].sum())
+    source = _intervals(_span(launch, number)[0], tensor, wanted)
+    found = find(launch, checked)
     values = {i: _values(launch, i) for i, one in enumerate(launch.binding.tensors) if one.direction != "IN"}
+    walk = Walk(found, source, lambda plan: Runs(launch, checked, found, plan))
     walk.follow()
     outputs = []
     for index, there in values.items():
-        one = launch.binding.tensors[index]
-        item = np.dtype(STORAGE[one.dtype]).itemsize
-        mask = masks[index].reshape(-1, item)[: there.size].any(axis=1).reshape(one.shape)
-        if index != number and mask.any():
-            found = there[mask].astype(np.float64)
-            first = np.argwhere(mask)[:NAMED].tolist()
-            outputs.append(
-                Reached(one.name, int(mask.sum()), there.size, float(found.min()), float(found.max()), first)
-            )
-    source = f"'{tensor.name}' [{given_text(wanted)}]"
-    answer = Forward(source, count, walk.located(launch.artifact), outputs, walk.note)
+        carries = _carried(walk, launch, index).reshape(there.shape)
+        if index != number and carries.any():
+            reached = there[carries].astype(np.float64)
+            first = np.argwhere(carries)[:NAMED].tolist()
+            name, low, high = launch.binding.tensors[index].name, float(reached.min()), float(reached.max())
+            outputs.append(Reached(name, int(carries.sum()), there.size, low, high, first))
+    count = int(np.prod([part.stop - part.start for part in wanted]))
+    answer = Forward(
+        f"'{tensor.name}' [{given_text(wanted)}]", count, walk.located(launch.artifact), outputs, walk.note
+    )
     return msgspec.json.encode(answer).decode()
+
+
+def _carried(walk: Walk, launch: Launch, index: int) -> Any:
+    """Which elements of a tensor of the program carry something."""
+    tensor, (low, _) = launch.binding.tensors[index], _span(launch, index)
+    item = np.dtype(STORAGE[tensor.dtype]).itemsize
+    carries = np.zeros(int(np.prod(tensor.shape)), bool)
+    within = walk.tainted.within(low, low + len(carries) * item)
+    for first, end in zip(within.low.tolist(), within.high.tolist(), strict=True):
+        carries[(first - low) // item : -((low - end) // item)] = True
+    return carries
 
 
 def given_text(wanted: tuple[slice, ...]) -> str:
@@ -129,29 +136,72 @@ def elements(text: str, shape: tuple[int, ...]) -> tuple[slice, ...]:
     return tuple(ranges)
 
 
-def _in_child(launch: Launch, checked: Any, number: int, wanted: tuple[slice, ...], limits: Limits) -> str:
+def _in_child(launch: Launch, checked: Path, number: int, wanted: tuple[slice, ...], limits: Limits) -> str:
     import torch
 
     torch.set_num_threads(1)
     tensor = launch.binding.tensors[number]
-    tasks = tasks_of(launch)
     base, _ = _span(launch, number)
+    found = find(launch, checked)
     actual = _values(launch, number)
+    cone = cone_of(found, _intervals(base, tensor, wanted), len(found.tasks))
     indices = [tuple(part.start for part in wanted)]
     if actual[wanted].size > 1:
-        indices = _most_wrong(actual, _expected(launch, number), wanted, tensor.dtype, limits)
-    item = np.dtype(STORAGE[tensor.dtype]).itemsize
+        indices = _most_wrong(actual, _expected(launch, number, found, cone), wanted, tensor.dtype, limits)
     external = {_span(launch, i) for i, one in enumerate(launch.binding.tensors) if one.nbytes}
-    runs = Runs(launch, checked)
+    runs = _runs(launch, checked, found, cone)
+    runs.intact = lambda: bytes_equal(_values(launch, number)[wanted], actual[wanted])
+    item = np.dtype(STORAGE[tensor.dtype]).itemsize
     chains = []
     for index in indices:
-        chain = Chain(runs, tasks, external, limits)
+        chain = Chain(runs, external, limits)
         where = f"'{tensor.name}' [{', '.join(map(str, index))}]"
         flat = int(np.ravel_multi_index(index, tensor.shape))
-        top = chain.memory(base + flat * item, len(tasks), where, tensor.dtype, float(actual[index]))
+        top = chain.memory(base + flat * item, len(found.tasks), where, float(actual[index]))
+        if runs.varies and not top.note:
+            top.note = f"it varies: the first run left {float(actual[index]):.7g}"
         chain.locate(launch.artifact, top)
         chains.append(KeptChain(tensor.name, list(index), top))
     return msgspec.json.encode(chains).decode()
+
+
+def _runs(launch: Launch, checked: Path, found: Found, cone: Cone) -> Runs:
+    """The second runs, for a cone."""
+
+    def plan(call: Call) -> tuple[list[Call], list[Call] | None]:
+        chosen = as_many(found, [call, *(one for one in cone.calls if one[0] < call[0])])
+        return chosen, cone_of(found, Intervals(), call[0] + 1, chosen).calls if found.by_itself else None
+
+    runs = Runs(launch, checked, found, plan)
+    runs.poison = not found.by_itself or len(cone.left.without(_given(launch))) > 0
+    runs.last = cone.calls[0] if cone.calls else (-1, -1)
+    return runs
+
+
+def _given(launch: Launch) -> Intervals:
+    """The bytes that hold something before the run."""
+    tensors = enumerate(launch.binding.tensors)
+    spans = [_span(launch, i) for i, one in tensors if one.nbytes and one.direction != "OUT"]
+    low, high = np.array(sorted(spans), np.int64).reshape(-1, 2).T
+    return Intervals.of(low, high)
+
+
+def bytes_equal(one: Any, other: Any) -> bool:
+    """Whether two arrays hold the same, bit by bit."""
+    return bool(np.ascontiguousarray(one).tobytes() == np.ascontiguousarray(other).tobytes())
+
+
+def _intervals(base: int, tensor: Any, wanted: tuple[slice, ...]) -> Intervals:
+    """The bytes of a part of a tensor of the program, which lies at `base`."""
+    item = np.dtype(STORAGE[tensor.dtype]).itemsize
+    *outer, last = wanted or (slice(0, 1),)
+    shape = tensor.shape or (1,)
+    strides = np.cumprod((1, *shape[:0:-1]))[::-1] * item
+    first = np.array([last.start * item], np.int64)
+    for part, stride in zip(outer, strides[:-1].tolist(), strict=True):
+        first = (np.arange(part.start, part.stop, dtype=np.int64)[:, None] * stride + first.reshape(1, -1)).reshape(-1)
+    low = base + first
+    return Intervals.of(low, low + (last.stop - last.start) * item)
 
 
 def _most_wrong(
@@ -179,8 +229,9 @@ def _values(launch: Launch, number: int) -> Any:
     return decode(stored, tensor.dtype).reshape(tensor.shape)
 
 
-def _expected(launch: Launch, number: int) -> Any:
-    launch.run(ReferenceHook(launch.artifact))
+def _expected(launch: Launch, number: int, found: Found, cone: Cone) -> Any:
+    only = flat(cone.calls) if found.by_itself else []
+    run(launch, ReferenceHook(launch.artifact), {"only": only}, {})
     return _values(launch, number)
 
 

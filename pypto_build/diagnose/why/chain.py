@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +11,25 @@ from pypto_build.diagnose.diverge.compare import Limits
 from pypto_build.diagnose.hazards.positions import find_positions
 from pypto_build.diagnose.hazards.record import AccessSite
 from pypto_build.diagnose.why.differ import differ
+from pypto_build.diagnose.why.find import Call
 from pypto_build.diagnose.why.flow import contributions, handed_over, last_store, last_write
 from pypto_build.diagnose.why.links import Link, Summary
-from pypto_build.diagnose.why.runs import Runs, TaskInfo, Traced
+from pypto_build.diagnose.why.runs import Runs, Traced
 from pypto_build.diagnose.why.trace import SPACES, Array, Tile
 from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE
 
 #: Links of one answer, tasks that are looked into, and elements that are followed of an operand that is combined.
-_MOST_LINKS, _MOST_TASKS, _FOLLOWED = 120, 12, 2
+_MOST_LINKS, _MOST_TASKS, _FOLLOWED = 120, 40, 2
 _SHOWN = 3
 
 
 class Chain:
     """Walks back from elements of global memory, addresses as in the first run."""
 
-    def __init__(self, runs: Runs, tasks: Sequence[TaskInfo], external: set[tuple[int, int]], limits: Limits) -> None:
+    def __init__(self, runs: Runs, external: set[tuple[int, int]], limits: Limits) -> None:
         """`external` are the bytes of the program's own tensors, as addresses."""
-        self.runs, self.tasks, self.external, self.limits = runs, tasks, external, limits
+        self.runs, self.external, self.limits = runs, external, limits
         self.links = 0
         self.looked: set[int] = set()
         self._sites: dict[int, AccessSite] = {}  # by identity of the link
@@ -37,45 +37,43 @@ class Chain:
 
     # --- global memory ---
 
-    def memory(self, address: int, before: int, where: str, dtype: str, value: float | None) -> Link:
-        """The byte at `address`, as tasks before number `before` left it."""
-        for info in reversed(self.tasks[:before]):
-            for index in sorted(info.writes):
-                slot = info.tensors[index]
-                if not slot.buffer <= address < slot.buffer + slot.size:
-                    continue
-                if info.number not in self.looked and len(self.looked) >= _MOST_TASKS:
-                    return Link(where, value, note=f"more than {_MOST_TASKS} tasks back", task=info.number, cut=True)
-                self.looked.add(info.number)
-                found = self._stored(info, index, address - slot.buffer, where)
-                if found is not None:
-                    return found
+    def memory(self, address: int, before: int, where: str, value: float | None) -> Link:
+        """The byte at `address` of the first run, as tasks before number `before` left it."""
+        for call in self.runs.found.writers(address, before):
+            number = call[0]
+            if number not in self.looked and len(self.looked) >= _MOST_TASKS:
+                return Link(where, value, note=f"more than {_MOST_TASKS} tasks back", task=number, cut=True)
+            self.looked.add(number)
+            found = self._stored(call, address, where)
+            if found is not None:
+                return found
         own = any(low <= address < high for low, high in self.external)
         return Link(where, value, note="input of the program" if own else "no task writes it")
 
-    def _stored(self, info: TaskInfo, index: int, offset: int, where: str) -> Link | None:
-        traced = self.runs.storing(info, index, offset)
-        if not traced:
+    def _stored(self, call: Call, address: int, where: str) -> Link | None:
+        args = self.runs.found.tasks[call[0]].args
+        index = next((i for i, arg in enumerate(args) if arg.address <= address < arg.address + arg.bytes), None)
+        if index is None:
             return None
-        address = self.runs.addresses[info.number][index].buffer + offset
-        for one in reversed(traced):
-            store = last_store(one.instructions, len(one.instructions), address)
+        for one in reversed(self.runs.of(call)):
+            there = one.slots[index].buffer + address - args[index].address
+            store = last_store(one.instructions, len(one.instructions), there)
             if store is not None:
-                return self._store(one, info, *store, where=where)
+                return self._store(one, *store, where=where)
         return None
 
-    def _store(self, one: Traced, info: TaskInfo, number: int, row: int, col: int, where: str) -> Link:
+    def _store(self, one: Traced, number: int, row: int, col: int, where: str) -> Link:
         instruction = one.instructions[number]
         tile = next(iter(instruction.read), None)
         value = _at(tile.values, row, col) if tile is not None else None
         link = self._link(one, number, where, value, row, col, _dtype(tile))
         if tile is not None and self._room():
-            link.of.append(self._element(one, info, number, tile, row, col))
+            link.of.append(self._element(one, number, tile, row, col))
         return self._settled(link)
 
     # --- on the core ---
 
-    def _element(self, one: Traced, info: TaskInfo, before: int, tile: Tile, row: int, col: int) -> Link:
+    def _element(self, one: Traced, before: int, tile: Tile, row: int, col: int) -> Link:
         """An element that an instruction read: who wrote it last."""
         address = int(tile.addresses[row, col])
         (found,) = last_write(one.instructions, before, tile.space, np.array([address]))
@@ -98,17 +96,17 @@ class Chain:
         instruction = one.instructions[number]
         for view in instruction.views:
             if not view.writes and self._room():
-                self._loaded(link, one, info, number, int(view.addresses[row, col]), _at(written.values, row, col))
+                self._loaded(link, one, number, int(view.addresses[row, col]), _at(written.values, row, col))
         if instruction.name == "TPOP":
-            self._popped(link, one, info, number, written, row, col)
+            self._popped(link, one, number, written, row, col)
         for operand, rows, cols in contributions(instruction, written, row, col):
-            self._operand(link, one, info, number, operand, rows, cols)
+            self._operand(link, one, number, operand, rows, cols)
         return self._settled(link)
 
-    def _popped(self, link: Link, one: Traced, info: TaskInfo, number: int, popped: Tile, row: int, col: int) -> None:
+    def _popped(self, link: Link, one: Traced, number: int, popped: Tile, row: int, col: int) -> None:
         """What came through a pipe: the other core of the group pushed it."""
         turn = sum(before.name == "TPOP" for before in one.instructions[:number])
-        for other in self.runs.group(info, one.block):
+        for other in self.runs.of((one.task, one.block)):
             if (other.member == 0) == (one.member == 0) or not self._room():
                 continue
             members = (other.member, one.member)
@@ -117,17 +115,15 @@ class Chain:
                 push, tile, row, col = found
                 value = _at(tile.values, row, col)
                 pushed = self._link(other, push, "slot of the pipe", value, row, col, tile.operand.dtype)
-                pushed.of.append(self._element(other, info, push, tile, row, col))
+                pushed.of.append(self._element(other, push, tile, row, col))
                 link.of.append(self._settled(pushed))
                 return
         link.note = link.note or "no push of the group holds it"
 
-    def _operand(
-        self, link: Link, one: Traced, info: TaskInfo, number: int, tile: Tile, rows: Array, cols: Array
-    ) -> None:
+    def _operand(self, link: Link, one: Traced, number: int, tile: Tile, rows: Array, cols: Array) -> None:
         if len(rows) == 1:
             if self._room():
-                link.of.append(self._element(one, info, number, tile, int(rows[0]), int(cols[0])))
+                link.of.append(self._element(one, number, tile, int(rows[0]), int(cols[0])))
             return
         values = tile.values[rows, cols].astype(np.float64)
         wrong = self._wrong(one, number, tile, rows, cols)
@@ -138,7 +134,7 @@ class Chain:
         follow = np.flatnonzero(wrong)[:_FOLLOWED] if differ else order[:1]
         for index in follow.tolist():
             if self._room():
-                link.of.append(self._element(one, info, number, tile, int(rows[index]), int(cols[index])))
+                link.of.append(self._element(one, number, tile, int(rows[index]), int(cols[index])))
 
     def _wrong(self, one: Traced, before: int, tile: Tile, rows: Array, cols: Array) -> Array:
         """Which of these elements the reference had otherwise when they were written."""
@@ -153,25 +149,21 @@ class Chain:
                     wrong[index] = self._differs(actual, float(expected[row, col]), written.operand.dtype, expected)
         return wrong
 
-    def _loaded(self, link: Link, one: Traced, info: TaskInfo, number: int, address: int, value: float | None) -> None:
+    def _loaded(self, link: Link, one: Traced, number: int, address: int, value: float | None) -> None:
         """What a load took from global memory: this kernel's own store before it, another task's, or an input."""
         own = last_store(one.instructions, number, address)
-        place = self._place(info, address)
+        place = one.place(address)
         if place is None:
             link.of.append(Link("global memory", value, note="outside of the task's tensors"))
             return
         index, offset = place
-        slot = info.tensors[index]
-        where = _named(info.names.get(index, f"argument {index} of task {info.number}"), slot, offset)
+        slot = one.slots[index]
+        where = _named(one.names[index], slot, offset)
         if own is not None:
-            link.of.append(self._store(one, info, *own, where=where))
+            link.of.append(self._store(one, *own, where=where))
             return
-        link.of.append(self.memory(slot.buffer + offset, info.number, where, slot.dtype, value))
-
-    def _place(self, info: TaskInfo, address: int) -> tuple[int, int] | None:
-        slots = self.runs.addresses[info.number]
-        inside = [(i, address - s.buffer) for i, s in slots.items() if s.buffer <= address < s.buffer + s.size]
-        return inside[0] if inside else None
+        first_run = self.runs.found.tasks[one.task].args[index].address + offset
+        link.of.append(self.memory(first_run, one.task, where, value))
 
     # --- links ---
 

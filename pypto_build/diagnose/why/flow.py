@@ -104,13 +104,49 @@ def handed_over(
     `members` are who pushed and who popped. A cube's tile is one of both vector cores where it is split between them.
     Of several pipes, the push that holds what was popped.
     """
-    pushes = [one for one in pushing if one.name == "TPUSH" and one.read]
     value = popped.values[row, col]
-    for one in [*pushes[turn : turn + 1], *pushes[:turn], *pushes[turn + 1 :]]:
+    for one in in_turn(pushing, turn):
         at = _in_push(one.read[0], popped, members, row, col)
-        if at is not None and np.isclose(one.read[0].values[at], value, rtol=1e-2, atol=0.0, equal_nan=True):
+        if at is not None and _alike(one.read[0].values[at], value):
             return one.number, one.read[0], *at
     return None
+
+
+def in_turn(pushing: Sequence[Instruction], turn: int) -> list[Instruction]:
+    """The pushes of a member, those first that a pop by its turn is likely to have."""
+    pushes = [one for one in pushing if one.name == "TPUSH" and one.read]
+    return [*pushes[turn : turn + 1], *pushes[:turn], *pushes[turn + 1 :]]
+
+
+def carried_over(push: Tile, carries: Array, popped: Tile, members: tuple[int, int]) -> Array | None:
+    """Which elements of a popped tile carry what `carries` marks of a pushed one; None where that is not what was
+    popped."""
+    high, wide = popped.operand.height, popped.operand.width
+    inside = [(r, c) for r in (0, high - 1) for c in (0, wide - 1) if _in_push(push, popped, members, r, c) is not None]
+    for lane_row, lane_col in ((0, 0), (high // 2, 0), (0, wide // 2)):
+        if _in_push(push, popped, members, lane_row, lane_col) is not None:
+            inside.append((lane_row, lane_col))
+    if not inside:
+        return None
+    row, col = inside[-1]
+    there = _in_push(push, popped, members, row, col)
+    assert there is not None
+    down, right = there[0] - row, there[1] - col
+    rows = slice(max(0, -down), min(high, push.operand.height - down))
+    cols = slice(max(0, -right), min(wide, push.operand.width - right))
+    source = slice(rows.start + down, rows.stop + down), slice(cols.start + right, cols.stop + right)
+    if not _alike(push.values[source], popped.values[rows, cols]):
+        return None
+    mask = np.zeros((high, wide), bool)
+    mask[rows, cols] = carries[source]
+    return mask
+
+
+def _alike(pushed: Array, popped: Array) -> bool:
+    """Whether values are the same, or were rounded on the way."""
+    return bool(
+        np.isclose(pushed.astype(np.float64), popped.astype(np.float64), rtol=1e-2, atol=0.0, equal_nan=True).all()
+    )
 
 
 def _in_push(push: Tile, pop: Tile, members: tuple[int, int], row: int, col: int) -> tuple[int, int] | None:

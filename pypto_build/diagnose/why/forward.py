@@ -3,19 +3,22 @@ elements carried them, and which elements of the outputs they reach."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
 from pypto_build.diagnose.hazards.positions import find_positions
-from pypto_build.diagnose.hazards.record import AccessSite
-from pypto_build.diagnose.why.flow import reached
-from pypto_build.diagnose.why.runs import Runs, TaskInfo, Traced
+from pypto_build.diagnose.hazards.record import READ, AccessSite
+from pypto_build.diagnose.why.cone import cone_of, reached_by
+from pypto_build.diagnose.why.find import Call, Found, pieces
+from pypto_build.diagnose.why.flow import carried_over, in_turn, reached
+from pypto_build.diagnose.why.intervals import Intervals
+from pypto_build.diagnose.why.runs import Runs, Traced, as_many
 from pypto_build.diagnose.why.trace import SPACES, Array, Instruction, Tile
-from pypto_build.replay.reference.slots import TensorArgument
+
+Plan = Callable[[Call], tuple[list[Call], list[Call] | None]]
 
 #: Tasks that are looked into, and indices that are named of the elements an output has.
 _MOST_TASKS, NAMED = 64, 5
@@ -60,64 +63,71 @@ class Forward(msgspec.Struct):
     note: str = ""
 
 
-@dataclass
-class Tainted:
-    """Bytes of global memory that carry the elements, as a mask of each buffer by its address in the first run."""
-
-    masks: dict[int, Array] = field(default_factory=dict)
-
-    def of(self, slot: TensorArgument) -> Array:
-        """The mask of a buffer."""
-        found = self.masks.get(slot.buffer)
-        if found is None or len(found) < slot.size:
-            grown = np.zeros(slot.size, bool)
-            grown[: 0 if found is None else len(found)] = False if found is None else found
-            self.masks[slot.buffer] = grown
-        return self.masks[slot.buffer]
-
-
 class Walk:
-    """Follows bytes through the tasks in the order of submission."""
+    """Follows bytes through the tasks in the order of submission. `tainted` are those that carry the elements, by their
+    addresses in the first run."""
 
-    def __init__(self, runs: Runs, tasks: Sequence[TaskInfo]) -> None:
-        self.runs, self.tasks = runs, tasks
-        self.tainted = Tainted()
+    def __init__(self, found: Found, source: Intervals, runs: Callable[[Plan], Runs]) -> None:
+        self.found, self.tainted = found, source
         self.steps: dict[tuple[int, int, int, str, str], Carried] = {}
         self.sites: dict[tuple[int, int, int, str, str], AccessSite] = {}
         self.note = ""
+        self._calls = reached_by(found, source)
+        self._runs = runs(self._plan)
+
+    def _plan(self, call: Call) -> tuple[list[Call], list[Call] | None]:
+        """With a call those that come after it; needed is what they load."""
+        at = self._calls.index(call)
+        chosen = as_many(self.found, self._calls[at:])
+        last = max(chosen)[0] + 1
+        return chosen, cone_of(self.found, Intervals(), last, chosen).calls if self.found.by_itself else None
 
     def follow(self) -> None:
-        """Go through all tasks that read what carries."""
-        looked = 0
-        for info in self.tasks:
-            if not any(self.tainted.of(slot).any() for slot in info.tensors.values()):
+        """Go through all calls that load what carries."""
+        looked: set[int] = set()
+        for call in self._calls:
+            if not self._loads(call):
                 continue
-            if looked == _MOST_TASKS:
+            if call[0] not in looked and len(looked) == _MOST_TASKS:
                 self.note = (
-                    f"more than {_MOST_TASKS} tasks have it: those after task {info.number} were not looked into"
+                    f"more than {_MOST_TASKS} tasks have it: those after task {max(looked)} were not looked into"
                 )
                 return
-            looked += 1
-            for one in self.runs.task(info):
-                self._call(one, info)
+            looked.add(call[0])
+            self._call(self._runs.of(call))
+            self._runs.forget(call)
 
-    def _call(self, one: Traced, info: TaskInfo) -> None:
-        memories: dict[int, Array] = {}
-        slots = self.runs.addresses[info.number]
-        for instruction in one.instructions:
-            masks = self._results(instruction, memories, slots, info)
-            for tile, mask in masks:
-                memory = _memory(memories, tile.space, tile.span[1])
-                index = tile.addresses[..., None] + np.arange(tile.operand.element)
-                memory[index] = mask[..., None]
+    def _loads(self, call: Call) -> bool:
+        """Whether a call may load a byte that carries."""
+        if self.found.is_opaque(call[0]):
+            return True
+        regions = self.found.accesses.of(call[0])
+        loads = pieces(regions[(regions["block"] == call[1]) & ((regions["kind"] & READ) > 0)])
+        return bool(self.tainted.touched(loads.low, loads.high).any())
+
+    def _call(self, members: Sequence[Traced]) -> None:
+        """One block of a task: its members one after the other, where they wait for each other in turns."""
+        memories: dict[int, dict[int, Array]] = {one.member: {} for one in members}
+        pushed = _Pushed(members)
+        for one, instruction in pushed.in_turns():
+            own = memories[one.member]
+            if instruction.name == "TPUSH" and instruction.read:
+                tile = instruction.read[0]
+                mask = pushed.carries[one.member, instruction.number] = _memory(own, tile.space, tile.span[1])[
+                    tile.addresses
+                ]
                 if mask.any():
-                    values = tile.values[mask].astype(np.float64)
+                    self._note(one, instruction, "slot of the pipe", mask, tile.values[mask].astype(np.float64))
+            for tile, mask in self._results(instruction, one, own, pushed):
+                memory = _memory(own, tile.space, tile.span[1])
+                memory[tile.addresses[..., None] + np.arange(tile.operand.element)] = mask[..., None]
+                if mask.any():
                     where = f"{SPACES[tile.space]} 0x{tile.operand.place:x}"
-                    self._note(one, instruction, where, mask, values)
-            self._store(one, instruction, memories, slots, info)
+                    self._note(one, instruction, where, mask, tile.values[mask].astype(np.float64))
+            self._store(one, instruction, own)
 
     def _results(
-        self, instruction: Instruction, memories: dict[int, Array], slots: Mapping[int, TensorArgument], info: TaskInfo
+        self, instruction: Instruction, one: Traced, memories: dict[int, Array], pushed: _Pushed
     ) -> list[tuple[Tile, Array]]:
         """The tiles that an instruction writes, with which of their elements carry now."""
         sources = [(tile, _memory(memories, tile.space, tile.span[1])[tile.addresses]) for tile in instruction.read]
@@ -130,22 +140,21 @@ class Walk:
                     mask |= reached(instruction.name, tile, carries, result)
             for view in loads:
                 high, wide = (min(a, b) for a, b in zip(view.addresses.shape, mask.shape, strict=True))
-                mask[:high, :wide] |= self._loaded(view.addresses[:high, :wide], slots, info)
+                mask[:high, :wide] |= self.tainted.holds(self._first_run(view.addresses[:high, :wide], one))
+            if instruction.name == "TPOP":
+                mask |= pushed.popped(one, instruction, result)
             found.append((result, mask))
         return found
 
-    def _loaded(self, addresses: Array, slots: Mapping[int, TensorArgument], info: TaskInfo) -> Array:
-        mask = np.zeros(addresses.shape, bool)
-        for index, slot in slots.items():
+    def _first_run(self, addresses: Array, one: Traced) -> Array:
+        """Addresses of the run that traced a call, as they were in the first."""
+        there = np.full(addresses.shape, -1, np.int64)
+        for slot, arg in zip(one.slots, self.found.tasks[one.task].args, strict=True):
             inside = (addresses >= slot.buffer) & (addresses < slot.buffer + slot.size)
-            if inside.any():
-                mask[inside] |= self.tainted.of(info.tensors[index])[addresses[inside] - slot.buffer]
-        return mask
+            there[inside] = addresses[inside] - slot.buffer + arg.address
+        return there
 
-    def _store(
-        self, one: Traced, instruction: Instruction, memories: dict[int, Array], slots: Mapping[int, TensorArgument],
-        info: TaskInfo,
-    ) -> None:  # fmt: skip
+    def _store(self, one: Traced, instruction: Instruction, memories: dict[int, Array]) -> None:
         tile = next(iter(instruction.read), None)
         for view in instruction.views:
             if not view.writes or tile is None or not view.addresses.size:
@@ -153,15 +162,17 @@ class Walk:
             carries = _memory(memories, tile.space, tile.span[1])[tile.addresses]
             high, wide = (min(a, b) for a, b in zip(view.addresses.shape, carries.shape, strict=True))
             mask, addresses = carries[:high, :wide], view.addresses[:high, :wide]
-            for index, slot in slots.items():
-                inside = (addresses >= slot.buffer) & (addresses < slot.buffer + slot.size)
-                bytes_ = (addresses[inside] - slot.buffer)[:, None] + np.arange(view.element)
-                self.tainted.of(info.tensors[index])[bytes_] = mask[inside][:, None]
+            stored = self._first_run(addresses, one)
+            for chosen in (~mask, mask):
+                low = np.sort(stored[chosen])
+                part = Intervals.of(low[low >= 0], low[low >= 0] + view.element)
+                if chosen is mask:
+                    self.tainted = self.tainted.with_(part)
+                elif not view.adds:
+                    self.tainted = self.tainted.without(part)
             if mask.any():
-                where = next(
-                    (f"'{info.names.get(i, f'argument {i}')}'" for i, s in slots.items()
-                     if s.buffer <= int(addresses[mask][0]) < s.buffer + s.size), "global memory",
-                )  # fmt: skip
+                place = one.place(int(addresses[mask][0]))
+                where = f"'{one.names[place[0]]}'" if place is not None else "global memory"
                 self._note(one, instruction, where, mask, tile.values[:high, :wide][mask].astype(np.float64))
 
     def _note(self, one: Traced, instruction: Instruction, where: str, mask: Array, values: Array) -> None:
@@ -188,6 +199,57 @@ class Walk:
             if at.path:
                 step.cpp, step.instruction = f"{at.path}:{at.line}", at.instruction
         return list(self.steps.values())
+
+
+class _Pushed:
+    """What the members of a group hand over to each other through pipes."""
+
+    def __init__(self, members: Sequence[Traced]) -> None:
+        self._members = members
+        self.carries: dict[tuple[int, int], Array] = {}  # of what was pushed, by member and instruction
+
+    def in_turns(self) -> Iterator[tuple[Traced, Instruction]]:
+        """The instructions of all members, those that pop after those that push."""
+        at = [0] * len(self._members)
+        while any(place < len(one.instructions) for place, one in zip(at, self._members, strict=True)):
+            went_on = False
+            for index, one in enumerate(self._members):
+                while at[index] < len(one.instructions) and not self._waits(one, at[index]):
+                    yield one, one.instructions[at[index]]
+                    at[index] += 1
+                    went_on = True
+            if not went_on:  # pipes of other ways: whoever is first goes on
+                index = next(i for i, one in enumerate(self._members) if at[i] < len(one.instructions))
+                yield self._members[index], self._members[index].instructions[at[index]]
+                at[index] += 1
+
+    def _waits(self, one: Traced, place: int) -> bool:
+        """Whether an instruction pops what nobody has pushed yet, and somebody will."""
+        if one.instructions[place].name != "TPOP":
+            return False
+        turn = sum(before.name == "TPOP" for before in one.instructions[:place])
+        for other in self._others(one):
+            pushes = [push.number for push in other.instructions if push.name == "TPUSH" and push.read]
+            if turn < len(pushes) and (other.member, pushes[turn]) not in self.carries:
+                return True
+        return False
+
+    def _others(self, one: Traced) -> list[Traced]:
+        return [other for other in self._members if (other.member == 0) != (one.member == 0)]
+
+    def popped(self, one: Traced, instruction: Instruction, result: Tile) -> Array:
+        """Which elements of a tile that was popped carry what was pushed."""
+        turn = sum(before.name == "TPOP" for before in one.instructions[: instruction.number])
+        mask = np.zeros(result.addresses.shape, bool)
+        for other in self._others(one):
+            for push in in_turn(other.instructions, turn):
+                carries = self.carries.get((other.member, push.number))
+                if carries is not None:
+                    found = carried_over(push.read[0], carries, result, (other.member, one.member))
+                    if found is not None:
+                        mask |= found
+                        break
+        return mask
 
 
 def _memory(memories: dict[int, Array], space: int, size: int) -> Array:

@@ -1,9 +1,12 @@
-"""The runs that `why` makes: one that tells who writes what, then for each task on the way one as compiled, with every
-instruction traced, and one by the reference alone."""
+"""The second runs of `why`: calls of the cone once more as compiled, every instruction traced, and by the reference.
+
+Calls outside of the cone are left out where those within depend on others by what they load alone; else everything
+runs. So many calls are traced at a time as fit into memory, beginning with the one that is asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,32 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from pypto_build.artifact.records import kernel_binary
 from pypto_build.diagnose.diverge.lockstep import Stop
 from pypto_build.diagnose.diverge.probe import Event, Recorder, instruction_of, pairs
-from pypto_build.diagnose.hazards.record import Record, read_record
-from pypto_build.diagnose.recorded.graph import Task, TaskArg, TaskGraph
-from pypto_build.diagnose.recorded.sites import match_tasks, read_sites
-from pypto_build.diagnose.why.trace import WRITE, Instruction, read_trace
+from pypto_build.diagnose.why.find import Call, Found, checked_kernels, run
+from pypto_build.diagnose.why.trace import Instruction, read_trace
 from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
 from pypto_build.replay.reference.launch import Launch
 from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE, decode
 
-_KINDS = {"IN": "INPUT", "OUT": "OUTPUT", "INOUT": "INOUT"}
 ROLES = {"aic": 0, "aiv": 1, "aiv0": 1, "aiv1": 2}
-
-
-@dataclass(frozen=True)
-class TaskInfo:
-    """A task of the first run: its kernels by member, its tensors by argument, and those that it may write."""
-
-    number: int
-    kernels: dict[int, str]
-    tensors: dict[int, TensorArgument]
-    writes: frozenset[int]
-    names: dict[int, str] = field(default_factory=dict)  # what the orchestration calls them
-    blocks: int = 1
+#: What is traced at a time: so many calls, and bytes of what their instructions read and write, which are some times
+#: what they load and store.
+_CALLS, _BYTES, _TIMES = 48, 64 << 20, 8
 
 
 @dataclass
@@ -51,7 +41,10 @@ class Expected:
 
 @dataclass
 class Traced:
-    """One member of one block of a task: its instructions, and what they should have written."""
+    """One member of one block of a task: its instructions, and what they should have written.
+
+    `slots` are the tensors of the task in the run that traced it, in the order of its arguments, with `names`.
+    """
 
     task: int
     block: int
@@ -60,170 +53,183 @@ class Traced:
     module: str
     instructions: list[Instruction]
     expected: Expected
+    slots: list[TensorArgument]
+    names: list[str]
+
+    def place(self, address: int) -> tuple[int, int] | None:
+        """Which of the tensors' buffers has an address, and how many bytes into it."""
+        for index, slot in enumerate(self.slots):
+            if slot.buffer <= address < slot.buffer + slot.size:
+                return index, address - slot.buffer
+        return None
 
 
-def tasks_of(launch: Launch) -> list[TaskInfo]:
-    """Run everything; who was given what, in the order of submission."""
-    found: dict[int, TaskInfo] = {}
-    submitted: dict[int, Task] = {}
+_Told = Mapping[tuple[int, int, int], tuple[list[Event], list[str]]]
 
-    def note(call: Any) -> None:
-        if call.number not in found:
-            tensors = {i: slot for i, slot in enumerate(slots_of(call)) if isinstance(slot, TensorArgument)}
-            directions = {i: getattr(call.args[i], "direction", "") for i in tensors}
-            writes = frozenset(i for i, direction in directions.items() if direction != "IN")
-            kernels = {ROLES[role]: name for role, _, name in call.kernels}
-            found[call.number] = TaskInfo(call.number, kernels, tensors, writes, blocks=call.block_num)
-            args = tuple(TaskArg(i, _KINDS.get(directions[i], "NO_DEP"), None, "", ()) for i in tensors)
-            func_ids = tuple(dict.fromkeys(func_id for _, func_id, _ in call.kernels))
-            submitted[call.number] = Task(call.number, func_ids, args=args)
-        call.run()
 
-    launch.run(note)
-    source = launch.artifact / launch.interface.orchestration.source
-    sites = match_tasks(TaskGraph(source, tuple(submitted.values()), ()), read_sites(source))
-    for number, info in found.items():
-        given = sites[number].args if number in sites else ()
-        info.names.update({i: arg.variable.removeprefix("ext_") for i, arg in zip(info.tensors, given, strict=False)})
-    return [found[number] for number in sorted(found)]
+@dataclass
+class _Runs:
+    """What one round brought: of each task its tensors and its kernels by member, what the reference told by task,
+    block and member, and by kernel the module it is made from."""
+
+    slots: dict[int, list[TensorArgument]] = field(default_factory=dict)
+    positions: dict[int, list[int]] = field(default_factory=dict)
+    kernels: dict[int, dict[int, str]] = field(default_factory=dict)
+    events: dict[tuple[int, int, int], tuple[list[Event], list[str]]] = field(default_factory=dict)
+    modules: dict[str, str] = field(default_factory=dict)
 
 
 class Runs:
-    """Traces of tasks, made when they are asked for. Tasks before one run as they are replayed, and of one with many
-    blocks it is first found out which has stored what is looked for: only that one is traced."""
+    """Traces of calls. `plan` says, of a call that is not traced yet, which calls are traced with it, and on which
+    calls these depend (None: all are made)."""
 
-    def __init__(self, launch: Launch, checked: Path) -> None:
-        self.launch = launch
-        self.directory = launch.build_dir / "why"
-        kernels = launch.interface.kernels
-        self.checked = {
-            kernel.func_id: checked / f"{kernel_binary(kernel.core_type, kernel.name)}.so" for kernel in kernels
-        }
-        self._traced: dict[tuple[int, int], list[Traced]] = {}
-        self._records: dict[int, Record] = {}
-        self.addresses: dict[int, dict[int, TensorArgument]] = {}  # of each traced task in the run that traced it
+    def __init__(
+        self, launch: Launch, checked: Path, found: Found, plan: Callable[[Call], tuple[list[Call], list[Call] | None]]
+    ) -> None:
+        self.launch, self.found, self._plan = launch, found, plan
+        self.poison = True  # whether anything that is not written may be loaded
+        self.last: Call = (-1, -1)
+        self.intact: Callable[[], bool] = lambda: True  # whether the call `last` left what it left in the first run
+        self._checked = checked_kernels(launch, checked)
+        self._directory = launch.build_dir / "why" / "traced"
+        self._traced: dict[Call, list[Traced]] = {}
+        self.varies = False  # whether the run that was traced left something else
 
-    def task(self, info: TaskInfo) -> list[Traced]:
-        """Every member of every block of a task."""
-        return self._of(info, -1)
+    def of(self, call: Call) -> list[Traced]:
+        """The members of a block of a task."""
+        if call not in self._traced:
+            self._traced |= self._round(*self._plan(call))
+            self._traced.setdefault(call, [])
+        return self._traced[call]
 
-    def group(self, info: TaskInfo, block: int) -> list[Traced]:
-        """The members of one block of a task."""
-        return [one for one in self._of(info, -1 if info.blocks == 1 else block) if one.block == block]
+    def forget(self, call: Call) -> None:
+        """Its trace is needed no more."""
+        self._traced.pop(call, None)
 
-    def storing(self, info: TaskInfo, index: int, offset: int) -> list[Traced]:
-        """The members of the block of a task that stored a byte of one of its tensors last; none where none did."""
-        if info.blocks == 1:
-            return self._of(info, -1)
-        if info.number not in self._records:
-            directory = self._run(info, {"trace_task": -1})
-            self._records[info.number] = read_record(directory)
-        regions = self._records[info.number].regions
-        address = self.addresses[info.number][index].buffer + offset
-        blocks = regions["block"][_covering(regions, address) & ((regions["kind"] & WRITE) > 0)]
-        return self._of(info, int(blocks.max())) if len(blocks) else []
-
-    def _of(self, info: TaskInfo, block: int) -> list[Traced]:
-        key = info.number, block
-        if key not in self._traced:
-            directory = self._run(info, {"trace_task": info.number, "trace_block": block})
-            events, modules = self._reference(info, block)
-            stems = sorted(directory.glob("trace.*.json"), key=position_of)
-            self._traced[key] = [_traced(info, stem, events, modules) for stem in stems]
-        return self._traced[key]
-
-    def _run(self, info: TaskInfo, settings: Mapping[str, int]) -> Path:
-        """Run up to a task, that one checked; the directory of what it left."""
-        directory = self.directory / str(info.number)
-        directory.mkdir(parents=True, exist_ok=True)
-        for old in (*directory.glob("trace.*"), *directory.glob("accesses.*")):
+    def _round(self, calls: list[Call], needed: list[Call] | None) -> dict[Call, list[Traced]]:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        for old in self._directory.glob("trace.*"):
             old.unlink()
+        runs = _Runs()
+        self._look(calls, needed, runs)
+        if self.last in calls and not self.intact():
+            if needed is not None:  # they depend on more than what they load
+                needed = None
+                self._look(calls, needed, runs)
+            self.varies = not self.intact()
+        self._refer(calls, needed, runs)
+        found: dict[Call, list[Traced]] = {call: [] for call in calls}
+        for stem in sorted(self._directory.glob("trace.*.json"), key=position_of):
+            number, block, _ = position_of(stem)
+            if number in runs.slots:
+                found.setdefault((number, block), []).append(self._read(stem, runs))
+        return found
+
+    def _look(self, calls: list[Call], needed: list[Call] | None, runs: _Runs) -> None:
+        """Run with the calls traced."""
+        last = max(calls)[0]
+        names = {
+            self.found.kernels.get(func_id, "") for number, _ in calls for func_id in self.found.tasks[number].kernels
+        }
 
         def until(call: Any) -> None:
-            if call.number > info.number:
+            if call.number > last:
                 raise Stop
-            if call.number == info.number:
-                slots = slots_of(call)
-                self.addresses[info.number] = {i: s for i, s in enumerate(slots) if isinstance(s, TensorArgument)}
-                for func_id in {func_id for _, func_id, _ in call.kernels} & set(self.checked):
-                    self.launch.replace(func_id, self.checked[func_id])
+            slots = slots_of(call)
+            at = [i for i, slot in enumerate(slots) if isinstance(slot, TensorArgument)]
+            runs.slots[call.number] = [slot for slot in slots if isinstance(slot, TensorArgument)]
+            runs.positions[call.number] = at
+            runs.kernels[call.number] = {ROLES[role]: name for role, _, name in call.kernels}
             call.run()
 
-        options = dict(self.launch.options)
-        self.launch.options = {
-            **options, **settings, "output_dir": str(directory), "accesses": True, "poison": True,
+        options = {
+            "output_dir": str(self._directory), "trace": flat(calls), "hooked": flat([*calls, *self._after(last)]),
+            "only": [] if needed is None else flat(needed), "poison": self.poison,
         }  # fmt: skip
-        try:
-            with suppress(Stop):
-                self.launch.run(until)
-        finally:
-            self.launch.options = options
-        return directory
+        libraries = {name: path for name, path in self._checked.items() if name in names}
+        with suppress(Stop):
+            run(self.launch, until, options, libraries)
 
-    def _reference(
-        self, info: TaskInfo, block: int
-    ) -> tuple[Mapping[tuple[int, int], tuple[list[Event], list[str]]], dict[int, str]]:
-        """By block and member what the reference wrote, and by member the module it is made from."""
+    def _after(self, last: int) -> list[Call]:
+        """A call at which a run may end where those up to a task are looked at."""
+        return [(last + 1, -1)] if last + 1 < len(self.found.tasks) else []
+
+    def _refer(self, calls: list[Call], needed: list[Call] | None, runs: _Runs) -> None:
+        """Run by the reference, which tells what it wrote in the calls."""
         recorder = Recorder()
         plain, probed = References(self.launch.artifact), References(self.launch.artifact, recorder)
-        events: dict[tuple[int, int], tuple[list[Event], list[str]]] = {}
-        modules: dict[int, str] = {}
+        asked, last = set(calls), max(calls)[0]
 
         def until(call: Any) -> None:
-            if call.number > info.number:
+            if call.number > last:
                 raise Stop
-            if call.number < info.number:
+            block = call.block or 0
+            together = call.block is None and call.block_num > 1  # whose events are whose is not known
+            if together or (call.number, block) not in asked:
                 if not plain.execute(call):
                     call.run()
                 return
-            if block not in (-1, call.block or 0):
-                return  # what other blocks store is not asked for
             recorder.clear()
-            members = probed.members(call) or []
+            members = probed.members(call)
+            if members is None:
+                call.run()
+                return
             with suppress(ReferenceFault):
                 probed.execute(call)
-            if call.block is None and call.block_num > 1:
-                return  # all blocks at once: whose events are whose is not known
-            for member, (role, _, _) in zip(members, call.kernels, strict=True):
+            for member, (role, _, name) in zip(members, call.kernels, strict=True):
                 path = member.body.unit.path
-                modules[ROLES[role]] = path.relative_to(self.launch.artifact).as_posix()
+                runs.modules[name] = path.relative_to(self.launch.artifact).as_posix()
                 told = recorder.of(member)
-                events[call.block or 0, ROLES[role]] = told.events, told.dtypes
+                runs.events[call.number, block, ROLES[role]] = told.events, told.dtypes
 
         with suppress(Stop):
-            self.launch.run(until)
-        return events, modules
+            run(self.launch, until, {"only": [] if needed is None else flat(needed), "poison": self.poison}, {})
+
+    def _read(self, stem: Path, runs: _Runs) -> Traced:
+        number, block, member = position_of(stem)
+        instructions = read_trace(stem.with_name(stem.name.removesuffix(".json"))).instructions
+        told = runs.events.get((number, block, member))
+        expected = aligned(instructions, *told) if told else Expected()
+        kernel = runs.kernels[number].get(member, "")
+        given = self.found.names.get(number, [])
+        names = [
+            given[at] if at < len(given) else f"argument {position} of task {number}"
+            for at, position in enumerate(runs.positions[number])
+        ]
+        return Traced(
+            number,
+            block,
+            member,
+            kernel,
+            runs.modules.get(kernel, ""),
+            instructions,
+            expected,
+            runs.slots[number],
+            names,
+        )
 
 
-def _covering(regions: np.ndarray[Any, Any], address: int) -> np.ndarray[Any, Any]:
-    """Which regions a byte of global memory is in."""
-    base, stride = regions["base"].astype(np.int64), np.maximum(regions["stride"].astype(np.int64), 1)
-    distance = address - base
-    row = np.where(regions["stride"] > 0, distance // stride, 0)
-    inside = (distance - row * stride * (regions["stride"] > 0)) < regions["length"].astype(np.int64)
-    return np.asarray((distance >= 0) & (row < regions["rows"]) & inside)
+def flat(calls: Iterable[Call]) -> list[int]:
+    """Calls as the runtime is told them."""
+    return [number for call in calls for number in call]
 
 
-def position_of(stem: Path) -> tuple[int, int]:
-    """Block and member of a trace, by its file's name."""
-    _, block, member, _ = stem.name.split(".")
-    return int(block), int(member)
+def as_many(found: Found, calls: Iterable[Call], least: int = 1) -> list[Call]:
+    """The first of some calls that are traced at a time, `least` of them however large they are."""
+    chosen: list[Call] = []
+    left = _BYTES
+    for call in calls:
+        left -= _TIMES * found.bytes_of(call)
+        if len(chosen) >= least and (left < 0 or len(chosen) == _CALLS):
+            break
+        chosen.append(call)
+    return chosen
 
 
-def _traced(
-    info: TaskInfo,
-    path: Path,
-    events: Mapping[tuple[int, int], tuple[list[Event], list[str]]],
-    modules: Mapping[int, str],
-) -> Traced:
-    block, member = position_of(path)
-    instructions = read_trace(path.with_name(path.name.removesuffix(".json"))).instructions
-    expected = Expected()
-    if (block, member) in events:
-        expected = aligned(instructions, *events[block, member])
-    return Traced(
-        info.number, block, member, info.kernels.get(member, ""), modules.get(member, ""), instructions, expected
-    )
+def position_of(stem: Path) -> tuple[int, int, int]:
+    """Task, block and member of a trace, by its file's name."""
+    _, task, block, member, _ = stem.name.split(".")
+    return int(task), int(block), int(member)
 
 
 def aligned(instructions: list[Instruction], events: list[Event], dtypes: list[str]) -> Expected:

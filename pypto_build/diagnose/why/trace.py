@@ -18,7 +18,7 @@ from pypto_build.replay.values import STORAGE, decode
 
 Array = np.ndarray[Any, Any]
 
-READ, WRITE, SCRATCH = 1, 2, 16
+READ, WRITE, ATOMIC, SCRATCH = 1, 2, 4, 16
 PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "ALL", "MTE4", "MTE5", "V2", "FIX")
 SPACES = ("UB", "L1", "L0A", "L0B", "L0C", "BIAS", "FBUF", "SCALE_A", "SCALE_B")
 _LARGEST = 1 << 32
@@ -167,12 +167,13 @@ class Tile:
 @dataclass(frozen=True)
 class AccessedView:
     """What of global memory an instruction touched: the address of each element, as rows and columns; of a store the
-    bytes that it left, as runs (first address, bytes)."""
+    bytes that it left, as runs (first address, bytes), and whether it `adds` to what was there."""
 
     writes: bool
     element: int
     addresses: Array
     runs: tuple[tuple[int, memoryview], ...] = field(default=(), repr=False)
+    adds: bool = False
 
 
 @dataclass
@@ -348,4 +349,5 @@ def _view(record: _Record, instruction: Instruction, data: memoryview) -> list[A
         i, j, k = block // (n[1] * n[2]), block // n[2] % n[1], block % n[2]
     element = i * s[0] + j * s[1] + k * s[2] + h * s[3] + w * s[4]
     addresses = (np.broadcast_to(element, (rows, cols)) * record.element).astype(np.int64) + record.base
-    return [AccessedView(bool(record.access & WRITE), record.element, addresses, _stored(record, data))]
+    writes, adds = bool(record.access & WRITE), bool(record.access & ATOMIC)
+    return [AccessedView(writes, record.element, addresses, _stored(record, data), adds)]

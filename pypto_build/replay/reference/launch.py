@@ -54,9 +54,10 @@ class Launch:
         if self._runtime is not None:
             self._runtime.replace_kernel(func_id, str(library))
 
-    def run(self, callback: Callable[[Any], None], libraries: Mapping[str, Path] | None = None) -> Any:
-        """Run the orchestration on fresh inputs, `callback` for each task in submission order; `libraries` stand in for
-        the kernels of these names. Returns the runtime's statistics; raises what the callback raises, and RuntimeFault.
+    def run(self, callback: Callable[[Any], None] | None, libraries: Mapping[str, Path] | None = None) -> Any:
+        """Run the orchestration on fresh inputs, `callback` for each task in submission order (None: the kernels);
+        `libraries` stand in for the kernels of these names. Returns the runtime's statistics; raises what the callback
+        raises, and RuntimeFault.
         """
         for index, tensor in enumerate(self.binding.tensors):
             self.arena.fill(index, tensor.initial)

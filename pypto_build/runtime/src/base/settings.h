@@ -62,11 +62,13 @@ struct Settings {
     bool dep_gen = false;
     bool graph = false;            // the content of deps.json in the result
     std::vector<std::string> trap; // nan, inf, saturate, denormal: checked kernels end at what makes one of them
-    int64_t trace_task =
-        -1; // number of the task whose checked kernels leave trace.*: every instruction with its values
-    int64_t trace_block = -1; // only of this block; -1: of all
-    std::string memory;       // "weak": stores are visible when the device makes them so, lines of caches may be stale
-    bool accesses = false;    // what checked kernels touch: accesses.json and accesses.bin
+    // Calls, each as task and block, where block -1 stands for all of a task's.
+    std::vector<int64_t> trace;  // their checked kernels leave trace.*: every instruction with its values
+    std::vector<int64_t> only;   // unless empty, no others are made: they count as over at once
+    std::vector<int64_t> hooked; // unless empty, `hook` stands in for these alone
+    std::string memory;    // "weak": stores are visible when the device makes them so, lines of caches may be stale
+    bool accesses = false; // what checked kernels touch: accesses.json and accesses.bin
+    bool judge = true;     // checked kernels say what is wrong; else they record loads, stores and traces, no more
     int swimlane = 0;
     bool scope_stats = false;
     std::string output_dir; // of what a run leaves

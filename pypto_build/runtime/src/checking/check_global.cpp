@@ -72,6 +72,21 @@ void CoreCheck::region(const GlobalRuns &runs, uint32_t site, uint8_t kind) {
         return;
     if (tensor != nullptr && kind == PYPTO_READ)
         check_written(next, *tensor, site);
+    keep(next, site);
+}
+
+void CoreCheck::note_global(const PyptoGlobalAccess &access, const char *instruction, void *address) {
+    const uint32_t number = site(instruction, address);
+    emit_view(access, [&](uint64_t base, int64_t rows, int64_t stride, int64_t length) {
+        keep(record(in_one_piece({base, static_cast<uint64_t>(rows), static_cast<uint64_t>(stride),
+                                  static_cast<uint64_t>(length)}),
+                    number, access.access),
+             number);
+    });
+}
+
+// Adds a record, or makes the last one of its place longer.
+void CoreCheck::keep(const AccessRecord &next, uint32_t site) {
     SiteUse &place = places_[sites_[site].address];
     if (place.call == calls_ && continues(records_[place.record], next)) {
         AccessRecord &last = records_[place.record];

@@ -36,6 +36,28 @@ void hook_plain(PyptoCoreContext *context, const void *place, uint64_t bytes, ui
 }
 constexpr PyptoCheck kHooks{hook_tiles, hook_global, hook_order, hook_variable, hook_clean, hook_plain};
 
+// Without judgement: what calls load and store, or, of those that are traced, everything.
+void note_global(PyptoCoreContext *context, const char *instruction, uint32_t, const PyptoGlobalAccess *access) {
+    recorder_of(context).note_global(*access, instruction, __builtin_return_address(0));
+}
+void trace_tiles(PyptoCoreContext *context, const char *instruction, uint32_t pipe, const PyptoTileAccess *operands,
+                 uint32_t count) {
+    recorder_of(context).trace().tiles(instruction, pipe, __builtin_return_address(0), *context, operands, count);
+}
+void trace_global(PyptoCoreContext *context, const char *instruction, uint32_t pipe, const PyptoGlobalAccess *access) {
+    recorder_of(context).trace().global(instruction, pipe, __builtin_return_address(0), *access);
+}
+void trace_order(PyptoCoreContext *context, uint32_t kind, uint32_t from, uint32_t to, uint32_t id) {
+    recorder_of(context).trace().order(kind, from, to, id, __builtin_return_address(0));
+}
+void no_tiles(PyptoCoreContext *, const char *, uint32_t, const PyptoTileAccess *, uint32_t) {}
+void no_order(PyptoCoreContext *, uint32_t, uint32_t, uint32_t, uint32_t) {}
+void no_variable(PyptoCoreContext *, const char *, const PyptoVariable *) {}
+void no_clean(PyptoCoreContext *, const void *) {}
+void no_plain(PyptoCoreContext *, const void *, uint64_t, uint32_t, void *) {}
+constexpr PyptoCheck kNotes{no_tiles, note_global, no_order, no_variable, no_clean, no_plain};
+constexpr PyptoCheck kTraces{trace_tiles, trace_global, trace_order, hook_variable, no_clean, no_plain};
+
 } // namespace
 
 const char *pipe_name(uint32_t pipe) {
@@ -62,11 +84,14 @@ void CoreCheck::begin(Activation &activation) {
     slots_.clear();
     trap_site_ = ~0u;
     const Settings &settings = checker_.settings_;
-    traced_ = static_cast<int64_t>(activation.task->number) == settings.trace_task &&
-              (settings.trace_block < 0 || activation.context.block_idx == settings.trace_block);
+    traced_ = checker_.traced_.contains(activation.task->number, activation.context.block_idx);
     if (traced_)
         trace_.begin();
     unordered_.clear();
+    if (!settings.judge) {
+        activation.context.check = traced_ ? &kTraces : settings.accesses ? &kNotes : nullptr;
+        return;
+    }
     shadow_.begin(activation.context);
     if (weak_)
         begin_memory();
@@ -84,7 +109,9 @@ void CoreCheck::spring() {
 void CoreCheck::write_trace() {
     const std::string &directory = checker_.settings_.output_dir;
     try {
-        trace_.write(format("%s/trace.%d.%d", directory.c_str(), activation_->context.block_idx, activation_->member));
+        trace_.write(format("%s/trace.%llu.%d.%d", directory.c_str(),
+                            static_cast<unsigned long long>(activation_->task->number), activation_->context.block_idx,
+                            activation_->member));
     } catch (const FaultError &error) {
         activation_->executor->report_fault(*activation_, error.fault);
     }
@@ -159,7 +186,7 @@ CoreCheck *Checker::core(int index) {
 }
 
 void Checker::edge(const Edge &edge) {
-    if (recording_ && edge.flags & DEP_WAIT)
+    if (recording_ && settings_.judge && edge.flags & DEP_WAIT)
         pending_.emplace_back(edge.producer, edge.source);
 }
 

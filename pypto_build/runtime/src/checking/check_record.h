@@ -2,6 +2,7 @@
 // place in the code; and the errors of on-chip accesses, which end the task or, when accesses are recorded, are kept.
 #pragma once
 
+#include "base/call_set.h"
 #include "checking/check_shadow.h"
 #include "checking/check_trace.h"
 #include "checking/check_trap.h"
@@ -90,6 +91,9 @@ public:
     void order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id, void *address);
     /// What a variable holds now, of a kernel that was compiled to tell it.
     void variable(const char *name, const PyptoVariable &variable);
+    // Without judgement.
+    void note_global(const PyptoGlobalAccess &access, const char *instruction, void *address);
+    Trace &trace() { return trace_; }
     // With MEMORY=weak.
     void clean(const void *line);
     void hand_over(bool producing);
@@ -126,6 +130,7 @@ private:
     bool fits(const PyptoTileAccess &operand, const Runs &runs, uint32_t site);
     AccessRecord record(const GlobalRuns &runs, uint32_t site, uint8_t kind) const;
     void region(const GlobalRuns &runs, uint32_t site, uint8_t kind);
+    void keep(const AccessRecord &next, uint32_t site);
     void window(const AccessRecord &record, uint32_t site);
     static bool continues(const AccessRecord &last, const AccessRecord &next);
     const ChipTensor *check_bounds(const AccessRecord &record, uint32_t site);
@@ -163,12 +168,13 @@ class Checker : public OrchestrationObserver {
 public:
     /// With `settings.accesses` errors are kept and accesses recorded; without, the first error ends its task.
     Checker(const KernelLibrary &kernels, const Platform &platform, const Settings &settings)
-        : kernels_(kernels), platform_(platform), settings_(settings), recording_(settings.accesses) {}
+        : kernels_(kernels), platform_(platform), settings_(settings), recording_(settings.accesses),
+          traced_(settings.trace) {}
 
     void edge(const Edge &edge) override;
     void submitted(const Task &task) override;
     void waited(const std::vector<ProducerEdge> &producers, bool and_readers) override;
-    bool keeps_history() const override { return recording_; }
+    bool keeps_history() const override { return recording_ && settings_.judge; }
 
     bool recording() const { return recording_; }
     /// For the thread of a core, as long as the checker lives.
@@ -200,6 +206,7 @@ private:
     const Platform &platform_;
     const Settings &settings_;
     const bool recording_;
+    const CallSet traced_;
     std::mutex mutex_;
     std::map<int, std::unique_ptr<CoreCheck>> cores_;
     std::vector<TaskRow> tasks_;

@@ -37,7 +37,7 @@ size_t worker_count(int threads, Order order, bool ranks) {
 
 Scheduler::Scheduler(const Settings &settings, TaskGraph &graph, Executor &executor, int threads)
     : graph_(graph), executor_(executor), report_(executor.report()), order_(order_of(settings)), hook_(settings.hook),
-      signals_(executor.signals()), ranks_(static_cast<bool>(signals_)),
+      only_(settings.only), hooked_(settings.hooked), signals_(executor.signals()), ranks_(static_cast<bool>(signals_)),
       max_workers_(worker_count(threads, order_, ranks_)),
       may_relieve_(order_ == Order::Parallel && (ranks_ || threads != 1)), ready_(settings),
       caller_core_(executor.make_core()) {}
@@ -206,7 +206,9 @@ Service::Kind Scheduler::execute(const Unit &unit, Core &core) {
         return Service::Dummy;
     if (task.predicated && !predicate_holds(task.predicate, task.predicate_tensor))
         return Service::Skipped;
-    if (hook_ == nullptr) {
+    if (!only_.empty() && !only_.contains(task.number, unit.block))
+        return Service::Skipped;
+    if (hook_ == nullptr || (!hooked_.empty() && !hooked_.contains(task.number, unit.block))) {
         run_kernels(unit, core);
         return Service::Kernels;
     }

@@ -8,6 +8,7 @@
 // started as the chip has cores.
 #pragma once
 
+#include "base/call_set.h"
 #include "execution/executor.h"
 #include "graph/task_graph.h"
 #include "records/observers.h"
@@ -107,6 +108,7 @@ private:
     Report *const report_; // may be null
     const Order order_;
     TaskHook *const hook_;
+    const CallSet only_, hooked_; // of the calls that are made, and of those that the hook stands in for
     RankSignals &signals_;
     const bool ranks_; // of several chips: kernels may wait for others, so the orchestration's thread runs none
     const size_t max_workers_;

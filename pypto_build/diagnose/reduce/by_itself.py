@@ -1,0 +1,257 @@
+"""Failures that are in one text: a kernel or an orchestration that does not compile, a golden.py that raises, an
+orchestration with which the run does not end well. That text is reduced, and nothing else."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pypto_build.artifact import Artifact, ArtifactError, Kernel
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.interface import read_interface
+from pypto_build.diagnose.extract.orchestration import Text
+from pypto_build.diagnose.extract.order import OrderBesides
+from pypto_build.diagnose.extract.write import ORIGIN_NAME, api_of, frame_of, write_texts
+from pypto_build.diagnose.reduce.build import Builder, Refused
+from pypto_build.diagnose.reduce.cvise import has_cvise, polished_text
+from pypto_build.diagnose.reduce.search import Log, jobs_of
+from pypto_build.diagnose.reduce.text_search import TextSearch, Ways, fewer_lines, fewer_statements
+from pypto_build.toolchain.python import own_environment, own_tool
+
+ORCHESTRATION = "orchestration"
+#: What of an artifact's directory a copy has no use for.
+LEFT_OUT = ("out", "golden.json", "passes_dump", "report", "dfx_outputs", "build_output", "*.bak", "*.so", "*.o")
+_ERROR = re.compile(r"\berror: *(.*)")
+
+
+@dataclass
+class Reduction:
+    """One text, and how it is told whether it still fails in the same way."""
+
+    given: argparse.Namespace
+    artifact: Artifact
+    root: Path  # where the result goes
+    scratch: Path
+    say: Callable[..., None]
+
+    def search(
+        self, ending: Callable[[str], str], wanted: str, text: str, ahead: Callable[[str], object] = str
+    ) -> TextSearch:
+        """The search, with what an interrupted one knew."""
+        question = [str(self.given.keep), wanted, text, self.given.platform, self.given.kernel_flags, self.given.arch]
+        question += [path.read_text(encoding="utf-8") for path in sorted(Path(__file__).parent.glob("*.py"))]
+        digest = hashlib.sha256("\0".join(question).encode()).hexdigest()[:12]
+        log = Log(self.scratch / f"tried.{digest}.log")
+        if log.known:
+            self.say(f"going on after {len(log.known)} candidates; remove {self.scratch} to start anew")
+        return TextSearch(ending, wanted, log, self.given.jobs, ahead)
+
+    def shortest(self, search: TextSearch, text: str, ways: Ways, what: str) -> str:
+        """The text reduced, by C-Vise too where that is installed and the text is C++."""
+        short = search.reduced(text, ways)
+        self.say(f"{what}: {search.tried} tried; {_lines(text)} -> {_lines(short)}")
+        if ways is fewer_lines and has_cvise():
+            shorter = search.reduced(polished_text(short, search.holds, search.jobs), ways)
+            self.say(f"{what}, cvise: {_lines(short)} -> {_lines(shorter)}")
+            short = shorter
+        return short
+
+    def finish(self, write: Callable[[Path], None]) -> None:
+        """Put the result where it goes; ``write`` writes it into a directory."""
+        temporary = self.root.with_name(f".{self.root.name}.tmp")
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        write(temporary)
+        record = {"schema": 1, "artifact": str(self.given.artifact), "keep": self.given.keep}
+        write_bytes(temporary / ORIGIN_NAME, json.dumps(record, indent=2).encode() + b"\n")
+        shutil.rmtree(self.root, ignore_errors=True)
+        temporary.rename(self.root)
+
+    @property
+    def short(self) -> str:
+        """The result's directory as people type it."""
+        return os.path.relpath(self.root)
+
+
+def _lines(text: str) -> str:
+    count = sum(bool(line.strip()) for line in text.splitlines())
+    return f"{count} line{'' if count == 1 else 's'}"
+
+
+# --- what does not compile -------------------------------------------------------------------------------------------
+
+
+def reduce_build_error(one: Reduction, name: str) -> int:
+    """The smallest source that the compiler refuses with the same words; ``name`` is the kernel, empty for the first.
+
+    Raises ArtifactError where everything compiles.
+    """
+    sources = {kernel.name: kernel.source for kernel in one.artifact.kernels}
+    sources[ORCHESTRATION] = one.artifact.orchestration.source
+    kinds = {kernel.name: kernel.core_type for kernel in one.artifact.kernels} | {ORCHESTRATION: ORCHESTRATION}
+    if name and name not in sources:
+        raise ArtifactError(f"KEEP={one.given.keep}", f"there is no kernel '{name}'", f"it has {', '.join(sources)}")
+    builder = Builder(one.scratch / "built", _with_headers(one.given, one.artifact), one.artifact.runtime)
+    for each in [name] if name else list(sources):
+        text = sources[each].read_text("utf-8", "replace")
+
+        def ending(candidate: str, kind: str = kinds[each]) -> str:
+            try:
+                builder.build([(kind, candidate)])
+            except Refused as refused:
+                return _message(str(refused))
+            return "compiles"
+
+        wanted = ending(text)
+        if wanted == "compiles":
+            continue
+        one.say(f"{each}: {wanted}")
+        search = one.search(ending, wanted, text, ending)
+        short = one.shortest(search, text, fewer_lines, "lines")
+        kernel = next((kernel for kernel in one.artifact.kernels if kernel.name == each), None)
+        one.finish(lambda root: _write_source(one, root, kernel, short))  # noqa: B023
+        return _compiled(one, wanted)
+    what = f"'{name}' compiles" if name else "everything compiles"
+    raise ArtifactError(f"KEEP={one.given.keep}", what, "name what is wrong")
+
+
+def _with_headers(given: argparse.Namespace, artifact: Artifact) -> argparse.Namespace:
+    """The options, with the places of headers that stand beside the sources."""
+    places = dict.fromkeys(
+        path.parent for path in (artifact.orchestration.source, *(k.source for k in artifact.kernels))
+    )
+    extra = dict.fromkeys(path for kernel in artifact.kernels for path in kernel.extra_include_dirs)
+    flags = " ".join(f"-I{shlex.quote(str(path))}" for path in [*places, *extra])
+    return argparse.Namespace(**{**vars(given), "kernel_flags": f"{given.kernel_flags} {flags}".strip()})
+
+
+def _message(said: str) -> str:
+    """An error without its place, and without what the compiler proposes."""
+    found = _ERROR.search(said)
+    text = (found[1] if found else said).partition("; did you mean")[0]
+    return re.sub(r"/\S*/", "", text).strip() or "refused"
+
+
+def _write_source(one: Reduction, root: Path, kernel: Kernel | None, text: str) -> None:
+    """An artifact of one kernel that nothing submits, or of an orchestration without kernels."""
+    artifact = one.artifact
+    frame = frame_of(artifact, one.given.platform, one.root.name)
+    if kernel is None:
+        write_texts(root, frame, text, [], [])
+        return
+    vintage = read_interface(one.given.build_dir / "interface.json").vintage
+    api = api_of(vintage, artifact.orchestration.source)
+    none = OrderBesides()
+    idle = Text([], [], api, after=none.after, manual=none.manual, a5=frame.a5)
+    place = Path("kernels", kernel.core_type, f"{kernel.name}.cpp")
+    write_texts(root, frame, idle.render(frame.program, artifact.name), [(kernel, place)], [])
+    write_bytes(root / place, text.encode())
+
+
+def _compiled(one: Reduction, wanted: str) -> int:
+    """Build the result as anybody would, and say what that says."""
+    words = [*own_tool("pypto_build.cli"), "build", str(one.root), "--platform", one.given.platform]
+    words += ["--build-dir", str(one.scratch / "build")]
+    for flag, value in (("kernel-flags", one.given.kernel_flags), ("arch", one.given.arch), ("cxx", one.given.cxx)):
+        words += [f"--{flag}={value}"] if value else []
+    run = _run(words)
+    same = any(_message(line) == wanted for line in (run.stdout + run.stderr).splitlines() if "error: " in line)
+    how = "built, it has the same error" if same else f"built, it ends with status {run.returncode}"
+    one.say(f"{one.short}: {how}", f"scons build JIT={shlex.quote(one.short)}")
+    return 0
+
+
+def _run(words: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words, capture_output=True, text=True, errors="replace", env=own_environment(), check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+# --- a golden that raises --------------------------------------------------------------------------------------------
+
+
+def reduce_golden_error(one: Reduction) -> int:
+    """The smallest golden.py that raises the same error, by type and message.
+
+    Raises ArtifactError where there is none, or it raises nothing.
+    """
+    from pypto_build.artifact.extras import require_torch
+
+    source = one.artifact.root / "golden.py"
+    if not source.is_file():
+        raise ArtifactError(source, "no such file", "KEEP=golden_error is for a golden.py that raises")
+    require_torch(str(source))
+    text = source.read_text("utf-8", "replace")
+    wanted = golden_ending(one, text)
+    if wanted == "computes":
+        raise ArtifactError(f"KEEP={one.given.keep}", "golden.py raises nothing", "name what is wrong")
+    one.say(f"golden.py: {wanted}")
+    search = one.search(lambda candidate: golden_ending(one, candidate), wanted, text)
+    short = one.shortest(search, text, fewer_statements, "statements")
+    one.finish(lambda root: _write_golden(one, root, short))
+    run = _run([*own_tool("pypto_build.compiler.golden"), str(one.root)])
+    said = (run.stderr.strip().splitlines() or [f"status {run.returncode}"])[-1]
+    shutil.rmtree(one.root / "data" / "out", ignore_errors=True)
+    one.say(f"{one.short}: computed, it ends with {said.rpartition('golden.py')[2].lstrip(':')}")
+    return 0
+
+
+def golden_ending(one: Reduction, text: str) -> str:
+    """`TypeError: …` that a golden raises in a process of its own, on the artifact's data; or that it computes."""
+    importlib.import_module("torch")  # once, so that every fork has it
+    from pypto_build.replay.faults import RunFault
+    from pypto_build.replay.reference.launch import Progress, in_child
+
+    place = one.scratch / "golden"
+    shutil.rmtree(place, ignore_errors=True)
+    given = sorted((one.artifact.root / "data" / "in").glob("*.pt"))
+    (place / "data" / "in").mkdir(parents=True)
+    for path in given:
+        (place / "data" / "in" / path.name).symlink_to(path.resolve())
+    (place / "golden.py").write_text(text, encoding="utf-8")
+    try:
+        return in_child(lambda: _computed(place, [path.stem for path in given]), Progress(), one.given.timeout)
+    except RunFault as fault:
+        return f"{fault.status}: {fault.error.message}"
+
+
+def _computed(place: Path, names: list[str]) -> str:
+    import sys
+
+    from pypto_build.compiler.golden import compute
+
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        sys.stdout = nowhere
+        try:
+            compute(place, frozenset(names))
+        except BaseException as error:  # of anybody's code, SystemExit too
+            return " ".join(f"{type(error).__name__}: {error}".replace(f"{place}/", "").split())
+        finally:
+            sys.stdout = sys.__stdout__
+    return "computes"
+
+
+def _write_golden(one: Reduction, root: Path, text: str) -> None:
+    shutil.copytree(one.artifact.root, root, ignore=shutil.ignore_patterns(*LEFT_OUT), dirs_exist_ok=True)
+    write_bytes(root / "golden.py", text.encode())
+
+
+# --- what all of these have in common --------------------------------------------------------------------------------
+
+
+def reduction(given: argparse.Namespace, artifact: Artifact, root: Path, say: Callable[..., None]) -> Reduction:
+    """What ``given`` asks for."""
+    scratch = given.build_dir / "reduce" / re.sub(r"\W+", "_", given.keep)
+    given.jobs = jobs_of(given.jobs)
+    return Reduction(given, artifact, root, scratch.absolute(), say)

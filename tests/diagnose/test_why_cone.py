@@ -1,0 +1,120 @@
+"""Which calls have a part in an element is told by what they load and store; the others are not made again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pypto_build.diagnose.why import find
+from pypto_build.diagnose.why.find import Call, may_be_plain
+from pypto_build.diagnose.why.intervals import Intervals
+from pypto_build.diagnose.why.runs import Runs
+from tests.diagnose.checked import copy_example
+from tests.diagnose.test_why import links, why
+
+#: The last task adds an element of c, which it does not load, to the product of a and b.
+_BY_POINTER = [
+    ("kernels/aiv/kernel_add.cpp", "TADD(v17, v7, v13);", "TADDS(v17, v7, v2[0]);"),
+    ("kernels/aiv/kernel_add.cpp", "TLOAD(v13, v16);", ""),
+    ("orchestration/vector_dag.cpp", "params_t3.add_input(d);", "params_t3.add_input(ext_a);"),
+    ("orchestration/vector_dag.cpp", "params_t3.add_input(e);", "params_t3.add_input(ext_b);"),
+]
+_SETS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9)), max_size=8)
+
+
+def intervals(pairs: list[tuple[int, int]]) -> tuple[Intervals, set[int]]:
+    """Of first bytes and lengths; and the same as a set."""
+    low = np.array([first for first, _ in pairs], np.int64)
+    high = np.array([first + length for first, length in pairs], np.int64)
+    return Intervals.of(low, high), {byte for first, length in pairs for byte in range(first, first + length)}
+
+
+def members(some: Intervals) -> set[int]:
+    """All bytes of a set of them, which has to be in order and disjoint."""
+    assert (some.low < some.high).all() and (some.high[:-1] < some.low[1:]).all()
+    return {byte for low, high in zip(some.low, some.high, strict=True) for byte in range(low, high)}
+
+
+@given(_SETS, _SETS)
+def test_intervals_are_sets_of_bytes(one: list[tuple[int, int]], two: list[tuple[int, int]]) -> None:
+    (a, in_a), (b, in_b) = intervals(one), intervals(two)
+    assert members(a) == in_a and a.bytes == len(in_a)
+    assert members(a.with_(b)) == in_a | in_b
+    assert members(a.without(b)) == in_a - in_b
+    assert members(a.within(10, 30)) == in_a & set(range(10, 30))
+    assert a.holds(np.arange(80)).tolist() == [byte in in_a for byte in range(80)]
+    touched = [bool(in_a & set(range(low, high))) for low, high in zip(b.low, b.high, strict=True)]
+    assert a.touched(b.low, b.high).tolist() == touched
+
+
+@pytest.fixture
+def needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], list[list[list[int]] | None]]:
+    """Gives the calls that every second run made; None where it made all. The runs have a process of their own."""
+    told = tmp_path / "needed"
+    look = Runs._look
+
+    def noting(self: Runs, calls: list[Call], only: list[Call] | None, runs: Any) -> None:
+        with told.open("a", encoding="ascii") as file:
+            file.write(json.dumps(only) + "\n")
+        look(self, calls, only, runs)
+
+    monkeypatch.setattr(Runs, "_look", noting)
+    return lambda: [json.loads(line) for line in told.read_text(encoding="ascii").splitlines()]
+
+
+def test_only_what_has_a_part_is_made_again(tmp_path: Path, needed: Callable[[], object]) -> None:
+    """Of vector_dag whose last task takes c twice the second, third and fourth have none."""
+    edits = [("orchestration/vector_dag.cpp", "params_t4.add_input(g);", "params_t4.add_input(c);")]
+    status, top = why(copy_example("_jit_vector_dag", tmp_path, edits), tmp_path / "out", "--at", "127,0")
+    assert status == 0 and top is not None
+    assert needed() == [[[4, 0], [0, 0]]]
+    assert {one.task for one in links(top) if one.instruction} == {0, 4}
+
+
+def test_one_block_of_each_task(tmp_path: Path, needed: Callable[[], object]) -> None:
+    status, _ = why(copy_example("_jit_spmd_scale", tmp_path), tmp_path / "out", "--at", "100,63")
+    assert status == 0 and needed() == [[[0, 3]]]
+
+
+def test_conditions_make_all_run_again(tmp_path: Path, needed: Callable[[], object]) -> None:
+    """An orchestration that may look at values: what is left out might have changed them."""
+    edits = [("orchestration/vector_dag.cpp", "// Task 4: kernel_add", "/* set_predicate */")]
+    status, top = why(copy_example("_jit_vector_dag", tmp_path, edits), tmp_path / "out", "--at", "127,0")
+    assert status == 0 and top is not None and needed() == [None]
+
+
+def test_a_kernel_that_uses_pointers(tmp_path: Path, needed: Callable[[], object]) -> None:
+    """It looks at an element of its second input by a pointer, and loads none of it: who writes that has a part."""
+    artifact = copy_example("_jit_vector_dag", tmp_path, _BY_POINTER)
+    assert may_be_plain(artifact / "kernels/aiv/kernel_add.cpp")
+    assert not may_be_plain(artifact / "kernels/aiv/kernel_mul.cpp")
+    status, top = why(artifact, tmp_path / "out", "--at", "127,0")
+    assert status == 0 and top is not None
+    assert needed() == [[[4, 0], [3, 0], [0, 0]]]
+
+
+def test_what_comes_out_otherwise_is_run_whole(
+    tmp_path: Path, needed: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is not known that it does, the other value shows it."""
+    monkeypatch.setattr(find, "may_be_plain", lambda _: False)
+    status, top = why(copy_example("_jit_vector_dag", tmp_path, _BY_POINTER), tmp_path / "out", "--at", "127,0")
+    assert status == 0 and top is not None and not top.note
+    assert needed() == [[[4, 0], [3, 0]], None]
+
+
+def test_a_value_that_varies_is_said_to(tmp_path: Path) -> None:
+    edits = [
+        ("kernels/aiv/kernel_mul.cpp", "static __aicore__ void kernel_mul", "static int n;\nstatic void kernel_mul"),
+        ("kernels/aiv/kernel_mul.cpp", "TMUL(v17, v7, v13);", "TMUL(v17, v7, v13); TADDS(v17, v17, float(++n));"),
+    ]
+    status, top = why(copy_example("_jit_vector_dag", tmp_path, edits), tmp_path / "out", "--at", "127,0")
+    assert status == 0 and top is not None
+    assert top.note.startswith("it varies: the first run left ")
