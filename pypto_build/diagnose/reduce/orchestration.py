@@ -20,8 +20,9 @@ from pypto_build.diagnose.reduce.candidate import Passed
 from pypto_build.diagnose.reduce.judge import MISMATCHES, RunLimits, compared, contents_after, described, differ
 from pypto_build.diagnose.reduce.text_search import fewer_lines
 from pypto_build.diagnose.reduce.texts import FaultLost, carry
-from pypto_build.replay.child import Job, KernelBinary
+from pypto_build.replay.child import Job
 from pypto_build.replay.faults import RunFault
+from pypto_build.replay.loading import KernelBinary
 from pypto_build.replay.reference.launch import Launch
 from pypto_build.replay.run_options import SettingValue
 
