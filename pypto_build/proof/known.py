@@ -181,7 +181,10 @@ class Known:
                 self._hold_together(actions)
             return found
         doubtful = together.doubtful(self.record.results, self._looker, self._differing, self.roots.agree)
-        return [number not in doubtful or self.proven(action) is not None for number, action in enumerate(actions)]
+        found = [number not in doubtful or self.proven(action) is not None for number, action in enumerate(actions)]
+        if again and doubtful:  # what was built since is proven in another way than it was
+            self._hold_together(actions)
+        return found
 
     def _hold_together(self, actions: Sequence[Action]) -> Together:
         self._together = Together(actions, self._held, self.record.sets, self.roots, self.digests)

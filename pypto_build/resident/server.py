@@ -306,8 +306,10 @@ def load() -> list[str]:
         import_module(module)
     from pypto_build import cli
     from pypto_build.rules.embedded_runtime import preload
+    from pypto_build.rules.replay import preload_verdicts
 
     cli.parser()
+    preload_verdicts()
     sources = map(str, preload())
     modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     return sorted({sys.executable, *sources, *filter(None, modules)})

@@ -49,6 +49,11 @@ _LOG_PATH = "ASCEND_PROCESS_LOG_PATH"
 _UNEXPLAINED = (EXIT_STATUS["mismatch"], EXIT_STATUS["runtime_error"], EXIT_STATUS["hang"])
 
 
+def preload_verdicts() -> None:
+    """Find out ahead what verdicts are like, which takes two milliseconds, for processes that are forked."""
+    msgspec.json.Decoder(Verdict)
+
+
 def finish_replays(target: Nodes, source: Nodes, env: Environment) -> int:
     """Show those of ``source`` that did not have to run; the status of the first that did not pass."""
     show_results(target, source, env)

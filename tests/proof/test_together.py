@@ -107,6 +107,18 @@ def test_what_changed_is_not_proven(many: Many, change: str, monkeypatch: pytest
     assert len(looked) < _COUNT or change == "the header"
 
 
+def test_what_was_built_since_is_looked_at_together_too(many: Many, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = many.build()
+    many.write("header", "h2 ")
+    many.build()  # in another process
+    time.sleep(2 * TICK_S)
+    place.renew(many.store)
+    assert place.all_proven(many.actions, again=True) == [True] * _COUNT
+    place.rest()
+    monkeypatch.setattr(Known, "proven", None)
+    assert place.all_proven(many.actions) == [True] * _COUNT
+
+
 def test_other_actions_are_looked_at_one_by_one(many: Many) -> None:
     place = many.build()
     assert place.all_proven(many.actions[:3]) == [True] * 3

@@ -9,6 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from SCons import SConsign
+from SCons.Node.Alias import Alias
 
 import pypto_build.rules
 from benchmarks.generated import write_chain
@@ -16,6 +18,7 @@ from pypto_build.artifact import ArtifactError, load_artifact, manifest
 from pypto_build.artifact.manifest_eval import evaluate
 from pypto_build.proof import Action, Store
 from pypto_build.proof.place import Outcome
+from pypto_build.rules.machinery.database import keep_no_signatures
 from pypto_build.rules.machinery.manifests import EvaluatedManifests
 from pypto_build.rules.machinery.progress import Progress
 from pypto_build.rules.machinery.steps import Step, perform
@@ -115,3 +118,20 @@ def test_a_manifest_that_was_read_is_read_again_only_where_its_files_changed(tmp
     (root / "kernels" / "aiv").symlink_to(tmp_path / "aiv")
     with pytest.raises(ArtifactError, match="is a link out of the artifact"):
         load_artifact(root, manifests)
+
+
+def test_no_file_is_read_for_the_signature_of_an_alias(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runtime's module has megabytes, and every replay depends on it."""
+    for owner, name in ((Alias, "make_ready"), (SConsign, "Get_DataBase"), (SConsign, "ForDirectory")):
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    asked = list[str]()
+
+    def contents(alias: Alias) -> str:
+        asked.append(alias.name)
+        return ""
+
+    monkeypatch.setattr(Alias, "get_contents", contents)
+    Alias("before").make_ready()
+    keep_no_signatures()
+    Alias("replay").make_ready()
+    assert asked == ["before"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import SCons.Node.Alias
 import SCons.SConsign
 
 
@@ -15,6 +16,10 @@ class _Forgetful(dict[str, bytes]):
         """Nothing to close."""
 
 
+def _ready(_alias: object) -> None:
+    """Read no file that an alias stands for: that would be for its signature, and some have megabytes."""
+
+
 def keep_no_signatures() -> None:
     """Take over from SCons' database."""
     forgetful = _Forgetful()
@@ -24,3 +29,4 @@ def keep_no_signatures() -> None:
 
     SCons.SConsign.ForDirectory = SCons.SConsign.DB
     SCons.SConsign.Get_DataBase = database
+    SCons.Node.Alias.Alias.make_ready = _ready
