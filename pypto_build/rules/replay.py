@@ -119,7 +119,13 @@ def declare_replay(
     )
     replay.data_dir = run.data_dir
     replay.packing = pack_words(
-        targets.artifact.root, targets.platform.name, results, run.data_dir, golden, run.options
+        targets.artifact.root,
+        targets.platform.name,
+        results,
+        run.data_dir,
+        golden,
+        run.options,
+        chip_words(targets),
     )
     node = env.Command(
         escape(str(results / "verdict.json")),

@@ -102,6 +102,14 @@ def test_the_instruments_look_at_all_ranks(allreduce: Project) -> None:
     assert (run.status, "[RUN] PASS" in run.output) == (0, True), run.output
 
 
+def test_a_replay_that_fails_leaves_its_pack(allreduce: Project) -> None:
+    allreduce.edit(_KERNEL, "TMULS(v9, v8, v3);", "TMULS(v9, v8, 2.0f * v3);")
+    run = allreduce.scons("replay", f"JIT={allreduce.artifact.name}", "PACK=onfail")
+    pack = allreduce.out / f"{allreduce.artifact.name}.tar.zst"
+    assert run.status == 2 and f"elsewhere, pypto-build replay {pack.name}" in run.output, run.output
+    assert pack.is_file()
+
+
 def test_what_one_chip_does_not_take(project: Project) -> None:
     for option in ("WORLD=2", "RANK=1"):
         run = project.quiet("dump", f"JIT={project.artifact.name}", option)
