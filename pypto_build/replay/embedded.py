@@ -70,6 +70,7 @@ def job_of(request: Request, interface: Interface, binding: Binding) -> Job:
             "parameter_order": interface.parameter_order,
         },
         reference,
+        request.numerics,
     )
 
 

@@ -137,7 +137,11 @@ def test_a_kernel_without_a_module(tmp_path: Path) -> None:
             "KEEP=mismatch:x: the outputs that differ are f",
         ),
         ("hang", [], "KEEP=hang: the replay ends with pass"),
-        ("wrong", [], "KEEP=wrong: is nothing to keep; give mismatch:OUTPUT, crash, hang, build_error, golden_error, or a rule: "),
+        (
+            "wrong",
+            [],
+            "KEEP=wrong: is nothing to keep; give mismatch:OUTPUT, crash, hang, build_error, golden_error, or a rule: ",
+        ),
         (
             "mismatch:f",
             [("orchestration/vector_dag.cpp", "params_t3.add_input(d);", "params_t3.add_input(c);")],

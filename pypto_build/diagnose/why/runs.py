@@ -157,7 +157,8 @@ class Runs:
     def _refer(self, calls: list[Call], needed: list[Call] | None, runs: _Runs) -> None:
         """Run by the reference, which tells what it wrote in the calls."""
         recorder = Recorder()
-        plain, probed = References(self.launch.artifact), References(self.launch.artifact, recorder)
+        artifact, numerics = self.launch.artifact, self.launch.numerics
+        plain, probed = References(artifact, numerics=numerics), References(artifact, recorder, numerics)
         asked, last = set(calls), max(calls)[0]
 
         def until(call: Any) -> None:
