@@ -16,7 +16,7 @@ _OURS = (EMBEDDED, TORCH)
 #: Whose results an instruction gives where they are known to differ: the device's where that costs no time, the
 #: device's, those of upstream's simulator.
 NUMERICS = ("fast", "device", "simulator")
-FAST, _, SIMULATOR = NUMERICS
+FAST, DEVICE_RESULTS, SIMULATOR = NUMERICS
 
 #: Numbers of simpler's log levels: those since August 2026, and v0 to v9 from before.
 LOG_LEVELS: dict[str, int] = {

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Collection
 
 from .ops import INSTRUCTIONS
 from .ops.agreement import AGREEMENTS, SOURCES, Agreement, of_instruction
+from .torch.followed import FOLLOWED
 
 _INTRODUCTION = """# Agreement with the hardware
 
@@ -34,15 +37,23 @@ writes small artifacts with inputs that tell the answers apart, runs them, print
 machine and `python kernel_config_scene_test.py -p a2a3` in each directory of DIR do the same; what comes back is read
 by `pypto-build conformance --read DIR` or `--read results.json`. Rows marked *kit* are in it.
 
-The PyTorch reference (`RUNTIME=torch`, `DATA=reference`, `diverge`, `why`) computes with PyTorch's own functions and
-order of summation, and converts and compares as the device, whatever `NUMERICS` is; its tolerances allow for orders of
-sums. So `diverge` with `NUMERICS=simulator` names instructions where the simulator leaves the device by more than that.
+The PyTorch reference computes with PyTorch's own functions and order of summation, and converts and compares as the
+device; its tolerances allow for orders of sums. With `RUNTIME=torch`, `diverge`, `why`, `step` and `sweep` it follows
+`NUMERICS` where that decides, bit by bit:
+
+- `device`: FOLLOWED_DEVICE.
+- `simulator`: FOLLOWED_SIMULATOR.
+
+Of the questions that a program asks and `NUMERICS` decides otherwise, a line says that the reference does not follow.
+`DATA=reference`, `AGAINST=` a dump and distributed programs have the reference as it is.
 """
 
 
 def document() -> str:
     """The page docs/agreement.md."""
-    lines = [_INTRODUCTION, "## Questions", ""]
+    followed = {f"FOLLOWED_{numerics.upper()}": _listed(names) for numerics, names in FOLLOWED.items()}
+    introduction = re.sub(r"FOLLOWED_[A-Z]+", lambda found: followed[found[0]], _INTRODUCTION)
+    lines = [introduction, "## Questions", ""]
     lines += [
         "| question | instructions | state | the device's by | the simulator's by | |",
         "|---|---|---|---|---|---|",
@@ -62,6 +73,11 @@ def document() -> str:
     for row in AGREEMENTS.values():
         lines += _details(row)
     return "\n".join(lines)
+
+
+def _listed(names: Collection[str]) -> str:
+    """Links to questions, in the order of the table."""
+    return ", ".join(_link(row) for row in AGREEMENTS.values() if row.name in names)
 
 
 def _link(row: Agreement) -> str:

@@ -20,6 +20,7 @@ import msgspec
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.facts.faults import FaultKind
+from pypto_build.facts.run_options import FAST
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding
 from pypto_build.replay.faults import UNHEARD
@@ -48,6 +49,7 @@ class Job:
     threads: int = 0
     options: Mapping[str, SettingValue] = field(default_factory=dict)
     reference: Path | None = None  # the artifact whose .pto modules PyTorch executes instead of the kernels
+    numerics: str = FAST  # whose results PyTorch gives
 
     @property
     def binaries(self) -> tuple[Path, ...]:
@@ -190,7 +192,7 @@ def _hook(job: Job, note: LoadingNote) -> dict[str, Any]:
     from pypto_build.replay.reference.hook import ReferenceHook
 
     note.set(None)
-    return {"on_task": ReferenceHook(job.reference)}
+    return {"on_task": ReferenceHook(job.reference, job.numerics)}
 
 
 def _stats_reply(stats: Any) -> Reply:

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import NoReturn
 
 from pypto_build.artifact.errors import ArtifactError
-from pypto_build.facts.run_options import EMBEDDED
+from pypto_build.facts.run_options import EMBEDDED, FAST
 from pypto_build.replay.ahead import Ahead, start_ahead
 from pypto_build.replay.request import Request
 from pypto_build.replay.results import REPLAYS, hide, show
@@ -117,6 +117,7 @@ def request_from(argv: Sequence[str]) -> Request:
         requested=given.requested,
         verbose=given.verbose,
         runtime=given.runtime,
+        numerics=given.numerics or FAST,
         binaries=given.binaries,
         results=given.build_dir / REPLAYS / given.results if given.results else None,
         data=Path(given.data) if given.data else None,

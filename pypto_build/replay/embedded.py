@@ -70,6 +70,7 @@ def job_of(request: Request, interface: Interface, binding: Binding | None = Non
             "parameter_order": interface.parameter_order,
         },
         reference,
+        request.numerics,
     )
 
 

@@ -22,7 +22,7 @@ from pypto_build.artifact.interface import Interface, read_interface
 from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.snapshot import Snapshot, is_reference, snapshot
 from pypto_build.facts.platforms import PLATFORMS
-from pypto_build.facts.run_options import EMBEDDED, TORCH
+from pypto_build.facts.run_options import EMBEDDED, FAST, TORCH
 from pypto_build.replay.arena import Arena, Overrun
 from pypto_build.replay.binding import Binding, bind, lent, with_goldens
 from pypto_build.replay.child import Reply
@@ -207,6 +207,11 @@ class _Session:
         After the last of all, nobody but this process has the arena. Before, what is judged is a copy of it.
         """
         request, verdict, left = self._request, self._verdict, arena
+        if request.runtime == TORCH and request.numerics != FAST:
+            from pypto_build.pto.torch.followed import line_on
+
+            if line := line_on(request.numerics, request.artifact_dir):
+                self._log.line(f"  note: {line}")
         times: list[float] = []
         warm_up = int(request.warms_up)
         timelines = _timelines(request)

@@ -41,6 +41,12 @@ Options that look at tasks or stand in for them:
     memoryview; a scalar has ``bits`` and ``dtype``. ``slots()`` has (buffer_address, buffer_bytes, start_offset, dtype,
     shape, strides) for a tensor. Tasks without kernels and those a predicate skips make no call. An
     exception ends the run and leaves ``run`` as it was raised.
+``hooked``, ``only``
+    Calls, as task and block one after the other, where block -1 stands for all of a task's: those that ``on_task``
+    stands in for, where others run as they are, and those that are made at all, where others count as over at once.
+``trace``, ``judge``
+    Of checked kernels: calls that leave every instruction with its values (``trace.TASK.BLOCK.MEMBER.json`` and
+    ``.bin``), and whether they say what is wrong; without, they record what they load and store and nothing of tiles.
 ``graph``
     ``result.graph`` is the text that ``dep_gen`` writes to deps.json: tasks, tensors, and every edge with its reason.
 

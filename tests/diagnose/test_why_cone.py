@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pypto_build.diagnose.why import find
+from pypto_build.diagnose.why import find, runs
 from pypto_build.diagnose.why.find import Call, may_be_plain
 from pypto_build.diagnose.why.intervals import Intervals
 from pypto_build.diagnose.why.runs import Runs
@@ -118,3 +118,12 @@ def test_a_value_that_varies_is_said_to(tmp_path: Path) -> None:
     status, top = why(copy_example("_jit_vector_dag", tmp_path, edits), tmp_path / "out", "--at", "127,0")
     assert status == 0 and top is not None
     assert top.note.startswith("it varies: the first run left ")
+
+
+def test_a_call_that_is_too_large_to_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kernel_add loads two tiles of 64 KB and stores one."""
+    monkeypatch.setattr(runs, "_LARGEST", 140 << 10)
+    artifact = copy_example("_jit_vector_dag", tmp_path)
+    status, top = why(artifact, tmp_path / "out", "--at", "127,0")
+    assert status == 0 and top is not None
+    assert (top.note, top.cut, top.of) == ("task 4 loads and stores 0 MB: too much to trace", True, [])

@@ -59,7 +59,7 @@ class _AtTask:
     def __init__(self, launch: Launch, finding: TaskFinding, directory: Path) -> None:
         self.finding, self.directory = finding, directory
         self.recorder = Recorder()
-        self.references = References(launch.artifact, self.recorder)
+        self.references = References(launch.artifact, self.recorder, launch.numerics)
         self.slots: list[Any] = []
         self.members: list[Any] = []
         self.block = 0

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pypto_build.diagnose.diverge.compare import Difference, Limits, describe, mask_of
+from pypto_build.facts.run_options import FAST
 from pypto_build.replay.compare import coordinates
 from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
 from pypto_build.replay.reference.slots import Slot, TensorArgument
@@ -62,11 +63,17 @@ class Outcome:
 class Lockstep:
     """The runtime's callback. `started` is told the number of each task before it runs."""
 
-    def __init__(self, artifact: Path, limits: Limits, started: Callable[[int], None] = lambda number: None) -> None:
+    def __init__(
+        self,
+        artifact: Path,
+        limits: Limits,
+        started: Callable[[int], None] = lambda number: None,
+        numerics: str = FAST,
+    ) -> None:
         import torch
 
         torch.set_num_threads(1)
-        self.references = References(artifact)
+        self.references = References(artifact, numerics=numerics)
         self.limits = limits
         self.started = started
         self.outcome = Outcome()
@@ -192,8 +199,8 @@ class Stop(Exception):
 class ReferenceInputs:
     """The callback of a run by the reference alone, up to a finding's task: which of its inputs differed."""
 
-    def __init__(self, artifact: Path, finding: TaskFinding, limits: Limits) -> None:
-        self.references = References(artifact)
+    def __init__(self, artifact: Path, finding: TaskFinding, limits: Limits, numerics: str = FAST) -> None:
+        self.references = References(artifact, numerics=numerics)
         self.finding, self.limits = finding, limits
 
     def __call__(self, call: Any) -> None:

@@ -242,7 +242,7 @@ class _Judge:
 
     def __init__(self, launch: Launch, program: ProgramText, calls: list[Call], limits: Limits) -> None:
         self.launch, self.program, self.calls, self.limits = launch, program, calls, limits
-        self.references = References(launch.artifact)
+        self.references = References(launch.artifact, numerics=launch.numerics)
         self.kernels = program.namespace()
         self.findings: list[Finding] = []
         self.bases: dict[int, int] = {

@@ -9,6 +9,7 @@ from pypto_build.diagnose.diverge.findings import describe_run
 from pypto_build.diagnose.diverge.kernel import KernelParting, locate
 from pypto_build.diagnose.diverge.lockstep import Lockstep, Outcome, ReferenceInputs, Stop, TaskFinding
 from pypto_build.diagnose.findings import deliver
+from pypto_build.pto.torch.followed import line_on
 from pypto_build.replay.reference.launch import Launch, Progress, in_child, open_launch
 
 
@@ -31,6 +32,8 @@ def diverge(given: argparse.Namespace) -> int:
         findings += examine_program(launch, given.data, given.program, limits, given.timeout)
     how = "in lockstep with the reference" if given.against is None else f"of {given.against} against the reference"
     print(f"[diverge] {outcome.tasks} tasks {how}")
+    if line := line_on(launch.numerics, launch.artifact):
+        print(f"[diverge] {line}")
     return deliver("diverge", given.artifact, findings, given, given.build_dir)
 
 
@@ -39,7 +42,7 @@ def examine_run(launch: Launch, limits: Limits, timeout_s: float) -> tuple[Outco
     progress = Progress()
 
     def lockstep() -> Outcome:
-        callback = Lockstep(launch.artifact, limits, progress.set)
+        callback = Lockstep(launch.artifact, limits, progress.set, launch.numerics)
         launch.run(callback)
         return callback.outcome
 
@@ -56,7 +59,7 @@ def examine_run(launch: Launch, limits: Limits, timeout_s: float) -> tuple[Outco
 
 def _inputs(launch: Launch, finding: TaskFinding, limits: Limits) -> list[int] | None:
     """Which inputs of a task a run by the reference alone had otherwise."""
-    callback = ReferenceInputs(launch.artifact, finding, limits)
+    callback = ReferenceInputs(launch.artifact, finding, limits, launch.numerics)
     try:
         launch.run(callback)
     except Stop:

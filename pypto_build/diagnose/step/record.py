@@ -18,6 +18,7 @@ from pypto_build.diagnose.recorded.names import artifact_names
 from pypto_build.diagnose.step.variables import Kernel, compile_kernel
 from pypto_build.diagnose.why.runs import ROLES, Expected, aligned, position_of
 from pypto_build.diagnose.why.trace import Trace, read_trace
+from pypto_build.pto.torch.followed import line_on
 from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
 from pypto_build.replay.reference.launch import Launch, Progress
 from pypto_build.replay.reference.slots import TensorArgument
@@ -127,7 +128,7 @@ def record(launch: Launch, checked: Path, task: int, block: int, progress: Progr
             launch.run(at_task, libraries)
     finally:
         launch.options = options
-    notes += at_task.notes
+    notes += [*at_task.notes, *filter(None, [line_on(launch.numerics, launch.artifact)])]
     return Recorded(directory, task, blocks, at_task.members, compiled, at_task.referred, at_task.arguments, notes)
 
 
@@ -207,7 +208,7 @@ class _AtTask:
         self.referred: dict[tuple[int, int], Referred] = {}
         self._references: References | None = None
         try:
-            self._references = References(launch.artifact, self.recorder)
+            self._references = References(launch.artifact, self.recorder, launch.numerics)
         except ArtifactError as error:
             self.notes.append(f"{error}: there are no PyTorch values")
 

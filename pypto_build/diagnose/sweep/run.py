@@ -113,7 +113,7 @@ class Sweep:
             return golden_outputs(self.launch.artifact, binding)
         from pypto_build.replay.reference.hook import ReferenceHook
 
-        return self._run(binding, progress, ReferenceHook(self.launch.artifact))
+        return self._run(binding, progress, ReferenceHook(self.launch.artifact, self.launch.numerics))
 
 
 def golden_outputs(artifact: Path, binding: Binding) -> dict[str, bytes]:

@@ -49,6 +49,7 @@ def _why(given: argparse.Namespace) -> int:
     from pypto_build.diagnose.why.answer import answer, forward
     from pypto_build.diagnose.why.forward import forward_lines
     from pypto_build.diagnose.why.text import lines_of
+    from pypto_build.pto.torch.followed import line_on
 
     if given.source and given.out:
         raise ArtifactError("", f"OUT={given.out} and FROM={given.source} exclude each other", "leave one of them out")
@@ -59,7 +60,7 @@ def _why(given: argparse.Namespace) -> int:
     else:
         top = answer(given)
         lines = list(lines_of(top))
-    print("\n".join(lines))
+    print("\n".join([*lines, *filter(None, [line_on(given.numerics, given.artifact)])]))
     if given.json:
         try:
             write_bytes(given.json, msgspec.json.format(msgspec.json.encode(top), indent=1) + b"\n")

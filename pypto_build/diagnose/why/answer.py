@@ -231,7 +231,7 @@ def _values(launch: Launch, number: int) -> Any:
 
 def _expected(launch: Launch, number: int, found: Found, cone: Cone) -> Any:
     only = flat(cone.calls) if found.by_itself else []
-    run(launch, ReferenceHook(launch.artifact), {"only": only}, {})
+    run(launch, ReferenceHook(launch.artifact, launch.numerics), {"only": only}, {})
     return _values(launch, number)
 
 

@@ -44,6 +44,8 @@ class Chain:
             if number not in self.looked and len(self.looked) >= _MOST_TASKS:
                 return Link(where, value, note=f"more than {_MOST_TASKS} tasks back", task=number, cut=True)
             self.looked.add(number)
+            if large := self.runs.too_large(call):
+                return Link(where, value, note=large, task=number, cut=True)
             found = self._stored(call, address, where)
             if found is not None:
                 return found

@@ -94,6 +94,9 @@ class Walk:
                 )
                 return
             looked.add(call[0])
+            if large := self._runs.too_large(call):
+                self.note = f"{large}; what it made of them is not known"
+                return
             self._call(self._runs.of(call))
             self._runs.forget(call)
 

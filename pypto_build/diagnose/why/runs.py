@@ -27,6 +27,8 @@ ROLES = {"aic": 0, "aiv": 1, "aiv0": 1, "aiv1": 2}
 #: What is traced at a time: so many calls, and bytes of what their instructions read and write, which are some times
 #: what they load and store.
 _CALLS, _BYTES, _TIMES = 48, 64 << 20, 8
+#: A call that loads and stores more is not traced: that would take gigabytes.
+_LARGEST = 128 << 20
 
 
 @dataclass
@@ -102,6 +104,12 @@ class Runs:
             self._traced.setdefault(call, [])
         return self._traced[call]
 
+    def too_large(self, call: Call) -> str:
+        """Why a call cannot be traced; empty where it can."""
+        size = self.found.bytes_of(call)
+        block = f" block {call[1]}" if self.found.tasks[call[0]].block_num > 1 else ""
+        return f"task {call[0]}{block} loads and stores {size >> 20} MB: too much to trace" if size > _LARGEST else ""
+
     def forget(self, call: Call) -> None:
         """Its trace is needed no more."""
         self._traced.pop(call, None)
@@ -157,7 +165,8 @@ class Runs:
     def _refer(self, calls: list[Call], needed: list[Call] | None, runs: _Runs) -> None:
         """Run by the reference, which tells what it wrote in the calls."""
         recorder = Recorder()
-        plain, probed = References(self.launch.artifact), References(self.launch.artifact, recorder)
+        artifact, numerics = self.launch.artifact, self.launch.numerics
+        plain, probed = References(artifact, numerics=numerics), References(artifact, recorder, numerics)
         asked, last = set(calls), max(calls)[0]
 
         def until(call: Any) -> None:

@@ -24,6 +24,8 @@ def convert(w: Writer, op: Operation) -> None:
     mode = _ROUND[_mode(op.attrs.get("rmode"))]
     saturate = "ON" in (case_of(op.attrs.get("sat_mode")), case_of(op.attrs.get("satmode")))
     text = converted(w.own(op, "src"), source, target, mode, saturate)
+    if w.scope.numerics == "simulator" and text.startswith(("round_to(", "to_whole(")):
+        text = f"_numerics.{text}"
     w.assign(op, text, kept=text.endswith(f".to({dtypes.torch_dtype(target)})"), view_of="src")
 
 
@@ -44,7 +46,7 @@ def converted(text: str, source: Type, target: Type, mode: str, saturate: bool) 
     if name.startswith("f8"):
         return f'to_float8({text}, {to}, "{mode or "rint"}", {saturate})'
     if source == target:
-        return text if not mode else f'integral({text}, "{mode}")' if name == "f32" else text
+        return text if not mode else f'to_whole({text}, "{mode}")' if name == "f32" else text
     exact = dtypes.bits(source) < dtypes.bits(target) or (name == "f32" and dtypes.bits(source) <= 16)
     if exact or (mode in ("", "rint") and dtypes.name_of(source) == "f32"):
         return f"{text}.to({to})"

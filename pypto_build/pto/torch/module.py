@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial, singledispatch
@@ -69,15 +70,23 @@ def _(node: Function, *, check_shapes: bool = False) -> str:
 
 
 def generate(
-    module: Module, *, check_shapes: bool = False, lone: bool = False, probes: bool = False, in_memory: bool = False
+    module: Module,
+    *,
+    check_shapes: bool = False,
+    lone: bool = False,
+    probes: bool = False,
+    in_memory: bool = False,
+    numerics: str = "",
 ) -> Generated:
     """The file of a module with the places its lines come from; `lone` leaves out groups and the entry, `probes` adds
     calls of `_probe(line, operation, what it wrote)`, which the caller defines. With `in_memory` all tiles are views of
-    on-chip memories, as with `probes`; else those are plain tensors for which that makes no difference."""
+    on-chip memories, as with `probes`; else those are plain tensors for which that makes no difference. With
+    `numerics`, `device` or `simulator`, what these compute otherwise is called as `_numerics.…`, which the caller
+    defines too."""
     require_names(module)
 
     def file(taken: frozenset[str]) -> Generated:
-        return _File(module, check_shapes, lone, probes, in_memory, taken).write()
+        return _File(module, check_shapes, lone, probes, in_memory, numerics, taken).write()
 
     generated = file(taken_names())
     if all(name == given for name, given in generated.names.items()):
@@ -85,9 +94,20 @@ def generate(
     return file(used_names(generated.text))  # few helpers are in a file: the names of the others are free
 
 
+#: What upstream's simulator computes otherwise than PyTorch.
+_OTHERWISE = re.compile(r"(?<![\w.])torch\.(?=(?:maximum|minimum|exp|log|rsqrt)\b)")
+
+
 class _File:
     def __init__(
-        self, module: Module, check_shapes: bool, lone: bool, probes: bool, in_memory: bool, taken: frozenset[str]
+        self,
+        module: Module,
+        check_shapes: bool,
+        lone: bool,
+        probes: bool,
+        in_memory: bool,
+        numerics: str,
+        taken: frozenset[str],
     ) -> None:
         self.module = module
         self.lone = lone
@@ -96,10 +116,11 @@ class _File:
         scheduled = {m.name for g in self.groups if g.scheduled for m in g.members}
         scheduled |= {f.name for f in self.functions if has_barrier(f)}
         names = function_names((f.name for f in module.functions()), taken)
-        reserved = helper_names() | {"_probe"} | {names[f.name] for f in self.functions}
+        reserved = helper_names() | {"_probe", "_numerics"} | {names[f.name] for f in self.functions}
         self.scope = Scope(
-            module, names, frozenset(scheduled), reserved, check_shapes, probes, in_memory, unsplit_modes(module)
-        )
+            module, names, frozenset(scheduled), reserved, check_shapes, probes, in_memory, unsplit_modes(module),
+            numerics,
+        )  # fmt: skip
         self.out = PythonLines()
         self.problems: list[tuple[SourcePosition, str, str]] = []
         arch = module.attrs.get("pto.target_arch")
@@ -117,6 +138,8 @@ class _File:
             self._entry()
         if self.problems:
             raise UnsupportedOperations(self.problems)
+        if self.scope.numerics == "simulator":
+            self.out.text = [_OTHERWISE.sub("_numerics.", line) for line in self.out.text]
         body = "\n".join(self.out.text).rstrip() + "\n"
         head = preamble(body, self.scope.names.values()) + "\n\n"
         first = head.count("\n") + 1

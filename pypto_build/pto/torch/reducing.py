@@ -36,8 +36,25 @@ def reduce(w: Writer, op: Operation) -> None:
     reduction = definition.computes
     assert isinstance(reduction, Reduction)
     text = (reduction.torch if static else reduction.maybe_empty).format(a=source, dim=dim)
+    if otherwise := _otherwise(w, op, fn, dim):
+        w.assign(op, otherwise, kept=True)
+        return
     same = element(w, op, "src") == element(w, op) and not source.endswith(".float()")
     w.assign(op, text, kept=same and reduction.keeps(is_float=dtypes.is_float(element(w, op))))
+
+
+def _otherwise(w: Writer, op: Operation, fn: str, dim: int) -> str:
+    """The reduction as NUMERICS= has it, where that is another; an element type is always the source's."""
+    numerics, type_ = w.scope.numerics, element(w, op, "src")
+    of_half = dtypes.name_of(type_) == "f16"
+    if not numerics or dtypes.name_of(type_) not in ("f16", "f32"):
+        return ""
+    if numerics == "device" and (fn in ("max", "min") or (dim == 0 and not (of_half and fn == "sum"))):
+        return ""
+    if numerics == "simulator" and dim == 0 and fn in ("sum", "prod") and not of_half:
+        return ""
+    pairs = "tmp" in op.operands and dim == 0
+    return f'_numerics.reduce({w.own(op, "src")}, {dim}, "{fn}", {pairs})'
 
 
 @LOWERINGS.of("rowexpand")

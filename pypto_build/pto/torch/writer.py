@@ -66,6 +66,7 @@ class Scope:
     probes: bool = False  # tell `_probe` what every instruction wrote
     in_memory: bool = False  # all tiles are views of memories
     unsplit: dict[int, str] = field(default_factory=dict)
+    numerics: str = ""  # calls of `_numerics` where results of this setting differ from PyTorch's
 
 
 class Writer:

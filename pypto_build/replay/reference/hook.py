@@ -11,6 +11,8 @@ import torch
 
 from pypto_build.artifact.layout import load_artifact
 from pypto_build.facts.faults import FaultKind
+from pypto_build.facts.run_options import FAST
+from pypto_build.replay.reference.numerics import flushed
 from pypto_build.replay.reference.slots import Slot, TensorArgument
 from pypto_build.replay.reference.tasks import Member, run_blocks, run_task
 from pypto_build.replay.reference.units import Body, Units
@@ -30,9 +32,11 @@ class ReferenceFault(RuntimeFault):
 class References:
     """The PyTorch of an artifact's kernels, by func_id."""
 
-    def __init__(self, artifact: Path, probe: Callable[[int, str, Any], None] | None = None) -> None:
-        """`probe` is told what every instruction wrote; see Units."""
-        self.units = Units(artifact, probe)
+    def __init__(
+        self, artifact: Path, probe: Callable[[int, str, Any], None] | None = None, numerics: str = FAST
+    ) -> None:
+        """`probe` is told what every instruction wrote, `numerics` is whose results are given; see Units."""
+        self.units = Units(artifact, probe, numerics)
         self.sources: Mapping[int, tuple[str, Path]] = {
             kernel.func_id: (kernel.name, kernel.source) for kernel in load_artifact(artifact).kernels
         }
@@ -66,10 +70,11 @@ class References:
             return False
         given = slots_of(call) if slots is None else slots
         try:
-            if call.block is None:
-                run_blocks(members, given, call.block_num)
-            else:
-                run_task(members, given, call.block, call.block_num)
+            with flushed(self.units.numerics):
+                if call.block is None:
+                    run_blocks(members, given, call.block_num)
+                else:
+                    run_task(members, given, call.block, call.block_num)
         except (RuntimeError, IndexError, ValueError, TypeError, ZeroDivisionError, NameError) as error:
             kernels = "+".join(dict.fromkeys(member.name for member in members))
             kind = FaultKind.REFERENCE_DEADLOCK if _raiser(error) == _SCHEDULER else FaultKind.REFERENCE
@@ -107,9 +112,9 @@ def _where(error: BaseException, members: list[Member]) -> str:
 class ReferenceHook:
     """What the runtime calls for every task. Kernels without a .pto module run as compiled."""
 
-    def __init__(self, artifact: Path) -> None:
+    def __init__(self, artifact: Path, numerics: str = FAST) -> None:
         torch.set_num_threads(1)  # tiles are small: more threads would only wait for each other
-        self.references = References(artifact)
+        self.references = References(artifact, numerics=numerics)
         self.compiled: set[str] = set()  # kernels without a module
 
     def __call__(self, call: Any) -> None:

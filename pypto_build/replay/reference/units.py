@@ -11,6 +11,7 @@ from typing import Any
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.modules import function_names
+from pypto_build.facts.run_options import FAST
 from pypto_build.pto import Function, PtoError, parse_file
 from pypto_build.pto.errors import SourcePosition
 from pypto_build.pto.torch import Generated, UnsupportedOperations, generate
@@ -70,10 +71,14 @@ class Body:
 class Units:
     """All units of an artifact, by the functions they define."""
 
-    def __init__(self, artifact: Path, probe: Callable[[int, str, Any], None] | None = None) -> None:
-        """`probe` is told (line, operation, tile or view) whenever an instruction has written."""
+    def __init__(
+        self, artifact: Path, probe: Callable[[int, str, Any], None] | None = None, numerics: str = FAST
+    ) -> None:
+        """`probe` is told (line, operation, tile or view) whenever an instruction has written; whose results are given
+        where they differ, `numerics` says."""
         self.artifact = artifact
         self.probe = probe
+        self.numerics = numerics
         self._files: dict[str, Path] = {}
         self._units: dict[Path, Unit] = {}
         for path in sorted(artifact.glob("ptoas/**/*.pto")):
@@ -111,13 +116,19 @@ class Units:
         if path not in self._units:
             try:
                 module = parse_file(str(path))
-                generated = generate(module, probes=self.probe is not None)
+                numerics = "" if self.numerics == FAST else self.numerics
+                generated = generate(module, probes=self.probe is not None, numerics=numerics)
             except PtoError as error:
                 raise ArtifactError("", str(error), kind="build_error") from None
             except UnsupportedOperations as error:
                 raise ArtifactError(path, str(error), kind="build_error") from None
             unit = Unit(path, generated, {f.name: f for f in module.functions() if f.body is not None})
             unit.namespace["_probe"] = self.probe
+            if numerics:
+                from pypto_build.replay.reference.numerics import Functions
+
+                arch = str(module.attrs.get("pto.target_arch", ""))
+                unit.namespace["_numerics"] = Functions(numerics, "a5" if "a5" in arch else "a2a3")
             exec(compile(generated.text, f"<{path.name}>", "exec"), unit.namespace)
             self._units[path] = unit
         return self._units[path]

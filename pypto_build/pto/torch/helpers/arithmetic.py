@@ -192,6 +192,11 @@ def integral(value: torch.Tensor, mode: str) -> torch.Tensor:
     return {"rint": exact.round(), "floor": down, "ceil": exact.ceil(), "trunc": exact.trunc()}[mode]
 
 
+def to_whole(value: torch.Tensor, mode: str) -> torch.Tensor:
+    """Numbers as whole ones, for a conversion between floating-point types."""
+    return integral(value, mode)
+
+
 def to_integer(value: torch.Tensor, dtype: torch.dtype, mode: str, saturate: bool) -> torch.Tensor:
     """Floating-point numbers as integers. What 32 bits cannot hold is their nearest end, not-a-number is zero; narrower
     types wrap or, when asked to, saturate."""

@@ -1,0 +1,120 @@
+"""The PyTorch reference gives the results of NUMERICS= where it says that it follows, the same bits as kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pypto_build.artifact.pt import read_pt, write_pt
+from pypto_build.facts.run_options import DEVICE_RESULTS, FAST, NUMERICS, SIMULATOR
+from pypto_build.pto.ops.agreement import AGREEMENTS
+from pypto_build.pto.torch.followed import FOLLOWED, line_on, not_followed
+from pypto_build.replay.values import STORAGE, decode
+from tests.rules.project import Project
+
+
+def outputs(project: Project, name: str, numerics: str, runtime: str) -> tuple[dict[str, bytes], str]:
+    """What a run of an artifact of the kit leaves, any NaN as the same one; and what it printed."""
+    run = project.cli("replay", f"kit/_jit_conformance_{name}", f"NUMERICS={numerics}", f"RUNTIME={runtime}")
+    found = {}
+    for path in sorted((project.root / "build/a2a3sim" / f"_jit_conformance_{name}" / "actual").glob("*.pt")):
+        tensor = read_pt(path)
+        values = np.array(decode(np.frombuffer(bytes(tensor.data), STORAGE[tensor.dtype]), tensor.dtype))
+        found[path.stem] = np.where(values != values, np.nan, values).astype(values.dtype).tobytes()
+    return found, run.output
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A workspace with the kit of `pypto-build conformance`."""
+    made = Project(tmp_path_factory.mktemp("numerics"))
+    assert made.cli("conformance", "kit").status == 0
+    return made
+
+
+@pytest.mark.parametrize(
+    ("numerics", "name", "asked"),
+    [
+        (DEVICE_RESULTS, "sums", {"row_sum_order", "row_sum_half", "col_sum_half"}),
+        (DEVICE_RESULTS, "functions", {"subnormal"}),
+        (SIMULATOR, "sums", {"row_sum_order", "col_sum_half"}),
+        (SIMULATOR, "rounding", {"round_to_half", "round_to_bfloat16", "round_to_whole", "round_words"}),
+        (SIMULATOR, "choices", {"max_with_nan", "row_max_with_nan"}),
+        (SIMULATOR, "functions", {"exponential", "logarithm", "inverse_root"}),
+        (SIMULATOR, "products", {"accumulate_from_c"}),
+    ],
+)
+def test_the_same_bits_as_compiled(numerics: str, name: str, asked: set[str], project: Project) -> None:
+    compiled, _ = outputs(project, name, numerics, "embedded")
+    reference, said = outputs(project, name, numerics, "torch")
+    assert asked <= FOLLOWED[numerics] & compiled.keys()
+    assert {question for question in asked if compiled[question] != reference[question]} == set()
+    line = line_on(numerics, project.root / "kit" / f"_jit_conformance_{name}")
+    assert (line in said) if line else ("does not follow" not in said)
+
+
+_PROGRAM = """
+import pypto_build.compiler.language as pl
+
+
+@pl.jit.incore
+def products(x: pl.Tensor[[16, 48], pl.{dtype}], y: pl.Out[pl.Tensor[[16, 1], pl.{dtype}]]):
+    pl.store(pl.row_sum(pl.load(x, [0, 0], [16, 48])), [0, 0], y)
+
+
+@pl.jit
+def rows(x: pl.Tensor[[16, 48], pl.{dtype}], y: pl.Out[pl.Tensor[[16, 1], pl.{dtype}]]):
+    products(x, y)
+"""
+
+
+@pytest.mark.parametrize("numerics", [DEVICE_RESULTS, SIMULATOR])
+@pytest.mark.parametrize(("dtype", "stored"), [("FP32", np.float32), ("FP16", np.float16)])
+def test_products_of_rows(numerics: str, dtype: str, stored: Any, project: Project) -> None:
+    """The kit has none, and programs no operation: a sum is edited."""
+    name = f"{dtype.lower()}_{numerics}"
+    program = project.root / f"{name}.py"
+    program.write_text(_PROGRAM.format(dtype=dtype))
+    run = project.cli("compile", str(program))
+    assert run.status == 0, run.output
+    root = project.root / f"build_output/_jit_{name}"
+    for path in (root / "ptoas/products.pto", root / "ptoas/products.cpp", root / "kernels/aiv/products.cpp"):
+        text = path.read_text().replace("pto.trowsum", "pto.trowprod").replace("TROWSUM(", "TROWPROD(")
+        path.write_text(text)
+    values = np.random.default_rng(0).uniform(0.9, 1.1, (16, 48)).astype(stored)
+    write_pt(root / "data/in/x.pt", values.dtype.name, values.shape, values.tobytes())
+    found: list[np.ndarray[Any, Any]] = []
+    for runtime in ("embedded", "torch"):
+        words = (f"NUMERICS={numerics}", f"RUNTIME={runtime}", "ALLOW_UNCHECKED=1")
+        run = project.cli("replay", f"build_output/_jit_{name}", *words)
+        assert run.status == 0, run.output
+        tensor = read_pt(project.root / f"build/a2a3sim/_jit_{name}/actual/y.pt")
+        found.append(np.frombuffer(bytes(tensor.data), stored))
+    exact = values.astype(np.float64).prod(axis=1)
+    assert np.allclose(found[0], exact, rtol=0.05) and not np.array_equal(found[0], exact.astype(stored))
+    assert found[0].tobytes() == found[1].tobytes()
+
+
+def test_the_line_names_what_is_asked_and_not_followed(tmp_path: Path) -> None:
+    module = tmp_path / "ptoas" / "one.pto"
+    module.parent.mkdir()
+    module.write_text("pto.tsel ins() outs()\npto.trowsum ins() outs()\n")
+    assert line_on(FAST, tmp_path) == line_on(DEVICE_RESULTS, tmp_path) == ""
+    line = line_on(SIMULATOR, tmp_path)
+    assert line.startswith("the reference does not follow NUMERICS=simulator in ")
+    assert "mask_rows" in line and "row_sum_order" not in line and line.endswith(" (docs/agreement.md)")
+
+
+def test_what_is_followed_is_a_question_that_the_setting_decides() -> None:
+    assert set(FOLLOWED) == set(NUMERICS) - {FAST}
+    for numerics, names in FOLLOWED.items():
+        decided = {
+            row.name for row in AGREEMENTS.values()
+            if numerics == (row.device_by if numerics == DEVICE_RESULTS else row.simulator_by)
+        }  # fmt: skip
+        assert names <= decided
+        everything = {name for row in AGREEMENTS.values() for name in row.names()}
+        assert set(not_followed(numerics, everything)) == decided - names
