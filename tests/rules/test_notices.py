@@ -151,3 +151,17 @@ def test_a_file_in_a_new_directory_is_seen(tree: Path, watched: Watched) -> None
     done.start()
     later.start()
     assert Waiting(watched).wait(seen) == [str(tree / "artifact/new/deep/d.cpp")]
+
+
+@pytest.mark.parametrize("name", ["headers/h.h", "elsewhere/c.cpp"])
+def test_what_was_not_there_is_seen_when_it_comes(
+    tree: Path, watched: Watched, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pypto_build.rules.machinery.watch._LOOK_ANYWAY_S", 600.0)
+    (tree / name).unlink()
+    seen = watched.look()
+    waits = Waiting(watched)
+    later = threading.Timer(0.1, lambda: (tree / name).write_text("one"))
+    later.start()
+    assert waits.wait(seen) == [str(tree / name.replace("elsewhere", "artifact"))]
+    waits.close()

@@ -59,7 +59,7 @@ class Watched(msgspec.Struct):
 
     def _below(self, place: str, notices: Notices | None) -> Iterator[tuple[str, Stamp]]:
         is_directory, entries = os.path.isdir(place), list[os.DirEntry[str]]()
-        if notices and os.path.exists(place):
+        if notices:  # an error where nothing is: nobody would tell when something comes
             notices.add(place, is_directory)
         with suppress(OSError):  # it was removed while we look; the others still count
             if is_directory:
@@ -70,7 +70,7 @@ class Watched(msgspec.Struct):
             if not self.counts(entry.path):
                 continue
             if not entry.is_dir():
-                if notices and entry.is_symlink() and os.path.exists(entry.path):
+                if notices and entry.is_symlink():
                     notices.add(entry.path, False)
                 with suppress(OSError):
                     yield entry.path, _stamp(entry.stat())
@@ -96,7 +96,7 @@ class Waiting:
         try:
             self._notices = Notices()
             self.now = self._watched.look(self._notices)
-        except OSError:  # there are no more watches for this user, or the system is not told of what happens there
+        except OSError:  # no more watches for this user, nothing there, or the system is not told of what happens there
             self.close()
             self.now = self._watched.look()
 
