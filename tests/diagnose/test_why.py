@@ -194,3 +194,13 @@ def test_forward_stops_where_it_is_overwritten(tmp_path: Path) -> None:
     ]
     found = followed(copy_example("_jit_vector_dag", tmp_path, edits), tmp_path / "out", "--from", "b", "--at", "3,4")
     assert {one.task for one in found.steps} == {0, 1, 2, 3} and found.outputs == []
+
+
+def test_forward_forgets_what_others_store_over(tmp_path: Path) -> None:
+    """c is made of b, and of a alone before anybody loads it: as memory that is used again."""
+    edits = [
+        ("orchestration/vector_dag.cpp", "params_t1.add_input(c);", "params_t1.add_input(ext_a);"),
+        ("orchestration/vector_dag.cpp", "params_t1.add_output(d);", "params_t1.add_inout(c);"),
+    ]
+    found = followed(copy_example("_jit_vector_dag", tmp_path, edits), tmp_path / "out", "--from", "b", "--at", "3,4")
+    assert {one.task for one in found.steps} == {0} and found.outputs == []

@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 
 from pypto_build.diagnose.hazards.positions import find_positions
-from pypto_build.diagnose.hazards.record import READ, AccessSite
+from pypto_build.diagnose.hazards.record import READ, WRITE, AccessSite
 from pypto_build.diagnose.why.cone import cone_of, reached_by
-from pypto_build.diagnose.why.find import Call, Found, pieces
+from pypto_build.diagnose.why.find import Call, Found, exact, is_atomic, pieces
 from pypto_build.diagnose.why.flow import carried_over, in_turn, reached
 from pypto_build.diagnose.why.intervals import Intervals
 from pypto_build.diagnose.why.runs import Runs, Traced, as_many
@@ -83,22 +83,36 @@ class Walk:
         return chosen, cone_of(self.found, Intervals(), last, chosen).calls if self.found.by_itself else None
 
     def follow(self) -> None:
-        """Go through all calls that load what carries."""
-        looked: set[int] = set()
-        for call in self._calls:
-            if not self._loads(call):
-                continue
-            if call[0] not in looked and len(looked) == _MOST_TASKS:
+        """Go through all calls that load what carries; what others store over it carries nothing any more."""
+        blocks: dict[int, list[int]] = {}
+        for number, block in self._calls:
+            blocks.setdefault(number, []).append(block)
+        looked = 0
+        for number in range(len(self.found.tasks)):
+            calls = [(number, block) for block in blocks.get(number, []) if self._loads((number, block))]
+            if calls and looked == _MOST_TASKS:
                 self.note = (
-                    f"more than {_MOST_TASKS} tasks have it: those after task {max(looked)} were not looked into"
+                    f"more than {_MOST_TASKS} tasks have it: task {number} and those after it were not looked into"
                 )
                 return
-            looked.add(call[0])
-            if large := self._runs.too_large(call):
-                self.note = f"{large}; what it made of them is not known"
-                return
-            self._call(self._runs.of(call))
-            self._runs.forget(call)
+            looked += bool(calls)
+            for call in calls:
+                if large := self._runs.too_large(call):
+                    self.note = f"{large}; what it made of them is not known"
+                    return
+                self._call(self._runs.of(call))
+                self._runs.forget(call)
+            self._overwritten(number, [block for _, block in calls])
+
+    def _overwritten(self, number: int, but: list[int]) -> None:
+        """What the blocks of a task store that were not followed."""
+        low, high = self.found.stored_hulls
+        first, end = self.tainted.hull
+        if low[number] < end and high[number] > first:
+            regions = self.found.accesses.of(number)
+            stores = regions[((regions["kind"] & WRITE) > 0) & ~is_atomic(regions) & ~np.isin(regions["block"], but)]
+            if exact(stores):
+                self.tainted = self.tainted.without(pieces(stores))
 
     def _loads(self, call: Call) -> bool:
         """Whether a call may load a byte that carries."""
