@@ -69,8 +69,6 @@ uint8_t *BlockPool::carve(uint64_t bytes) {
         carve_next_ = map(kChunkBytes);
         if (carve_next_ == nullptr)
             return nullptr;
-        if (chunks_.size() > 1) // a run of many outputs: each page of its own takes longer to get than to fill
-            madvise(carve_next_, kChunkBytes, MADV_HUGEPAGE);
         carve_end_ = carve_next_ + kChunkBytes;
     }
     uint8_t *base = carve_next_;
