@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ from pypto_build import cli
 from pypto_build.toolchain import ToolchainError, sandbox
 from pypto_build.toolchain.sandbox import find_sandbox
 from tests.rules.project import Project
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def _works() -> bool:
@@ -99,6 +103,47 @@ def test_an_archive_is_replayed_in_one(tmp_path: Path) -> None:
         assert (run.status, _told(run.output)) == (0, set()), run.output
         run = there.cli("replay", str(archive), "SANDBOX=0", "FORCE=1")
         assert (run.status, _told(run.output)) == (0, _ALL)
+
+
+_TRIED = """
+    try:
+        open({!r}, "w").close()
+        print("wrote workspace")
+    except OSError as error:
+        print("kept from it:", error.strerror)
+"""
+
+
+@works
+def test_programs_for_several_chips_run_in_one(tmp_path: Path) -> None:
+    project = Project(tmp_path / "here")
+    root = project.root / "build_output" / "_jit_dist_allreduce"
+    shutil.copytree(ROOT / "examples" / "distributed" / "_jit_dist_allreduce", root)
+    driver, probe = root / "orchestration" / "host_orch.py", project.root / "probe"
+    text = driver.read_text()
+    assert text.count('    scale = tensors["scale"]\n') == 1
+    driver.write_text(
+        text.replace('    scale = tensors["scale"]\n', _TRIED.format(str(probe)) + '    scale = tensors["scale"]\n')
+    )
+    assert project.scons("replay", "JIT=_jit_dist_allreduce", "SANDBOX=1").status == 0 and not probe.exists()
+    assert project.scons("hazards", "JIT=_jit_dist_allreduce", "SANDBOX=1").status == 0 and not probe.exists()
+    assert project.scons("replay", "JIT=_jit_dist_allreduce", "FORCE=1").status == 0 and probe.exists()
+
+
+@works
+def test_classes_that_judge_themselves_run_in_one(tmp_path: Path) -> None:
+    project = Project(tmp_path / "here")
+    shutil.copytree(ROOT / "tests" / "interop" / "scenes", project.root / "scenes")
+    file, probe = project.root / "scenes" / "scene_chain.py", project.root / "probe"
+    judge = "    def compare_outputs(self, test_args, golden_args, output_names, params):\n"
+    text = file.read_text()
+    assert text.count(judge) == 1
+    tried = textwrap.indent(_TRIED.format(str(probe)), "    ")
+    file.write_text(text.replace(judge, judge + tried))
+    run = project.scons("replay", "SCENE=scenes/scene_chain.py::TestJudged", "SANDBOX=1")
+    assert run.status == 0 and "kept from it: Read-only file system" in run.output, run.output
+    assert not probe.exists()
+    assert project.scons("replay", "SCENE=scenes/scene_chain.py::TestJudged", "FORCE=1").status == 0 and probe.exists()
 
 
 def test_one_line_says_what_an_archive_is_without(

@@ -20,20 +20,21 @@ from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.python import own_tool
 from pypto_build.toolchain.sandbox import Sandbox, find_sandbox
 
-_TOOLS = {
-    "pypto_build.replay",
-    "pypto_build.interop.run",
-    "pypto_build.artifact.sign",
-    "pypto_build.compiler.splice_files",
-    "pypto_build.pto.assemble",
-    "pypto_build.toolchain.extract_text",
-    *(
-        f"pypto_build.diagnose.{name}"
-        for name in (
-            *("debug", "deps", "diverge", "dump", "extract", "flaky", "hazards", "pack", "reduce", "report", "step"),
-            *("sweep", "triage", "why"),
-        )
-    ),
+#: Tools of ours that neither run what an artifact holds nor read more of it than its names, or that need what a sandbox
+#: takes away: the network, the cache, a directory of the user's. All others run in one.
+_FREE = {
+    "pypto_build.compiler",
+    "pypto_build.compiler.golden",
+    "pypto_build.compiler.pypto",
+    "pypto_build.diagnose.outcomes",
+    "pypto_build.diagnose.runs",
+    "pypto_build.farm",
+    "pypto_build.interop.install",
+    "pypto_build.interop.scene_test",
+    "pypto_build.proof.upload",
+    "pypto_build.runtime.build",
+    "pypto_build.toolchain.fetch",
+    "pypto_build.toolchain.standing",
 }
 _CHECKOUT = Path(pypto_build.__file__).resolve().parents[1]
 _LAUNCHED = own_tool("")[:-1]
@@ -68,7 +69,7 @@ class Confinement:
     def _concerns(self, words: Sequence[str]) -> bool:
         """Whether a command is one of those; of others than our tools, those that write what is built."""
         if _is_ours(words):
-            return words[len(_LAUNCHED)] in _TOOLS
+            return words[len(_LAUNCHED)] not in _FREE
         outputs = tuple(f"{output}/" for output in self._outputs)
         return any(os.path.abspath(word).startswith(outputs) for word in words)
 
