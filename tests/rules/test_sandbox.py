@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import socket
 import textwrap
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pypto_build import cli
+from pypto_build.rules.machinery import confinement
 from pypto_build.toolchain import ToolchainError, sandbox
 from pypto_build.toolchain.sandbox import find_sandbox
 from tests.rules.project import Project
@@ -144,6 +146,11 @@ def test_classes_that_judge_themselves_run_in_one(tmp_path: Path) -> None:
     assert run.status == 0 and "kept from it: Read-only file system" in run.output, run.output
     assert not probe.exists()
     assert project.scons("replay", "SCENE=scenes/scene_chain.py::TestJudged", "FORCE=1").status == 0 and probe.exists()
+
+
+def test_tools_that_run_outside_exist() -> None:
+    """A name that is none would be of one that runs in a sandbox, unnoticed."""
+    assert all(importlib.util.find_spec(name) for name in confinement._FREE)
 
 
 def test_one_line_says_what_an_archive_is_without(
