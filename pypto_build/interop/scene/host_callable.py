@@ -10,7 +10,7 @@ from pypto_build.artifact.distributed import TEST_LINE
 from pypto_build.interop.scene.faults import why
 from pypto_build.interop.scene.loading import load_file, scene_classes
 from pypto_build.interop.scene.memory import tensor_of
-from pypto_build.interop.scene.recorder import TaskArgs
+from pypto_build.interop.scene.recorder import MappedArgs
 
 _TEXT = '''"""Host callable {name!r} of {scene}, a scene test."""
 
@@ -48,8 +48,8 @@ def call(file: str, class_name: str, name: str, given: Sequence[Any]) -> None:
         raise HostCallableFailed(why(error, Path(file))) from None
 
 
-def _arguments(given: Sequence[Any]) -> TaskArgs:
-    args = TaskArgs()
+def _arguments(given: Sequence[Any]) -> MappedArgs:
+    args = MappedArgs()
     for value in given:
         if hasattr(value, "untyped_storage"):
             args.add_tensor(tensor_of(value))

@@ -21,7 +21,7 @@ from pypto_build.artifact.manifest_writer import render_manifest
 from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.artifact.scenes import NODE_LEVEL, file_name
 from pypto_build.interop.scene.faults import NeedsSimpler
-from pypto_build.interop.scene.recorder import Recorder
+from pypto_build.interop.scene.recorder import Recorder, mapped
 from pypto_build.interop.scene.worker import BUILD_DIR, Buffers, CallConfig, ChipCallable, artifact_of, replay
 
 Orchestration = Callable[[Any, Any, Any], Any]
@@ -72,7 +72,7 @@ class NodeWorker(Buffers):
         if recorder.first:
             self._run_chips(recorder, config)
         for call in recorder.calls:
-            call.function(call.args)
+            call.function(mapped(call.args))
 
     def _names(self) -> dict[int, str]:
         """Names of the chip programs; several with one name are told apart by their handles."""

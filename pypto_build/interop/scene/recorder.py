@@ -81,6 +81,23 @@ class TaskArgs:
         return self.scalars[index]
 
 
+class MappedArgs(TaskArgs, Sequence[Any]):
+    """The arguments of a host callable: also a sequence of the tensors."""
+
+    def __len__(self) -> int:
+        return len(self.tensors)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.tensors[index]
+
+
+def mapped(args: TaskArgs) -> MappedArgs:
+    """Arguments as a host callable gets them."""
+    found = MappedArgs()
+    found.tensors, found.tags, found.scalars = args.tensors, args.tags, args.scalars
+    return found
+
+
 def task_args_of(args: TaskArgsBuilder, signature: Sequence[Any]) -> tuple[TaskArgs, list[str]]:
     """All arguments of a case as those of one dispatch, tagged by a signature, and the names of its outputs."""
     found, outputs = TaskArgs(), list[str]()

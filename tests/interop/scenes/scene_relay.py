@@ -11,8 +11,8 @@ from simpler_setup.scene_test import _rehosted_ref
 
 def add(args):
     """y += more, a tensor or a number."""
-    y = torch.frombuffer(args.tensor(0).buffer, dtype=torch.float32)
-    more = torch.frombuffer(args.tensor(1).buffer, dtype=torch.float32) if args.tensor_count() > 1 else args.scalar(0)
+    y, *others = (torch.frombuffer(one.buffer, dtype=torch.float32, count=one.shapes[0]) for one in args)
+    more = others[0] if others else args.scalar(0)
     assert y[0] < 1000, f"y[0] is {y[0]:g}"
     y += more
 
