@@ -60,6 +60,8 @@ call_first = _INVOCATION.call_first
 def generate(env: Environment) -> None:
     """Set up ``env``. With ``JIT=`` on the command line, the selected artifact is declared too."""
     with _INVOCATION.user_errors():
+        if GetOption("num_jobs") == 1:
+            SetOption("num_jobs", len(os.sched_getaffinity(0)))
         turn = _choose_job(env) if names_many(ARGUMENTS) else None
         options = parse_options(ARGUMENTS)
         terminal.show_details(options["VERBOSE"])
@@ -76,8 +78,6 @@ def generate(env: Environment) -> None:
         gc.set_threshold(*_COLLECT)
         SCons.Script.DefaultEnvironment(tools=[])
         SetOption("no_progress", True)
-        if GetOption("num_jobs") == 1:
-            SetOption("num_jobs", len(os.sched_getaffinity(0)))
         with span("open the workspace"):
             workspace = standing.take_workspace(partial(_open_workspace, options))
         keep_no_signatures()
