@@ -57,7 +57,8 @@ class Row:
 
     def __str__(self) -> str:
         actions = str(self.actions) if self.actions >= 0 else ""
-        cells = [self.kernels, self.artifacts, self.scene, self.tool, f"{self.seconds:.2f}", f"{self.processor_s:.2f}"]
+        processor = f"{self.processor_s:.2f}" if self.processor_s >= 0 else ""
+        cells = [self.kernels, self.artifacts, self.scene, self.tool, f"{self.seconds:.2f}", processor]
         return "| " + " | ".join(map(str, [*cells, actions, f"{self.memory_mb:.0f}"])) + " |"
 
 
@@ -102,7 +103,8 @@ class Bench:
     def farm(self) -> Row:
         """All of them by local workers, with nothing in a store."""
         self._forget()
-        return self.scons("farm of 4", "SCHEDULER=local", f"-j{_WORKERS}")
+        row = self.scons("farm of 4", "SCHEDULER=local", f"-j{_WORKERS}")
+        return replace(row, processor_s=-1.0)  # its workers are no children of this process
 
     def independent(self) -> Row:
         """The same by as many commands at once, a share each."""

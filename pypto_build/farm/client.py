@@ -157,7 +157,9 @@ def _client(order: Order) -> Iterator[Any]:
 def _local(workers: int) -> Iterator[Any]:
     """Processes of this machine: on the loopback address, and for this user alone by certificates of their own."""
     pages: dict[str, Any] = {f"distributed.{who}.http.routes": [] for who in ("scheduler", "worker")}  # none
-    with dask.config.set(pages), _start_local(workers) as cluster:
+    # Workers are forks of one process that has loaded Dask, which takes each of them more than a second else.
+    forked = {"distributed.worker.multiprocessing-method": "forkserver"}
+    with dask.config.set(pages | forked), _start_local(workers) as cluster:
         yield cluster
 
 
