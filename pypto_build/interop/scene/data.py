@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -135,41 +135,56 @@ def selector(text: str) -> tuple[Path, str, str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns its exit status."""
-    given = _parser().parse_args(argv)
-    file, class_name, case = given.case
+    parser = case_parser("data", "a case of a scene test", "where the data goes")
+    parser.add_argument("--outputs", default="", metavar="N,N", help="the tensors that have goldens, by number")
+    return make_of_case(parser, argv, _make)
+
+
+def _make(file: Path, class_name: str, case: str, given: argparse.Namespace) -> None:
     outputs = {int(number) for number in given.outputs.split(",") if number}
+    make_data(
+        file,
+        class_name,
+        case,
+        given.output,
+        outputs=outputs,
+        golden=not given.skip_golden,
+        judged=given.judged,
+        seed=given.seed,
+    )
+
+
+def case_parser(module: str, case: str, output: str) -> argparse.ArgumentParser:
+    """The command line of a tool that executes a test's file for one of its cases."""
+    parser = argparse.ArgumentParser(prog=f"python -m pypto_build.interop.scene.{module}", allow_abbrev=False)
+    add = parser.add_argument
+    add("case", type=selector, metavar="FILE::CLASS::CASE", help=case)
+    add("--output", type=Path, required=True, metavar="DIR", help=output)
+    add("--skip-golden", action="store_true", help="make no goldens")
+    add("--judged", action="store_true", help="the class itself compares")
+    add("--seed", type=int, default=0, metavar="N", help="of random data (0)")
+    return parser
+
+
+def make_of_case(
+    parser: argparse.ArgumentParser,
+    argv: Sequence[str] | None,
+    make: Callable[[Path, str, str, argparse.Namespace], None],
+) -> int:
+    """Do what a command line says; its exit status. Whatever the user's code raises is a line."""
+    given = parser.parse_args(argv)
+    file, class_name, case = given.case
     try:
-        make_data(
-            file,
-            class_name,
-            case,
-            given.output,
-            outputs=outputs,
-            golden=not given.skip_golden,
-            judged=given.judged,
-            seed=given.seed,
-        )
+        make(file, class_name, case, given)
     except ArtifactError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # whatever the user's code raises
+    except BaseException as error:
         print(f"error: {file}::{class_name}::{case}: {why(error, file)}", file=sys.stderr)
         return SKIPPED if is_skip(error) else 4
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m pypto_build.interop.scene.data", allow_abbrev=False)
-    add = parser.add_argument
-    add("case", type=selector, metavar="FILE::CLASS::CASE", help="a case of a scene test")
-    add("--output", type=Path, required=True, metavar="DIR", help="where the data goes")
-    add("--outputs", default="", metavar="N,N", help="the tensors that have goldens, by number")
-    add("--skip-golden", action="store_true", help="make no goldens")
-    add("--judged", action="store_true", help="the class itself compares")
-    add("--seed", type=int, default=0, metavar="N", help="of random data (0)")
-    return parser
 
 
 if __name__ == "__main__":

@@ -33,14 +33,13 @@ from pypto_build.interop.scene.arguments import TaskArgsBuilder
 from pypto_build.interop.scene.case import CallableNamespace
 from pypto_build.interop.scene.data import (
     JUDGED_GOLDEN,
-    SKIPPED,
+    case_parser,
     find_scene,
     golden_threads,
     like_argument,
+    make_of_case,
     seed_all,
-    selector,
 )
-from pypto_build.interop.scene.faults import is_skip, why
 from pypto_build.interop.scene.host_callable import file_of
 from pypto_build.interop.scene.memory import Tensor, bytes_of, tensor_of
 from pypto_build.interop.scene.node import meta_of
@@ -177,38 +176,13 @@ def _param(name: str, shape: Sequence[int], written: bool) -> Mapping[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns its exit status."""
-    given = _parser().parse_args(argv)
-    file, class_name, case = given.case
-    try:
-        make_node(
-            file,
-            class_name,
-            case,
-            given.output,
-            golden=not given.skip_golden,
-            judged=given.judged,
-            seed=given.seed,
-        )
-    except ArtifactError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_status
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # whatever the user's code raises
-        print(f"error: {file}::{class_name}::{case}: {why(error, file)}", file=sys.stderr)
-        return SKIPPED if is_skip(error) else 4
-    return 0
+    parser = case_parser("node_data", "a case of a scene test of several chips", "where the artifact goes")
+    return make_of_case(parser, argv, _make)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m pypto_build.interop.scene.node_data", allow_abbrev=False)
-    add = parser.add_argument
-    add("case", type=selector, metavar="FILE::CLASS::CASE", help="a case of a scene test of several chips")
-    add("--output", type=Path, required=True, metavar="DIR", help="where the artifact goes")
-    add("--skip-golden", action="store_true", help="make no goldens")
-    add("--judged", action="store_true", help="the class itself compares")
-    add("--seed", type=int, default=0, metavar="N", help="of random data (0)")
-    return parser
+def _make(file: Path, class_name: str, case: str, given: argparse.Namespace) -> None:
+    golden = not given.skip_golden
+    make_node(file, class_name, case, given.output, golden=golden, judged=given.judged, seed=given.seed)
 
 
 if __name__ == "__main__":
