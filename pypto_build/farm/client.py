@@ -62,6 +62,7 @@ class _Jobs:
         self._client, self._memory, self._usable = client, memory, usable
         self._neighbours = dict(Counter(client.run(platform.node, workers=usable).values()))
         self._batch = uuid.uuid4().hex
+        client.run(worker.prepare, self._batch, workers=usable)
         self._pending: dict[str, tuple[FarmJob, Any]] = {}
         self._said: SimpleQueue[OrderLine | str | None] = SimpleQueue()  # a label: the job ended
         self._contents = _Contents(client, usable)
@@ -155,11 +156,9 @@ def _client(order: Order) -> Iterator[Any]:
 
 @contextmanager
 def _local(workers: int) -> Iterator[Any]:
-    """Processes of this machine: on the loopback address, and for this user alone by certificates of their own."""
+    """Workers in this process: what they do is done in processes of its own, and jobs cannot come from elsewhere."""
     pages: dict[str, Any] = {f"distributed.{who}.http.routes": [] for who in ("scheduler", "worker")}  # none
-    # Workers are forks of one process that has loaded Dask, which takes each of them more than a second else.
-    forked = {"distributed.worker.multiprocessing-method": "forkserver"}
-    with dask.config.set(pages | forked), _start_local(workers) as cluster:
+    with dask.config.set(pages), _start_local(workers) as cluster:
         yield cluster
 
 
@@ -168,11 +167,11 @@ def _start_local(workers: int) -> Any:
         n_workers=workers,
         threads_per_worker=1,
         memory_limit=0,
-        host="127.0.0.1",
+        processes=False,
         dashboard_address="127.0.0.1:0",
-        security=True,
-        protocol="tls://",
+        worker_dashboard_address="127.0.0.1:0",
         silence_logs=50,
+        scheduler_kwargs={"dashboard": False},
     )
 
 

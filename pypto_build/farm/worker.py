@@ -12,16 +12,20 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from pypto_build import __version__
 from pypto_build.facts.jobs import FarmJob, FarmResult
+from pypto_build.farm.forks import Forks
 from pypto_build.toolchain.python import kept, own_environment, own_tool
 
 _LOG = 200_000
-#: Processes of jobs, by the batch that they belong to and their labels; directories that last as long as a batch.
-_running: dict[str, dict[str, subprocess.Popen[bytes]]] = {}
-_scratch: dict[str, tempfile.TemporaryDirectory[str]] = {}
+#: Process groups of jobs, by the batch that they belong to and their labels; for each batch, where its commands are
+#: forked from, and directories by who works there.
+_running: dict[str, dict[str, int]] = {}
+_forks: dict[str, Forks] = {}
+_scratch: dict[str, dict[str, tempfile.TemporaryDirectory[str]]] = {}
 _lock = threading.Lock()
 
 
@@ -53,6 +57,12 @@ def _compiler() -> str:
     return "none"
 
 
+def prepare(batch: str) -> None:
+    """Load what the jobs of a batch need, while they are on their way."""
+    with suppress(OSError):  # each job has a process of its own then
+        _forks_of(batch).start()
+
+
 def keep(data: bytes) -> bytes:
     """A file's content, as a task: a worker that lost it computes it again."""
     return data
@@ -73,7 +83,9 @@ def run_job(
             _write(root, name, digest, data)
         processors = len(os.sched_getaffinity(0)) // neighbours.get(platform.node(), 1)
         begun = time.monotonic()
-        status, peak = _run(_command(job, root, place, batch, max(1, processors)), place, batch, job.label, memory)
+        with Path(place, "log").open("wb") as output:
+            job_in = _Place(place, output.fileno(), batch, job.label, memory)
+            status, peak = _do(job, root, job_in, max(1, processors))
         seconds = time.monotonic() - begun
         log = Path(place, "log").read_bytes()[-_LOG:].decode(errors="replace").replace(str(root), job.root)
         verdicts = list(Path(place, "build").glob("*/*/verdict.json"))
@@ -93,43 +105,76 @@ def _write(root: Path, name: str, digest: str, data: bytes) -> None:
     path.write_bytes(data)
 
 
-def _command(job: FarmJob, root: Path, place: Path, batch: str, processors: int) -> list[str]:
-    if job.module:
-        return [*own_tool(job.module), str(root), "--scratch", _kept(batch)]
-    options = [f"{name}={value}" for name, value in job.options.items()]
-    words = [job.verb, str(root), f"BUILD_DIR={place / 'build'}", f"-j{processors}", *options]
-    return [*own_tool("pypto_build.cli"), *words]
+@dataclass(frozen=True)
+class _Place:
+    """Where a job works, the descriptor for what it prints, its batch and label, and how much memory it may take."""
+
+    directory: Path
+    log: int
+    batch: str
+    label: str
+    memory: int
+
+    def begun(self, group: int) -> None:
+        """Let the job be ended by what its processes are known by."""
+        with _lock:
+            _running.setdefault(self.batch, {})[self.label] = group
+
+    def ended(self) -> None:
+        """It is no more."""
+        with _lock:
+            _running.get(self.batch, {}).pop(self.label, None)
+
+
+def _do(job: FarmJob, root: Path, place: _Place, processors: int) -> tuple[int, int]:
+    """Do a job; its exit status, and the peak of its memory in bytes."""
+    environment = {**own_environment(), "PYPTO_BUILD_SERVER": "0"}
+    try:
+        if job.module:
+            return _run([*own_tool(job.module), str(root), "--scratch", _kept(place.batch)], place, environment)
+        options = [f"{name}={value}" for name, value in job.options.items()]
+        words = [job.verb, str(root), f"BUILD_DIR={place.directory / 'build'}", f"-j{processors}", *options]
+        forked = _forks_of(place.batch).run(words, place.directory, environment, place.log, place.memory, place.begun)
+        return forked or _run([*own_tool("pypto_build.cli"), *words], place, environment)
+    finally:
+        place.ended()
+
+
+def _forks_of(batch: str) -> Forks:
+    with _lock:
+        return _forks.setdefault(batch, Forks())
 
 
 def _kept(batch: str) -> str:
     """A directory that stays for the jobs of a batch; the worker's own is removed with it, however it ends."""
+    name, own = "", None
+    with suppress(ImportError, ValueError):  # there is no worker
+        from distributed import get_worker
+
+        name, own = get_worker().address, get_worker().local_directory
     with _lock:
-        if batch not in _scratch:
-            own = None
-            with suppress(ImportError, ValueError):  # there is no worker
-                from distributed import get_worker
-
-                own = get_worker().local_directory
-            _scratch[batch] = tempfile.TemporaryDirectory(prefix="pypto-batch-", dir=own)
-        return _scratch[batch].name
+        directories = _scratch.setdefault(batch, {})
+        if name not in directories:
+            directories[name] = tempfile.TemporaryDirectory(prefix="pypto-batch-", dir=own)
+        return directories[name].name
 
 
-def _run(command: list[str], place: Path, batch: str, label: str, memory: int) -> tuple[int, int]:
+def _run(command: list[str], place: _Place, environment: Mapping[str, str]) -> tuple[int, int]:
     """Run a command in a process group that ends with this process; its status, and the peak of its memory in bytes."""
-    environment = {**own_environment(), "PYPTO_BUILD_SERVER": "0"}
-    keeper = kept(command, memory)
-    with Path(place, "log").open("wb") as log:
-        process = subprocess.Popen(
-            keeper, cwd=place, env=environment, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
-        )
-    with _lock:
-        _running.setdefault(batch, {})[label] = process
+    process = subprocess.Popen(
+        kept(command, place.memory),
+        cwd=place.directory,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=place.log,
+        stderr=place.log,
+        start_new_session=True,
+    )
+    place.begun(process.pid)
     try:
         _, ended, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(ended)
     finally:
-        with _lock:
-            del _running[batch][label]
         if process.stdin:
             process.stdin.close()
     return process.returncode, usage.ru_maxrss << 10
@@ -139,16 +184,18 @@ def cancel(batch: str, label: str = "") -> int:
     """End all jobs of a batch that run here, or one of them; how many there were."""
     with _lock:
         running = dict(_running.get(batch, {}))
-    processes = [process for name, process in running.items() if not label or name == label]
-    for process in processes:
+    groups = [group for name, group in running.items() if not label or name == label]
+    for group in groups:
         with suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
-    return len(processes)
+            os.killpg(group, signal.SIGKILL)
+    return len(groups)
 
 
 def forget(batch: str) -> None:
-    """Remove what was kept for the jobs of a batch."""
+    """Remove what was kept for the jobs of a batch, which have ended."""
     with _lock:
-        kept = _scratch.pop(batch, None)
-    if kept:
-        kept.cleanup()
+        forks, directories = _forks.pop(batch, None), _scratch.pop(batch, {})
+    if forks:
+        forks.close()
+    for directory in directories.values():
+        directory.cleanup()

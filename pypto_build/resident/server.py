@@ -18,13 +18,12 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import import_module
 from types import FrameType
 from typing import Any, NoReturn
 
-from pypto_build.cli import Scons
 from pypto_build.resident.again import Leaving, Stamp, end_fork, hand_over, is_settled, key_of, stamps
 from pypto_build.resident.client import NUMBER
+from pypto_build.resident.loaded import load, run_command, take_over
 from pypto_build.resident.meeting import describe_situation, same_user
 
 IDLE_S = 900.0
@@ -35,21 +34,6 @@ _GRACE_S = 5.0
 # So many processes that stand for commands that come again.
 _STANDS = 4
 _LARGEST_KEY = 64
-
-# What commands need; the rest is loaded by those that want it.
-_LOADED = (
-    "pypto_build.cli",
-    "pypto_build.diagnose.pack.opened",
-    "pypto_build.proof.place",
-    "pypto_build.rules.instances",
-    "pypto_build.rules.machinery.help",
-    "pypto_build.rules.pto_targets",
-    "pypto_build.rules.replay_test",
-    "pypto_build.rules.run",
-    "pypto_build.rules.splice",
-    "pypto_build.rules.tool",
-    "pypto_build.rules.verb_targets",
-)
 
 
 @dataclass
@@ -200,7 +184,7 @@ class _Worker:
             request, streams = _receive(self._connection)
             words = _take_over(request, streams)
             self._connection.settimeout(None)
-            status = _run(words, self._scons)
+            status = run_command(words, self._scons)
         except (OSError, ValueError, EOFError, TypeError):
             os._exit(1)
         with suppress(OSError):
@@ -248,71 +232,12 @@ def _take_over(request: Any, streams: Sequence[int]) -> list[str]:
     situation, words, environment, directory, umask = request
     if situation != describe_situation():
         raise ValueError(situation)
-    for target, stream in enumerate(streams):
-        os.dup2(stream, target)
-        os.close(stream)
-    os.environ.clear()
-    os.environ.update(environment)
-    os.chdir(directory)
+    take_over(streams, environment, directory)
     os.umask(umask)
-    sys.stdin = _stream(0, "r", sys.stdin)
-    sys.stdout = _stream(1, "w", sys.stdout)
-    sys.stderr = _stream(2, "w", sys.stderr, always_by_line=True)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     return [str(word) for word in words]
 
 
-def _stream(descriptor: int, mode: str, like: Any, always_by_line: bool = False) -> Any:
-    """A standard stream as Python opens it at its start."""
-    by_line = always_by_line or os.isatty(descriptor)
-    encoding, errors = like.encoding, like.errors
-    return os.fdopen(descriptor, mode, 1 if by_line else -1, encoding=encoding, errors=errors, closefd=False)
-
-
-def _run(words: list[str], scons: Scons) -> int:
-    """The command line in this process; what is done at its end is done here too."""
-    from pypto_build import cli
-
-    status: object = 1
-    try:
-        status = cli.main(words, scons)
-    except SystemExit as exit_:
-        status = _status(exit_)
-    except KeyboardInterrupt:
-        status = 128 + signal.SIGINT
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-    return status if isinstance(status, int) else 1
-
-
-def _status(exit_: SystemExit) -> int:
-    if exit_.code is None or isinstance(exit_.code, int):
-        return exit_.code or 0
-    print(exit_.code, file=sys.stderr)
-    return 1
-
-
 # Its start
-
-
-def load() -> list[str]:
-    """Import what commands need; the files that this process is made of.
-
-    Nothing of it may look at the environment or the working directory.
-    """
-    for module in _LOADED:
-        import_module(module)
-    from pypto_build import cli
-    from pypto_build.rules.embedded_runtime import preload
-    from pypto_build.rules.replay import preload_verdicts
-
-    cli.parser()
-    preload_verdicts()
-    sources = map(str, preload())
-    modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    return sorted({sys.executable, *sources, *filter(None, modules)})
 
 
 def main(argv: Sequence[str]) -> int:

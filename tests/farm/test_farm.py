@@ -9,6 +9,8 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import msgspec
 import pytest
@@ -119,20 +121,22 @@ def test_workers_that_differ_are_named(cluster: Any, project: Project, monkeypat
     assert all(line.endswith(f"is not used: compiler {own['compiler']}, here g++ 99") for line in said)
 
 
-def test_local_workers_listen_on_the_loopback_address_alone() -> None:
+def test_nobody_reaches_local_workers() -> None:
     psutil = pytest.importorskip("psutil")
+    this = psutil.Process()
 
-    with farm._local(1) as cluster:
-        assert cluster.scheduler_address.startswith("tls://127.0.0.1:")
-        workers = psutil.Process().children(recursive=True)
-        listening = [
-            connection.laddr.ip
-            for process in (psutil.Process(), *workers)
-            for connection in process.net_connections(kind="inet")
-            if connection.status == "LISTEN"
-        ]
-    assert len(listening) >= 3
-    assert set(listening) == {"127.0.0.1"}
+    def listening() -> set[tuple[str, int]]:
+        found = this.net_connections(kind="inet")
+        return {tuple(connection.laddr) for connection in found if connection.status == "LISTEN"}
+
+    others, children = listening(), this.children()
+    with farm._local(2) as cluster:
+        assert cluster.scheduler_address.startswith("inproc://")
+        for address, port in listening() - others:  # Dask has no way without; they serve no page
+            assert address == "127.0.0.1"
+            with pytest.raises(HTTPError, match="404"):
+                urlopen(f"http://127.0.0.1:{port}/", timeout=10)
+        assert this.children() == children
 
 
 def test_no_cluster(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,136 @@
+"""A process that has loaded what commands need and forks for each job that its owner, a farm's worker, hands it.
+
+Its only word is the descriptor of a socket of whole messages. A job is one of them: the bytes of address space that
+each of its processes may have (0 for any), the words of ``pypto-build``, working directory and environment. With it
+come the descriptors of its output and of a pipe. Into the pipe go `FORK_NUMBER` of its process group, then of its exit
+status and of its peak of memory in KiB; nothing, if this process is not what its files are any more. When the owner's
+end of the socket closes, what still runs is asked to end, and made to after some seconds.
+"""
+
+from __future__ import annotations
+
+import gc
+import marshal
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NoReturn
+
+from pypto_build.facts.jobs import FORK_NUMBER, LARGEST_FORK
+from pypto_build.resident.again import Stamp, is_settled, stamps
+from pypto_build.resident.loaded import load, run_command, take_over
+
+_TO_END_S = 5.0
+
+
+class _Jobs:
+    def __init__(self, owner: socket.socket, loaded: dict[str, Stamp]) -> None:
+        self._owner, self._loaded = owner, loaded
+        self._running: dict[int, tuple[int, int]] = {}  # the process and its pipe by its descriptor
+        self._poll = select.poll()
+        self._poll.register(owner, select.POLLIN)
+
+    def serve(self) -> None:
+        """Until the owner is gone."""
+        while True:
+            for descriptor, _ in self._poll.poll():
+                if descriptor in self._running:
+                    self._finish(descriptor)
+                elif not self._take():
+                    return self._end()
+
+    def _take(self) -> bool:
+        data, descriptors, _, _ = socket.recv_fds(self._owner, LARGEST_FORK, 2)
+        if data and len(descriptors) == 2 and stamps(self._loaded) == self._loaded:
+            self._start(data, *descriptors)
+        else:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        return bool(data)
+
+    def _start(self, data: bytes, output: int, told: int) -> None:
+        process = os.fork()
+        if not process:
+            os.setsid()
+            self._owner.close()
+            for _, other in self._running.values():
+                os.close(other)
+            os.close(told)
+            _work(data, output)
+        os.close(output)
+        with suppress(OSError):
+            os.write(told, FORK_NUMBER.pack(process))
+        descriptor = os.pidfd_open(process)
+        self._running[descriptor] = process, told
+        self._poll.register(descriptor, select.POLLIN)
+
+    def _finish(self, descriptor: int) -> None:
+        process, told = self._running.pop(descriptor)
+        self._poll.unregister(descriptor)
+        os.close(descriptor)
+        _, status, usage = os.wait4(process, 0)
+        _signal(process, signal.SIGKILL)  # what it left behind
+        with suppress(OSError):
+            os.write(told, FORK_NUMBER.pack(os.waitstatus_to_exitcode(status)) + FORK_NUMBER.pack(usage.ru_maxrss))
+        os.close(told)
+
+    def _end(self) -> None:
+        for process, _ in self._running.values():
+            _signal(process, signal.SIGTERM)
+        self._poll.unregister(self._owner)
+        deadline = time.monotonic() + _TO_END_S
+        while self._running and (left := deadline - time.monotonic()) > 0:
+            for descriptor, _ in self._poll.poll(left * 1000):
+                self._finish(descriptor)
+        for process, _ in self._running.values():
+            _signal(process, signal.SIGKILL)
+
+
+def _signal(group: int, number: int) -> None:
+    with suppress(OSError):
+        os.killpg(group, number)
+
+
+def _work(data: bytes, output: int) -> NoReturn:
+    """Be the job, in this process, which ends with it."""
+    status = 1
+    try:
+        memory, words, directory, environment = marshal.loads(data)
+        if memory:
+            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        take_over([os.open(os.devnull, os.O_RDONLY), os.dup(output), output], environment, directory)
+        status = run_command(words, _scons)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    os._exit(status & 0xFF)
+
+
+def _scons(words: Sequence[str], environment: dict[str, str]) -> int:
+    from pypto_build.rules.run import run_scons
+
+    os.environ.clear()
+    os.environ.update(environment)
+    return run_scons(words)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Serve whoever holds the other end of the socket ``argv[0]``."""
+    with socket.socket(fileno=int(argv[0])) as owner:
+        started = time.time_ns()
+        loaded = stamps(load())
+        if is_settled(loaded, started):  # else nobody knows which text it is
+            gc.collect()
+            gc.freeze()
+            _Jobs(owner, loaded).serve()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,92 @@
+"""A process that has loaded what every command needs, and what its fork does to be a command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+from pypto_build.cli import Scons
+
+# What commands need; the rest is loaded by those that want it.
+_LOADED = (
+    "pypto_build.cli",
+    "pypto_build.diagnose.pack.opened",
+    "pypto_build.proof.place",
+    "pypto_build.rules.instances",
+    "pypto_build.rules.machinery.help",
+    "pypto_build.rules.pto_targets",
+    "pypto_build.rules.replay_test",
+    "pypto_build.rules.run",
+    "pypto_build.rules.splice",
+    "pypto_build.rules.tool",
+    "pypto_build.rules.verb_targets",
+)
+
+
+def load() -> list[str]:
+    """Import what commands need; the files that this process is made of.
+
+    Nothing of it may look at the environment or the working directory.
+    """
+    for module in _LOADED:
+        import_module(module)
+    from pypto_build import cli
+    from pypto_build.rules.embedded_runtime import preload
+    from pypto_build.rules.replay import preload_verdicts
+
+    cli.parser()
+    preload_verdicts()
+    sources = map(str, preload())
+    modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    return sorted({sys.executable, *sources, *filter(None, modules)})
+
+
+def take_over(streams: Sequence[int], environment: Mapping[str, str], directory: str) -> None:
+    """Have the streams, which are closed, environment and working directory of a command."""
+    for target, stream in enumerate(streams):
+        os.dup2(stream, target)
+        os.close(stream)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(directory)
+    sys.stdin = _stream(0, "r", sys.stdin)
+    sys.stdout = _stream(1, "w", sys.stdout)
+    sys.stderr = _stream(2, "w", sys.stderr, always_by_line=True)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+def _stream(descriptor: int, mode: str, like: Any, always_by_line: bool = False) -> Any:
+    """A standard stream as Python opens it at its start."""
+    by_line = always_by_line or os.isatty(descriptor)
+    encoding, errors = like.encoding, like.errors
+    return os.fdopen(descriptor, mode, 1 if by_line else -1, encoding=encoding, errors=errors, closefd=False)
+
+
+def run_command(words: Sequence[str], scons: Scons) -> int:
+    """The exit status of a command line, done in this process with what is done at its end."""
+    from pypto_build import cli
+
+    status: object = 1
+    try:
+        status = cli.main(words, scons)
+    except SystemExit as exit_:
+        status = _status(exit_)
+    except KeyboardInterrupt:
+        status = 128 + signal.SIGINT
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    return status if isinstance(status, int) else 1
+
+
+def _status(exit_: SystemExit) -> int:
+    if exit_.code is None or isinstance(exit_.code, int):
+        return exit_.code or 0
+    print(exit_.code, file=sys.stderr)
+    return 1
