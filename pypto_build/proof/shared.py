@@ -61,13 +61,21 @@ class Traffic:
 
 
 class SharedStore(Store):
-    """A store in ``directory`` of ``size`` bytes, in front of the one at ``url``.
+    """A store in ``directory`` of ``size`` bytes, and what was ``shipped``, in front of the one at ``url``.
 
     ``start_sending`` starts a process that sends what waits, and does not wait for it.
     """
 
-    def __init__(self, directory: Path, size: int, url: str, upload: Upload, start_sending: Callable[[], None]) -> None:
-        super().__init__(directory, size)
+    def __init__(
+        self,
+        directory: Path,
+        size: int,
+        url: str,
+        upload: Upload,
+        start_sending: Callable[[], None],
+        shipped: Path | None = None,
+    ) -> None:
+        super().__init__(directory, size, shipped)
         self.url = url
         self._start_sending = start_sending
         self.traffic = Traffic()

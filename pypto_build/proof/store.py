@@ -35,10 +35,14 @@ SEAL_BYTES = 32
 
 
 class Store:
-    """The store in ``directory``, which may hold ``size`` bytes; 0 is a store that keeps nothing."""
+    """The store in ``directory``, which may hold ``size`` bytes; 0 is a store that keeps nothing.
 
-    def __init__(self, directory: Path, size: int = DEFAULT_SIZE) -> None:
+    ``shipped`` is one that came with the installation, from which is only read.
+    """
+
+    def __init__(self, directory: Path, size: int = DEFAULT_SIZE, shipped: Path | None = None) -> None:
         self.directory = directory
+        self._shipped = shipped
         self._size = size
         self._written = 0
 
@@ -52,25 +56,31 @@ class Store:
         return self.known(key)
 
     def known(self, key: str) -> list[bytes]:
-        """What this directory knows of an action, the newest first."""
+        """What this directory knows of an action, the newest first; then what came with the installation."""
+        if not self._size:
+            return []
         path = self._path("actions", key)
-        results = decode_entry(key, _read(path)) if self._size else []
-        if results:
+        if results := decode_entry(key, _read(path)):
             _touch(path)
+        if self._shipped is not None:
+            shipped = decode_entry(key, _read(_path_in(self._shipped, "actions", key)))
+            results += [result for result in shipped if result not in results]
         return results
 
     def read(self, digest: str) -> bytes | None:
         """The content with this digest; None where it is not there, or is not what it was."""
-        path = self._path("content", digest)
-        data = _read(path) if self._size else None
-        if data is None:
+        if not self._size:
             return None
-        if bytes_digest(data) != digest:
+        path = self._path("content", digest)
+        data = _read(path)
+        if data is not None and bytes_digest(data) == digest:
+            _touch(path)
+            return data
+        if data is not None:
             with suppress(OSError):
                 path.unlink()
-            return None
-        _touch(path)
-        return data
+        data = _read(_path_in(self._shipped, "content", digest)) if self._shipped is not None else None
+        return data if data is not None and bytes_digest(data) == digest else None
 
     def publish(self, key: str, result: bytes, contents: Iterable[bytes]) -> None:
         """Keep a result, and the contents that it names; nothing where there is no room, or no right to write."""
@@ -111,7 +121,7 @@ class Store:
         return sum(entry.size for entry in self.entries())
 
     def _path(self, kind: str, name: str) -> Path:
-        return self.directory / kind / name[:2] / name
+        return _path_in(self.directory, kind, name)
 
     def _write(self, path: Path, data: bytes) -> None:
         write_bytes(path, data)
@@ -140,6 +150,10 @@ def decode_entry(key: str, data: bytes | None) -> list[bytes]:
     except (ValueError, RecursionError):
         return []
     return results if of == key else []  # else somebody copied the file of another action to this place
+
+
+def _path_in(directory: Path, kind: str, name: str) -> Path:
+    return directory / kind / name[:2] / name
 
 
 def _read(path: Path) -> bytes | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from pypto_build.rules.options import parse_options
 from pypto_build.runtime import build as runtime_build
 from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.host import HostCompiler
+from pypto_build.toolchain.python import own_tool
 
 
 def module_path(compiler: HostCompiler) -> Path:
@@ -26,6 +28,11 @@ def module_path(compiler: HostCompiler) -> Path:
     digest = hashlib.sha256(f"{compiler.identity}\0{sys.version}".encode())
     digest.update(_sources_digest())
     return cache_dir() / "runtime" / digest.hexdigest()[:32] / runtime_build.module_filename()
+
+
+@cache
+def _packages_dir() -> str:
+    return runtime_build.packages_dir()
 
 
 @cache
@@ -48,6 +55,7 @@ def runtime_step(workspace: Workspace) -> Step:
     """The step that builds the module."""
     module = module_path(workspace.compiler)
     argv = ["--quiet", "--module", f"{module}.tmp", "--compiler", workspace.compiler.path]
+    argv += ["--packages", _packages_dir()]
     action = python_tool(
         workspace,
         "pypto_build.runtime.build",
@@ -58,9 +66,11 @@ def runtime_step(workspace: Workspace) -> Step:
         keyed=False,
         private=(str(module.parent),),
     )
+    # Without packages and variables of this installation, with which it has nothing to do: others that differ share it.
+    bare = (*own_tool("pypto_build.runtime.build", "-E", "-S"), *argv)
     return Step(
         workspace.place(module.parent),
-        action,
+        replace(action, argv=bare),
         "[runtime] build",
         "the embedded runtime, once",
         in_common=True,

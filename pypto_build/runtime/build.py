@@ -61,8 +61,8 @@ def headers() -> list[Path]:
     return sorted([*SOURCE_DIR.rglob("*.h"), *(INCLUDE_DIR / "pypto").glob("*.h"), *INCLUDE_DIR.glob("*.h")])
 
 
-def python_include_dirs() -> list[Path]:
-    """Where Python.h and pybind11's headers are.
+def python_include_dirs(packages: str = "") -> list[Path]:
+    """Where Python.h and pybind11's headers are, the latter in ``packages`` where that is given.
 
     Raises:
         BuildError: one of them is not installed.
@@ -72,14 +72,17 @@ def python_include_dirs() -> list[Path]:
     python = Path(sysconfig.get_path("include"))
     if not (python / "Python.h").is_file():
         raise BuildError(f"{python / 'Python.h'}: not found; install python3-dev, or your Python's development package")
-    for directory in sys.path:
-        pybind11 = Path(directory) / "pybind11" / "include"
-        if pybind11.is_dir():
-            return [python, pybind11]
+    if packages := packages or packages_dir():
+        return [python, Path(packages, "pybind11", "include")]
     raise BuildError("pybind11: not installed; run pip install pybind11")
 
 
-def compile_command(unit: str, source: Path, output: Path, compiler: str = "g++") -> list[str]:
+def packages_dir() -> str:
+    """The directory of installed packages that pybind11 is in; empty where it is not installed."""
+    return next((place for place in sys.path if Path(place, "pybind11", "include").is_dir()), "")
+
+
+def compile_command(unit: str, source: Path, output: Path, compiler: str = "g++", packages: str = "") -> list[str]:
     """The command that compiles the text of a unit to an object file, the same one wherever we are installed.
 
     Raises:
@@ -87,7 +90,7 @@ def compile_command(unit: str, source: Path, output: Path, compiler: str = "g++"
     """
     includes = ["-I", str(INCLUDE_DIR), "-I", str(SOURCE_DIR), f"-ffile-prefix-map={RUNTIME_DIR}=."]
     if unit == "python":
-        for directory in python_include_dirs():
+        for directory in python_include_dirs(packages):
             includes += ["-isystem", str(directory), f"-ffile-prefix-map={directory}=."]
     return [compiler, OPTIMIZATION[unit], *COMPILE_FLAGS, *includes, "-c", str(source), "-o", str(output)]
 
@@ -110,8 +113,8 @@ def build(out_dir: Path, compiler: str = "g++", jobs: int | None = None) -> Path
     return module
 
 
-def build_module(module: Path, compiler: str = "g++", jobs: int | None = None) -> None:
-    """Compile and link ``module``, which appears by one rename.
+def build_module(module: Path, compiler: str = "g++", jobs: int | None = None, packages: str = "") -> None:
+    """Compile and link ``module``, which appears by one rename; ``packages`` is where pybind11 is installed.
 
     Raises:
         BuildError: a tool or header is missing, or a command failed.
@@ -125,7 +128,7 @@ def build_module(module: Path, compiler: str = "g++", jobs: int | None = None) -
         def compile_one(unit: str) -> None:
             text = objects[unit].with_suffix(".cpp")
             text.write_text(unit_text(unit), encoding="utf-8")
-            _run(compile_command(unit, text, objects[unit], compiler))
+            _run(compile_command(unit, text, objects[unit], compiler, packages))
 
         with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
             list(pool.map(compile_one, objects))
@@ -143,11 +146,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--module", type=Path, help="the module itself, in place of OUT_DIR")
     parser.add_argument("--compiler", default="g++")
     parser.add_argument("--jobs", type=int, default=None)
+    parser.add_argument("--packages", default="", help="where pybind11 is installed, for a Python without its packages")
     parser.add_argument("--quiet", action="store_true", help="do not print the module's path")
     options = parser.parse_args(argv)
     try:
         module = options.module or options.out_dir / module_filename()
-        build_module(module, options.compiler, options.jobs)
+        build_module(module, options.compiler, options.jobs, options.packages)
         if not options.quiet:
             print(module)
     except BuildError as error:

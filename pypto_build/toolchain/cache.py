@@ -17,6 +17,10 @@ def cache_dir() -> Path:
 REMOTE_VARIABLE = "PYPTO_BUILD_REMOTE"
 
 
+#: A store of results that came with this installation: what every first replay needs.
+SHIPPED = Path(__file__).resolve().parents[1] / "shipped"
+
+
 def store_dir() -> Path:
     """The store of results: ``$PYPTO_BUILD_STORE``, else ``store`` in the cache; absolute."""
     chosen = os.environ.get("PYPTO_BUILD_STORE")

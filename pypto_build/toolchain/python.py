@@ -18,9 +18,11 @@ _LAUNCHER = Path(__file__).resolve().with_name("run_module.py")
 _NOT_HERE = "import sys; sys.path[:] = filter(None, sys.path)\n"
 
 
-def own_tool(module: str) -> list[str]:
-    """The first words of a command line that runs a module as ``python -m`` does, without the working directory."""
-    return [sys.executable, str(_LAUNCHER), module]
+def own_tool(module: str, *flags: str) -> list[str]:
+    """The first words of a command line that runs a module as ``python -m`` does, without the working directory.
+
+    ``flags`` are Python's."""
+    return [sys.executable, *flags, str(_LAUNCHER), module]
 
 
 def python_code(python: str, code: str) -> list[str]:

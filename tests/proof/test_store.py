@@ -74,6 +74,23 @@ def test_damage_is_seen(tmp_path: Path, damage: str) -> None:
             path.write_bytes(data)
 
 
+def test_what_was_shipped_is_read_and_never_written(tmp_path: Path) -> None:
+    shipped, own = tmp_path / "shipped", tmp_path / "own"
+    Store(shipped).publish(KEY, b"theirs", [b"content"])
+    before = {path: path.stat().st_mtime_ns for path in files(shipped)}
+    store = Store(own, shipped=shipped)
+    assert (store.find(KEY), store.read(digest(b"content"))) == ([b"theirs"], b"content")
+    store.publish(KEY, b"ours", [b"ours"])
+    assert store.find(KEY) == [b"ours", b"theirs"]
+    store.shrink(0)
+    assert store.find(KEY) == [b"theirs"]
+    assert {path: path.stat().st_mtime_ns for path in files(shipped)} == before
+    assert (Store(own, 0, shipped).find(KEY), Store(own, 0, shipped).read(digest(b"content"))) == ([], None)
+    for path in files(shipped):
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+    assert (Store(own / "other", shipped=shipped).find(KEY), store.read(digest(b"content"))) == ([], None)
+
+
 def test_least_recently_used_goes_first(tmp_path: Path) -> None:
     store = Store(tmp_path, 10_000)
     contents = [bytes([number]) * 500 for number in range(4)]

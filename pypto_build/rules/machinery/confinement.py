@@ -32,7 +32,6 @@ _FREE = {
     "pypto_build.interop.install",
     "pypto_build.interop.scene_test",
     "pypto_build.proof.upload",
-    "pypto_build.runtime.build",
     "pypto_build.toolchain.fetch",
     "pypto_build.toolchain.standing",
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 from pypto_build.proof.remote import RemoteError, open_remote
 from pypto_build.proof.shared import SharedStore, Upload, without_password
 from pypto_build.rules.options import OptionError
-from pypto_build.toolchain.cache import REMOTE_VARIABLE
+from pypto_build.toolchain.cache import REMOTE_VARIABLE, SHIPPED
 from pypto_build.toolchain.python import own_environment, own_tool
 
 
@@ -23,7 +23,7 @@ def open_store(directory: Path, size: int, url: str, upload: str) -> SharedStore
         open_remote(url)
     except RemoteError as error:
         raise OptionError(f"STORE_REMOTE={without_password(url)}: {error}") from None
-    return SharedStore(directory, size, url, Upload(upload), lambda: _start_sending(directory, url))
+    return SharedStore(directory, size, url, Upload(upload), lambda: _start_sending(directory, url), SHIPPED)
 
 
 def _start_sending(directory: Path, url: str) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import site
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 import pypto_build
 from pypto_build import terminal
@@ -29,7 +30,7 @@ from pypto_build.rules.options import Options
 from pypto_build.rules.targets import STATUS_VARIABLE
 from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL, WEAK, Variant, with_numerics
 from pypto_build.toolchain import ToolchainError
-from pypto_build.toolchain.cache import REMOTE_VARIABLE, cache_dir, store_dir
+from pypto_build.toolchain.cache import REMOTE_VARIABLE, SHIPPED, cache_dir, store_dir
 from pypto_build.toolchain.host import HostCompiler, find_compiler
 from pypto_build.toolchain.launchers import Launcher, find_launcher
 from pypto_build.trace import VARIABLE as TRACE
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from pypto_build.toolchain.simpler_home import SimplerHome
 
 _PACKAGE = Path(pypto_build.__file__).resolve().parent
+# Where what this package needs is installed.
+_PACKAGES = Path(msgspec.__file__).parents[1]
 
 # Set in every output directory, so that `scons -c` without an artifact finds what was built.
 MARKER = ".pypto-build"
@@ -92,7 +95,7 @@ class Workspace:
         size = int(self.options["STORE_SIZE"] * (1 << 30))
         url: str = self.options["STORE_REMOTE"] or os.environ.get(REMOTE_VARIABLE, "")
         if not url:
-            return Store(store_dir(), size)
+            return Store(store_dir(), size, SHIPPED)
         from pypto_build.rules.machinery.remote_store import open_store
 
         return open_store(store_dir(), size, url, self.options["STORE_UPLOAD"])
@@ -130,7 +133,7 @@ class Workspace:
             known = {
                 "tool": _PACKAGE,
                 "python": sys.executable,
-                "packages": site.getsitepackages()[0],
+                "packages": _PACKAGES,
                 "cache": cache_dir(),
                 "here": os.getcwd(),
                 "top": self.top,
