@@ -13,6 +13,7 @@ from pypto_build.diagnose.why.__main__ import main
 from pypto_build.diagnose.why.forward import Forward
 from pypto_build.diagnose.why.kept import read_kept
 from pypto_build.diagnose.why.links import Link
+from pypto_build.diagnose.why.runs import Runs
 from tests.diagnose.checked import build_checked, copy_example
 from tests.diagnose.corpus.why import BUGS, Wrong
 from tests.replay.builder import build_artifact, embedded_module
@@ -139,8 +140,9 @@ def test_forward_spreads_over_a_row(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "reaches 'c': 256 of 16384 elements" in capsys.readouterr().out
 
 
-def test_a_task_of_many_blocks(tmp_path: Path) -> None:
+def test_a_task_of_many_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The block that stored the element is found first, and only that one is traced."""
+    monkeypatch.setattr(Runs, "_clear", lambda _: None)
     artifact, out = copy_example("_jit_spmd_scale", tmp_path), tmp_path / "out"
     status, top = why(artifact, out, "--at", "255,63")  # y has 256 x 64 elements, written by 8 blocks
     assert status == 0 and top is not None and not top.differs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pypto_build.diagnose.diverge import probe
 from pypto_build.diagnose.why import find, runs
 from pypto_build.diagnose.why.find import Call, may_be_plain
 from pypto_build.diagnose.why.intervals import Intervals
@@ -120,10 +122,27 @@ def test_a_value_that_varies_is_said_to(tmp_path: Path) -> None:
     assert top.note.startswith("it varies: the first run left ")
 
 
-def test_a_call_that_is_too_large_to_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """kernel_add loads two tiles of 64 KB and stores one."""
-    monkeypatch.setattr(runs, "_LARGEST", 140 << 10)
-    artifact = copy_example("_jit_vector_dag", tmp_path)
-    status, top = why(artifact, tmp_path / "out", "--at", "127,0")
+def test_a_trace_that_the_disk_has_no_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kernel_add loads two tiles of 64 KB and stores one; the reference is kept beside the trace."""
+    monkeypatch.setattr(runs.shutil, "disk_usage", lambda _: SimpleNamespace(free=3 << 20))
+    artifact, out = copy_example("_jit_vector_dag", tmp_path), tmp_path / "out"
+    status, top = why(artifact, out, "--at", "127,0")
     assert status == 0 and top is not None
-    assert (top.note, top.cut, top.of) == ("task 4 loads and stores 0 MB: too much to trace", True, [])
+    said = f"task 4 loads and stores 0 MB, whose trace needs 3 MB: {out} has 3"
+    assert (top.note, top.cut, top.of) == (said, True, [])
+
+
+def test_a_trace_that_is_written_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tile of 64 KB is loaded a hundred times, of which the last counts; and each event of the reference is in a
+    piece of its own. Nothing stays on the disk."""
+    monkeypatch.setattr(probe._Kept, "_PIECE", 64 << 10)
+    again = "for (int i = 0; i < 99; ++i) { TLOAD(v13, v16); }\n  TLOAD(v13, v16);"
+    edits = [("kernels/aiv/kernel_add.cpp", "TLOAD(v13, v16);", again)]
+    status, top = why(copy_example("_jit_vector_dag", tmp_path, edits), tmp_path / "out", "--at", "127,0")
+    assert status == 0 and top is not None
+    add = next(one for one in links(top) if one.instruction == "TADD" and one.task == 4)
+    one, other = add.of
+    assert add.value is not None and one.value is not None and other.value is not None
+    assert add.value == pytest.approx(one.value + other.value, rel=1e-6)
+    assert {one.where for one in links(top) if one.note == "input of the program"} == {"'a' [127, 0]", "'b' [127, 0]"}
+    assert list((tmp_path / "out" / "why" / "traced").iterdir()) == []

@@ -615,7 +615,8 @@ def _trace_seeds() -> list[bytes]:
     told = {"kind": "variable", "name": "v3", "holds": "signed", "bits": "18446744073709551615"}
     named = {"kind": "variable", "name": "v7", "holds": "tile", "operands": [[*tile[:16], 0, 0, 0]]}
     store = {**view, "name": "TSTORE", "access": 2, "at": 0, "runs": [[4096, 2, 32, 32]]}
-    return [msgspec.json.encode([load, view, moved, flag, told, named, store])]
+    lines = [msgspec.json.encode(event) for event in (load, view, moved, flag, told, named, store)]
+    return [b"[\n" + b"\n,".join(lines) + b"]\n"]
 
 
 def _trace(path: Path) -> None:

@@ -95,7 +95,9 @@ def describe(actual: Array, expected: Array, dtype: str, mask: npt.NDArray[np.bo
     )  # fmt: skip
 
 
-def compare_bytes(actual: bytes, expected: bytes, dtype: str, limits: Limits) -> Difference | None:
+def compare_bytes(
+    actual: bytes | memoryview, expected: bytes | memoryview, dtype: str, limits: Limits
+) -> Difference | None:
     """The difference of two stored rows of elements, None where there is none."""
     left, right = (storage(side, dtype, (-1,)) for side in (actual, expected))
     mask = mask_of(left, right, dtype, limits)

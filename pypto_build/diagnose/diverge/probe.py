@@ -8,11 +8,14 @@ probes of its own. What they tell is matched instruction by instruction.
 from __future__ import annotations
 
 import difflib
+import errno
+import mmap
+import os
 import re
 import struct
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +45,7 @@ class Event:
     address: int
     rows: int
     cols: int
-    data: bytes
+    data: bytes | memoryview
 
 
 @dataclass(frozen=True)
@@ -155,11 +158,13 @@ class Written:
 
 
 class Recorder:
-    """What the generated PyTorch calls as `_probe`."""
+    """What the generated PyTorch calls as `_probe`. `kept` is a file for the data, where it may be too much for
+    memory."""
 
-    def __init__(self, with_scalars: bool = False) -> None:
+    def __init__(self, with_scalars: bool = False, kept: Path | None = None) -> None:
         self._recorded: dict[tuple[str, int], Written] = {}
         self._with_scalars = with_scalars
+        self._kept = _Kept(kept) if kept is not None else None
 
     def of(self, member: Member) -> Written:
         """What a member of a task wrote."""
@@ -176,10 +181,40 @@ class Recorder:
         key = frame.f_code.co_name, frame.f_globals.get("_current_sb", [0])[0]
         recorded = self._recorded.setdefault(key, Written())
         event, dtype = _event(line, name, target)
+        if self._kept is not None:
+            event = replace(event, data=self._kept.add(event.data))
         recorded.events.append(event)
         recorded.dtypes.append(dtype)
         if self._with_scalars:
             recorded.scalars.append({n: v for n, v in frame.f_locals.items() if isinstance(v, int | float)})
+
+
+class _Kept:
+    """Bytes in a file without a name, which are in memory when they are looked at."""
+
+    _PIECE = 64 << 20
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._file = path, path.open("w+b", buffering=0)
+        path.unlink()
+        self._piece, self._used, self._size = memoryview(b""), 0, 0
+
+    def add(self, data: bytes | memoryview) -> memoryview:
+        """The same bytes, in the file."""
+        if self._used + len(data) > len(self._piece):
+            more = -(-max(len(data), self._PIECE) // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
+            self._file.truncate(self._size + more)
+            descriptor = self._file.fileno()
+            self._piece = memoryview(mmap.mmap(descriptor, more, access=mmap.ACCESS_READ, offset=self._size))
+            self._file.seek(self._size)
+            self._size, self._used = self._size + more, 0
+        try:
+            if self._file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            raise ArtifactError(self._path, f"cannot be written: {error.strerror}", "make room there") from None
+        self._used += len(data)
+        return self._piece[self._used - len(data) : self._used]
 
 
 def _event(line: int, name: str, target: Any) -> tuple[Event, str]:

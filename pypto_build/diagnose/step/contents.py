@@ -134,9 +134,10 @@ def _stored(done: Sequence[Instruction], addresses: Array, expected: Expected) -
     """What the reference had where elements of global memory were stored last."""
     values, told = np.zeros(addresses.shape), np.zeros(addresses.shape, bool)
     left = np.ones(addresses.shape, bool)
+    low, high = int(addresses.min(initial=1 << 62)), int(addresses.max(initial=-1)) + 1
     for instruction in reversed(done):
         for view in instruction.views:
-            if not view.writes or not view.addresses.size:
+            if not view.writes or view.span[0] >= high or view.span[1] <= low:
                 continue
             _take(view.addresses, addresses, left, expected.values.get(instruction.number), values, told)
     return values, told

@@ -192,7 +192,8 @@ def last_store(instructions: list[Instruction], before: int, address: int) -> tu
     """Which instruction stored to an address of global memory last, and of which row and column of its tile."""
     for number in range(before - 1, -1, -1):
         for view in instructions[number].views:
-            if view.writes:
+            low, high = view.span
+            if view.writes and low <= address < high:
                 hit = np.argwhere((view.addresses <= address) & (address < view.addresses + view.element))
                 if len(hit):
                     return number, int(hit[-1][0]), int(hit[-1][1])

@@ -148,7 +148,7 @@ class Walk:
     ) -> list[tuple[Tile, Array]]:
         """The tiles that an instruction writes, with which of their elements carry now."""
         sources = [(tile, _memory(memories, tile.space, tile.span[1])[tile.addresses]) for tile in instruction.read]
-        loads = [view for view in instruction.views if not view.writes and view.addresses.size]
+        loads = [view for view in instruction.views if not view.writes]
         found = []
         for result in instruction.written:
             mask = np.zeros(result.addresses.shape, bool)
@@ -156,7 +156,7 @@ class Walk:
                 if carries.any():
                     mask |= reached(instruction.name, tile, carries, result)
             for view in loads:
-                high, wide = (min(a, b) for a, b in zip(view.addresses.shape, mask.shape, strict=True))
+                high, wide = (min(a, b) for a, b in zip(view.shape, mask.shape, strict=True))
                 mask[:high, :wide] |= self.tainted.holds(self._first_run(view.addresses[:high, :wide], one))
             if instruction.name == "TPOP":
                 mask |= pushed.popped(one, instruction, result)
@@ -174,10 +174,10 @@ class Walk:
     def _store(self, one: Traced, instruction: Instruction, memories: dict[int, Array]) -> None:
         tile = next(iter(instruction.read), None)
         for view in instruction.views:
-            if not view.writes or tile is None or not view.addresses.size:
+            if not view.writes or tile is None:
                 continue
             carries = _memory(memories, tile.space, tile.span[1])[tile.addresses]
-            high, wide = (min(a, b) for a, b in zip(view.addresses.shape, carries.shape, strict=True))
+            high, wide = (min(a, b) for a, b in zip(view.shape, carries.shape, strict=True))
             mask, addresses = carries[:high, :wide], view.addresses[:high, :wide]
             stored = self._first_run(addresses, one)
             for chosen in (~mask, mask):

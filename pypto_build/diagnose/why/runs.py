@@ -6,7 +6,8 @@ runs. So many calls are traced at a time as fit into memory, beginning with the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,8 +28,28 @@ ROLES = {"aic": 0, "aiv": 1, "aiv0": 1, "aiv1": 2}
 #: What is traced at a time: so many calls, and bytes of what their instructions read and write, which are some times
 #: what they load and store.
 _CALLS, _BYTES, _TIMES = 48, 64 << 20, 8
-#: A call that loads and stores more is not traced: that would take gigabytes.
-_LARGEST = 128 << 20
+
+
+class Values(Mapping[int, np.ndarray[Any, Any]]):
+    """Values by the number of the instruction, decoded when they are asked for: of a large call not all at once."""
+
+    def __init__(self) -> None:
+        self._stored: dict[int, tuple[Event, str]] = {}
+
+    def keep(self, number: int, event: Event, dtype: str) -> None:
+        """An event has the values of an instruction."""
+        self._stored[number] = event, dtype
+
+    def __getitem__(self, number: int) -> np.ndarray[Any, Any]:
+        event, dtype = self._stored[number]
+        stored = np.frombuffer(event.data, dtype=STORAGE[dtype])
+        return decode(stored, dtype).reshape(event.rows, event.cols)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._stored)
+
+    def __len__(self) -> int:
+        return len(self._stored)
 
 
 @dataclass
@@ -36,7 +57,7 @@ class Expected:
     """What the reference had where a kernel's instructions wrote: line of the module, values, by the instruction."""
 
     lines: dict[int, int] = field(default_factory=dict)
-    values: dict[int, np.ndarray[Any, Any]] = field(default_factory=dict)
+    values: Values = field(default_factory=lambda: Values())
     instead: dict[int, str] = field(default_factory=dict)  # the operation that an instruction stands in place of
     events: dict[int, int] = field(default_factory=dict)  # which of the reference's events it is
 
@@ -105,10 +126,16 @@ class Runs:
         return self._traced[call]
 
     def too_large(self, call: Call) -> str:
-        """Why a call cannot be traced; empty where it can."""
+        """Why a call cannot be traced; empty where it can. Its trace is on the disk, and so is the reference's."""
         size = self.found.bytes_of(call)
+        free = shutil.disk_usage(self.launch.build_dir).free
+        if 2 * _TIMES * size < free:
+            return ""
         block = f" block {call[1]}" if self.found.tasks[call[0]].block_num > 1 else ""
-        return f"task {call[0]}{block} loads and stores {size >> 20} MB: too much to trace" if size > _LARGEST else ""
+        return (
+            f"task {call[0]}{block} loads and stores {size >> 20} MB, whose trace needs {2 * _TIMES * size >> 20} MB: "
+            f"{self.launch.build_dir} has {free >> 20}"
+        )
 
     def forget(self, call: Call) -> None:
         """Its trace is needed no more."""
@@ -116,8 +143,7 @@ class Runs:
 
     def _round(self, calls: list[Call], needed: list[Call] | None) -> dict[Call, list[Traced]]:
         self._directory.mkdir(parents=True, exist_ok=True)
-        for old in self._directory.glob("trace.*"):
-            old.unlink()
+        self._clear()
         runs = _Runs()
         self._look(calls, needed, runs)
         if self.last in calls and not self.intact():
@@ -131,7 +157,12 @@ class Runs:
             number, block, _ = position_of(stem)
             if number in runs.slots:
                 found.setdefault((number, block), []).append(self._read(stem, runs))
+        self._clear()  # what was read stays mapped
         return found
+
+    def _clear(self) -> None:
+        for old in self._directory.glob("trace.*"):
+            old.unlink()
 
     def _look(self, calls: list[Call], needed: list[Call] | None, runs: _Runs) -> None:
         """Run with the calls traced."""
@@ -164,7 +195,7 @@ class Runs:
 
     def _refer(self, calls: list[Call], needed: list[Call] | None, runs: _Runs) -> None:
         """Run by the reference, which tells what it wrote in the calls."""
-        recorder = Recorder()
+        recorder = Recorder(kept=self._directory / "reference.bin")
         artifact, numerics = self.launch.artifact, self.launch.numerics
         plain, probed = References(artifact, numerics=numerics), References(artifact, recorder, numerics)
         asked, last = set(calls), max(calls)[0]
@@ -255,7 +286,6 @@ def aligned(instructions: list[Instruction], events: list[Event], dtypes: list[s
         expected.lines[number] = event.line
         if kind == "replace":
             expected.instead[number] = event.name
-        stored = np.frombuffer(event.data, dtype=STORAGE[dtypes[there]])
-        if stored.size == event.rows * event.cols:
-            expected.values[number] = decode(stored, dtypes[there]).reshape(event.rows, event.cols)
+        if len(event.data) == event.rows * event.cols * np.dtype(STORAGE[dtypes[there]]).itemsize:
+            expected.values.keep(number, event, dtypes[there])
     return expected

@@ -3,16 +3,18 @@ barriers, and what variables held where the kernel was compiled to tell it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
+from io import BufferedReader, RawIOBase
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 import numpy as np
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.files import decode_json, map_file, read_bytes
+from pypto_build.artifact.files import decode_json, map_file, open_file
 from pypto_build.diagnose.hazards.record import AccessSite
 from pypto_build.replay.values import STORAGE, decode
 
@@ -21,7 +23,8 @@ Array = np.ndarray[Any, Any]
 READ, WRITE, ATOMIC, SCRATCH = 1, 2, 4, 16
 PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "ALL", "MTE4", "MTE5", "V2", "FIX")
 SPACES = ("UB", "L1", "L0A", "L0B", "L0C", "BIAS", "FBUF", "SCALE_A", "SCALE_B")
-_LARGEST = 1 << 32
+#: Bytes that an event may have in the file.
+_LONGEST = 1 << 28
 _DN, _NZ = 1, 2
 #: Element types as the runtime numbers them, by size; others are shown as bytes.
 _TYPES = {
@@ -128,9 +131,10 @@ class _Record(msgspec.Struct, frozen=True):
     id: _Count = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tile:
-    """An operand on the core: which bytes its elements are, and what they held."""
+    """An operand on the core: which bytes its elements are, and what they held. A large call has very many of them, so
+    of the arrays only those of the tiles that were looked at last are kept."""
 
     operand: TileOperand
     data: memoryview = field(repr=False)
@@ -151,29 +155,76 @@ class Tile:
         first = self.operand.place + self.operand.start
         return first, first + self.operand.size
 
-    @cached_property
+    @property
     def addresses(self) -> Array:
         """The address of each element in its memory."""
-        return self.operand.offsets() + self.operand.place
+        return _addresses_of(self)
 
-    @cached_property
+    @property
     def values(self) -> Array:
         """What its elements held: before the instruction if it reads them, after it if it writes them."""
-        operand = self.operand
-        raw = np.frombuffer(self.data[operand.at : operand.at + operand.size], dtype=np.uint8)
-        return elements_of(raw, operand.offsets() - operand.start, operand.element, operand.dtype)
+        return _values_of(self)
 
 
-@dataclass(frozen=True)
+#: How many tiles have their arrays kept.
+_KEPT = 64
+
+
+@lru_cache(_KEPT)
+def _addresses_of(tile: Tile) -> Array:
+    return tile.operand.offsets() + tile.operand.place
+
+
+@lru_cache(_KEPT)
+def _values_of(tile: Tile) -> Array:
+    operand = tile.operand
+    raw = np.frombuffer(tile.data[operand.at : operand.at + operand.size], dtype=np.uint8)
+    return elements_of(raw, operand.offsets() - operand.start, operand.element, operand.dtype)
+
+
+@dataclass(frozen=True, eq=False)
 class AccessedView:
-    """What of global memory an instruction touched: the address of each element, as rows and columns; of a store the
-    bytes that it left, as runs (first address, bytes), and whether it `adds` to what was there."""
+    """What of global memory an instruction touched, `shape` elements as rows and columns."""
 
-    writes: bool
-    element: int
-    addresses: Array
-    runs: tuple[tuple[int, memoryview], ...] = field(default=(), repr=False)
-    adds: bool = False
+    record: _Record = field(repr=False)
+    shape: tuple[int, int]
+    data: memoryview = field(repr=False)
+
+    @property
+    def writes(self) -> bool:
+        """Whether it is a store."""
+        return bool(self.record.access & WRITE)
+
+    @property
+    def adds(self) -> bool:
+        """Whether it adds to what was there."""
+        return bool(self.record.access & ATOMIC)
+
+    @property
+    def element(self) -> int:
+        """The size of an element in bytes."""
+        return self.record.element
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Bytes that hold all of its elements, and perhaps more: the first, and one past the last."""
+        steps = [(n - 1) * s * self.element for n, s in zip(self.record.shape, self.record.stride, strict=True)]
+        low, high = (sum(bound(step, 0) for step in steps) for bound in (min, max))
+        return self.record.base + low, self.record.base + high + self.element
+
+    @property
+    def addresses(self) -> Array:
+        """The address of each element."""
+        return _addresses(self.record, *self.shape)
+
+    @property
+    def runs(self) -> Iterator[tuple[int, memoryview]]:
+        """The bytes that a store left, as runs: the first address, and the bytes."""
+        at = self.record.at
+        for run in self.record.runs:
+            for row in range(run.rows):
+                yield run.base + row * run.stride, self.data[at : at + run.length]
+                at += run.length
 
 
 @dataclass
@@ -235,20 +286,33 @@ class Trace:
 
 def read_trace(stem: Path) -> Trace:
     """What one call left. Raises ArtifactError for files that no run left."""
-    path = stem.with_name(stem.name + ".json")
+    path, trace = stem.with_name(stem.name + ".json"), Trace()
     try:
-        records = decode_json(read_bytes(path, _LARGEST), list[_Record])
         data = memoryview(map_file(stem.with_name(stem.name + ".bin")))
+        for record in _records(path):
+            if not _complete(record, len(data)):
+                raise ArtifactError(
+                    path, f"is no trace: an operand of {record.name} is not in its bytes", "run it again"
+                )
+            _take(trace, record, data)
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", "run it again") from None
     except msgspec.MsgspecError as error:
         raise ArtifactError(path, f"is no trace: {error}", "run it again") from None
-    trace = Trace()
-    for record in records:
-        if not _complete(record, len(data)):
-            raise ArtifactError(path, f"is no trace: an operand of {record.name} is not in its bytes", "run it again")
-        _take(trace, record, data)
     return trace
+
+
+def _records(path: Path) -> Iterator[_Record]:
+    """The events of a trace, a list with a line for each: one of a large call is never in memory as a whole."""
+    with open_file(path) as raw, BufferedReader(cast(RawIOBase, raw)) as file:
+        line = file.readline(_LONGEST)
+        if line != b"[\n":
+            raise msgspec.DecodeError("its first line begins no list")
+        while not line.endswith(b"]\n"):
+            line = file.readline(_LONGEST)
+            event = line.removeprefix(b",").removesuffix(b"]\n")
+            if event or not line:
+                yield decode_json(event, _Record)
 
 
 def _take(trace: Trace, record: _Record, data: memoryview) -> None:
@@ -313,19 +377,9 @@ def decoded(stored: Array, dtype: str) -> Array:
     return np.asarray(decode(stored.view(STORAGE[dtype]), dtype) if dtype in STORAGE else stored)
 
 
-def _stored(record: _Record, data: memoryview) -> tuple[tuple[int, memoryview], ...]:
-    """The runs of a store with their bytes."""
-    found, at = [], record.at
-    for run in record.runs:
-        for row in range(run.rows):
-            found.append((run.base + row * run.stride, data[at : at + run.length]))
-            at += run.length
-    return tuple(found)
-
-
 def _view(record: _Record, instruction: Instruction, data: memoryview) -> list[AccessedView]:
     """Elements in the order of the tile that goes with them; none of a view without elements, or of too many."""
-    n, s = record.shape, record.stride
+    n = record.shape
     rows, cols = record.rows, record.cols
     for tile in instruction.tiles[:1]:
         rows, cols = min(rows, tile.operand.height), min(cols, tile.operand.width)
@@ -334,20 +388,27 @@ def _view(record: _Record, instruction: Instruction, data: memoryview) -> list[A
         return []
     if record.layout == _NZ:
         rows, cols = min(rows, n[2] * n[3]), min(cols, n[0] * n[1] * n[4])
-        r, c = np.arange(rows)[:, None], np.arange(cols)[None, :]
+    elif record.layout == _DN:
+        rows, cols = min(rows, n[3]), min(cols, outer * n[4])
+    else:
+        rows, cols = min(rows, outer * n[3]), min(cols, n[4])
+    return [AccessedView(record, (rows, cols), data)]
+
+
+def _addresses(record: _Record, rows: int, cols: int) -> Array:
+    """The addresses of a view's elements, which lie in rows and columns by its layout."""
+    n, s = record.shape, record.stride
+    r, c = np.arange(rows)[:, None], np.arange(cols)[None, :]
+    if record.layout == _NZ:
         block, k = c // n[4], r // n[3]
         i, j, h, w = block // n[1], block % n[1], r % n[3], c % n[4]
     elif record.layout == _DN:
-        rows, cols = min(rows, n[3]), min(cols, outer * n[4])
-        h, c = np.arange(rows)[:, None], np.arange(cols)[None, :]
+        h = r
         block, w = c // n[4], c % n[4]
         i, j, k = block // (n[1] * n[2]), block // n[2] % n[1], block % n[2]
     else:
-        rows, cols = min(rows, outer * n[3]), min(cols, n[4])
-        r, w = np.arange(rows)[:, None], np.arange(cols)[None, :]
+        w = c
         block, h = r // n[3], r % n[3]
         i, j, k = block // (n[1] * n[2]), block // n[2] % n[1], block % n[2]
     element = i * s[0] + j * s[1] + k * s[2] + h * s[3] + w * s[4]
-    addresses = (np.broadcast_to(element, (rows, cols)) * record.element).astype(np.int64) + record.base
-    writes, adds = bool(record.access & WRITE), bool(record.access & ATOMIC)
-    return [AccessedView(writes, record.element, addresses, _stored(record, data), adds)]
+    return np.asarray((np.broadcast_to(element, (rows, cols)) * record.element).astype(np.int64) + record.base)

@@ -14,6 +14,8 @@ namespace pypto::runtime {
 
 namespace {
 
+constexpr const char *kPartial = ".tmp";
+
 [[noreturn]] void file_fault(const std::string &path) {
     throw_fault(FaultKind::NotWritable, {{"path", path}, {"reason", std::strerror(errno)}});
 }
@@ -36,18 +38,44 @@ JsonWriter &JsonWriter::real(float value) {
     return raw(digits);
 }
 
-void write_file(const std::string &path, const std::string &content) {
-    const std::string partial = path + ".tmp";
-    std::FILE *file = std::fopen(partial.c_str(), "wb");
-    if (file == nullptr)
-        file_fault(partial);
-    const bool complete = std::fwrite(content.data(), 1, content.size(), file) == content.size();
-    if (std::fclose(file) == 0 && complete && std::rename(partial.c_str(), path.c_str()) == 0)
+void GrowingFile::open(const std::string &path) {
+    drop();
+    path_ = path;
+    error_ = 0;
+    file_ = std::fopen((path + kPartial).c_str(), "wb");
+    if (file_ == nullptr)
+        file_fault(path + kPartial);
+}
+
+void GrowingFile::append(const std::string &piece) {
+    if (error_ == 0 && std::fwrite(piece.data(), 1, piece.size(), file_) != piece.size())
+        error_ = errno;
+}
+
+void GrowingFile::finish() {
+    const std::string partial = path_ + kPartial;
+    if (std::fclose(std::exchange(file_, nullptr)) != 0 && error_ == 0)
+        error_ = errno;
+    if (error_ == 0 && std::rename(partial.c_str(), path_.c_str()) == 0)
         return;
-    const int reason = errno;
+    const int reason = error_ != 0 ? error_ : errno;
     std::remove(partial.c_str());
     errno = reason;
-    file_fault(path);
+    file_fault(path_);
+}
+
+void GrowingFile::drop() {
+    if (file_ == nullptr)
+        return;
+    std::fclose(std::exchange(file_, nullptr));
+    std::remove((path_ + kPartial).c_str());
+}
+
+void write_file(const std::string &path, const std::string &content) {
+    GrowingFile file;
+    file.open(path);
+    file.append(content);
+    file.finish();
 }
 
 void make_directories(const std::string &path) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <string>
+#include <utility>
 
 namespace pypto::runtime {
 
@@ -59,6 +61,8 @@ public:
     }
 
     const std::string &str() const { return text_; }
+    /// The text so far, which is the caller's from here on; what comes next goes on from it.
+    std::string take() { return std::exchange(text_, {}); }
 
 private:
     void separate() {
@@ -83,6 +87,29 @@ private:
 
     std::string text_;
     bool first_ = true;
+};
+
+/// A file that is written piece by piece and appears whole. What is not finished is removed.
+class GrowingFile {
+public:
+    GrowingFile() = default;
+    GrowingFile(const GrowingFile &) = delete;
+    GrowingFile &operator=(const GrowingFile &) = delete;
+    ~GrowingFile() { drop(); }
+
+    /// Begins a file under a temporary name, and drops one that is not finished. Throws FaultError naming the path.
+    void open(const std::string &path);
+    /// Throws nothing: `finish` tells of what could not be written.
+    void append(const std::string &piece);
+    /// Lets it appear under its name. Throws FaultError naming the path.
+    void finish();
+    /// Removes what is not finished.
+    void drop();
+
+private:
+    std::string path_;
+    std::FILE *file_ = nullptr;
+    int error_ = 0; // of the first piece that could not be written
 };
 
 /// Writes a file under a temporary name and renames it. Throws FaultError naming the path.

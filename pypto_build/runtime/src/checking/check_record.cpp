@@ -86,7 +86,7 @@ void CoreCheck::begin(Activation &activation) {
     const Settings &settings = checker_.settings_;
     traced_ = checker_.traced_.contains(activation.task->number, activation.context.block_idx);
     if (traced_)
-        trace_.begin();
+        begin_trace();
     unordered_.clear();
     if (!settings.judge) {
         activation.context.check = traced_ ? &kTraces : settings.accesses ? &kNotes : nullptr;
@@ -106,12 +106,21 @@ void CoreCheck::spring() {
         fatal("trap", number, made);
 }
 
-void CoreCheck::write_trace() {
+void CoreCheck::begin_trace() {
     const std::string &directory = checker_.settings_.output_dir;
     try {
-        trace_.write(format("%s/trace.%llu.%d.%d", directory.c_str(),
+        trace_.begin(format("%s/trace.%llu.%d.%d", directory.c_str(),
                             static_cast<unsigned long long>(activation_->task->number), activation_->context.block_idx,
                             activation_->member));
+    } catch (const FaultError &error) {
+        traced_ = false;
+        activation_->executor->report_fault(*activation_, error.fault);
+    }
+}
+
+void CoreCheck::write_trace() {
+    try {
+        trace_.write();
     } catch (const FaultError &error) {
         activation_->executor->report_fault(*activation_, error.fault);
     }

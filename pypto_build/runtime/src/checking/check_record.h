@@ -116,6 +116,7 @@ private:
     };
 
     uint32_t site(const char *instruction, void *address);
+    void begin_trace();
     void write_trace();
     void spring();
     void begin_memory();

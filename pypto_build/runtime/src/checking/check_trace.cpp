@@ -8,18 +8,40 @@
 
 namespace pypto::runtime {
 
-void Trace::begin() {
+namespace {
+
+// What is held in memory of each file, in bytes, before it is written.
+constexpr size_t kHeld = size_t{4} << 20;
+
+} // namespace
+
+void Trace::begin(const std::string &stem) {
     events_ = {};
     events_.open('[');
     bytes_.clear();
+    written_ = 0;
     pending_.clear();
     instruction_ = nullptr;
+    events_file_.open(stem + ".json");
+    bytes_file_.open(stem + ".bin");
 }
 
 void Trace::flush() {
     for (const Pending &write : pending_)
         std::memcpy(&bytes_[write.at], write.from, write.size);
     pending_.clear();
+    spill(kHeld);
+}
+
+// Writes to the files what is more than `most` bytes. Nothing is pending.
+void Trace::spill(size_t most) {
+    if (bytes_.size() > most) {
+        bytes_file_.append(bytes_);
+        written_ += bytes_.size();
+        bytes_.clear();
+    }
+    if (events_.str().size() > most)
+        events_file_.append(events_.take());
 }
 
 void Trace::open(const char *kind, const char *instruction, void *address) {
@@ -33,7 +55,7 @@ void Trace::open(const char *kind, const char *instruction, void *address) {
 namespace {
 
 // A tile as the reader knows it: a rectangle of it, and where its bytes are in the trace.
-void write_tile(JsonWriter &events, const PyptoTileAccess &a, int64_t place, int64_t start, size_t at, int64_t size) {
+void write_tile(JsonWriter &events, const PyptoTileAccess &a, int64_t place, int64_t start, uint64_t at, int64_t size) {
     const int64_t row[] = {a.space,   a.access,       a.fractals,     a.type, a.inner_rows, a.row_major,
                            a.element, a.rows,         a.cols,         a.row,  a.col,        a.height,
                            a.width,   a.fractal_rows, a.fractal_cols, place,  start,        static_cast<int64_t>(at),
@@ -57,7 +79,7 @@ void Trace::tiles(const char *instruction, uint32_t pipe, void *address, const P
         const int64_t place = base - memory.base, size = (runs.count - 1) * runs.stride + runs.length;
         if (runs.count == 0 || place < 0 || place + runs.start + size > static_cast<int64_t>(memory.size))
             continue;
-        write_tile(events_, a, place, runs.start, bytes_.size(), size);
+        write_tile(events_, a, place, runs.start, written_ + bytes_.size(), size);
         if (a.access & PYPTO_WRITE)
             pending_.push_back({base + runs.start, static_cast<uint64_t>(size), bytes_.size()});
         bytes_.append(reinterpret_cast<const char *>(base + runs.start), static_cast<size_t>(size));
@@ -75,7 +97,7 @@ void Trace::view(const PyptoGlobalAccess &a) {
 
 // What a store leaves in global memory: runs, and from where on their bytes are in the trace.
 void Trace::stored(const PyptoGlobalAccess &a) {
-    events_.key("at").whole(bytes_.size()).key("runs").open('[');
+    events_.key("at").whole(written_ + bytes_.size()).key("runs").open('[');
     emit_view(a, [&](uint64_t base, int64_t rows, int64_t stride, int64_t length) {
         const int64_t run[] = {static_cast<int64_t>(base), rows, stride, length};
         events_.list(run, 4);
@@ -126,10 +148,12 @@ void Trace::variable(const char *name, const PyptoCoreContext &context, const Py
     events_.close('}');
 }
 
-void Trace::write(const std::string &stem) {
+void Trace::write() {
+    events_.close(']').newline();
     flush();
-    write_file(stem + ".bin", bytes_);
-    write_file(stem + ".json", events_.close(']').str() + "\n");
+    spill(0);
+    bytes_file_.finish();
+    events_file_.finish();
 }
 
 } // namespace pypto::runtime

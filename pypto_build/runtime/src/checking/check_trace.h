@@ -13,15 +13,16 @@ namespace pypto::runtime {
 
 class Trace {
 public:
-    void begin();
+    /// Begins `stem`.json, a list of events, and `stem`.bin, their bytes. Throws FaultError naming the path.
+    void begin(const std::string &stem);
     // Both are called before the instruction does anything.
     void tiles(const char *instruction, uint32_t pipe, void *address, const PyptoCoreContext &context,
                const PyptoTileAccess *operands, uint32_t count);
     void global(const char *instruction, uint32_t pipe, void *address, const PyptoGlobalAccess &access);
     void order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id, void *address);
     void variable(const char *name, const PyptoCoreContext &context, const PyptoVariable &variable);
-    /// `stem`.json, a list of events, and `stem`.bin, their bytes. Throws FaultError naming the path.
-    void write(const std::string &stem);
+    /// Both files appear. Throws FaultError naming the path.
+    void write();
 
 private:
     struct Pending {
@@ -29,12 +30,15 @@ private:
         uint64_t size, at;
     };
     void flush();
+    void spill(size_t most);
     void open(const char *kind, const char *instruction, void *address);
     void view(const PyptoGlobalAccess &access);
     void stored(const PyptoGlobalAccess &access);
 
     JsonWriter events_;
-    std::string bytes_;
+    std::string bytes_;    // those that are not in the file yet,
+    uint64_t written_ = 0; // which has this many
+    GrowingFile events_file_, bytes_file_;
     std::vector<Pending> pending_;      // what the last instruction writes
     const char *instruction_ = nullptr; // the last one with tiles
 };
