@@ -31,6 +31,8 @@ from .witness import VARIABLE, Account, of_python, read_account
 WORK = ".work."
 #: How often an action is done when its inputs change meanwhile.
 _ATTEMPTS = 3
+#: In what is larger, and goes to no store, directories are not searched for: it holds for this place only.
+_MOST_SEARCHED = 8 << 20
 #: Exit status of an action whose inputs never rest.
 _UNSTABLE = 3
 
@@ -435,10 +437,11 @@ class Place:
         """Record a result here, and in the store if it goes there. One that names places is marked as theirs."""
         paths = [self.directory / name for name in result.outputs]
         size = sum(path.lstat().st_size for path in paths)
-        fits = not attempt.action.shared or (size <= self._store.largest and not any(map(Path.is_symlink, paths)))
+        most = self._store.largest if attempt.action.shared else _MOST_SEARCHED
+        fits = size <= most and not (attempt.action.shared and any(map(Path.is_symlink, paths)))
         contents = [self._known.content(name) for name in result.outputs] if fits else []
         if list(map(bytes_digest, contents)) != list(result.outputs.values()):
-            result.located = self._known.roots.all  # too large for the store, a link, or somebody wrote it meanwhile
+            result.located = self._known.roots.all  # too large, a link, or somebody wrote it meanwhile
             self._known.note(attempt.action.name, result)
             return
         result.located = self._known.roots.named_in(contents)

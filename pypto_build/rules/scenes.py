@@ -58,6 +58,8 @@ _DESCRIPTION = "scenes.json"
 _DESCRIBE, _DATA = "pypto_build.interop.scene.describe", "pypto_build.interop.scene.data"
 _NODE_DATA = "pypto_build.interop.scene.node_data"
 _TOOLS = _DESCRIBE, _DATA, _NODE_DATA, "pypto_build.interop.scene.judge"
+#: Threads that wait do so without a processor: a golden of many small operations wakes them for each.
+_WAITING = {"OMP_WAIT_POLICY": "PASSIVE"}
 _SKIPPED = 5  # exit status of a process that makes data, for a case that cannot run here
 _SHOWN = 8
 #: How many times the time limit a manual case may take: its author has set it aside because it is long.
@@ -113,7 +115,7 @@ def open_scenes(
     several in which something is wrong is a refusal.
     """
     files, chosen, refused = _files(workspace, selector), list[_Chosen](), list[CaseRefusal]()
-    tools = ForkedTools(_TOOLS, VARIABLE)
+    tools = ForkedTools(_TOOLS, VARIABLE, _WAITING)
     with ExitStack() as ending:
         ending.callback(tools.close)
         pool = ending.enter_context(ThreadPoolExecutor(os.cpu_count()))

@@ -46,11 +46,14 @@ class ForkedTools:
     """Runs commands that are one of our tools (`own_tool`) in forks of one process, which starts with the first.
 
     ``run`` may be called from several threads. What cannot be forked runs as a process of its own. A fork of whoever
-    holds this has a process of its own.
+    holds this has a process of its own. The process loads them with further ``variables``.
     """
 
-    def __init__(self, modules: Sequence[str], log_variable: str = "") -> None:
+    def __init__(
+        self, modules: Sequence[str], log_variable: str = "", variables: Mapping[str, str] | None = None
+    ) -> None:
         self._modules, self._log_variable = tuple(modules), log_variable
+        self._variables = dict(variables or {})
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
@@ -97,7 +100,7 @@ class ForkedTools:
             raise
 
     def _start_in(self, directory: str, environment: Mapping[str, str]) -> None:
-        variables = own_environment(environment) | {"TMPDIR": directory}
+        variables = own_environment(environment) | self._variables | {"TMPDIR": directory}
         if self._log_variable in environment:
             log = Path(directory, "log")
             log.touch()
