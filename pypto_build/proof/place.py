@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -38,6 +38,16 @@ _UNSTABLE = 3
 
 #: Runs a command in an environment; returns its exit status and what it printed, if that was kept.
 Spawn = Callable[[list[str], dict[str, str]], tuple[int, str]]
+
+
+class Forks(Protocol):
+    """A process that commands are forked from."""
+
+    def since(self, environment: Mapping[str, str]) -> int:
+        """When it was started, by the system's clock; 0 where there is none."""
+
+    def close(self) -> None:
+        """Let the next command be forked from another one."""
 
 
 @dataclass(frozen=True)
@@ -183,11 +193,13 @@ class Place:
         again: bool = False,
         record: bool = True,
         looked: bool = False,
+        forks: Forks | None = None,
     ) -> Outcome:
         """Make sure that the outputs of ``action`` are what its inputs give: keep, restore or build them.
 
         ``begin`` is called before the command runs, and gives what makes it faster. ``again``: whatever is known.
-        Without ``record`` nothing is remembered. ``looked``: it has just been asked whether this is proven.
+        Without ``record`` nothing is remembered. ``looked``: it has just been asked whether this is proven. What
+        ``spawn`` runs may be forked from a process, ``forks``.
         """
         if not again:
             with span(f"look at {action.name}"):
@@ -200,9 +212,11 @@ class Place:
             aids = begin()
         outcome = Outcome("failed", _UNSTABLE)
         for _ in range(_ATTEMPTS):
-            outcome, unstable = self._build(action, spawn, aids, record)
+            outcome, unstable = self._build(action, spawn, aids, record, forks)
             if not unstable:
                 return outcome
+            if forks:  # what it has read may be what changed
+                forks.close()
             # A run in another environment may have made one anew; without it, it takes longer and comes to the same.
             aids = [aid for aid in aids if aid.needed]
             time.sleep(TICK_S)  # else what changed last would look as if it changed during the next attempt
@@ -300,7 +314,9 @@ class Place:
 
     # Building
 
-    def _build(self, action: Action, spawn: Spawn, aids: Sequence[Aid], record: bool) -> tuple[Outcome, str]:
+    def _build(
+        self, action: Action, spawn: Spawn, aids: Sequence[Aid], record: bool, forks: Forks | None
+    ) -> tuple[Outcome, str]:
         """Do it once; the outcome, and an input that changed meanwhile."""
         ahead = self._ahead_for(action, aids)
         with self._lock:
@@ -313,14 +329,16 @@ class Place:
             started = ahead.started if ahead else time.time_ns()
         work = ahead.work if ahead else self._new_work()
         try:
-            command = action.command(aids)
+            command, environment = action.command(aids), self._environment(action, work)
+            since = ahead.process.since if ahead else forks.since(environment) if forks else 0
             with span(f"run {action.name}", "command"):
                 ended = ahead.process.go() if ahead else None
-                status, said = ended or spawn(command, self._environment(action, work))
+                status, said = ended or spawn(command, environment)
             with self._lock, span(f"judge {action.name}"):
                 account = read_account(work / "log", command, [str(work), *self._private(action, aids)])
-                since = (ahead and ahead.process.since) or started
-                attempt = _Attempt(action, aids, seen, state, account, started, record, since, ahead is not None)
+                attempt = _Attempt(
+                    action, aids, seen, state, account, started, record, since or started, ahead is not None
+                )
                 return self._judge(attempt, status, said)
         finally:
             shutil.rmtree(work, ignore_errors=True)
@@ -402,8 +420,9 @@ class Place:
             now, told = digests.identity_of(path), account.read.get(path)
             if now is None or (told and any(told) and told != now):
                 return path
-            known = digests.knows(path, now) and not attempt.waited
-            if changed_since(now, attempt.since if path in account.earlier else attempt.started) and not known:
+            earlier = path in account.earlier
+            known = digests.knows(path, now) and not (attempt.waited or earlier)
+            if changed_since(now, attempt.since if earlier else attempt.started) and not known:
                 return path
         for aid in attempt.aids:
             if digests.of(aid.path) != aid.digest:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import atexit
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -43,6 +44,8 @@ from pypto_build.facts.platforms import Platform
 from pypto_build.proof import Outcome, Place
 from pypto_build.proof.witness import VARIABLE
 from pypto_build.replay.verdict import EXIT_STATUS, read_verdict
+from pypto_build.rules.artifact import units_of
+from pypto_build.rules.machinery.early import Early
 from pypto_build.rules.machinery.locks import lock_output
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment
@@ -50,6 +53,8 @@ from pypto_build.rules.machinery.workspace import Workspace, as_it_is, mark_outp
 from pypto_build.rules.replay import Replay, Replays
 from pypto_build.rules.scene_nodes import open_node
 from pypto_build.rules.subject import Subject
+from pypto_build.rules.units import ensure
+from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.forked import ForkedTools
 
 #: Below BUILD_DIR: what is read and made of scene tests, a directory for each file.
@@ -60,6 +65,9 @@ _NODE_DATA = "pypto_build.interop.scene.node_data"
 _TOOLS = _DESCRIBE, _DATA, _NODE_DATA, "pypto_build.interop.scene.judge"
 #: Threads that wait do so without a processor: a golden of many small operations wakes them for each.
 _WAITING = {"OMP_WAIT_POLICY": "PASSIVE"}
+#: What is run for each of many cases, and needs no PyTorch.
+_REPLAYS = "pypto_build.replay", "pypto_build.replay.chips", "pypto_build.interop.scene.run"
+_FOR_MANY = "pypto_build.artifact.sign", *_REPLAYS
 _SKIPPED = 5  # exit status of a process that makes data, for a case that cannot run here
 _SHOWN = 8
 #: How many times the time limit a manual case may take: its author has set it aside because it is long.
@@ -105,12 +113,13 @@ class _Chosen:
 
 
 def open_scenes(
-    workspace: Workspace, selector: str, platform: Platform, cases: Sequence[str] = ()
+    workspace: Workspace, selector: str, platform: Platform, cases: Sequence[str] = (), builds: bool = False
 ) -> tuple[list[Subject], list[CaseRefusal]]:
     """The cases that ``selector`` chooses: those that run here, and those that do not.
 
     It is FILE[::CLASS[::CASE]] or a directory of scene tests, or several of these with commas between. Of the cases
-    only those that one of ``cases`` means, if there are any: NAME, CLASS::NAME, CLASS:: or ::NAME.
+    only those that one of ``cases`` means, if there are any: NAME, CLASS::NAME, CLASS:: or ::NAME. Where the usual
+    binaries are wanted (``builds``), units are compiled while data is made.
     Raises a usage error for a file that is no scene test, and for a class or case that it does not have; one file of
     several in which something is wrong is a refusal.
     """
@@ -118,17 +127,23 @@ def open_scenes(
     tools = ForkedTools(_TOOLS, VARIABLE, _WAITING)
     with ExitStack() as ending:
         ending.callback(tools.close)
+        early = Early()
+        ending.callback(early.end)
         pool = ending.enter_context(ThreadPoolExecutor(os.cpu_count()))
-        described = [pool.submit(_described, workspace, tools, file) for file in files]
+        described = [pool.submit(_described, workspace, tools, file, early.begin) for file in files]
         for file, answer in zip(files, described, strict=True):
             try:
                 scenes = answer.result()
-                chosen += [] if scenes.reason else _chosen(scenes, file, cases)
+                found = [] if scenes.reason else _chosen(scenes, file, cases)
             except ArtifactError as error:
                 if len(files) == 1:
                     raise
                 refused.append(CaseRefusal(str(file.path), str(error), error.exit_status))
                 continue
+            chosen += found
+            for one in found if builds else ():
+                if not _why_not(workspace, one, platform):
+                    _build_early(workspace, one, platform, early)
             refused += [CaseRefusal(str(file.path), scenes.reason)] if scenes.reason else []
             workspace.data_dirs.add(file.path.parent)
         if cases and not (chosen or refused):
@@ -136,7 +151,8 @@ def open_scenes(
             raise ArtifactError(asked, f"no such case in {selector}", "write NAME, CLASS::NAME, CLASS:: or ::NAME")
         running = [one for one in chosen if not _why_not(workspace, one, platform)]
         refused += [CaseRefusal(one.origin, why) for one in chosen if (why := _why_not(workspace, one, platform))]
-        outcomes = list(pool.map(lambda one: _make_data(workspace, tools, one), running))
+        outcomes = list(pool.map(lambda one: _make_data(workspace, tools, one, early.begin), running))
+        early.end()
         subjects: list[Subject] = []
         for one, outcome in zip(running, outcomes, strict=True):
             if outcome.status:
@@ -146,6 +162,9 @@ def open_scenes(
                 subjects.append(_subject(workspace, one, platform))
             except ArtifactError as error:
                 refused.append(CaseRefusal(one.origin, str(error), error.exit_status))
+        if workspace.confine is as_it_is and len(subjects) > 1:
+            workspace.forks = ForkedTools(_FOR_MANY, VARIABLE)
+            workspace.at_end.append(workspace.forks.close)
         if workspace.confine is as_it_is and any(subject.judged for subject in subjects):
             subjects = [replace(subject, judges=tools) if subject.judged else subject for subject in subjects]
             atexit.register(ending.pop_all().close)
@@ -250,8 +269,20 @@ def _place(workspace: Workspace, file: Path) -> Place:
     return place
 
 
-def _described(workspace: Workspace, tools: ForkedTools, file: _File) -> Scenes:
-    """What the file declares."""
+def _build_early(workspace: Workspace, one: _Chosen, platform: Platform, early: Early) -> None:
+    """Let the units of a case's class be built from now on; what is wrong with them is said in their turn."""
+    if one.scene.level == NODE_LEVEL:
+        return
+    artifact = scene_artifact(one.scene, one.file.path, _root(one.file.place, one.scene))
+    if artifact.root in workspace.outputs.values():
+        return
+    with suppress(ArtifactError, ToolchainError, OSError):
+        for steps in units_of(workspace, artifact, platform):
+            early.add(partial(ensure, workspace, steps, early=True))
+
+
+def _described(workspace: Workspace, tools: ForkedTools, file: _File, begin: Callable[[], None]) -> Scenes:
+    """What the file declares; ``begin`` is called if that has to be found out."""
     try:
         return read_literal(file.path)
     except NotLiteral:
@@ -266,7 +297,12 @@ def _described(workspace: Workspace, tools: ForkedTools, file: _File) -> Scenes:
         outputs=(_DESCRIPTION,),
         shared=False,
     )
-    outcome = place.perform(action, tools.run, tuple)
+
+    def told() -> tuple[()]:
+        begin()
+        return ()
+
+    outcome = place.perform(action, tools.run, told, forks=tools)
     if outcome.status:
         raise ArtifactError("", _last_error(outcome).removeprefix("error: "), "")
     return read_scenes(place.path(_DESCRIPTION))
@@ -346,8 +382,8 @@ def _outputs(scene: Scene) -> list[str]:
     return ["--outputs", ",".join(outputs)]
 
 
-def _make_data(workspace: Workspace, tools: ForkedTools, one: _Chosen) -> Outcome:
-    """Make the data of a case, unless it is there."""
+def _make_data(workspace: Workspace, tools: ForkedTools, one: _Chosen, begin_others: Callable[[], None]) -> Outcome:
+    """Make the data of a case, unless it is there; ``begin_others`` is called if it is not."""
     scene, place = one.scene, one.file.place
     tree = _tree(workspace, one)
     argv = [one.origin, "--output", str(place.path(tree)), *_outputs(scene)]
@@ -365,10 +401,11 @@ def _make_data(workspace: Workspace, tools: ForkedTools, one: _Chosen) -> Outcom
     )
 
     def begin() -> tuple[()]:
+        begin_others()
         terminal.say(f"[scene] data {scene.name}::{one.case.name}  ({place.reason(action)})")
         return ()
 
-    return place.perform(action, tools.run, begin)
+    return place.perform(action, tools.run, begin, forks=tools)
 
 
 def _refused(one: _Chosen, outcome: Outcome) -> CaseRefusal:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -280,9 +281,10 @@ def declare_unit(env: Environment, steps: list[Step]) -> Node:
     return nodes[0]
 
 
-def ensure(workspace: Workspace, steps: list[Step]) -> int:
-    """Do those steps of a unit that have to be done; the status of the first that fails."""
-    return next((status for step in steps if (status := perform(workspace, step).status)), 0)
+def ensure(workspace: Workspace, steps: Sequence[Step], early: bool = False) -> int:
+    """Do those steps of a unit that have to be done; the status of the first that fails, of which nothing is said if it
+    is done ``early``."""
+    return next((status for step in steps if (status := perform(workspace, step, early).status)), 0)
 
 
 def _is_plain(plan: Plan) -> bool:

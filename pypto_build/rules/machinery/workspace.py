@@ -30,6 +30,7 @@ from pypto_build.rules.targets import STATUS_VARIABLE
 from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL, WEAK, Variant, with_numerics
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.cache import REMOTE_VARIABLE, cache_dir, store_dir
+from pypto_build.toolchain.forked import ForkedTools
 from pypto_build.toolchain.host import HostCompiler, find_compiler
 from pypto_build.toolchain.launchers import Launcher, find_launcher
 from pypto_build.trace import VARIABLE as TRACE
@@ -65,6 +66,7 @@ class Workspace:
         self.environment = passed_environment()  # of commands
         self.confine: Confine = as_it_is
         self.turn: Callable[[], AbstractContextManager[None]] = nullcontext  # while a command runs
+        self.forks: ForkedTools | None = None  # what tools are forked from, where many are run
         self.of_batch = False  # whether this is one of many jobs
         self.places: dict[Path, Place] = {}  # of every OUT, and of what all workspaces share
         self.outputs: dict[Path, Path] = {}  # OUT to the artifact's directory
