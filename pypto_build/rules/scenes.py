@@ -27,9 +27,11 @@ from pypto_build.artifact.scene_reader import NotLiteral, read_literal, scene_fi
 from pypto_build.artifact.scenes import (
     ARGUMENTS_NAME,
     CASES_DIR,
+    DESCRIPTIONS_VARIABLE,
     NODE_LEVEL,
     OUTCOMES_VARIABLE,
     CaseOutcome,
+    FileDescription,
     Scene,
     SceneCase,
     Scenes,
@@ -123,52 +125,93 @@ def open_scenes(
     Raises a usage error for a file that is no scene test, and for a class or case that it does not have; one file of
     several in which something is wrong is a refusal.
     """
-    files, chosen, refused = _files(workspace, selector), list[_Chosen](), list[CaseRefusal]()
+    files = _files(workspace, selector)
     tools = ForkedTools(_TOOLS, VARIABLE, _WAITING)
     with ExitStack() as ending:
         ending.callback(tools.close)
         early = Early()
         ending.callback(early.end)
         pool = ending.enter_context(ThreadPoolExecutor(os.cpu_count()))
-        described = [pool.submit(_described, workspace, tools, file, early.begin) for file in files]
-        for file, answer in zip(files, described, strict=True):
-            try:
-                scenes = answer.result()
-                found = [] if scenes.reason else _chosen(scenes, file, cases)
-            except ArtifactError as error:
-                if len(files) == 1:
-                    raise
-                refused.append(CaseRefusal(str(file.path), str(error), error.exit_status))
-                continue
-            chosen += found
-            for one in found if builds else ():
-                if not _why_not(workspace, one, platform):
-                    _build_early(workspace, one, platform, early)
-            refused += [CaseRefusal(str(file.path), scenes.reason)] if scenes.reason else []
-            workspace.data_dirs.add(file.path.parent)
-        if cases and not (chosen or refused):
-            asked = f"CASE={','.join(cases)}"
-            raise ArtifactError(asked, f"no such case in {selector}", "write NAME, CLASS::NAME, CLASS:: or ::NAME")
-        running = [one for one in chosen if not _why_not(workspace, one, platform)]
-        refused += [CaseRefusal(one.origin, why) for one in chosen if (why := _why_not(workspace, one, platform))]
-        outcomes = list(pool.map(lambda one: _make_data(workspace, tools, one, early.begin), running))
-        early.end()
-        subjects: list[Subject] = []
-        for one, outcome in zip(running, outcomes, strict=True):
-            if outcome.status:
-                refused.append(_refused(one, outcome))
-                continue
-            try:
-                subjects.append(_subject(workspace, one, platform))
-            except ArtifactError as error:
-                refused.append(CaseRefusal(one.origin, str(error), error.exit_status))
+        opening = _Opening(workspace, platform, tools, pool, early)
+        opening.describe(files, cases, builds)
+        subjects = opening.subjects()
         if workspace.confine is as_it_is and len(subjects) > 1:
             workspace.forks = ForkedTools(_FOR_MANY, VARIABLE)
             workspace.at_end.append(workspace.forks.close)
         if workspace.confine is as_it_is and any(subject.judged for subject in subjects):
             subjects = [replace(subject, judges=tools) if subject.judged else subject for subject in subjects]
             atexit.register(ending.pop_all().close)
-    return subjects, refused
+    return subjects, opening.refused
+
+
+class _Opening:
+    """The cases that are meant, from what files declare to what runs. Files are executed by ``tools``, in threads of
+    ``pool``; ``early`` is what can be done beside that."""
+
+    def __init__(
+        self, workspace: Workspace, platform: Platform, tools: ForkedTools, pool: ThreadPoolExecutor, early: Early
+    ) -> None:
+        self._workspace, self._platform = workspace, platform
+        self._tools, self._pool, self._early = tools, pool, early
+        self._running: list[_Chosen] = []
+        self.refused: list[CaseRefusal] = []
+
+    def describe(self, files: Sequence[_File], cases: Sequence[str], builds: bool) -> None:
+        """Find out which cases are meant; with ``builds``, their units are built from then on."""
+        declared = [self._pool.submit(self._declared, file) for file in files]
+        descriptions: dict[str, FileDescription] = {}
+        chosen: list[_Chosen] = []
+        for file, answer in zip(files, declared, strict=True):
+            try:
+                scenes = answer.result()
+                found = [] if scenes.reason else _chosen(scenes, file, cases)
+            except ArtifactError as error:
+                if len(files) == 1:
+                    raise
+                self.refused.append(CaseRefusal(str(file.path), str(error), error.exit_status))
+                descriptions[str(file.path)] = FileDescription(error=str(error))
+                continue
+            descriptions[str(file.path)] = FileDescription(scenes)
+            chosen += found
+            self.refused += [CaseRefusal(str(file.path), scenes.reason)] if scenes.reason else []
+            self._workspace.data_dirs.add(file.path.parent)
+            self._choose(found, builds)
+        if cases and not (chosen or self.refused):
+            asked, named = f"CASE={','.join(cases)}", ", ".join(str(file.path) for file in files)
+            raise ArtifactError(asked, f"no such case in {named}", "write NAME, CLASS::NAME, CLASS:: or ::NAME")
+        if told := os.environ.get(DESCRIPTIONS_VARIABLE):
+            write_bytes(Path(told), msgspec.json.encode(descriptions))
+
+    def _declared(self, file: _File) -> Scenes:
+        return _declared(self._workspace, self._tools, file, self._early.begin)
+
+    def _choose(self, found: Sequence[_Chosen], builds: bool) -> None:
+        """Take those of the cases that run here."""
+        for one in found:
+            if why := _why_not(self._workspace, one, self._platform):
+                self.refused.append(CaseRefusal(one.origin, why))
+                continue
+            self._running.append(one)
+            if builds:
+                _build_early(self._workspace, one, self._platform, self._early)
+
+    def subjects(self) -> list[Subject]:
+        """Make the data of the cases that run; those that got some."""
+        subjects: list[Subject] = []
+        outcomes = list(self._pool.map(self._make_data, self._running))
+        self._early.end()
+        for one, outcome in zip(self._running, outcomes, strict=True):
+            if outcome.status:
+                self.refused.append(_refused(one, outcome))
+                continue
+            try:
+                subjects.append(_subject(self._workspace, one, self._platform))
+            except ArtifactError as error:
+                self.refused.append(CaseRefusal(one.origin, str(error), error.exit_status))
+        return subjects
+
+    def _make_data(self, one: _Chosen) -> Outcome:
+        return _make_data(self._workspace, self._tools, one, self._early.begin)
 
 
 def _files(workspace: Workspace, selector: str) -> list[_File]:
@@ -281,7 +324,7 @@ def _build_early(workspace: Workspace, one: _Chosen, platform: Platform, early: 
             early.add(partial(ensure, workspace, steps, early=True))
 
 
-def _described(workspace: Workspace, tools: ForkedTools, file: _File, begin: Callable[[], None]) -> Scenes:
+def _declared(workspace: Workspace, tools: ForkedTools, file: _File, begin: Callable[[], None]) -> Scenes:
     """What the file declares; ``begin`` is called if that has to be found out."""
     try:
         return read_literal(file.path)
