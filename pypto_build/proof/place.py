@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import msgspec
 
@@ -87,6 +87,8 @@ class Place:
     system for many files. Methods may be called from several threads.
     """
 
+    _numbers: ClassVar = itertools.count()  # of directories that commands work in, of all places
+
     def __init__(
         self,
         directory: Path,
@@ -102,8 +104,8 @@ class Place:
         self._watcher = watcher
         self._known = Known(directory, Roots({**roots, "out": directory}, searched), self._looker)
         self._lock = threading.RLock()
-        self._numbers = itertools.count()
         self._ahead: dict[str, Ahead] = {}  # by the names of actions
+        self._spare: list[Path] = []  # directories that commands have left
 
     def path(self, name: str) -> Path:
         """The path of an output."""
@@ -162,6 +164,7 @@ class Place:
         """In a process that was forked: what is recorded now, and ``store``; nothing was looked at yet."""
         with self._lock:
             self._store = store
+            self._spare.clear()  # the process that was forked has them
             self._known.renew()
 
     def rest(self) -> None:
@@ -236,10 +239,12 @@ class Place:
         """The environment of a command that is watched, but for its directory and its log."""
         return self._environment(action, self.directory)
 
-    def cancel_ahead(self) -> None:
-        """End the processes that nobody needed."""
+    def close(self) -> None:
+        """End the processes that nobody needed, and remove what commands worked in."""
         for name in list(self._ahead):
             self._cancel_ahead(name)
+        while self._spare:
+            shutil.rmtree(self._spare.pop(), ignore_errors=True)
 
     def _cancel_ahead(self, name: str) -> None:
         unused = self._ahead.pop(name, None)
@@ -341,14 +346,30 @@ class Place:
                 )
                 return self._judge(attempt, status, said)
         finally:
-            shutil.rmtree(work, ignore_errors=True)
+            self._leave(work)
 
     def _new_work(self) -> Path:
-        """A directory for one run of a command: its temporary files, and the log of what it reads."""
+        """A directory for one run of a command: its temporary files, and the log of what it reads. It has a name that
+        none had before: what an earlier command left running knows another one.
+        """
         work = self.directory / f"{WORK}{os.getpid()}.{next(self._numbers)}"
-        work.mkdir(parents=True)
+        try:
+            self._spare.pop().rename(work)
+        except (IndexError, OSError):
+            work.mkdir(parents=True)
         (work / "log").touch()
         return work
+
+    def _leave(self, work: Path) -> None:
+        """Empty a command's directory and keep it for the next: some file systems take milliseconds to remove one."""
+        try:
+            with os.scandir(work) as found:
+                for entry in found:
+                    remove = shutil.rmtree if entry.is_dir(follow_symlinks=False) else os.unlink
+                    remove(entry.path)
+            self._spare.append(work)
+        except OSError:
+            shutil.rmtree(work, ignore_errors=True)
 
     def _ahead_for(self, action: Action, aids: Sequence[Aid]) -> Ahead | None:
         """The process that waits for just this action."""

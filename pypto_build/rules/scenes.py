@@ -133,7 +133,7 @@ def open_scenes(
         ending.callback(early.end)
         pool = ending.enter_context(ThreadPoolExecutor(os.cpu_count()))
         opening = _Opening(workspace, platform, tools, pool, early)
-        opening.describe(files, cases, builds)
+        opening.describe(files, selector, cases, builds)
         subjects = opening.subjects()
         if workspace.confine is as_it_is and len(subjects) > 1:
             workspace.forks = ForkedTools(_FOR_MANY, VARIABLE)
@@ -156,8 +156,8 @@ class _Opening:
         self._running: list[_Chosen] = []
         self.refused: list[CaseRefusal] = []
 
-    def describe(self, files: Sequence[_File], cases: Sequence[str], builds: bool) -> None:
-        """Find out which cases are meant; with ``builds``, their units are built from then on."""
+    def describe(self, files: Sequence[_File], selector: str, cases: Sequence[str], builds: bool) -> None:
+        """Find out which cases are meant by ``selector``; with ``builds``, their units are built from then on."""
         declared = [self._pool.submit(self._declared, file) for file in files]
         descriptions: dict[str, FileDescription] = {}
         chosen: list[_Chosen] = []
@@ -177,8 +177,8 @@ class _Opening:
             self._workspace.data_dirs.add(file.path.parent)
             self._choose(found, builds)
         if cases and not (chosen or self.refused):
-            asked, named = f"CASE={','.join(cases)}", ", ".join(str(file.path) for file in files)
-            raise ArtifactError(asked, f"no such case in {named}", "write NAME, CLASS::NAME, CLASS:: or ::NAME")
+            asked = f"CASE={','.join(cases)}"
+            raise ArtifactError(asked, f"no such case in {selector}", "write NAME, CLASS::NAME, CLASS:: or ::NAME")
         if told := os.environ.get(DESCRIPTIONS_VARIABLE):
             write_bytes(Path(told), msgspec.json.encode(descriptions))
 

@@ -72,6 +72,7 @@ class Rig:
         place = self.place()
         outcome = place.perform(action or self.action(), self.spawn, tuple, **how)
         place.save()
+        place.close()
         return outcome.how
 
     @property

@@ -157,7 +157,7 @@ class Workspace:
     def save(self) -> None:
         """Keep what this run has proven."""
         for place in self.places.values():
-            place.cancel_ahead()
+            place.close()
             _save(place)
         if "store" not in self.__dict__:  # nobody asked for it, or it could not be opened
             return
