@@ -34,6 +34,8 @@ ARGUMENTS_NAME = "arguments.json"
 
 #: The variable with the file in which a build tells what became of the cases.
 OUTCOMES_VARIABLE = "PYPTO_BUILD_SCENES_FILE"
+#: The variable with the file in which a build tells what files declare: a `FileDescription` by the path of each.
+DESCRIPTIONS_VARIABLE = "PYPTO_BUILD_SCENES_DESCRIBED"
 
 _RUNTIME_ENV = ("ring_task_window", "ring_heap", "ring_dep_pool")
 _NOT_A_NAME = re.compile(r"[^A-Za-z0-9_.+-]")
@@ -110,6 +112,13 @@ class Scenes(msgspec.Struct, frozen=True):
 
     classes: tuple[Scene, ...] = ()
     reason: str = ""
+
+
+class FileDescription(msgspec.Struct, frozen=True):
+    """What a file declares, or the ``error`` that there is in it."""
+
+    scenes: Scenes = Scenes()
+    error: str = ""
 
 
 class Arguments(msgspec.Struct, frozen=True):

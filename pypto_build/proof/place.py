@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal, Protocol
 
 import msgspec
 
@@ -31,11 +31,23 @@ from .witness import VARIABLE, Account, of_python, read_account
 WORK = ".work."
 #: How often an action is done when its inputs change meanwhile.
 _ATTEMPTS = 3
+#: In what is larger, and goes to no store, directories are not searched for: it holds for this place only.
+_MOST_SEARCHED = 8 << 20
 #: Exit status of an action whose inputs never rest.
 _UNSTABLE = 3
 
 #: Runs a command in an environment; returns its exit status and what it printed, if that was kept.
 Spawn = Callable[[list[str], dict[str, str]], tuple[int, str]]
+
+
+class Forks(Protocol):
+    """A process that commands are forked from."""
+
+    def since(self, environment: Mapping[str, str]) -> int:
+        """When it was started, by the system's clock; 0 where there is none."""
+
+    def close(self) -> None:
+        """Let the next command be forked from another one."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +87,8 @@ class Place:
     system for many files. Methods may be called from several threads.
     """
 
+    _numbers: ClassVar = itertools.count()  # of directories that commands work in, of all places
+
     def __init__(
         self,
         directory: Path,
@@ -90,8 +104,8 @@ class Place:
         self._watcher = watcher
         self._known = Known(directory, Roots({**roots, "out": directory}, searched), self._looker)
         self._lock = threading.RLock()
-        self._numbers = itertools.count()
         self._ahead: dict[str, Ahead] = {}  # by the names of actions
+        self._spare: list[Path] = []  # directories that commands have left
 
     def path(self, name: str) -> Path:
         """The path of an output."""
@@ -150,6 +164,7 @@ class Place:
         """In a process that was forked: what is recorded now, and ``store``; nothing was looked at yet."""
         with self._lock:
             self._store = store
+            self._spare.clear()  # the process that was forked has them
             self._known.renew()
 
     def rest(self) -> None:
@@ -181,11 +196,13 @@ class Place:
         again: bool = False,
         record: bool = True,
         looked: bool = False,
+        forks: Forks | None = None,
     ) -> Outcome:
         """Make sure that the outputs of ``action`` are what its inputs give: keep, restore or build them.
 
         ``begin`` is called before the command runs, and gives what makes it faster. ``again``: whatever is known.
-        Without ``record`` nothing is remembered. ``looked``: it has just been asked whether this is proven.
+        Without ``record`` nothing is remembered. ``looked``: it has just been asked whether this is proven. What
+        ``spawn`` runs may be forked from a process, ``forks``.
         """
         if not again:
             with span(f"look at {action.name}"):
@@ -198,9 +215,11 @@ class Place:
             aids = begin()
         outcome = Outcome("failed", _UNSTABLE)
         for _ in range(_ATTEMPTS):
-            outcome, unstable = self._build(action, spawn, aids, record)
+            outcome, unstable = self._build(action, spawn, aids, record, forks)
             if not unstable:
                 return outcome
+            if forks:  # what it has read may be what changed
+                forks.close()
             # A run in another environment may have made one anew; without it, it takes longer and comes to the same.
             aids = [aid for aid in aids if aid.needed]
             time.sleep(TICK_S)  # else what changed last would look as if it changed during the next attempt
@@ -220,10 +239,12 @@ class Place:
         """The environment of a command that is watched, but for its directory and its log."""
         return self._environment(action, self.directory)
 
-    def cancel_ahead(self) -> None:
-        """End the processes that nobody needed."""
+    def close(self) -> None:
+        """End the processes that nobody needed, and remove what commands worked in."""
         for name in list(self._ahead):
             self._cancel_ahead(name)
+        while self._spare:
+            shutil.rmtree(self._spare.pop(), ignore_errors=True)
 
     def _cancel_ahead(self, name: str) -> None:
         unused = self._ahead.pop(name, None)
@@ -298,7 +319,9 @@ class Place:
 
     # Building
 
-    def _build(self, action: Action, spawn: Spawn, aids: Sequence[Aid], record: bool) -> tuple[Outcome, str]:
+    def _build(
+        self, action: Action, spawn: Spawn, aids: Sequence[Aid], record: bool, forks: Forks | None
+    ) -> tuple[Outcome, str]:
         """Do it once; the outcome, and an input that changed meanwhile."""
         ahead = self._ahead_for(action, aids)
         with self._lock:
@@ -311,24 +334,42 @@ class Place:
             started = ahead.started if ahead else time.time_ns()
         work = ahead.work if ahead else self._new_work()
         try:
-            command = action.command(aids)
+            command, environment = action.command(aids), self._environment(action, work)
+            since = ahead.process.since if ahead else forks.since(environment) if forks else 0
             with span(f"run {action.name}", "command"):
                 ended = ahead.process.go() if ahead else None
-                status, said = ended or spawn(command, self._environment(action, work))
+                status, said = ended or spawn(command, environment)
             with self._lock, span(f"judge {action.name}"):
                 account = read_account(work / "log", command, [str(work), *self._private(action, aids)])
-                since = (ahead and ahead.process.since) or started
-                attempt = _Attempt(action, aids, seen, state, account, started, record, since, ahead is not None)
+                attempt = _Attempt(
+                    action, aids, seen, state, account, started, record, since or started, ahead is not None
+                )
                 return self._judge(attempt, status, said)
         finally:
-            shutil.rmtree(work, ignore_errors=True)
+            self._leave(work)
 
     def _new_work(self) -> Path:
-        """A directory for one run of a command: its temporary files, and the log of what it reads."""
+        """A directory for one run of a command: its temporary files, and the log of what it reads. It has a name that
+        none had before: what an earlier command left running knows another one.
+        """
         work = self.directory / f"{WORK}{os.getpid()}.{next(self._numbers)}"
-        work.mkdir(parents=True)
+        try:
+            self._spare.pop().rename(work)
+        except (IndexError, OSError):
+            work.mkdir(parents=True)
         (work / "log").touch()
         return work
+
+    def _leave(self, work: Path) -> None:
+        """Empty a command's directory and keep it for the next: some file systems take milliseconds to remove one."""
+        try:
+            with os.scandir(work) as found:
+                for entry in found:
+                    remove = shutil.rmtree if entry.is_dir(follow_symlinks=False) else os.unlink
+                    remove(entry.path)
+            self._spare.append(work)
+        except OSError:
+            shutil.rmtree(work, ignore_errors=True)
 
     def _ahead_for(self, action: Action, aids: Sequence[Aid]) -> Ahead | None:
         """The process that waits for just this action."""
@@ -400,8 +441,9 @@ class Place:
             now, told = digests.identity_of(path), account.read.get(path)
             if now is None or (told and any(told) and told != now):
                 return path
-            known = digests.knows(path, now) and not attempt.waited
-            if changed_since(now, attempt.since if path in account.earlier else attempt.started) and not known:
+            earlier = path in account.earlier
+            known = digests.knows(path, now) and not (attempt.waited or earlier)
+            if changed_since(now, attempt.since if earlier else attempt.started) and not known:
                 return path
         for aid in attempt.aids:
             if digests.of(aid.path) != aid.digest:
@@ -435,10 +477,11 @@ class Place:
         """Record a result here, and in the store if it goes there. One that names places is marked as theirs."""
         paths = [self.directory / name for name in result.outputs]
         size = sum(path.lstat().st_size for path in paths)
-        fits = not attempt.action.shared or (size <= self._store.largest and not any(map(Path.is_symlink, paths)))
+        most = self._store.largest if attempt.action.shared else _MOST_SEARCHED
+        fits = size <= most and not (attempt.action.shared and any(map(Path.is_symlink, paths)))
         contents = [self._known.content(name) for name in result.outputs] if fits else []
         if list(map(bytes_digest, contents)) != list(result.outputs.values()):
-            result.located = self._known.roots.all  # too large for the store, a link, or somebody wrote it meanwhile
+            result.located = self._known.roots.all  # too large, a link, or somebody wrote it meanwhile
             self._known.note(attempt.action.name, result)
             return
         result.located = self._known.roots.named_in(contents)

@@ -219,6 +219,13 @@ def _planned(
     return planned
 
 
+def units_of(workspace: Workspace, artifact: Artifact, platform: Platform) -> list[list[Step]]:
+    """The steps of the units of an artifact without modules, as `declare_loaded` has them. Raises what that raises."""
+    output = workspace.output(artifact.name, artifact.root, platform)
+    place = workspace.place(output, artifact=artifact.root)
+    return _planned(workspace, place, artifact, platform, workspace.variant(platform), Splices()).steps()
+
+
 def look_ahead(workspace: Workspace, root: Path, platform: Platform) -> tuple[Sequence[Plan], Path]:
     """Read what is needed to know whether the units of an artifact are proven, and look at them, for the processes that
     are forked from this one. OUT is left as it is, and whoever uses it looks at everything again.
@@ -264,7 +271,8 @@ def sign_step(workspace: Workspace, place: Place, artifact: Artifact) -> Step:
         outputs=(manifest, interface),
         settings={"the name of the artifact": artifact.name},
     )
-    return Step(place, action, "[manifest] sign", workspace.short(artifact.manifest_path))
+    step = Step(place, action, "[manifest] sign", workspace.short(artifact.manifest_path))
+    return replace(step, spawn=workspace.forks.run, forks=workspace.forks) if workspace.forks else step
 
 
 def declare_config(env: Environment, step: Step) -> Nodes:

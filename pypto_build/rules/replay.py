@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -41,7 +40,7 @@ from pypto_build.rules.packs import pack_path, pack_words, write_pack
 from pypto_build.rules.subject import Subject
 from pypto_build.rules.targets import STATUS_VARIABLE, TARGETS
 from pypto_build.toolchain.forked import ADDRESS, ForkedTools
-from pypto_build.toolchain.python import own_tool
+from pypto_build.toolchain.python import own_tool, run_tool
 
 #: A directory of logs, which the runtime fills at a log level that is asked for.
 _LOG_PATH = "ASCEND_PROCESS_LOG_PATH"
@@ -268,12 +267,15 @@ def _replay_step(
         unkeyed=_unkeyed(workspace),
         private=(str(targets.output / REPLAYS),),
     )
+    forks = workspace.forks if of_a_test else None
+    run = forks.run if forks else run_tool
     return Step(
         workspace.place(targets.output),
         action,
         "[replay] run",
         f"{targets.artifact.name} {way}".rstrip(),
-        spawn=partial(_run_heard, workspace, heard) if of_a_test else run_streaming if alone else run_whole,
+        spawn=partial(_run_heard, workspace, heard, run) if of_a_test else run_streaming if alone else run_whole,
+        forks=forks,
         otherwise=_why_again(workspace, targets.output / action.tree / "verdict.json"),
         again=workspace.options["FORCE"] or not targets.platform.simulated or _logs_elsewhere(workspace),
         recorded=targets.platform.simulated,
@@ -288,13 +290,15 @@ def _tool(targets: ArtifactTargets) -> str:
     return "pypto_build.replay.chips" if targets.parts else "pypto_build.replay"
 
 
-def _run_heard(workspace: Workspace, heard: list[str], command: list[str], env: dict[str, str]) -> tuple[int, str]:
+def _run_heard(
+    workspace: Workspace, heard: list[str], run: Spawn, command: list[str], env: dict[str, str]
+) -> tuple[int, str]:
     """For a test: its report is kept, and shown with the other failures."""
-    run = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    heard[:] = [terminal.plain(run.stdout.decode(errors="replace"))]
+    status, said = run(command, env)
+    heard[:] = [terminal.plain(said)]
     if workspace.verbose:
         terminal.pass_on(heard[0], error=False, ours=True)
-    return run.returncode, ""
+    return status, ""
 
 
 def _unkeyed(workspace: Workspace) -> tuple[str, ...]:

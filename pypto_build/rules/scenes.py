@@ -10,10 +10,11 @@ from __future__ import annotations
 import atexit
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -26,9 +27,11 @@ from pypto_build.artifact.scene_reader import NotLiteral, read_literal, scene_fi
 from pypto_build.artifact.scenes import (
     ARGUMENTS_NAME,
     CASES_DIR,
+    DESCRIPTIONS_VARIABLE,
     NODE_LEVEL,
     OUTCOMES_VARIABLE,
     CaseOutcome,
+    FileDescription,
     Scene,
     SceneCase,
     Scenes,
@@ -43,6 +46,8 @@ from pypto_build.facts.platforms import Platform
 from pypto_build.proof import Outcome, Place
 from pypto_build.proof.witness import VARIABLE
 from pypto_build.replay.verdict import EXIT_STATUS, read_verdict
+from pypto_build.rules.artifact import units_of
+from pypto_build.rules.machinery.early import Early
 from pypto_build.rules.machinery.locks import lock_output
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment
@@ -50,6 +55,8 @@ from pypto_build.rules.machinery.workspace import Workspace, as_it_is, mark_outp
 from pypto_build.rules.replay import Replay, Replays
 from pypto_build.rules.scene_nodes import open_node
 from pypto_build.rules.subject import Subject
+from pypto_build.rules.units import ensure
+from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.forked import ForkedTools
 
 #: Below BUILD_DIR: what is read and made of scene tests, a directory for each file.
@@ -58,6 +65,11 @@ _DESCRIPTION = "scenes.json"
 _DESCRIBE, _DATA = "pypto_build.interop.scene.describe", "pypto_build.interop.scene.data"
 _NODE_DATA = "pypto_build.interop.scene.node_data"
 _TOOLS = _DESCRIBE, _DATA, _NODE_DATA, "pypto_build.interop.scene.judge"
+#: Threads that wait do so without a processor: a golden of many small operations wakes them for each.
+_WAITING = {"OMP_WAIT_POLICY": "PASSIVE"}
+#: What is run for each of many cases, and needs no PyTorch.
+_REPLAYS = "pypto_build.replay", "pypto_build.replay.chips", "pypto_build.interop.scene.run"
+_FOR_MANY = "pypto_build.artifact.sign", *_REPLAYS
 _SKIPPED = 5  # exit status of a process that makes data, for a case that cannot run here
 _SHOWN = 8
 #: How many times the time limit a manual case may take: its author has set it aside because it is long.
@@ -103,51 +115,103 @@ class _Chosen:
 
 
 def open_scenes(
-    workspace: Workspace, selector: str, platform: Platform, cases: Sequence[str] = ()
+    workspace: Workspace, selector: str, platform: Platform, cases: Sequence[str] = (), builds: bool = False
 ) -> tuple[list[Subject], list[CaseRefusal]]:
     """The cases that ``selector`` chooses: those that run here, and those that do not.
 
     It is FILE[::CLASS[::CASE]] or a directory of scene tests, or several of these with commas between. Of the cases
-    only those that one of ``cases`` means, if there are any: NAME, CLASS::NAME, CLASS:: or ::NAME.
+    only those that one of ``cases`` means, if there are any: NAME, CLASS::NAME, CLASS:: or ::NAME. Where the usual
+    binaries are wanted (``builds``), units are compiled while data is made.
     Raises a usage error for a file that is no scene test, and for a class or case that it does not have; one file of
     several in which something is wrong is a refusal.
     """
-    files, chosen, refused = _files(workspace, selector), list[_Chosen](), list[CaseRefusal]()
-    tools = ForkedTools(_TOOLS, VARIABLE)
+    files = _files(workspace, selector)
+    tools = ForkedTools(_TOOLS, VARIABLE, _WAITING)
     with ExitStack() as ending:
         ending.callback(tools.close)
+        early = Early()
+        ending.callback(early.end)
         pool = ending.enter_context(ThreadPoolExecutor(os.cpu_count()))
-        described = [pool.submit(_described, workspace, tools, file) for file in files]
-        for file, answer in zip(files, described, strict=True):
-            try:
-                scenes = answer.result()
-                chosen += [] if scenes.reason else _chosen(scenes, file, cases)
-            except ArtifactError as error:
-                if len(files) == 1:
-                    raise
-                refused.append(CaseRefusal(str(file.path), str(error), error.exit_status))
-                continue
-            refused += [CaseRefusal(str(file.path), scenes.reason)] if scenes.reason else []
-            workspace.data_dirs.add(file.path.parent)
-        if cases and not (chosen or refused):
-            asked = f"CASE={','.join(cases)}"
-            raise ArtifactError(asked, f"no such case in {selector}", "write NAME, CLASS::NAME, CLASS:: or ::NAME")
-        running = [one for one in chosen if not _why_not(workspace, one, platform)]
-        refused += [CaseRefusal(one.origin, why) for one in chosen if (why := _why_not(workspace, one, platform))]
-        outcomes = list(pool.map(lambda one: _make_data(workspace, tools, one), running))
-        subjects: list[Subject] = []
-        for one, outcome in zip(running, outcomes, strict=True):
-            if outcome.status:
-                refused.append(_refused(one, outcome))
-                continue
-            try:
-                subjects.append(_subject(workspace, one, platform))
-            except ArtifactError as error:
-                refused.append(CaseRefusal(one.origin, str(error), error.exit_status))
+        opening = _Opening(workspace, platform, tools, pool, early)
+        opening.describe(files, selector, cases, builds)
+        subjects = opening.subjects()
+        if workspace.confine is as_it_is and len(subjects) > 1:
+            workspace.forks = ForkedTools(_FOR_MANY, VARIABLE)
+            workspace.at_end.append(workspace.forks.close)
         if workspace.confine is as_it_is and any(subject.judged for subject in subjects):
             subjects = [replace(subject, judges=tools) if subject.judged else subject for subject in subjects]
             atexit.register(ending.pop_all().close)
-    return subjects, refused
+    return subjects, opening.refused
+
+
+class _Opening:
+    """The cases that are meant, from what files declare to what runs. Files are executed by ``tools``, in threads of
+    ``pool``; ``early`` is what can be done beside that."""
+
+    def __init__(
+        self, workspace: Workspace, platform: Platform, tools: ForkedTools, pool: ThreadPoolExecutor, early: Early
+    ) -> None:
+        self._workspace, self._platform = workspace, platform
+        self._tools, self._pool, self._early = tools, pool, early
+        self._running: list[_Chosen] = []
+        self.refused: list[CaseRefusal] = []
+
+    def describe(self, files: Sequence[_File], selector: str, cases: Sequence[str], builds: bool) -> None:
+        """Find out which cases are meant by ``selector``; with ``builds``, their units are built from then on."""
+        declared = [self._pool.submit(self._declared, file) for file in files]
+        descriptions: dict[str, FileDescription] = {}
+        chosen: list[_Chosen] = []
+        for file, answer in zip(files, declared, strict=True):
+            try:
+                scenes = answer.result()
+                found = [] if scenes.reason else _chosen(scenes, file, cases)
+            except ArtifactError as error:
+                if len(files) == 1:
+                    raise
+                self.refused.append(CaseRefusal(str(file.path), str(error), error.exit_status))
+                descriptions[str(file.path)] = FileDescription(error=str(error))
+                continue
+            descriptions[str(file.path)] = FileDescription(scenes)
+            chosen += found
+            self.refused += [CaseRefusal(str(file.path), scenes.reason)] if scenes.reason else []
+            self._workspace.data_dirs.add(file.path.parent)
+            self._choose(found, builds)
+        if cases and not (chosen or self.refused):
+            asked = f"CASE={','.join(cases)}"
+            raise ArtifactError(asked, f"no such case in {selector}", "write NAME, CLASS::NAME, CLASS:: or ::NAME")
+        if told := os.environ.get(DESCRIPTIONS_VARIABLE):
+            write_bytes(Path(told), msgspec.json.encode(descriptions))
+
+    def _declared(self, file: _File) -> Scenes:
+        return _declared(self._workspace, self._tools, file, self._early.begin)
+
+    def _choose(self, found: Sequence[_Chosen], builds: bool) -> None:
+        """Take those of the cases that run here."""
+        for one in found:
+            if why := _why_not(self._workspace, one, self._platform):
+                self.refused.append(CaseRefusal(one.origin, why))
+                continue
+            self._running.append(one)
+            if builds:
+                _build_early(self._workspace, one, self._platform, self._early)
+
+    def subjects(self) -> list[Subject]:
+        """Make the data of the cases that run; those that got some."""
+        subjects: list[Subject] = []
+        outcomes = list(self._pool.map(self._make_data, self._running))
+        self._early.end()
+        for one, outcome in zip(self._running, outcomes, strict=True):
+            if outcome.status:
+                self.refused.append(_refused(one, outcome))
+                continue
+            try:
+                subjects.append(_subject(self._workspace, one, self._platform))
+            except ArtifactError as error:
+                self.refused.append(CaseRefusal(one.origin, str(error), error.exit_status))
+        return subjects
+
+    def _make_data(self, one: _Chosen) -> Outcome:
+        return _make_data(self._workspace, self._tools, one, self._early.begin)
 
 
 def _files(workspace: Workspace, selector: str) -> list[_File]:
@@ -248,8 +312,20 @@ def _place(workspace: Workspace, file: Path) -> Place:
     return place
 
 
-def _described(workspace: Workspace, tools: ForkedTools, file: _File) -> Scenes:
-    """What the file declares."""
+def _build_early(workspace: Workspace, one: _Chosen, platform: Platform, early: Early) -> None:
+    """Let the units of a case's class be built from now on; what is wrong with them is said in their turn."""
+    if one.scene.level == NODE_LEVEL:
+        return
+    artifact = scene_artifact(one.scene, one.file.path, _root(one.file.place, one.scene))
+    if artifact.root in workspace.outputs.values():
+        return
+    with suppress(ArtifactError, ToolchainError, OSError):
+        for steps in units_of(workspace, artifact, platform):
+            early.add(partial(ensure, workspace, steps, early=True))
+
+
+def _declared(workspace: Workspace, tools: ForkedTools, file: _File, begin: Callable[[], None]) -> Scenes:
+    """What the file declares; ``begin`` is called if that has to be found out."""
     try:
         return read_literal(file.path)
     except NotLiteral:
@@ -264,7 +340,12 @@ def _described(workspace: Workspace, tools: ForkedTools, file: _File) -> Scenes:
         outputs=(_DESCRIPTION,),
         shared=False,
     )
-    outcome = place.perform(action, tools.run, tuple)
+
+    def told() -> tuple[()]:
+        begin()
+        return ()
+
+    outcome = place.perform(action, tools.run, told, forks=tools)
     if outcome.status:
         raise ArtifactError("", _last_error(outcome).removeprefix("error: "), "")
     return read_scenes(place.path(_DESCRIPTION))
@@ -344,8 +425,8 @@ def _outputs(scene: Scene) -> list[str]:
     return ["--outputs", ",".join(outputs)]
 
 
-def _make_data(workspace: Workspace, tools: ForkedTools, one: _Chosen) -> Outcome:
-    """Make the data of a case, unless it is there."""
+def _make_data(workspace: Workspace, tools: ForkedTools, one: _Chosen, begin_others: Callable[[], None]) -> Outcome:
+    """Make the data of a case, unless it is there; ``begin_others`` is called if it is not."""
     scene, place = one.scene, one.file.place
     tree = _tree(workspace, one)
     argv = [one.origin, "--output", str(place.path(tree)), *_outputs(scene)]
@@ -363,10 +444,11 @@ def _make_data(workspace: Workspace, tools: ForkedTools, one: _Chosen) -> Outcom
     )
 
     def begin() -> tuple[()]:
+        begin_others()
         terminal.say(f"[scene] data {scene.name}::{one.case.name}  ({place.reason(action)})")
         return ()
 
-    return place.perform(action, tools.run, begin)
+    return place.perform(action, tools.run, begin, forks=tools)
 
 
 def _refused(one: _Chosen, outcome: Outcome) -> CaseRefusal:

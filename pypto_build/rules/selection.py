@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from SCons.Action import Action
-from SCons.Script import COMMAND_LINE_TARGETS
+from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 
 from pypto_build.artifact import ArtifactError, artifact_name, find_artifacts, is_distributed, resolve_jit
 from pypto_build.artifact.extras import require_torch
@@ -113,6 +113,7 @@ def _declare_scenes(env: Environment, wanted: list[str], verbs: list[Verb], verd
         workspace.options["SCENE"],
         workspace.platform(),
         [*filter(None, workspace.options["CASE"].split(","))],
+        builds=set(wanted) <= {"build", "replay"} and not GetOption("no_exec"),
     )
     check_ranks(workspace, subjects)
     if subjects and not any(subject.distributed for subject in subjects):

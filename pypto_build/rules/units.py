@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,8 @@ _PASSED = ("PATH", "HOME", "LD_LIBRARY_PATH", "TERM", "COLUMNS", "NO_COLOR", "LC
 _OF_TOOLKITS = ("ASCEND_", "SIMPLER_")
 _OF_LAUNCHERS = ("CCACHE_", "SCCACHE_", "DISTCC_", "ICECC", "XDG_", "PYPTO_")
 _HARMLESS = r"#\s*(include\s*<\w+(\.h)?>|pragma\s+once|if(n?def)?\b.*|else|endif|define\s+__(gm|aicore)__\b.*)"
+# What may stand behind a directive.
+_REMARK = r"[ \t]*(?://[^\n]*[^\\\n]|//)?"
 # Lines that only a compiler for devices sees.
 _FOR_DEVICES = r"(?m)^[ \t]*#if !defined\(__CPU_SIM\)\n(?:[ \t]*(?!#[ \t]*(?:if|el|endif)).*\n)*[ \t]*#endif"
 # `__DATE__` and `__TIME__` are those of the first second of 2000 in every compilation.
@@ -280,9 +283,10 @@ def declare_unit(env: Environment, steps: list[Step]) -> Node:
     return nodes[0]
 
 
-def ensure(workspace: Workspace, steps: list[Step]) -> int:
-    """Do those steps of a unit that have to be done; the status of the first that fails."""
-    return next((status for step in steps if (status := perform(workspace, step).status)), 0)
+def ensure(workspace: Workspace, steps: Sequence[Step], early: bool = False) -> int:
+    """Do those steps of a unit that have to be done; the status of the first that fails, of which nothing is said if it
+    is done ``early``."""
+    return next((status for step in steps if (status := perform(workspace, step, early).status)), 0)
 
 
 def _is_plain(plan: Plan) -> bool:
@@ -291,7 +295,7 @@ def _is_plain(plan: Plan) -> bool:
     """
     text = _text(plan).replace("\\\n", "")
     headers = plan.recipe.include_dirs[0]
-    for found in re.finditer(r'(?m)^[ \t]*#[ \t]*include[ \t]*(?:<([\w./-]+)>|"([\w./-]+)")[ \t]*$', text):
+    for found in re.finditer(rf'(?m)^[ \t]*#[ \t]*include[ \t]*(?:<([\w./-]+)>|"([\w./-]+)"){_REMARK}$', text):
         name, beside = found[1] or found[2], found[2] and (plan.unit.source.parent / found[2]).exists()
         if beside or not ((headers / name).is_file() or (found[1] and re.fullmatch(r"\w+(\.h)?", name))):
             return False
@@ -315,7 +319,7 @@ def begins_with(source: Path, header: str) -> bool:
         text = source.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
-    found = re.search(rf'^[ \t]*#[ \t]*include[ \t]*(["<]){re.escape(header)}[">][ \t]*$', text, re.MULTILINE)
+    found = re.search(rf'^[ \t]*#[ \t]*include[ \t]*(["<]){re.escape(header)}[">]{_REMARK}$', text, re.MULTILINE)
     if found is None or (found[1] == '"' and (source.parent / header).exists()):
         return False
     before = re.sub(r"//[^\n]*|/\*.*?\*/", "", text[: found.start()], flags=re.DOTALL)

@@ -23,9 +23,12 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import NoReturn
 
 from pypto_build.toolchain.python import own_environment, own_tool, run_tool
@@ -33,7 +36,7 @@ from pypto_build.toolchain.python import own_environment, own_tool, run_tool
 _SIZE = struct.Struct("I")
 #: What the library that watches tools has under this name: where it writes from now on.
 _REDIRECT = "pypto_witness_redirect"
-_KILLED = 137
+_KILLED, _INTERRUPTED = 137, 130
 #: The variable with the address for a process that may have commands run.
 ADDRESS = "PYPTO_FORKED_TOOLS"
 #: Requests that wait until the tools are loaded.
@@ -46,13 +49,17 @@ class ForkedTools:
     """Runs commands that are one of our tools (`own_tool`) in forks of one process, which starts with the first.
 
     ``run`` may be called from several threads. What cannot be forked runs as a process of its own. A fork of whoever
-    holds this has a process of its own.
+    holds this has a process of its own. The process loads them with further ``variables``.
     """
 
-    def __init__(self, modules: Sequence[str], log_variable: str = "") -> None:
+    def __init__(
+        self, modules: Sequence[str], log_variable: str = "", variables: Mapping[str, str] | None = None
+    ) -> None:
         self._modules, self._log_variable = tuple(modules), log_variable
+        self._variables = dict(variables or {})
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._since = 0
         self._connection: socket.socket | None = None
         self._address, self._owner = "", 0
 
@@ -80,8 +87,15 @@ class ForkedTools:
                 self._start(environment)
             return self._address
 
+    def since(self, environment: Mapping[str, str]) -> int:
+        """When the process was started, by the system's clock; it is, if there is none. 0 where it cannot be."""
+        with suppress(OSError):
+            self.address(environment)
+            return self._since
+        return 0
+
     def close(self) -> None:
-        """End the process."""
+        """End the process; what it was forked for goes on."""
         with self._lock:
             if self._connection is not None and self._process is not None and self._owner == os.getpid():
                 self._connection.close()
@@ -97,7 +111,7 @@ class ForkedTools:
             raise
 
     def _start_in(self, directory: str, environment: Mapping[str, str]) -> None:
-        variables = own_environment(environment) | {"TMPDIR": directory}
+        variables = own_environment(environment) | self._variables | {"TMPDIR": directory}
         if self._log_variable in environment:
             log = Path(directory, "log")
             log.touch()
@@ -108,7 +122,9 @@ class ForkedTools:
             listener.listen(_WAITING)
             descriptors = theirs.fileno(), listener.fileno()
             command = [*own_tool(__name__), *map(str, descriptors), self._log_variable, *self._modules]
+            started = time.time_ns()
             self._process = subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, pass_fds=descriptors)
+            self._since = started
         self._connection, self._address, self._owner = ours, address, os.getpid()
 
 
@@ -137,7 +153,7 @@ def main(argv: Sequence[str]) -> int:
     log_variable, modules = argv[2], argv[3:]
     try:
         for name in modules:
-            importlib.import_module(name)
+            _load(name)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever asked says what there is to say
         while end not in select.select([end, listener], [], [])[0]:
@@ -145,6 +161,13 @@ def main(argv: Sequence[str]) -> int:
     finally:  # whoever started it may be gone
         shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
     return 0
+
+
+def _load(name: str) -> ModuleType:
+    """What ``python -m`` runs by this name."""
+    module = importlib.import_module(name)
+    main = f"{name}.__main__"
+    return importlib.import_module(main) if hasattr(module, "__path__") and find_spec(main) else module
 
 
 def _serve(end: socket.socket, listener: socket.socket, log_variable: str) -> None:
@@ -177,6 +200,7 @@ def _work(request: bytes, descriptors: list[int], log_variable: str) -> NoReturn
     status, (output, ended) = 1, descriptors
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.close(output)
@@ -184,9 +208,11 @@ def _work(request: bytes, descriptors: list[int], log_variable: str) -> NoReturn
         threading.Thread(target=_end_unless_waited_for, args=(ended,), daemon=True).start()
         words, environment, directory = json.loads(request)
         become(words, environment, directory, log_variable)
-        status = importlib.import_module(words[0]).main(words[1:])
+        status = _load(words[0]).main(words[1:])
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else 1
+    except KeyboardInterrupt:  # whoever asked knows
+        status = _INTERRUPTED
     except BaseException:
         sys.excepthook(*sys.exc_info())
     leave(ended, status)

@@ -99,6 +99,24 @@ def test_an_edited_kernel_is_one_compile(workspace: Workspace) -> None:
     ]
 
 
+def test_units_are_compiled_while_data_is_made(workspace: Workspace, tmp_path: Path) -> None:
+    """Each once; what does not compile is compiled once more, and told of once for each class that has it."""
+    workspace.edit("kernels/twice.cpp", "2.0f * out[i]", "2.0f * nothing[i]")
+    words = ("replay", "SCENE=scenes/scene_chain.py::TestChain::small,scenes/scene_chain.py::TestJudged", "VERBOSE=1")
+    run = workspace.run(*words, f"BUILD_DIR={tmp_path}", "STORE_SIZE=0", "-k")
+    workspace.edit("kernels/twice.cpp", "2.0f * nothing[i]", "2.0f * out[i]")
+    assert run.returncode == 3 and len(re.findall("error: .nothing. was not declared", run.stdout)) == 2, run.stdout
+    told = re.findall(r"^\[cpp->\.so\] compile +(\S+  \(.*\))$", run.stdout, re.MULTILINE)
+    first = "(not built before)"
+    assert sorted(told) == [
+        *[f"scenes/kernels/chain.cpp  {first}"] * 2,
+        *[f"scenes/kernels/scaled.cpp  {first}"] * 2,
+        *[f"scenes/kernels/twice.cpp  {first}"] * 4,
+    ]
+    again = workspace.run(*words, f"BUILD_DIR={tmp_path}", "STORE_SIZE=0")
+    assert again.returncode == 0 and re.findall(r"compile +(\S+)", again.stdout) == ["scenes/kernels/twice.cpp"] * 2
+
+
 def test_several_files_and_directories(workspace: Workspace) -> None:
     run = workspace.run("-Q", "replay", "SCENE=scenes", tool="SCons")
     assert run.returncode == 2 and "[scene] FAIL TestExchange::wrong\n" in run.stdout, run.stdout

@@ -83,6 +83,7 @@ class Rig:
 
     @property
     def left(self) -> list[str]:
+        self.place.close()
         return sorted(path.name for path in self.out.glob(".work.*"))
 
 
@@ -137,7 +138,7 @@ def test_one_that_nobody_needs_ends(rig: Rig) -> None:
         return processes[0]
 
     rig.place.start_ahead(rig.action, start)
-    rig.place.cancel_ahead()
+    rig.place.close()
     assert (processes[0].status, (rig.out / "built").exists(), rig.left) == (9, False, [])
 
 
@@ -145,4 +146,4 @@ def test_another_action_of_the_same_name_starts_its_own(rig: Rig) -> None:
     other = Action(rig.action.name, ("/bin/false",), (), outputs=("built",), environment=rig.action.environment)
     rig.place.start_ahead(other, WaitingTool)
     assert (rig.perform(), rig.built, len(rig.spawned)) == ("built", "first text", 1)
-    rig.place.cancel_ahead()
+    rig.place.close()

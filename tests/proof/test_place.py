@@ -6,9 +6,10 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,8 @@ from pypto_build.proof import Action, Place, Store
 from pypto_build.proof.action import Aid
 from pypto_build.proof.digests import TICK_S, bytes_digest
 from pypto_build.proof.record import MORE, RECORD
-from pypto_build.proof.witness import library
+from pypto_build.proof.witness import VARIABLE, library
+from pypto_build.toolchain.forked import EARLIER
 from pypto_build.toolchain.host import find_compiler
 
 Spawned = tuple[int, str]
@@ -64,12 +66,13 @@ class Rig:
         run = subprocess.run(command, env=environment, capture_output=True, check=False)
         return run.returncode, os.fsdecode(run.stderr)
 
-    def run(self, action: Action | None = None, **how: bool) -> str:
+    def run(self, action: Action | None = None, **how: Any) -> str:
         """Perform the action in a new place; how it ended."""
         time.sleep(2 * TICK_S)  # what was written last is older than the run
         place = self.place()
         outcome = place.perform(action or self.action(), self.spawn, tuple, **how)
         place.save()
+        place.close()
         return outcome.how
 
     @property
@@ -158,6 +161,48 @@ def test_an_input_that_changes_meanwhile(rig: Rig, name: str, undone: bool) -> N
 
 
 _TEXTS = (("source", "one"), ("header", "h1"))
+
+
+class _Forks:
+    """A process that has read the header at its start, and what it held then; `meanwhile` happens after that."""
+
+    def __init__(self, rig: Rig, meanwhile: Callable[[], None]) -> None:
+        self._rig, self._meanwhile = rig, meanwhile
+        self._since, self._header = 0, ""
+
+    def since(self, environment: Mapping[str, str]) -> int:
+        if not self._since:
+            self._since = time.time_ns()
+            self._header = (self._rig.root / "header").read_text()
+            self._meanwhile()
+        return self._since
+
+    def close(self) -> None:
+        self._since, self._meanwhile = 0, lambda: None
+
+    def spawn(self, command: list[str], environment: dict[str, str]) -> Spawned:
+        """Write what the process knows, and tell that the header was read before."""
+        self._rig.ran.append(self._header)
+        (self._rig.out / "built.tmp").write_text((self._rig.root / "source").read_text() + self._header)
+        seen = f"L\t{self._rig.root}/header\n{EARLIER.decode()}L\t{self._rig.root}/source\n"
+        Path(environment[VARIABLE]).write_text(f"X\t{os.path.realpath(command[0])}\n{seen}")
+        return 0, ""
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_file_that_changes_after_the_process_has_read_it_that_is_forked(rig: Rig, known: bool) -> None:
+    def change() -> None:
+        (rig.root / "header").write_text("h2 ")
+        time.sleep(2 * TICK_S)
+        if known:  # by what another action has read
+            place.perform(replace(rig.action(), name="other"), rig.spawn, tuple)
+
+    forks = _Forks(rig, change)
+    time.sleep(2 * TICK_S)
+    place = rig.place()
+    outcome = place.perform(rig.action(), forks.spawn, tuple, forks=forks)
+    assert (outcome.how, rig.built) == ("built", "one h2 "), outcome
+    assert [*filter("h1 ".__eq__, rig.ran), rig.ran[-1]] == ["h1 ", "h2 "]
 
 
 def test_an_input_that_never_rests_is_an_error(rig: Rig) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pypto_build.rules.units import begins_with
 from pypto_build.toolchain.host import find_compiler
 from tests.rules.project import Project, Run
 
@@ -65,3 +66,20 @@ def test_bad_flags_are_the_kernels_error(project: Project, cache: dict[str, str]
         assert run.output.count("-fnonsense") == 1
         assert f"{KERNEL}.o] Error 1" in run.output
     assert precompiled(project) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ('#include "pto/pto-inst.hpp"\n', True),
+        ('#include <stdint.h>\n#include "pto/pto-inst.hpp"  // a remark\n', True),
+        ('#include "pto/pto-inst.hpp" //\n', True),
+        ('#include "pto/pto-inst.hpp"  // a remark that goes on \\\nint x;\n', False),
+        ('#include "pto/pto-inst.hpp" /* a remark */\n', False),
+        ('int x;\n#include "pto/pto-inst.hpp"  // a remark\n', False),
+    ],
+)
+def test_which_sources_begin_with_the_header(tmp_path: Path, text: str, first: bool) -> None:
+    source = tmp_path / "kernel.cpp"
+    source.write_text(text)
+    assert begins_with(source, "pto/pto-inst.hpp") is first

@@ -70,11 +70,50 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(files: Sequence[Path], given: argparse.Namespace) -> int:
+    with ExitStack() as stack:
+        begun = stack.enter_context(closing(_begin(files, given))) if _takes_all(given) else None
+        groups, results = _chosen_of(files, given, begun)
+        if given.case and not groups:
+            asked = f"--case {', '.join(given.case)}"
+            raise ArtifactError(asked, "no such case", "pypto-build scene --list shows them")
+        running = [origin for group in groups for origin, reason in _origins(group, given.platform) if not reason]
+        runs = [stack.enter_context(closing(run)) for run in _runs(running, given)] if running and not begun else []
+        runs += [begun] if begun else []
+        for group in groups:
+            print(f"\n=== Runtime: {group.runtime}  Level: {group.level} ===", flush=True)
+            results += _tell_group(group, given.platform, runs)
+            if given.exitfirst and any(result.word == FAILED for result in results):
+                return 1
+    counts = {word: sum(result.word == word for result in results) for word in _WORDS}
+    print("\n" + ", ".join(f"{count} {word}" for word, count in counts.items() if count or word == PASSED))
+    return 1 if counts[FAILED] else 0
+
+
+def _takes_all(given: argparse.Namespace) -> bool:
+    """Whether the cases that run are those which a build of the files chooses by itself."""
+    chooses = given.case or given.runtime or given.level is not None or _BOTH in given.options
+    return PLATFORMS[given.platform].simulated and not chooses
+
+
+def _begin(files: Sequence[Path], given: argparse.Namespace) -> CasesRun:
+    """A build of files that nobody has read yet."""
+    return CasesRun(list(map(os.path.abspath, files)), given.platform, _words(given, given.manual))
+
+
+def _chosen_of(
+    files: Sequence[Path], given: argparse.Namespace, begun: CasesRun | None
+) -> tuple[list[_Group], list[CaseResult]]:
+    """The cases that are meant, and the files in which something is wrong. A build that has ``begun`` tells what the
+    files declare."""
     groups, results = list[_Group](), list[CaseResult]()
+    told = begun.descriptions() if begun else {}
     with closing(describing()) as tools:
         for file in files:
+            known = told.get(os.path.abspath(file))
             try:
-                scenes = describe_file(file, tools)
+                if known and known.error:
+                    raise ArtifactError("", known.error, "")
+                scenes = known.scenes if known else describe_file(file, tools)
             except ArtifactError as error:
                 if len(files) == 1:
                     raise
@@ -85,19 +124,7 @@ def _run(files: Sequence[Path], given: argparse.Namespace) -> int:
                 print(f"  {file} SKIPPED: {scenes.reason}")
             else:
                 groups += _groups(file, scenes, given)
-    if given.case and not groups:
-        raise ArtifactError(f"--case {', '.join(given.case)}", "no such case", "pypto-build scene --list shows them")
-    running = [origin for group in groups for origin, reason in _origins(group, given.platform) if not reason]
-    with ExitStack() as stack:
-        runs = [stack.enter_context(closing(run)) for run in _runs(running, given)] if running else []
-        for group in groups:
-            print(f"\n=== Runtime: {group.runtime}  Level: {group.level} ===", flush=True)
-            results += _tell_group(group, given.platform, runs)
-            if given.exitfirst and any(result.word == FAILED for result in results):
-                return 1
-    counts = {word: sum(result.word == word for result in results) for word in _WORDS}
-    print("\n" + ", ".join(f"{count} {word}" for word, count in counts.items() if count or word == PASSED))
-    return 1 if counts[FAILED] else 0
+    return groups, results
 
 
 def _runs(origins: Sequence[str], given: argparse.Namespace) -> list[CasesRun]:
@@ -170,9 +197,9 @@ def _is_chosen(scene: Scene, case: SceneCase, given: argparse.Namespace) -> bool
     return {"include": True, "exclude": not manual, "only": manual}[given.manual]
 
 
-def _words(given: argparse.Namespace) -> list[str]:
-    """The flags of a replay that these are."""
-    words = ["MANUAL=include", *(["--force"] if given.force else [])]
+def _words(given: argparse.Namespace, manual: str = "include") -> list[str]:
+    """The flags of a replay that these are, with cases that are ``manual`` chosen as it says."""
+    words = [f"MANUAL={manual}", *(["--force"] if given.force else [])]
     words += ["--rounds", str(given.rounds)] if given.rounds > 1 else []
     words += ["--skip-golden"] if given.skip_golden else []
     words += ["--device", given.device] if given.device and not PLATFORMS[given.platform].simulated else []

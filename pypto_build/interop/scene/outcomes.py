@@ -16,7 +16,14 @@ import msgspec
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.pt import read_pt
 from pypto_build.artifact.scene_reader import NotLiteral, read_literal, scene_files
-from pypto_build.artifact.scenes import OUTCOMES_VARIABLE, CaseOutcome, Scenes, read_scenes
+from pypto_build.artifact.scenes import (
+    DESCRIPTIONS_VARIABLE,
+    OUTCOMES_VARIABLE,
+    CaseOutcome,
+    FileDescription,
+    Scenes,
+    read_scenes,
+)
 from pypto_build.replay.verdict import Verdict, read_verdict
 from pypto_build.toolchain.forked import ForkedTools
 from pypto_build.toolchain.python import end_session, kept, own_environment, own_tool
@@ -101,8 +108,8 @@ def describe_file(path: Path, tools: ForkedTools) -> Scenes:
 class CasesRun:
     """Cases of scene tests that run in one `pypto-build replay`, and what becomes of each as soon as it is known.
 
-    ``origins`` are FILE::CLASS::CASE; ``words`` are further flags. What is not over when it is closed, or when this
-    process ends by whatever signal, is ended.
+    ``origins`` are FILE::CLASS::CASE, or files; ``words`` are further flags. What is not over when it is closed, or
+    when this process ends by whatever signal, is ended.
     """
 
     def __init__(
@@ -113,7 +120,9 @@ class CasesRun:
         environment: Mapping[str, str] = os.environ,
     ) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="pypto-scenes-")
-        self._outcomes, self._printed = (Path(self._directory.name, name) for name in ("outcomes", "printed"))
+        self._outcomes, self._printed, self._descriptions = (
+            Path(self._directory.name, name) for name in ("outcomes", "printed", "descriptions")
+        )
         self._told: dict[str, CaseOutcome] = {}
         self._read = 0
         selector = ",".join(os.path.relpath(origin) for origin in origins)
@@ -122,12 +131,26 @@ class CasesRun:
         with self._printed.open("wb") as printed:
             self._process = subprocess.Popen(
                 kept(command),
-                env=own_environment({**environment, OUTCOMES_VARIABLE: str(self._outcomes)}),
+                env=own_environment(
+                    {
+                        **environment,
+                        OUTCOMES_VARIABLE: str(self._outcomes),
+                        DESCRIPTIONS_VARIABLE: str(self._descriptions),
+                    }
+                ),
                 stdin=subprocess.PIPE,
                 stdout=printed,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+
+    def descriptions(self) -> dict[str, FileDescription]:
+        """What the files declare, by their paths; waits for it. Empty if the build has ended before."""
+        while not self._descriptions.exists() and self._process.poll() is None:
+            time.sleep(_TICK_S)
+        with suppress(OSError):
+            return msgspec.json.decode(self._descriptions.read_bytes(), type=dict[str, FileDescription])
+        return {}
 
     def result(self, origin: str) -> CaseResult:
         """What one case came to; waits for it."""

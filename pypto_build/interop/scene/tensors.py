@@ -47,7 +47,7 @@ def write_tensor(path: Path, name: str, tensor: torch.Tensor) -> None:
         raise ArtifactError("generate_args", f"argument '{name}' {problem}", "change it", kind="golden_error")
     dtype, shape = str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)
     dtype = dtype if dtype in ITEMSIZE else _CARRIER
-    data = tensor.detach().view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
+    data = tensor.detach().view(torch.uint8).numpy().data if tensor.numel() else b""
     write_pt(path, dtype, shape, data)
 
 

@@ -17,7 +17,7 @@ from SCons.Script import GetOption
 from pypto_build import terminal
 from pypto_build.proof import Action, Outcome, Place
 from pypto_build.proof.action import Aid
-from pypto_build.proof.place import Spawn
+from pypto_build.proof.place import Forks, Spawn
 from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.machinery.actions import run_captured
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
@@ -55,6 +55,7 @@ class Step:
     shown: bool = False
     hushed: bool = False  # what it says is a detail too, unless it fails: headers of others warn at every use
     lead: Callable[[str], None] | None = None
+    forks: Forks | None = None  # what ``spawn`` may fork the command from
     writes_to: Path | None = None  # what a sandbox has to let it write to, if that is not OUT
 
     @property
@@ -106,15 +107,15 @@ def _perform(target: Nodes, source: Nodes, env: Environment) -> int:
     return perform(workspace_of(env), env["PYPTO_STEP"]).status
 
 
-def perform(workspace: Workspace, step: Step) -> Outcome:
-    """Do a step if it has to be done, and say so."""
+def perform(workspace: Workspace, step: Step, early: bool = False) -> Outcome:
+    """Do a step if it has to be done, and say so. What fails ``early`` is not told of: it will be done once more."""
     if not step.in_common and step.proven:  # of what workspaces share, others may have recorded more meanwhile
         return Outcome("kept")
     progress = workspace.progress
     reasons: list[str] = []
 
     def begin() -> tuple[Aid, ...]:
-        reasons.append(step.reason)
+        reasons.append(progress.early.pop((step.place.directory, step.action.name), "") or step.reason)
         progress.begin(step.place.directory, step.action, f"{step.label} {step.subject}", reasons[0])
         aids = step.aids() if step.aids else ()
         if step.lead:
@@ -133,7 +134,13 @@ def perform(workspace: Workspace, step: Step) -> Outcome:
         with step.place.alone() if step.in_common else nullcontext():
             looked = not step.in_common
             outcome = step.place.perform(
-                step.action, spawn, begin, again=step.again, record=step.recorded, looked=looked
+                step.action,
+                spawn,
+                begin,
+                again=step.again,
+                record=step.recorded,
+                looked=looked,
+                forks=step.forks,
             )
             if step.in_common:
                 step.place.save()
@@ -145,6 +152,10 @@ def perform(workspace: Workspace, step: Step) -> Outcome:
         return Outcome("failed", EXIT_STATUS["usage_error"])
     finally:
         progress.end(step.place.directory, step.action)
+    if early and outcome.how == "failed":
+        if reasons:
+            progress.early[step.place.directory, step.action.name] = reasons[0]
+        return outcome
     if outcome.how == "restored":
         terminal.detail(*filter(None, [step.restored]))
     if outcome.how == "failed" and outcome.said:

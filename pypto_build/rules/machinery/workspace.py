@@ -31,6 +31,7 @@ from pypto_build.rules.targets import STATUS_VARIABLE
 from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL, WEAK, Variant, with_numerics
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.cache import REMOTE_VARIABLE, SHIPPED, cache_dir, store_dir
+from pypto_build.toolchain.forked import ForkedTools
 from pypto_build.toolchain.host import HostCompiler, find_compiler
 from pypto_build.toolchain.launchers import Launcher, find_launcher
 from pypto_build.trace import VARIABLE as TRACE
@@ -68,6 +69,7 @@ class Workspace:
         self.environment = passed_environment()  # of commands
         self.confine: Confine = as_it_is
         self.turn: Callable[[], AbstractContextManager[None]] = nullcontext  # while a command runs
+        self.forks: ForkedTools | None = None  # what tools are forked from, where many are run
         self.of_batch = False  # whether this is one of many jobs
         self.places: dict[Path, Place] = {}  # of every OUT, and of what all workspaces share
         self.outputs: dict[Path, Path] = {}  # OUT to the artifact's directory
@@ -158,7 +160,7 @@ class Workspace:
     def save(self) -> None:
         """Keep what this run has proven."""
         for place in self.places.values():
-            place.cancel_ahead()
+            place.close()
             _save(place)
         if "store" not in self.__dict__:  # nobody asked for it, or it could not be opened
             return

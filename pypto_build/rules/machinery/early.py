@@ -1,0 +1,41 @@
+"""Work that is done while something else is waited for; whatever is left of it is done at its place in the build."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+
+class Early:
+    """Does jobs in threads of its own from `begin` on, on all processors but one, until `end` leaves out the rest."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1))
+        self._waiting: list[Callable[[], object]] = []
+        self._jobs: list[Future[object]] = []
+        self._begun = False
+
+    def add(self, job: Callable[[], object]) -> None:
+        """One more job; of those that do not have to be done, nobody hears."""
+        self._waiting.append(job)
+        if self._begun:
+            self.begin()
+
+    def begin(self) -> None:
+        """There is something to wait for. May be called from several threads, and more than once."""
+        self._begun = True
+        while self._waiting:
+            try:
+                job = self._waiting.pop(0)
+            except IndexError:  # another thread was faster
+                return
+            self._jobs.append(self._pool.submit(job))
+
+    def end(self) -> None:
+        """Wait for what is being done. Raises what a job raised."""
+        self._waiting.clear()
+        self._pool.shutdown(cancel_futures=True)
+        for job in self._jobs:
+            if not job.cancelled():
+                job.result()
