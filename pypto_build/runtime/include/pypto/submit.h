@@ -18,7 +18,7 @@ class TaskOutputTensors {
 public:
     TaskOutputTensors() : outputs_{PTO2TaskId::invalid(), 0, {}} {}
 
-    ChipTensor &get_ref(uint32_t i) const & {
+    PYPTO_OUT_OF_LINE ChipTensor &get_ref(uint32_t i) const & {
         if (i >= outputs_.count)
             pypto::misuse("get_ref(i) is out of range; only tensors the runtime allocated are counted");
         return *outputs_.tensors[i];
@@ -77,17 +77,18 @@ private:
 
 } // namespace pypto
 
-inline TaskOutputTensors rt_submit_aic_task(int32_t kernel_id, const pypto::TaskArgsBase &args) {
+PYPTO_OUT_OF_LINE inline TaskOutputTensors rt_submit_aic_task(int32_t kernel_id, const pypto::TaskArgsBase &args) {
     return pypto::submit({kernel_id, INVALID_KERNEL_ID, INVALID_KERNEL_ID}, args);
 }
-inline TaskOutputTensors rt_submit_aiv_task(int32_t kernel_id, const pypto::TaskArgsBase &args) {
+PYPTO_OUT_OF_LINE inline TaskOutputTensors rt_submit_aiv_task(int32_t kernel_id, const pypto::TaskArgsBase &args) {
     return pypto::submit({INVALID_KERNEL_ID, kernel_id, INVALID_KERNEL_ID}, args);
 }
-inline TaskOutputTensors rt_submit_task(const MixedKernels &kernels, const pypto::TaskArgsBase &args) {
+PYPTO_OUT_OF_LINE inline TaskOutputTensors rt_submit_task(const MixedKernels &kernels,
+                                                          const pypto::TaskArgsBase &args) {
     return pypto::submit(kernels, args);
 }
 /// A task without a kernel: it only joins dependencies.
-inline TaskOutputTensors rt_submit_dummy_task(const pypto::TaskArgsBase &args) {
+PYPTO_OUT_OF_LINE inline TaskOutputTensors rt_submit_dummy_task(const pypto::TaskArgsBase &args) {
     return pypto::submit({}, args);
 }
 

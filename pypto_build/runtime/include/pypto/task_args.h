@@ -66,18 +66,20 @@ class TaskArgsBase {
 public:
     PTO2LaunchSpec launch_spec;
 
-    template <typename... Tensors> void add_input(Tensors &&...tensors) {
+    template <typename... Tensors> PYPTO_OUT_OF_LINE void add_input(Tensors &&...tensors) {
         (add_tensor(TensorArgType::INPUT, static_cast<Tensors &&>(tensors)), ...);
     }
     /// A TensorCreateInfo asks the runtime for a new tensor; a tensor is written in place.
-    template <typename... Items> void add_output(Items &&...items) { (add_out(static_cast<Items &&>(items)), ...); }
-    template <typename... Tensors> void add_inout(Tensors &&...tensors) {
+    template <typename... Items> PYPTO_OUT_OF_LINE void add_output(Items &&...items) {
+        (add_out(static_cast<Items &&>(items)), ...);
+    }
+    template <typename... Tensors> PYPTO_OUT_OF_LINE void add_inout(Tensors &&...tensors) {
         (add_tensor(TensorArgType::INOUT, static_cast<Tensors &&>(tensors)), ...);
     }
-    template <typename... Tensors> void add_no_dep(Tensors &&...tensors) {
+    template <typename... Tensors> PYPTO_OUT_OF_LINE void add_no_dep(Tensors &&...tensors) {
         (add_tensor(TensorArgType::NO_DEP, static_cast<Tensors &&>(tensors)), ...);
     }
-    template <typename... Values> void add_scalar(Values &&...values) {
+    template <typename... Values> PYPTO_OUT_OF_LINE void add_scalar(Values &&...values) {
         (push_named_scalar(static_cast<Values &&>(values)), ...);
     }
     void add_scalars(const uint64_t *values, int count) {
@@ -310,7 +312,8 @@ private:
 /// A task's arguments: at most Tensors tensors, Scalars scalars and Dependencies explicit dependencies.
 template <uint32_t Tensors, uint32_t Scalars, uint32_t Dependencies = 16> class TaskArgs : public TaskArgsBase {
 public:
-    TaskArgs() : TaskArgsBase(entries_, variables_, dependencies_, {Tensors, Scalars, Dependencies}) {}
+    PYPTO_OUT_OF_LINE TaskArgs()
+        : TaskArgsBase(entries_, variables_, dependencies_, {Tensors, Scalars, Dependencies}) {}
 
 private:
     ArgEntry entries_[Tensors + Scalars];
