@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pypto_build.diagnose.diverge import probe
-from pypto_build.diagnose.why import find, runs
+from pypto_build.diagnose.why import find
 from pypto_build.diagnose.why.find import Call, may_be_plain
 from pypto_build.diagnose.why.intervals import Intervals
 from pypto_build.diagnose.why.runs import Runs
