@@ -117,6 +117,20 @@ def test_units_are_compiled_while_data_is_made(workspace: Workspace, tmp_path: P
     assert again.returncode == 0 and re.findall(r"compile +(\S+)", again.stdout) == ["scenes/kernels/twice.cpp"] * 2
 
 
+def test_a_file_whose_cases_are_computed_is_executed_once_for_that(workspace: Workspace, tmp_path: Path) -> None:
+    """And once for the data of a case; a rerun executes nothing."""
+    file, log = workspace.root / "scenes" / "scene_computed.py", tmp_path / "log"
+    text = workspace.file.read_text().replace('{"n": 16}}', '{"n": int("16")}}')
+    file.write_text(f"open({str(log)!r}, 'a').write('executed ')\n{text}")
+    words = ("scene", str(file), "-p", "a2a3sim", f"BUILD_DIR={tmp_path}/build")
+    runs = [workspace.run(*words) for _ in range(2)]
+    file.unlink()
+    passed = ["TestChain::small PASSED", "TestJudged::sum PASSED", "TestOnChip::any SKIPPED: needs hardware: a2a3"]
+    assert [lines(run.stdout) for run in runs] == [passed, passed], runs[0].stdout + runs[1].stdout
+    # what is described; two cases' data; the class that judges itself
+    assert log.read_text() == "executed " * 4
+
+
 def test_several_files_and_directories(workspace: Workspace) -> None:
     run = workspace.run("-Q", "replay", "SCENE=scenes", tool="SCons")
     assert run.returncode == 2 and "[scene] FAIL TestExchange::wrong\n" in run.stdout, run.stdout

@@ -22,7 +22,16 @@ from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.artifact.scenes import NODE_LEVEL, file_name
 from pypto_build.interop.scene.faults import NeedsSimpler
 from pypto_build.interop.scene.recorder import Recorder, mapped
-from pypto_build.interop.scene.worker import BUILD_DIR, Buffers, CallConfig, ChipCallable, artifact_of, replay
+from pypto_build.interop.scene.worker import (
+    BUILD_DIR,
+    Buffers,
+    CallConfig,
+    ChipCallable,
+    Handle,
+    artifact_of,
+    content_of,
+    replay,
+)
 
 Orchestration = Callable[[Any, Any, Any], Any]
 
@@ -52,7 +61,7 @@ class NodeWorker(Buffers):
             raise AttributeError(name)
         raise NeedsSimpler(f"simpler.worker.Worker.{name}")
 
-    def register(self, program: Any, name: str = "") -> int:
+    def register(self, program: Any, name: str = "") -> Handle:
         """A handle of a chip program, which may have a name, or of a host callable."""
         handle = len(self._programs) + len(self._functions)
         if isinstance(program, ChipCallable):
@@ -62,7 +71,7 @@ class NodeWorker(Buffers):
             self._functions[handle] = program
         else:
             raise NeedsSimpler("a program that is no ChipCallable")
-        return handle
+        return Handle(handle, content_of(program) if isinstance(program, ChipCallable) else repr(program))
 
     def run(self, orchestration: Orchestration, args: Any = None, config: CallConfig | None = None) -> None:
         """Run what an orchestration submits. Raises RuntimeError, with upstream's code where it has one."""

@@ -128,6 +128,28 @@ class ChipCallable:
         return len(self.binary)
 
 
+class Handle(int):
+    """What a worker knows a program or a function by. ``hashid`` is the same for programs with the same content."""
+
+    hashid: str
+
+    def __new__(cls, number: int, content: object) -> Handle:
+        """The handle with this number, of what ``content`` says."""
+        handle = super().__new__(cls, number)
+        handle.hashid = f"sha256:{hashlib.sha256(repr(content).encode(errors='surrogateescape')).hexdigest()}"
+        return handle
+
+
+def content_of(program: ChipCallable) -> object:
+    """What tells a program from others: its sources by what they hold, and what is said about them."""
+    kernels = [(number, _content(core.binary), core.signature) for number, core in program.children]
+    return _content(program.binary), program.func_name, program.config_name, program.signature, kernels
+
+
+def _content(source: Source) -> object:
+    return source.path.read_bytes(), source.core_type, source.include_dirs, source.runtime
+
+
 def _ours(binary: bytes) -> Source:
     if not isinstance(binary, Source):
         raise NeedsSimpler("a binary that it compiled itself")
@@ -228,12 +250,12 @@ class OneChipWorker(Buffers):
         """Its chip, by the numbered slots that some tests fill themselves."""
         return self._slots
 
-    def register(self, program: ChipCallable) -> int:
+    def register(self, program: ChipCallable) -> Handle:
         """A handle of a program."""
         if not isinstance(program, ChipCallable):
             raise NeedsSimpler("a program that is no ChipCallable")
         self._programs.append(program)
-        return len(self._programs) - 1
+        return Handle(len(self._programs) - 1, content_of(program))
 
     def malloc(self, nbytes: int) -> Buffer:
         """Memory of the device."""

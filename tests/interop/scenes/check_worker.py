@@ -39,6 +39,8 @@ def test_a_program(st_platform, st_device_ids, capfd):
     worker = Worker(level=2, platform=st_platform, runtime=RUNTIME, device_id=st_device_ids[0])
     kernels = {3: ("scaled.cpp", [D.IN, D.OUT, D.INOUT]), 7: ("twice.cpp", [D.INOUT])}
     handle = worker.register(program(st_platform, "chain.cpp", kernels))
+    again, other = (worker.register(program(st_platform, name, kernels)) for name in ("chain.cpp", "fatal.cpp"))
+    assert handle.hashid.startswith("sha256:") and again.hashid == handle.hashid != other.hashid
     worker.init()
     x, y, z = torch.rand(16), torch.zeros(16), torch.ones(16)
     buffer = worker.malloc(64)

@@ -1,0 +1,50 @@
+"""Work beside what is waited for: it begins when there is something to wait for, and what is left is left out."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from pypto_build.rules.machinery.early import Early
+
+
+def test_nothing_is_done_before_there_is_something_to_wait_for() -> None:
+    early, done = Early(), list[int]()
+    early.add(lambda: done.append(1))
+    early.end()
+    assert done == []
+
+
+def test_jobs_are_done_from_then_on_and_the_rest_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    early, done = Early(), list[int]()
+    begun, over = threading.Event(), threading.Event()
+
+    def last() -> None:
+        begun.set()
+        over.wait(20)
+        done.append(2)
+
+    early.add(lambda: done.append(1))
+    early.begin()
+    early.add(last)
+    early.add(lambda: done.append(3))
+    assert begun.wait(20)
+    threading.Timer(0.1, over.set).start()
+    early.end()
+    assert done == [1, 2]
+
+
+def test_what_a_job_raises_is_heard() -> None:
+    early, begun = Early(), threading.Event()
+
+    def fail() -> None:
+        begun.set()
+        raise ZeroDivisionError
+
+    early.begin()
+    early.add(fail)
+    assert begun.wait(20)
+    with pytest.raises(ZeroDivisionError):
+        early.end()
