@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pypto_build.diagnose.diverge import probe
-from pypto_build.diagnose.why import find, runs
+from pypto_build.diagnose.why import find
 from pypto_build.diagnose.why.find import Call, may_be_plain
 from pypto_build.diagnose.why.intervals import Intervals
 from pypto_build.diagnose.why.runs import Runs
@@ -124,7 +124,7 @@ def test_a_value_that_varies_is_said_to(tmp_path: Path) -> None:
 
 def test_a_trace_that_the_disk_has_no_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """kernel_add loads two tiles of 64 KB and stores one; the reference is kept beside the trace."""
-    monkeypatch.setattr(runs.shutil, "disk_usage", lambda _: SimpleNamespace(free=3 << 20))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=3 << 20))
     artifact, out = copy_example("_jit_vector_dag", tmp_path), tmp_path / "out"
     status, top = why(artifact, out, "--at", "127,0")
     assert status == 0 and top is not None
