@@ -200,9 +200,6 @@ class _Opening:
         subjects: list[Subject] = []
         outcomes = list(self._pool.map(self._make_data, self._running))
         self._early.end()
-        for place in {id(one.file.place): one.file.place for one in self._running}.values():
-            with suppress(OSError):  # said when it is saved at last
-                place.save()  # a run that is ended later loses no data
         for one, outcome in zip(self._running, outcomes, strict=True):
             if outcome.status:
                 self.refused.append(_refused(one, outcome))

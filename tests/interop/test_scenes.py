@@ -131,6 +131,31 @@ def test_a_file_whose_cases_are_computed_is_executed_once_for_that(workspace: Wo
     assert log.read_text() == "executed " * 4
 
 
+def test_a_session_of_pytest_leaves_what_it_made(workspace: Workspace, tmp_path: Path) -> None:
+    """Though it ends as soon as its last case is known: another one makes no data, and judges nothing."""
+    file, logs = workspace.root / "scenes" / "scene_logged.py", tmp_path / "logs"
+    logs.mkdir()
+    file.write_text(f"import tempfile\ntempfile.mkstemp(dir={str(logs)!r})\n{workspace.file.read_text()}")
+    words = (
+        str(file),
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "a2a3sim",
+        "-k",
+        "small or sum",
+        f"--basetemp={tmp_path}/b",
+    )
+    counts = []
+    for _ in range(2):
+        run = workspace.run(*words, tool="pytest")
+        assert run.returncode == 0, run.stdout
+        counts.append(len(list(logs.iterdir())))
+    file.unlink()
+    assert counts[0] == counts[1] > 0
+
+
 def test_several_files_and_directories(workspace: Workspace) -> None:
     run = workspace.run("-Q", "replay", "SCENE=scenes", tool="SCons")
     assert run.returncode == 2 and "[scene] FAIL TestExchange::wrong\n" in run.stdout, run.stdout

@@ -84,6 +84,8 @@ def _run(files: Sequence[Path], given: argparse.Namespace) -> int:
             results += _tell_group(group, given.platform, runs)
             if given.exitfirst and any(result.word == FAILED for result in results):
                 return 1
+        for run in runs:
+            run.wait()
     counts = {word: sum(result.word == word for result in results) for word in _WORDS}
     print("\n" + ", ".join(f"{count} {word}" for word, count in counts.items() if count or word == PASSED))
     return 1 if counts[FAILED] else 0

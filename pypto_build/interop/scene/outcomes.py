@@ -164,6 +164,10 @@ class CasesRun:
         """All that was printed so far."""
         return self._printed.read_text(encoding="utf-8", errors="replace")
 
+    def wait(self) -> None:
+        """Let it come to its end, which it has still to write down, where all that was asked for is known."""
+        self._process.wait()
+
     def close(self) -> None:
         """End it."""
         if self._process.poll() is None:

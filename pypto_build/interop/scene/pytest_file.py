@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -137,12 +138,21 @@ class _Runs:
 
     def __init__(self) -> None:
         self._by_origin: dict[tuple[str, str], CasesRun] = {}
+        self._open: set[tuple[str, str]] = set()  # nobody has asked what it came to
 
     def result(self, item: SceneItem) -> CaseResult:
         """What a case came to."""
         if (item.platform, item.origin) not in self._by_origin:
             self._start(item)
-        return self._by_origin[item.platform, item.origin].result(item.origin)
+        result = self._by_origin[item.platform, item.origin].result(item.origin)
+        self._open.discard((item.platform, item.origin))
+        return result
+
+    def _end(self, run: CasesRun) -> None:
+        """End it, in the middle where a session ends before its last case."""
+        if not any(self._by_origin[key] is run for key in self._open):
+            run.wait()
+        run.close()
 
     def _start(self, first: SceneItem) -> None:
         """Run all cases of a platform that this session asks for."""
@@ -156,8 +166,10 @@ class _Runs:
             and (item.parent is first.parent or not distributed)
         ]
         run = CasesRun(list(dict.fromkeys(origins)) or [first.origin], first.platform, first.parent.words())
-        first.config.add_cleanup(run.close)
-        self._by_origin |= {(first.platform, origin): run for origin in [*origins, first.origin]}
+        first.config.add_cleanup(partial(self._end, run))
+        mine = {(first.platform, origin): run for origin in [*origins, first.origin]}
+        self._by_origin |= mine
+        self._open |= mine.keys()
 
 
 _RUNS = pytest.StashKey[_Runs]()
