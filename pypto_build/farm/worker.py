@@ -84,8 +84,8 @@ def run_job(
         processors = len(os.sched_getaffinity(0)) // neighbours.get(platform.node(), 1)
         begun = time.monotonic()
         with Path(place, "log").open("wb") as output:
-            job_in = _Place(place, output.fileno(), batch, job.label, memory)
-            status, peak = _do(job, root, job_in, max(1, processors))
+            attempt = _Attempt(place, output.fileno(), batch, job.label, memory)
+            status, peak = _do(job, root, attempt, max(1, processors))
         seconds = time.monotonic() - begun
         log = Path(place, "log").read_bytes()[-_LOG:].decode(errors="replace").replace(str(root), job.root)
         verdicts = list(Path(place, "build").glob("*/*/verdict.json"))
@@ -106,8 +106,9 @@ def _write(root: Path, name: str, digest: str, data: bytes) -> None:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where a job works, the descriptor for what it prints, its batch and label, and how much memory it may take."""
+class _Attempt:
+    """A job that is done: in which directory, the descriptor for what it prints, its batch and label, and the memory in
+    bytes that each of its processes may take."""
 
     directory: Path
     log: int
@@ -126,18 +127,20 @@ class _Place:
             _running.get(self.batch, {}).pop(self.label, None)
 
 
-def _do(job: FarmJob, root: Path, place: _Place, processors: int) -> tuple[int, int]:
+def _do(job: FarmJob, root: Path, attempt: _Attempt, processors: int) -> tuple[int, int]:
     """Do a job; its exit status, and the peak of its memory in bytes."""
     environment = {**own_environment(), "PYPTO_BUILD_SERVER": "0"}
     try:
         if job.module:
-            return _run([*own_tool(job.module), str(root), "--scratch", _kept(place.batch)], place, environment)
+            return _run([*own_tool(job.module), str(root), "--scratch", _kept(attempt.batch)], attempt, environment)
         options = [f"{name}={value}" for name, value in job.options.items()]
-        words = [job.verb, str(root), f"BUILD_DIR={place.directory / 'build'}", f"-j{processors}", *options]
-        forked = _forks_of(place.batch).run(words, place.directory, environment, place.log, place.memory, place.begun)
-        return forked or _run([*own_tool("pypto_build.cli"), *words], place, environment)
+        words = [job.verb, str(root), f"BUILD_DIR={attempt.directory / 'build'}", f"-j{processors}", *options]
+        forked = _forks_of(attempt.batch).run(
+            words, attempt.directory, environment, attempt.log, attempt.memory, attempt.begun
+        )
+        return forked or _run([*own_tool("pypto_build.cli"), *words], attempt, environment)
     finally:
-        place.ended()
+        attempt.ended()
 
 
 def _forks_of(batch: str) -> Forks:
@@ -159,18 +162,18 @@ def _kept(batch: str) -> str:
         return directories[name].name
 
 
-def _run(command: list[str], place: _Place, environment: Mapping[str, str]) -> tuple[int, int]:
+def _run(command: list[str], attempt: _Attempt, environment: Mapping[str, str]) -> tuple[int, int]:
     """Run a command in a process group that ends with this process; its status, and the peak of its memory in bytes."""
     process = subprocess.Popen(
-        kept(command, place.memory),
-        cwd=place.directory,
+        kept(command, attempt.memory),
+        cwd=attempt.directory,
         env=environment,
         stdin=subprocess.PIPE,
-        stdout=place.log,
-        stderr=place.log,
+        stdout=attempt.log,
+        stderr=attempt.log,
         start_new_session=True,
     )
-    place.begun(process.pid)
+    attempt.begun(process.pid)
     try:
         _, ended, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(ended)

@@ -24,7 +24,7 @@ from typing import NoReturn
 
 from pypto_build.facts.jobs import FORK_NUMBER, LARGEST_FORK
 from pypto_build.resident.again import Stamp, is_settled, stamps
-from pypto_build.resident.loaded import load, run_command, take_over
+from pypto_build.resident.loaded import load, run_command, signal_group, take_over
 
 _TO_END_S = 5.0
 
@@ -75,26 +75,21 @@ class _Jobs:
         self._poll.unregister(descriptor)
         os.close(descriptor)
         _, status, usage = os.wait4(process, 0)
-        _signal(process, signal.SIGKILL)  # what it left behind
+        signal_group(process, signal.SIGKILL)  # what it left behind
         with suppress(OSError):
             os.write(told, FORK_NUMBER.pack(os.waitstatus_to_exitcode(status)) + FORK_NUMBER.pack(usage.ru_maxrss))
         os.close(told)
 
     def _end(self) -> None:
         for process, _ in self._running.values():
-            _signal(process, signal.SIGTERM)
+            signal_group(process, signal.SIGTERM)
         self._poll.unregister(self._owner)
         deadline = time.monotonic() + _TO_END_S
         while self._running and (left := deadline - time.monotonic()) > 0:
             for descriptor, _ in self._poll.poll(left * 1000):
                 self._finish(descriptor)
         for process, _ in self._running.values():
-            _signal(process, signal.SIGKILL)
-
-
-def _signal(group: int, number: int) -> None:
-    with suppress(OSError):
-        os.killpg(group, number)
+            signal_group(process, signal.SIGKILL)
 
 
 def _work(data: bytes, output: int) -> NoReturn:

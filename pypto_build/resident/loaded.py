@@ -90,3 +90,9 @@ def _status(exit_: SystemExit) -> int:
         return exit_.code or 0
     print(exit_.code, file=sys.stderr)
     return 1
+
+
+def signal_group(group: int, number: int) -> None:
+    """Send a signal to the processes of a group, if there are any."""
+    with suppress(OSError):
+        os.killpg(group, number)

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 from pypto_build.resident.again import Leaving, Stamp, end_fork, hand_over, is_settled, key_of, stamps
 from pypto_build.resident.client import NUMBER
-from pypto_build.resident.loaded import load, run_command, take_over
+from pypto_build.resident.loaded import load, run_command, signal_group, take_over
 from pypto_build.resident.meeting import describe_situation, same_user
 
 IDLE_S = 900.0
@@ -148,18 +148,13 @@ class _Server:
                 self._poll.unregister(descriptor)
                 command.connection.close()
                 command.asked_to_end = time.monotonic()
-                _signal(command.process, signal.SIGTERM)
+                signal_group(command.process, signal.SIGTERM)
                 return
 
     def _end_abandoned(self) -> None:
         for command in self._commands.values():
             if command.asked_to_end and time.monotonic() - command.asked_to_end > _GRACE_S:
-                _signal(command.process, signal.SIGKILL)
-
-
-def _signal(group: int, number: int) -> None:
-    with suppress(OSError):
-        os.killpg(group, number)
+                signal_group(command.process, signal.SIGKILL)
 
 
 class _Worker:

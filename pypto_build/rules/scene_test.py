@@ -12,7 +12,8 @@ from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.workspace import workspace_of
 from pypto_build.rules.replay import declare_replay
 from pypto_build.rules.replay_test import declare_test
-from pypto_build.rules.scenes import open_scenes, say_refused
+from pypto_build.rules.scene_outcomes import say_refused
+from pypto_build.rules.scenes import open_scenes
 from pypto_build.rules.subject_targets import targets_of
 
 SCENE_TEST = Rule(

@@ -101,7 +101,8 @@ def _require_torch(workspace: Workspace, verbs: list[Verb], replays: bool) -> No
 def _declare_scenes(env: Environment, wanted: list[str], verbs: list[Verb], verdicts: Verdicts) -> None:
     """Declare the cases of ``SCENE=`` under the targets of an artifact."""
     from pypto_build.rules.scene_nodes import check_ranks
-    from pypto_build.rules.scenes import open_scenes, say_refused, tell_cases, tell_outcomes
+    from pypto_build.rules.scene_outcomes import say_refused, tell_cases, tell_outcomes
+    from pypto_build.rules.scenes import open_scenes
 
     workspace = workspace_of(env)
     if workspace.options["JIT"]:

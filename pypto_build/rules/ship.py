@@ -32,6 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"pypto-build: {error}", file=sys.stderr)
             return 3
         made = store if any(Store(store).entries()) else SHIPPED  # which still holds what was asked for
+        if not any(Store(made).entries()):  # it cannot be told what the compiler reads, so nothing would be believed
+            print("pypto-build: what was built cannot be proven; the first replay builds it", file=sys.stderr)
+            return 3
         if made != directory:
             shutil.rmtree(directory, ignore_errors=True)
             for kind in ("actions", "content"):

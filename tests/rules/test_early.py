@@ -10,15 +10,23 @@ from pypto_build.rules.machinery.early import Early
 
 
 def test_nothing_is_done_before_there_is_something_to_wait_for() -> None:
-    early, done = Early(), list[int]()
+    early, done = Early(1), list[int]()
     early.add(lambda: done.append(1))
     early.end()
     assert done == []
 
 
-def test_jobs_are_done_from_then_on_and_the_rest_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    early, done = Early(), list[int]()
+def test_without_threads_nothing_is_done() -> None:
+    early, done = Early(0), list[int]()
+    early.add(lambda: done.append(1))
+    early.begin()
+    early.add(lambda: done.append(2))
+    early.end()
+    assert done == []
+
+
+def test_jobs_are_done_from_then_on_and_the_rest_is_left_out() -> None:
+    early, done = Early(1), list[int]()
     begun, over = threading.Event(), threading.Event()
 
     def last() -> None:
@@ -37,7 +45,7 @@ def test_jobs_are_done_from_then_on_and_the_rest_is_left_out(monkeypatch: pytest
 
 
 def test_what_a_job_raises_is_heard() -> None:
-    early, begun = Early(), threading.Event()
+    early, begun = Early(1), threading.Event()
 
     def fail() -> None:
         begun.set()

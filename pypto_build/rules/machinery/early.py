@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 
 class Early:
-    """Does jobs in threads of its own from `begin` on, on all processors but one, until `end` leaves out the rest."""
+    """Does jobs in ``threads`` of its own from `begin` on, until `end` leaves out the rest; with 0, it does none."""
 
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1))
+    def __init__(self, threads: int) -> None:
+        self._pool = ThreadPoolExecutor(threads) if threads > 0 else None
         self._waiting: list[Callable[[], object]] = []
         self._jobs: list[Future[object]] = []
         self._begun = False
@@ -24,8 +23,8 @@ class Early:
 
     def begin(self) -> None:
         """There is something to wait for. May be called from several threads, and more than once."""
-        self._begun = True
-        while self._waiting:
+        self._begun = self._pool is not None
+        while self._pool is not None and self._waiting:
             try:
                 job = self._waiting.pop(0)
             except IndexError:  # another thread was faster
@@ -35,7 +34,8 @@ class Early:
     def end(self) -> None:
         """Wait for what is being done. Raises what a job raised."""
         self._waiting.clear()
-        self._pool.shutdown(cancel_futures=True)
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
         for job in self._jobs:
             if not job.cancelled():
                 job.result()
