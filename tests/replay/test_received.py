@@ -32,6 +32,7 @@ def test_values_come_back() -> None:
     assert read_value(written(values)) == values
     assert read_value(written(np.arange(3))).tolist() == [0, 1, 2]
     assert read_value(written(np.float32(1.5))) == 1.5
+    assert read_value(written(memoryview(b"abcd")[1:3])) == b"bc"  # and not what it is a view of
     assert isinstance(read_value(written(ArtifactError("p", "m"))), ArtifactError)
 
 

@@ -45,7 +45,7 @@ class Event:
     address: int
     rows: int
     cols: int
-    data: bytes | memoryview
+    data: memoryview
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def read_events(path: Path, tensors: Sequence[object]) -> list[Event]:
     """What a probed kernel told; addresses in global memory become offsets within the task's buffers."""
     if not path.is_file():
         return []
-    data, at, events = read_bytes(path), 0, []
+    data, at, events = memoryview(read_bytes(path)), 0, []
     while at + _HEADER.size <= len(data):
         name, line, space, address, element, rows, cols = _HEADER.unpack_from(data, at)
         at += _HEADER.size
@@ -199,7 +199,7 @@ class _Kept:
         path.unlink()
         self._piece, self._used, self._size = memoryview(b""), 0, 0
 
-    def add(self, data: bytes | memoryview) -> memoryview:
+    def add(self, data: memoryview) -> memoryview:
         """The same bytes, in the file."""
         if self._used + len(data) > len(self._piece):
             more = -(-max(len(data), self._PIECE) // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
@@ -232,7 +232,7 @@ def _event(line: int, name: str, target: Any) -> tuple[Event, str]:
         address = target.start.offset * value.element_size()
     dtype = str(value.dtype).removeprefix("torch.")
     raw = value.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() if value.numel() else b""
-    return Event(line, name, space, address, rows, cols, raw), dtype
+    return Event(line, name, space, address, rows, cols, memoryview(raw)), dtype
 
 
 # --- matching ---------------------------------------------------------------------------------------------------------

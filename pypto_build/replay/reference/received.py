@@ -15,6 +15,7 @@ _PLAIN = {
     ("builtins", "set"),
     ("builtins", "frozenset"),
     ("builtins", "complex"),
+    ("builtins", "memoryview"),
     ("numpy", "ndarray"),
     ("numpy", "dtype"),
     *((f"numpy.{core}.multiarray", name) for core in ("core", "_core") for name in ("_reconstruct", "scalar")),
@@ -39,7 +40,7 @@ def written(value: Any) -> bytes:
     """
     stream = io.BytesIO()
     pickler = pickle.Pickler(stream)
-    pickler.dispatch_table = {}
+    pickler.dispatch_table = {memoryview: lambda view: (memoryview, (bytes(view),))}
     pickler.dump(value)
     return stream.getvalue()
 
