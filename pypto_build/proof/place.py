@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import itertools
 import os
 import shutil
 import threading
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -27,8 +26,8 @@ from .locks import open_lock
 from .looking import Identity, Looker, Paths, unpack
 from .store import Store
 from .witness import VARIABLE, Account, of_python, read_account
+from .work import WorkDirectories
 
-WORK = ".work."
 #: How often an action is done when its inputs change meanwhile.
 _ATTEMPTS = 3
 #: In what is larger, and goes to no store, directories are not searched for: it holds for this place only. Precompiled
@@ -88,8 +87,6 @@ class Place:
     system for many files. Methods may be called from several threads.
     """
 
-    _numbers: ClassVar = itertools.count()  # of directories that commands work in, of all places
-
     def __init__(
         self,
         directory: Path,
@@ -106,7 +103,7 @@ class Place:
         self._known = Known(directory, Roots({**roots, "out": directory}, searched), self._looker)
         self._lock = threading.RLock()
         self._ahead: dict[str, Ahead] = {}  # by the names of actions
-        self._spare: list[Path] = []  # directories that commands have left
+        self._work = WorkDirectories(directory)
 
     def path(self, name: str) -> Path:
         """The path of an output."""
@@ -165,7 +162,7 @@ class Place:
         """In a process that was forked: what is recorded now, and ``store``; nothing was looked at yet."""
         with self._lock:
             self._store = store
-            self._spare.clear()  # the process that was forked has them
+            self._work.forget()
             self._known.renew()
 
     def rest(self) -> None:
@@ -175,8 +172,7 @@ class Place:
 
     def tidy(self) -> None:
         """Remove what killed runs left. The caller makes sure that no other run works here."""
-        for leftover in self.directory.glob(f"{WORK}*"):
-            shutil.rmtree(leftover, ignore_errors=True)
+        self._work.tidy()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -232,7 +228,7 @@ class Place:
         if before is not None and before.action == action:
             return
         self._cancel_ahead(action.name)
-        started, work = time.time_ns(), self._new_work()
+        started, work = time.time_ns(), self._work.take()
         process = start(action.command(), self._environment(action, work))
         self._ahead[action.name] = Ahead(action, work, started, process)
 
@@ -244,8 +240,7 @@ class Place:
         """End the processes that nobody needed, and remove what commands worked in."""
         for name in list(self._ahead):
             self._cancel_ahead(name)
-        while self._spare:
-            shutil.rmtree(self._spare.pop(), ignore_errors=True)
+        self._work.remove()
 
     def _cancel_ahead(self, name: str) -> None:
         unused = self._ahead.pop(name, None)
@@ -333,7 +328,7 @@ class Place:
                 self._known.doubt(action.name)
                 self._known.save()
             started = ahead.started if ahead else time.time_ns()
-        work = ahead.work if ahead else self._new_work()
+        work = ahead.work if ahead else self._work.take()
         try:
             command, environment = action.command(aids), self._environment(action, work)
             since = ahead.process.since if ahead else forks.since(environment) if forks else 0
@@ -347,30 +342,7 @@ class Place:
                 )
                 return self._judge(attempt, status, said)
         finally:
-            self._leave(work)
-
-    def _new_work(self) -> Path:
-        """A directory for one run of a command: its temporary files, and the log of what it reads. It has a name that
-        none had before: what an earlier command left running knows another one.
-        """
-        work = self.directory / f"{WORK}{os.getpid()}.{next(self._numbers)}"
-        try:
-            self._spare.pop().rename(work)
-        except (IndexError, OSError):
-            work.mkdir(parents=True)
-        (work / "log").touch()
-        return work
-
-    def _leave(self, work: Path) -> None:
-        """Empty a command's directory and keep it for the next: some file systems take milliseconds to remove one."""
-        try:
-            with os.scandir(work) as found:
-                for entry in found:
-                    remove = shutil.rmtree if entry.is_dir(follow_symlinks=False) else os.unlink
-                    remove(entry.path)
-            self._spare.append(work)
-        except OSError:
-            shutil.rmtree(work, ignore_errors=True)
+            self._work.leave(work)
 
     def _ahead_for(self, action: Action, aids: Sequence[Aid]) -> Ahead | None:
         """The process that waits for just this action."""

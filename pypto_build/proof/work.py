@@ -1,0 +1,58 @@
+"""The directories that commands work in: their temporary files, and the logs of what they read."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from pathlib import Path
+from typing import ClassVar
+
+WORK = ".work."
+
+
+class WorkDirectories:
+    """Those of one place, below ``directory``. Methods may be called from several threads."""
+
+    _numbers: ClassVar = itertools.count()  # of all places
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._spare: list[Path] = []  # what commands have left
+
+    def take(self) -> Path:
+        """A directory for one run of a command, with an empty log. It has a name that none had before: what an earlier
+        command left running knows another one.
+        """
+        work = self._directory / f"{WORK}{os.getpid()}.{next(self._numbers)}"
+        try:
+            self._spare.pop().rename(work)
+        except (IndexError, OSError):
+            work.mkdir(parents=True)
+        (work / "log").touch()
+        return work
+
+    def leave(self, work: Path) -> None:
+        """Empty a command's directory and keep it for the next: some file systems take milliseconds to remove one."""
+        try:
+            with os.scandir(work) as found:
+                for entry in found:
+                    remove = shutil.rmtree if entry.is_dir(follow_symlinks=False) else os.unlink
+                    remove(entry.path)
+            self._spare.append(work)
+        except OSError:
+            shutil.rmtree(work, ignore_errors=True)
+
+    def forget(self) -> None:
+        """Leave what was kept to the process that this one was forked from."""
+        self._spare.clear()
+
+    def tidy(self) -> None:
+        """Remove those that are there, of whatever process."""
+        for leftover in self._directory.glob(f"{WORK}*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+    def remove(self) -> None:
+        """Remove what was kept for the next command."""
+        while self._spare:
+            shutil.rmtree(self._spare.pop(), ignore_errors=True)
