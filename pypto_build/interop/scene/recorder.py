@@ -16,6 +16,7 @@ from pypto_build.facts.dtypes import DTYPES, ITEMSIZE
 from pypto_build.interop.scene.arguments import TaskArgsBuilder
 from pypto_build.interop.scene.faults import NeedsSimpler
 from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, dtype_name, tensor_of
+from pypto_build.interop.scene.regions import Exchange, WorkerChipOrchRegion
 from pypto_build.replay.chips.memory import BUFFER_ALIGNMENT, round_up
 from pypto_build.replay.scalars import natural_dtype, scalar_bits
 
@@ -225,6 +226,7 @@ class Recorder:
     written: set[int] = field(default_factory=set)
     first: dict[str, TaskArgs] = field(default_factory=dict)  # by chip program: what it is called with first
     calls: list[HostCall] = field(default_factory=list)
+    exchange: Exchange | None = None  # where what is submitted runs while the orchestration goes on
     _domains: int = 0
     _args: int = 0
 
@@ -278,6 +280,26 @@ class Recorder:
         """Memory of a chip for a tensor."""
         return Buffer(math.prod(shapes) * ITEMSIZE[dtype_name(dtype)])
 
+    def alloc(self, shape: Sequence[int], dtype: Any) -> Buffer:
+        """Memory of the host, zeroed."""
+        return Buffer(math.prod(shape) * ITEMSIZE[dtype_name(dtype)])
+
+    def create_worker_chip_region(
+        self, *, worker_id: int, payload_bytes: int, counter_bytes: int
+    ) -> WorkerChipOrchRegion:
+        """Memory that this orchestration and a chip's share. Raises ValueError for a chip or a size that is none."""
+        if self.exchange is None:
+            raise NeedsSimpler("a region between a worker and its chips, recorded before they run")
+        if not 0 <= int(worker_id) < self.world:
+            raise ValueError(f"create_worker_chip_region: worker_id={worker_id}; there are {self.world} chips")
+        return self.exchange.create(int(worker_id), int(payload_bytes), int(counter_bytes))
+
+    def begin_anew(self) -> None:
+        """What is submitted from now on is another program."""
+        if self._domains:
+            raise NeedsSimpler("windows of a domain after an orchestration has looked at a region")
+        self.lines, self.tensors, self.written, self.first = [], {}, set(), {}
+
     def copy_to(self, target: Buffer, source: Any) -> None:
         """To memory of a chip, now: nothing has been run yet."""
         data = source.memory if isinstance(source, Buffer) else bytes_of(source)
@@ -291,7 +313,13 @@ class Recorder:
     def driver(self) -> str:
         """The text of the driver."""
         made = self._intermediates() if self.arguments else ""
-        return _HEAD.format(made=made) + "".join(f"    {line}\n" for line in self.lines or ["pass"]) + _TAIL
+        lines = [*self._regions(), *self.lines] or ["pass"]
+        return _HEAD.format(made=made) + "".join(f"    {line}\n" for line in lines) + _TAIL
+
+    def _regions(self) -> Iterator[str]:
+        for region in self.exchange.regions if self.exchange else ():
+            spans = [(span.offset, span.nbytes) for span in (region.payload, region.counters)]
+            yield f"orch.attach_region(payload={spans[0]}, counters={spans[1]})"
 
     def own(self) -> dict[int, Tensor]:
         """Memory that is no argument, by address."""
