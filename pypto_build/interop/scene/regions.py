@@ -236,14 +236,14 @@ class WorkerChipOrchRegion:
     def payload_write(self, offset: int, host_buffer: Any, nbytes: int | None = None) -> None:
         """Copy bytes of the host, all without `nbytes`, to the payload. Raises ValueError for sizes that do not fit."""
         self.require_live()
-        source = _host_bytes(host_buffer, nbytes)
+        source = host_bytes(host_buffer, nbytes)
         self.payload.part("payload_write", int(offset), source.nbytes)[:] = source
 
     def payload_read(self, offset: int, host_buffer: Any, nbytes: int | None = None) -> None:
         """Copy bytes of the payload to the host. Raises ValueError for sizes that do not fit, and as `Exchange.look`
         does."""
         self.require_live()
-        target = _host_bytes(host_buffer, nbytes)
+        target = host_bytes(host_buffer, nbytes)
         if target.readonly:
             raise ValueError("payload_read: the host's buffer cannot be written")
         source = self.payload.part("payload_read", int(offset), target.nbytes)
@@ -334,7 +334,7 @@ class Deadline:
         return True
 
 
-def _host_bytes(buffer: Any, nbytes: int | None) -> memoryview:
+def host_bytes(buffer: Any, nbytes: int | None) -> memoryview:
     """The first bytes of memory of the host. Raises ValueError for what has none, or too few."""
     if hasattr(buffer, "data_ptr") and not buffer.is_contiguous():
         raise ValueError("the tensor is not contiguous")

@@ -137,7 +137,8 @@ public:
         if (!usable())
             return false;
         if (!is_counter(offset))
-            return fail(Kind::OUT_OF_BOUNDS, Op::COUNTER_ADDR, "no counter has this offset", desc_.counter_base + offset);
+            return fail(Kind::OUT_OF_BOUNDS, Op::COUNTER_ADDR, "no counter has this offset",
+                        desc_.counter_base + offset);
         address = desc_.counter_base + offset;
         return true;
     }
