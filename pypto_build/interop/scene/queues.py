@@ -14,7 +14,6 @@ from enum import IntEnum
 from typing import Any
 
 from pypto_build.interop.scene.regions import (
-    Deadline,
     Exchange,
     NotifyOp,
     WaitCmp,
@@ -187,7 +186,7 @@ class WorkerChipQueue:
 
     def wait(self, attempt: Callable[[], Any], what: str, timeout: float) -> Any:
         """What `attempt` returns that is true. Raises TimeoutError, and RuntimeError if the chip has given up."""
-        deadline = Deadline(timeout)
+        deadline = self.region.exchange.deadline(timeout)
         while not (found := attempt()):
             if deadline.sleep():
                 continue
@@ -278,7 +277,7 @@ class _Output:
         self._held: WorkerChipQueueMessage | None = None
 
     def peek(self, timeout: float) -> WorkerChipQueueMessage:
-        """The next message, the same until it is released. Raises TimeoutError after `timeout` seconds, and RuntimeError
+        """The next message, the same until it is released. Raises TimeoutError after `timeout` seconds, RuntimeError
         for a freed queue and for a fault of the chip."""
         found: WorkerChipQueueMessage = self._queue.wait(self.try_peek, "the chip sent no message", timeout)
         return found

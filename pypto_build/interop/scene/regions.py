@@ -142,6 +142,14 @@ class Exchange:
         if self._chips is not None and self._chips.is_over:
             self._end_chips()
 
+    def deadline(self, timeout: float) -> Deadline:
+        """The end of a wait of `timeout` seconds, which begins now that all runs. Raises ValueError for a timeout
+        that is none, and as `look`."""
+        if timeout is None or not float(timeout) > 0:
+            raise ValueError(f"a wait takes a positive timeout in seconds, not {timeout}")
+        self.look()
+        return Deadline(float(timeout))
+
     def finish(self) -> None:
         """The orchestration has returned: let the chips come to their end. Raises RuntimeError for a fault."""
         self._launch()
@@ -299,7 +307,8 @@ class WorkerChipOrchCounter:
 
     def wait(self, cmp_value: int, cmp: WaitCmp, timeout: float) -> int:
         """Look at it until it matches, at most `timeout` seconds; its value. Raises TimeoutError, and as `test`."""
-        deadline = Deadline(timeout)
+        self._region.require_live()
+        deadline = self._region.exchange.deadline(timeout)
         while True:
             seen = self.test(cmp_value, cmp)
             if seen.matched:
@@ -317,12 +326,10 @@ class WorkerChipOrchCounter:
 
 
 class Deadline:
-    """The end of a wait of `timeout` seconds. Raises ValueError for one that is none."""
+    """The end of a wait of `timeout` seconds."""
 
     def __init__(self, timeout: float) -> None:
-        if timeout is None or not float(timeout) > 0:
-            raise ValueError(f"a wait takes a positive timeout in seconds, not {timeout}")
-        self._end, self._pause = time.monotonic() + float(timeout), _SHORTEST_S
+        self._end, self._pause = time.monotonic() + timeout, _SHORTEST_S
 
     def sleep(self) -> bool:
         """Sleep a moment, a longer one each time; False when it is over."""

@@ -12,7 +12,9 @@ import os
 from dataclasses import dataclass
 
 from pypto_build.artifact.errors import ArtifactError
+from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.chips.memory import PAGE, forbid, round_up
+from pypto_build.runtime.faults import RuntimeFault, python_fault
 
 #: What names the file in the environment of a replay.
 VARIABLE = "PYPTO_REGIONS"
@@ -30,12 +32,14 @@ class HostRegions:
     size: int = 0
 
     def attach(self, *spans: tuple[int, int]) -> None:
-        """Let the page behind each span (offset in the file, bytes) fault. Raises `ValueError` for one that is not
+        """Let the page behind each span (offset in the file, bytes) fault. Raises `RuntimeFault` for one that is not
         there."""
         for offset, nbytes in spans:
             end = offset + round_up(nbytes, PAGE)
             if end + PAGE > self.size:
-                raise ValueError("its chips talk with the program that starts them, which is not there")
+                text = "the chips share memory with the program that starts them, and it is not there"
+                hint = "run the test whose worker runs this, by pytest"
+                raise RuntimeFault(python_fault(FaultKind.UNUSABLE_INPUT, text, hint=hint))
             forbid(ADDRESS + end)
 
     def tell_begun(self) -> None:

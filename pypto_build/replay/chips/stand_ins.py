@@ -176,7 +176,7 @@ class Orchestrator:
 
     def attach_region(self, payload: tuple[int, int], counters: tuple[int, int]) -> None:
         """Memory that the program which started this replay shares with chips, each part as its offset and size in
-        bytes. Raises `ValueError` without it."""
+        bytes. Raises `RuntimeFault` without it."""
         self.regions.attach(payload, counters)
 
     def submit_next_level(self, handle: Any, args: TaskArgs, config: Any = None, *, worker: int) -> Dispatch:
