@@ -27,7 +27,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, runtime: Path) -> Worksp
 def test_talks(workspace: Workspace) -> None:
     """Each test of the file says what it expects."""
     run = workspace.run("scenes/check_talk.py", *PYTEST, tool="pytest")
-    assert run.returncode == 0 and "21 passed, 1 skipped" in run.stdout, run.stdout
+    assert run.returncode == 0 and "23 passed, 1 skipped" in run.stdout, run.stdout
     assert not list(Path("/dev/shm").glob("pypto-regions*"))
     alone = sorted((workspace.root / "build" / "scenes").glob("node.talk-*"))[0]
     again = workspace.run("replay", str(alone), "-p", "a2a3sim", "ALLOW_UNCHECKED=1")

@@ -29,7 +29,7 @@ from pypto_build.interop.scene.worker import (
     CallConfig,
     ChipCallable,
     Handle,
-    Replay,
+    StartedReplay,
     artifact_of,
     content_of,
 )
@@ -159,7 +159,7 @@ class _Run:
             write_pt(data / "in" / f"{names[address]}.pt", tensor.dtype, tensor.shape, tensor.memory)
         self._written = {names[address]: recorder.tensors[address] for address in recorder.written}
         limit = [f"TIMEOUT={_TALK_S}"] if variables else []
-        self._replay = Replay(root, worker.platform, data, config, variables, limit)
+        self._replay = StartedReplay(root, worker.platform, data, config, variables, limit)
 
     @property
     def is_over(self) -> bool:
@@ -167,7 +167,7 @@ class _Run:
         return self._replay.is_over
 
     def finish(self, limit_s: float | None = None) -> None:
-        """Wait for their end, and take over what they have written. Raises as `Replay.finish`."""
+        """Wait for their end, and take over what they have written. Raises as `StartedReplay.finish`."""
         with self._data:
             actual = self._replay.finish(limit_s)
         for name, tensor in self._written.items():

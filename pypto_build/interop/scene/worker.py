@@ -276,7 +276,7 @@ class OneChipWorker(Buffers):
             for index, bits in enumerate(args.scalars):
                 write_pt(data / "in" / f"s{index}.pt", "uint64", (), bits.to_bytes(8, "little"))
             (data / "in").mkdir(exist_ok=True)
-            actual = Replay(root, self.platform, data, config).finish()
+            actual = StartedReplay(root, self.platform, data, config).finish()
         for index, tensor in enumerate(args.tensors):
             if (found := actual / f"t{index}.pt").is_file():
                 tensor.memory[:] = bytes(read_pt(found).contiguous())
@@ -322,7 +322,7 @@ class Slots:
         self._handles.pop(slot, None)
 
 
-class Replay:
+class StartedReplay:
     """A replay of an artifact, in processes that end with this one; its caller may go on meanwhile.
 
     `variables` are in its environment besides those of this process, and `more` words of its command line.

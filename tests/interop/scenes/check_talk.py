@@ -15,7 +15,7 @@ from simpler_setup.kernel_compiler import KernelCompiler
 
 KERNELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernels")
 RUNTIME = "tensormap_and_ringbuffer"
-DOUBLE, LEAVE, REPORT, CRASH, READ_OUTSIDE, WRITE_BEHIND, SAY_NOTHING, BREAK_KERNEL = range(1, 9)
+DOUBLE, LEAVE, REPORT, CRASH, READ_OUTSIDE, WRITE_BEHIND, SAY_NOTHING, BREAK_KERNEL, LET_FAIL = range(1, 10)
 ECHO, RELEASE_TWICE, PUBLISH_WHAT_IS_NOT, SEND_STOP, KEEP_QUIET, LOOK_FOR_TOO_MANY = range(6)
 LONG = 60  # seconds, for what is to come
 
@@ -24,7 +24,7 @@ def run(orchestration, name="talk.cpp", chips=1):
     compiler = KernelCompiler(platform="a2a3sim")
     children = [
         (func_id, CoreCallable.build([D.INOUT], compiler.compile_incore(os.path.join(KERNELS, kernel), "aiv")))
-        for func_id, kernel in ((5, "breaks.cpp"), (7, "twice.cpp"))
+        for func_id, kernel in ((5, "breaks.cpp"), (7, "twice.cpp"), (9, "throws.cpp"))
     ]
     binary = compiler.compile_orchestration(RUNTIME, os.path.join(KERNELS, name))
     worker = Worker(level=3, platform="a2a3sim", runtime=RUNTIME, device_ids=list(range(chips)))
@@ -130,6 +130,7 @@ def test_one_region_for_several_dispatches_and_chips():
         (REPORT, r"run failed with code -9: .*'talk'.*no rows left"),
         (CRASH, r"run failed: .*orchestration crashed.*SIGSEGV"),
         (BREAK_KERNEL, r"run failed: .*kernel 'breaks_5' crashed.*SIGSEGV"),
+        (LET_FAIL, r"run failed: .*kernel 'throws_9' let an exception escape"),
         (WRITE_BEHIND, r"run failed: .*orchestration crashed.*SIGSEGV.*0x2"),
         (
             READ_OUTSIDE,
@@ -143,9 +144,23 @@ def test_a_chip_that_fails(wish, said):
         talk.submit(handle, config)
         talk.ask(wish, torch.zeros(16))
         talk.answer(3600)
+        talk.answer(3600)
 
     with pytest.raises(RuntimeError, match=said) as caught:
         run(orchestration)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_chip_that_does_not_compile(tmp_path):
+    (tmp_path / "wrong.cpp").write_text('#include "aicpu/worker_chip_orch_endpoint.h"\nint entry = nothing;\n')
+
+    def orchestration(orch, handle, config):
+        talk = Talk(orch)
+        talk.submit(handle, config)
+        talk.answer(timeout=3600)
+
+    with pytest.raises(RuntimeError, match=r"^the program was not run: |^run failed: ") as caught:
+        run(orchestration, str(tmp_path / "wrong.cpp"))
     assert "\n" not in str(caught.value)
 
 

@@ -5,7 +5,7 @@
 
 namespace {
 
-enum : int64_t { DOUBLE = 1, LEAVE, REPORT, CRASH, READ_OUTSIDE, WRITE_BEHIND, SAY_NOTHING, BREAK_KERNEL };
+enum : int64_t { DOUBLE = 1, LEAVE, REPORT, CRASH, READ_OUTSIDE, WRITE_BEHIND, SAY_NOTHING, BREAK_KERNEL, LET_FAIL };
 constexpr uint64_t kNumbers = 64; // where they begin
 
 void report(const WorkerChipOrchEndpoint &host) {
@@ -23,6 +23,8 @@ void twice(uint64_t address, int32_t kernel) {
     CoreTaskArgs task;
     task.add_inout(numbers);
     rt_submit_aiv_task(kernel, task);
+    if (kernel == 9)
+        return; // the next question is waited for, in vain
     (void)get_tensor_data<float>(numbers, 1, first);
 }
 
@@ -40,7 +42,7 @@ bool answer(WorkerChipOrchEndpoint &host, int64_t wish) {
         report(host);
         return false;
     }
-    twice(view.gm_addr, wish == BREAK_KERNEL ? 5 : 7);
+    twice(view.gm_addr, wish == BREAK_KERNEL ? 5 : wish == LET_FAIL ? 9 : 7);
     return true;
 }
 
