@@ -10,13 +10,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import uuid
 from collections.abc import Iterator
 from importlib.util import find_spec
 
 import msgspec
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.facts.jobs import Order, OrderLine
+from pypto_build.facts.jobs import LOCAL, Order, OrderLine
+from pypto_build.farm import worker
 
 
 def main() -> int:
@@ -40,10 +42,13 @@ def _main() -> int:
     if find_spec("distributed") is None:
         print(f"SCHEDULER={order.scheduler}: needs Dask; pip install 'pypto-build[farm]'", file=sys.stderr)
         return 2
+    batch = uuid.uuid4().hex
+    if order.scheduler == LOCAL:
+        worker.prepare(batch)  # it loads while this process loads Dask
     from pypto_build.farm.client import end_quietly, run
 
     more = (msgspec.json.decode(line, type=OrderLine) for line in lines) if order.open else None
-    results = run(order, lambda line: print(line, file=sys.stderr, flush=True), more)
+    results = run(order, batch, lambda line: print(line, file=sys.stderr, flush=True), more)
     try:
         for result in results:
             sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")

@@ -6,7 +6,6 @@ import hashlib
 import os
 import platform
 import threading
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -19,10 +18,9 @@ import distributed
 from distributed.scheduler import KilledWorker
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.facts.jobs import FarmDrop, FarmJob, FarmLine, FarmReady, FarmResult, Order, OrderLine
+from pypto_build.facts.jobs import LOCAL, FarmDrop, FarmJob, FarmLine, FarmReady, FarmResult, Order, OrderLine
 from pypto_build.farm import worker
 
-LOCAL = "local"
 _dask: Any = distributed  # which has no types of its own for what is used here
 #: How many workers may be lost under a job before it counts as what ends them.
 LOSSES = 2
@@ -34,18 +32,18 @@ _HELD = 256 << 20
 Say = Callable[[str], None]
 
 
-def run(order: Order, say: Say, more: Iterator[OrderLine] | None = None) -> Iterator[FarmLine]:
+def run(order: Order, batch: str, say: Say, more: Iterator[OrderLine] | None = None) -> Iterator[FarmLine]:
     """How many workers there are, then what comes of the jobs of an order, as they end.
 
-    ``more`` is what an open order goes on with, read in a thread of its own; when it ends, what still runs is ended,
-    as it is when this is closed early.
+    ``batch`` is what workers know the order by; no other has that name. ``more`` is what an open order goes on with,
+    read in a thread of its own; when it ends, what still runs is ended, as it is when this is closed early.
 
     Raises:
         ArtifactError: there is no such cluster, or none of its workers is like this machine.
     """
     with _client(order) as client:
-        usable = _usable(client, say, order.scheduler == LOCAL)
-        jobs = _Jobs(client, order.memory, usable)
+        usable = _own(client, say) if order.scheduler == LOCAL else _usable(client, say)
+        jobs = _Jobs(client, batch, order.memory, usable)
         try:
             yield FarmReady(len(usable))
             for job in order.jobs:
@@ -58,10 +56,9 @@ def run(order: Order, say: Say, more: Iterator[OrderLine] | None = None) -> Iter
 class _Jobs:
     """The jobs of one order that are not done yet."""
 
-    def __init__(self, client: Any, memory: int, usable: list[str]) -> None:
-        self._client, self._memory, self._usable = client, memory, usable
+    def __init__(self, client: Any, batch: str, memory: int, usable: list[str]) -> None:
+        self._client, self._batch, self._memory, self._usable = client, batch, memory, usable
         self._neighbours = dict(Counter(client.run(platform.node, workers=usable).values()))
-        self._batch = uuid.uuid4().hex
         client.run(worker.prepare, self._batch, workers=usable)
         self._pending: dict[str, tuple[FarmJob, Any]] = {}
         self._said: SimpleQueue[OrderLine | str | None] = SimpleQueue()  # a label: the job ended
@@ -175,7 +172,18 @@ def _start_local(workers: int) -> Any:
     )
 
 
-def _usable(client: Any, say: Say, local: bool) -> list[str]:
+def _own(client: Any, say: Say) -> list[str]:
+    """The workers of this process, which are what it is."""
+    found = list(client.run(platform.node))
+    say(_number(found))
+    return found
+
+
+def _number(workers: list[str]) -> str:
+    return f"[farm] {len(workers)} worker{'' if len(workers) == 1 else 's'}"
+
+
+def _usable(client: Any, say: Say) -> list[str]:
     """The workers whose results are those of this machine; the others are named with what differs."""
     own, found, refused = _describe_here(), list[str](), list[str]()
     for address, told in client.run(worker.describe, on_error="return").items():
@@ -186,8 +194,7 @@ def _usable(client: Any, say: Say, local: bool) -> list[str]:
     if not found:
         reason = f"none of its {len(refused)} workers is like this machine" if refused else "it has no workers"
         raise ArtifactError("SCHEDULER=", reason, "start workers of the same installation: dask worker ADDRESS")
-    link = f"; dashboard: {client.dashboard_link}" if client.dashboard_link and not local else ""
-    say(f"[farm] {len(found)} worker{'' if len(found) == 1 else 's'}{link}")
+    say(_number(found) + (f"; dashboard: {client.dashboard_link}" if client.dashboard_link else ""))
     return found
 
 

@@ -31,8 +31,9 @@ from .witness import VARIABLE, Account, of_python, read_account
 WORK = ".work."
 #: How often an action is done when its inputs change meanwhile.
 _ATTEMPTS = 3
-#: In what is larger, and goes to no store, directories are not searched for: it holds for this place only.
-_MOST_SEARCHED = 8 << 20
+#: In what is larger, and goes to no store, directories are not searched for: it holds for this place only. Precompiled
+#: headers have ten megabytes, which takes milliseconds.
+_MOST_SEARCHED = 64 << 20
 #: Exit status of an action whose inputs never rest.
 _UNSTABLE = 3
 

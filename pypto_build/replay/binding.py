@@ -114,7 +114,7 @@ def bind(
     parameters = [param for param in ordered if param.kind == "tensor"]
     _require_memory(parameters)
     bind_tensor: Callable[[Param], TensorArg]
-    bind_tensor = _Seeded(seed).tensor if seeded else _FromSnapshot(data).tensor
+    bind_tensor = _Seeded(seed).tensor if seeded else _FromSnapshot(data, parameters).tensor
     tensors = tuple(bind_tensor(param) for param in parameters)
     unknown = tuple(sorted((set(data.inputs) | set(data.outputs)) - names))
     return Binding(tensors, bound_scalars, seed if seeded else None, unknown)
@@ -166,8 +166,8 @@ def _require_inputs(needed: list[str], data: Snapshot) -> None:
 class _FromSnapshot:
     """Tensors whose bytes come from the snapshot's files; what the interface leaves open comes from them too."""
 
-    def __init__(self, data: Snapshot) -> None:
-        self._data = data
+    def __init__(self, data: Snapshot, params: Sequence[Param]) -> None:
+        self._data, self._params = data, params
 
     def tensor(self, param: Param) -> TensorArg:
         source, golden = self._data.inputs.get(param.name), self._data.outputs.get(param.name)
@@ -177,10 +177,24 @@ class _FromSnapshot:
         like = golden or source
         if known is None and like is not None and not _is_settled(param):
             known = _read(like, param)
-        dtype, shape = (known.dtype, known.shape) if known else (param.dtype, _declared_shape(param))
+        dtype, shape = (known.dtype, known.shape) if known else (param.dtype, self._shape_like_an_input(param))
         if dtype is None or shape is None:
             raise _unknown_shape(param)
         return TensorArg(param.name, direction, dtype, shape, initial.contiguous() if initial else None)
+
+    def _shape_like_an_input(self, param: Param) -> Shape | None:
+        """The declared shape; where it leaves sizes open, that of the inputs which are declared like it."""
+        if param.shape is None or -1 not in param.shape:
+            return param.shape
+        alike = [each.name for each in self._params if each.shape == param.shape and each.name in self._data.inputs]
+        shapes = {read_pt(self._data.inputs[name], kind="golden_error").shape for name in alike}
+        if len(shapes) == 1:
+            return shapes.pop()
+        raise ArtifactError(
+            "compiled_meta.json",
+            f"nothing tells the sizes of output '{param.name}', which is declared {list(param.shape)}",
+            f"save one of the right shape as {self._data.root / 'out' / f'{param.name}.pt'}",
+        )
 
 
 def with_goldens(

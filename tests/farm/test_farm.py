@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -42,7 +43,7 @@ def _order(cluster: Any, project: Project, *names: str, **options: str) -> Order
 
 
 def _results(order: Order) -> list[FarmResult]:
-    return [line for line in farm.run(order, print) if isinstance(line, FarmResult)]
+    return [line for line in farm.run(order, uuid.uuid4().hex, print) if isinstance(line, FarmResult)]
 
 
 def _pids(cluster: Any) -> list[int]:
@@ -52,7 +53,7 @@ def _pids(cluster: Any) -> list[int]:
 
 def test_a_verdict_comes_back(cluster: Any, project: Project) -> None:
     said: list[str] = []
-    ready, result = farm.run(_order(cluster, project), said.append)
+    ready, result = farm.run(_order(cluster, project), uuid.uuid4().hex, said.append)
     assert ready == FarmReady(2) and isinstance(result, FarmResult)
     assert (result.label, result.status, result.lost) == ("_jit_chain a2a3sim", 0, "")
     assert msgspec.json.decode(result.verdict)["status"] == "pass"
@@ -94,7 +95,7 @@ def test_what_is_closed_early_leaves_nothing(cluster: Any, project: Project) -> 
     project.artifact = project.artifact.with_name("_jit_endless")
     project.edit("kernels/aiv/twice.cpp", "2.0f * in[i]", _ENDLESS)
     order = _order(cluster, project, "_jit_endless", TIMEOUT="100")
-    results = farm.run(order, print)
+    results = farm.run(order, uuid.uuid4().hex, print)
     assert next(results) == FarmReady(2)
 
     def interrupt() -> None:
@@ -116,7 +117,7 @@ def test_workers_that_differ_are_named(cluster: Any, project: Project, monkeypat
     monkeypatch.setattr(farm, "_describe_here", lambda: {**own, "compiler": "g++ 99"})
     said: list[str] = []
     with pytest.raises(ArtifactError, match="none of its 2 workers is like this machine"):
-        list(farm.run(_order(cluster, project), said.append))
+        list(farm.run(_order(cluster, project), uuid.uuid4().hex, said.append))
     assert len(said) == 2
     assert all(line.endswith(f"is not used: compiler {own['compiler']}, here g++ 99") for line in said)
 
@@ -143,7 +144,7 @@ def test_no_cluster(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(farm, "_CONNECT_S", 1.0)
     order = Order("tcp://127.0.0.1:1", 1, [FarmJob("x", str(project.artifact), "replay")])
     with pytest.raises(ArtifactError, match=r"SCHEDULER=tcp://127\.0\.0\.1:1: no cluster answers: "):
-        list(farm.run(order, print))
+        list(farm.run(order, uuid.uuid4().hex, print))
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", ""])

@@ -112,6 +112,20 @@ def test_dynamic_dimensions(tmp_path: Path) -> None:
     assert [t.shape for t in _bind(root, program).tensors] == [(5, 3), (5, 3)]
 
 
+def test_an_output_without_golden_has_the_sizes_of_the_inputs_declared_like_it(tmp_path: Path) -> None:
+    names = {"x": "IN", "other": "IN", "y": "OUT"}
+    program = _interface(*(_tensor(name, index, names[name], (-1, -1)) for index, name in enumerate(names)))
+    files = {"in/x": torch.zeros(5, 3), "in/other": torch.zeros(5, 3)}
+    assert _bind(_save(tmp_path / "same", files), program).tensors[2].shape == (5, 3)
+    root = _save(tmp_path / "two", files | {"in/other": torch.zeros(3, 5)})
+    with pytest.raises(ArtifactError) as caught:
+        _bind(root, program)
+    assert str(caught.value) == (
+        "compiled_meta.json: nothing tells the sizes of output 'y', which is declared [-1, -1]; "
+        f"save one of the right shape as {root / 'data' / 'out' / 'y.pt'}"
+    )
+
+
 def test_what_the_interface_leaves_open_comes_from_the_files(tmp_path: Path) -> None:
     program = _interface(_tensor("x", 0, None, None), _tensor("y", 1, None, None), _tensor("acc", 2, None, None))
     bound = _bind(_save(tmp_path, FILES), program)

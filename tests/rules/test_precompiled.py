@@ -45,6 +45,23 @@ def test_once_for_each_set_of_flags(project: Project, cache: dict[str, str]) -> 
     assert "-include" not in build(project, cache, "VERBOSE=1").output
 
 
+def test_once_for_all_workspaces(
+    project: Project, cache: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    place = tmp_path_factory.mktemp("shared")
+    cache = {"PYPTO_BUILD_CACHE": str(place / "cache")}
+    assert "[headers]" in build(project, cache).output
+    (header,) = (place / "cache" / "headers").glob("*/*.gch")
+    begun = header.stat().st_mtime_ns
+    other = Project(place / "workspace")
+    other.edit(f"{KERNEL}.cpp", '#include "tensor.h"', '#include <pto/pto-inst.hpp>\n#include "tensor.h"')
+    other.edit(f"{KERNEL}.cpp", "2.0f", "3.0f")
+    run = build(other, cache, "VERBOSE=1")
+    assert "[headers]" not in run.output
+    assert f"g++ -include {header.with_suffix('')} " in run.output
+    assert header.stat().st_mtime_ns == begun
+
+
 def test_same_object_without_and_no_rebuild(project: Project, cache: dict[str, str]) -> None:
     build(project, cache)
     built = (project.out / f"{KERNEL}.o").read_bytes()

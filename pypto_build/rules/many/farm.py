@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from pypto_build import terminal
-from pypto_build.facts.jobs import FarmJob, FarmResult, Order
+from pypto_build.facts.jobs import LOCAL, FarmJob, FarmResult, Order
 from pypto_build.replay.verdict import Verdict, write_verdict
 from pypto_build.rules.many import OF_ALL
 from pypto_build.rules.many.choice import Job
@@ -31,8 +31,6 @@ _OF_THIS_MACHINE = (
     "DATA", "SIMPLER", "PTO_ISA", "PTOAS", "DEVICE", "HARDWARE", "SANDBOX", "BUILD_DIR", "BUILD_OUTPUT", "AGAINST",
     "PROGRAM",
 )  # fmt: skip
-#: Workers of this machine, as `pypto_build.farm` knows them.
-LOCAL = "local"
 _KINDS = (LOCAL, "tcp://", "tls://")
 _NOT_DONE = 3  # the status of what could not be built
 

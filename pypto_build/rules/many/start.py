@@ -14,6 +14,7 @@ from SCons.Script import ARGUMENTS, COMMAND_LINE_TARGETS, GetOption
 
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
+from pypto_build.facts.jobs import LOCAL
 from pypto_build.replay.history import NAME, History, Past, Result, Run
 from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.disk import LOGS
@@ -23,7 +24,7 @@ from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.many import OF_ALL, OF_THE_FARM, memory
 from pypto_build.rules.many.batch import Batch, revision_of, text_of
 from pypto_build.rules.many.choice import FILES, Job, check, choose
-from pypto_build.rules.many.farm import LOCAL, SPREAD, Farm
+from pypto_build.rules.many.farm import SPREAD, Farm
 from pypto_build.rules.many.limits import Limits
 from pypto_build.rules.many.row import Row, severity
 from pypto_build.rules.many.shares import split_rounds
