@@ -152,14 +152,18 @@ def test_a_chip_that_fails(wish, said):
 
 
 def test_a_chip_that_does_not_compile(tmp_path):
-    (tmp_path / "wrong.cpp").write_text('#include "aicpu/worker_chip_orch_endpoint.h"\nint entry = nothing;\n')
+    with open(os.path.join(KERNELS, "talk.cpp")) as file:
+        text = file.read()
+    (tmp_path / "wrong.cpp").write_text(text + "int more = nothing;\n")
 
     def orchestration(orch, handle, config):
         talk = Talk(orch)
         talk.submit(handle, config)
         talk.answer(timeout=3600)
 
-    with pytest.raises(RuntimeError, match=r"^the program was not run: |^run failed: ") as caught:
+    with pytest.raises(
+        RuntimeError, match=r"^run failed: .*wrong\.cpp:\d+:12: error: .nothing. was not declared"
+    ) as caught:
         run(orchestration, str(tmp_path / "wrong.cpp"))
     assert "\n" not in str(caught.value)
 
