@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 _TO_END_S = 20  # a build may have compilers and runs to end
 _LAUNCHER = Path(__file__).resolve().with_name("run_module.py")
@@ -69,6 +70,18 @@ def run_kept(command: Sequence[str], environment: Mapping[str, str]) -> tuple[in
             if process.poll() is None:
                 end_session(process)
     return process.returncode, printed
+
+
+def start_kept(command: Sequence[str], environment: Mapping[str, str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+    """A command that ends with this process, both of whose streams are written to ``output``."""
+    return subprocess.Popen(
+        kept(command),
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
 
 
 def end_session(process: subprocess.Popen[bytes]) -> None:

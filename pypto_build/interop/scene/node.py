@@ -22,16 +22,19 @@ from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.artifact.scenes import NODE_LEVEL, file_name
 from pypto_build.interop.scene.faults import NeedsSimpler
 from pypto_build.interop.scene.recorder import Recorder, mapped
+from pypto_build.interop.scene.regions import Exchange
 from pypto_build.interop.scene.worker import (
     BUILD_DIR,
     Buffers,
     CallConfig,
     ChipCallable,
     Handle,
+    StartedReplay,
     artifact_of,
     content_of,
-    replay,
 )
+
+_TALK_S = 3600  # how long an orchestration may talk with its chips; each wait of theirs has a limit of its own
 
 Orchestration = Callable[[Any, Any, Any], Any]
 
@@ -77,9 +80,12 @@ class NodeWorker(Buffers):
         """Run what an orchestration submits. Raises RuntimeError, with upstream's code where it has one."""
         config = config or CallConfig()
         recorder = Recorder(self.world, self._names(), self._functions)
-        orchestration(recorder, args, config)
-        if recorder.first:
-            self._run_chips(recorder, config)
+        exchange = recorder.exchange = Exchange(_Submissions(self, recorder, config))
+        try:
+            orchestration(recorder, args, config)
+            exchange.finish()
+        finally:
+            exchange.close()
         for call in recorder.calls:
             call.function(mapped(call.args))
 
@@ -90,19 +96,7 @@ class NodeWorker(Buffers):
             names[handle] = f"{name}_{handle}" if name in names.values() else name
         return names
 
-    def _run_chips(self, recorder: Recorder, config: CallConfig) -> None:
-        root = self._write(recorder)
-        with tempfile.TemporaryDirectory() as directory:
-            data = Path(directory)
-            for address, tensor in recorder.tensors.items():
-                write_pt(data / "in" / f"{recorder.name_of(address)}.pt", tensor.dtype, tensor.shape, tensor.memory)
-            (data / "in").mkdir(exist_ok=True)
-            actual = replay(root, self.platform, data, config)
-        for address in recorder.written:
-            found = actual / f"{recorder.name_of(address)}.pt"
-            recorder.tensors[address].memory[:] = bytes(read_pt(found).contiguous())
-
-    def _write(self, recorder: Recorder) -> Path:
+    def write(self, recorder: Recorder) -> Path:
         """The program as a distributed artifact; the same one is in the same place."""
         programs = {
             name: artifact_of(program, recorder.first[name], self.runtime or program.binary.runtime)
@@ -130,6 +124,59 @@ class NodeWorker(Buffers):
             for address, tensor in recorder.tensors.items()
         ]
         return meta_of(params, self.world)
+
+
+class _Submissions:
+    """What an orchestration of a worker submits."""
+
+    def __init__(self, worker: NodeWorker, recorder: Recorder, config: CallConfig) -> None:
+        self._worker, self._recorder, self._config = worker, recorder, config
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has submitted nothing since the last time."""
+        return not self._recorder.first
+
+    def start(self, variables: Mapping[str, str]) -> _Run:
+        """Start all of it."""
+        run = _Run(self._worker, self._recorder, self._config, variables)
+        self._recorder.begin_anew()
+        return run
+
+
+class _Run:
+    """A replay of what an orchestration has submitted, on the memory that it is given."""
+
+    def __init__(
+        self, worker: NodeWorker, recorder: Recorder, config: CallConfig, variables: Mapping[str, str]
+    ) -> None:
+        root = worker.write(recorder)
+        names = {address: recorder.name_of(address) for address in recorder.tensors}
+        self._data = tempfile.TemporaryDirectory()
+        data = Path(self._data.name)
+        (data / "in").mkdir()
+        for address, tensor in recorder.tensors.items():
+            write_pt(data / "in" / f"{names[address]}.pt", tensor.dtype, tensor.shape, tensor.memory)
+        self._written = {names[address]: recorder.tensors[address] for address in recorder.written}
+        limit = [f"TIMEOUT={_TALK_S}"] if variables else []
+        self._replay = StartedReplay(root, worker.platform, data, config, variables, limit)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all chips have ended."""
+        return self._replay.is_over
+
+    def finish(self, limit_s: float | None = None) -> None:
+        """Wait for their end, and take over what they have written. Raises as `StartedReplay.finish`."""
+        with self._data:
+            actual = self._replay.finish(limit_s)
+        for name, tensor in self._written.items():
+            tensor.memory[:] = bytes(read_pt(actual / f"{name}.pt").contiguous())
+
+    def end(self) -> None:
+        """End it, wherever it is."""
+        with self._data:
+            self._replay.end()
 
 
 def meta_of(params: Sequence[Mapping[str, Any]], ranks: int, sub_workers: int = 0) -> bytes:

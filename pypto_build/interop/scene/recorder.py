@@ -16,6 +16,8 @@ from pypto_build.facts.dtypes import DTYPES, ITEMSIZE
 from pypto_build.interop.scene.arguments import TaskArgsBuilder
 from pypto_build.interop.scene.faults import NeedsSimpler
 from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, dtype_name, tensor_of
+from pypto_build.interop.scene.queues import WorkerChipQueue, create_worker_chip_queue
+from pypto_build.interop.scene.regions import Exchange, WorkerChipOrchRegion
 from pypto_build.replay.chips.memory import BUFFER_ALIGNMENT, round_up
 from pypto_build.replay.scalars import natural_dtype, scalar_bits
 
@@ -225,7 +227,9 @@ class Recorder:
     written: set[int] = field(default_factory=set)
     first: dict[str, TaskArgs] = field(default_factory=dict)  # by chip program: what it is called with first
     calls: list[HostCall] = field(default_factory=list)
+    exchange: Exchange | None = None  # where what is submitted runs while the orchestration goes on
     _domains: int = 0
+    _gone: int = 0  # so many domains were another program's
     _args: int = 0
 
     def __post_init__(self) -> None:
@@ -278,6 +282,33 @@ class Recorder:
         """Memory of a chip for a tensor."""
         return Buffer(math.prod(shapes) * ITEMSIZE[dtype_name(dtype)])
 
+    def alloc(self, shape: Sequence[int], dtype: Any) -> Buffer:
+        """Memory of the host, zeroed."""
+        return Buffer(math.prod(shape) * ITEMSIZE[dtype_name(dtype)])
+
+    def create_worker_chip_region(
+        self, *, worker_id: int, payload_bytes: int, counter_bytes: int
+    ) -> WorkerChipOrchRegion:
+        """Memory that this orchestration and a chip's share. Raises ValueError for a chip or a size that is none."""
+        return self._exchange_with(worker_id).create(int(worker_id), int(payload_bytes), int(counter_bytes))
+
+    def create_worker_chip_queue(self, *, worker_id: int, **sizes: int) -> WorkerChipQueue:
+        """A queue of messages between this orchestration and a chip's, of so many `depth`, `input_arena_bytes` and
+        `output_arena_bytes`. Raises ValueError for a chip or a size that is none."""
+        return create_worker_chip_queue(self._exchange_with(worker_id), worker_id=int(worker_id), **sizes)
+
+    def _exchange_with(self, worker: int) -> Exchange:
+        if self.exchange is None:
+            raise NeedsSimpler("a region between a worker and its chips, recorded before they run")
+        if not 0 <= int(worker) < self.world:
+            raise ValueError(f"worker_id={worker}: there are {self.world} chips, from 0 on")
+        return self.exchange
+
+    def begin_anew(self) -> None:
+        """What is submitted from now on is another program, without the domains of this one."""
+        self.lines, self.tensors, self.written, self.first = [], {}, set(), {}
+        self._gone = self._domains
+
     def copy_to(self, target: Buffer, source: Any) -> None:
         """To memory of a chip, now: nothing has been run yet."""
         data = source.memory if isinstance(source, Buffer) else bytes_of(source)
@@ -291,7 +322,13 @@ class Recorder:
     def driver(self) -> str:
         """The text of the driver."""
         made = self._intermediates() if self.arguments else ""
-        return _HEAD.format(made=made) + "".join(f"    {line}\n" for line in self.lines or ["pass"]) + _TAIL
+        lines = [*self._regions(), *self.lines] or ["pass"]
+        return _HEAD.format(made=made) + "".join(f"    {line}\n" for line in lines) + _TAIL
+
+    def _regions(self) -> Iterator[str]:
+        for region in self.exchange.regions if self.exchange else ():
+            spans = [(span.offset, span.nbytes) for span in (region.payload, region.counters)]
+            yield f"orch.attach_region(payload={spans[0]}, counters={spans[1]})"
 
     def own(self) -> dict[int, Tensor]:
         """Memory that is no argument, by address."""
@@ -336,6 +373,8 @@ class Recorder:
     def _variable(self, args: TaskArgs) -> str:
         variable, self._args = f"a{self._args}", self._args + 1
         self.lines.append(f"{variable} = TaskArgs()")
+        if self._gone and any(isinstance(one, (WindowTensor, DriverNumber)) for one in [*args.tensors, *args.scalars]):
+            raise NeedsSimpler("windows of a domain that was there before an orchestration looked at a region")
         for tensor, tag in zip(args.tensors, args.tags, strict=True):
             windowed = isinstance(tensor, WindowTensor)
             text = tensor.text if windowed else f"make_tensor_arg(orch._worker, {self._host(tensor, tag)})"

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -30,7 +31,7 @@ from pypto_build.interop.scene.faults import NeedsSimpler
 from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, tensor_of
 from pypto_build.interop.scene.recorder import TaskArgs
 from pypto_build.replay.verdict import Verdict, read_verdict
-from pypto_build.toolchain.python import own_environment, own_tool, run_kept
+from pypto_build.toolchain.python import end_session, own_environment, own_tool, start_kept
 
 _RINGS = ("ring_task_window", "ring_heap", "ring_dep_pool")
 #: Where artifacts and what is built of them lie, as for the rules.
@@ -275,7 +276,7 @@ class OneChipWorker(Buffers):
             for index, bits in enumerate(args.scalars):
                 write_pt(data / "in" / f"s{index}.pt", "uint64", (), bits.to_bytes(8, "little"))
             (data / "in").mkdir(exist_ok=True)
-            actual = replay(root, self.platform, data, config)
+            actual = StartedReplay(root, self.platform, data, config).finish()
         for index, tensor in enumerate(args.tensors):
             if (found := actual / f"t{index}.pt").is_file():
                 tensor.memory[:] = bytes(read_pt(found).contiguous())
@@ -321,22 +322,63 @@ class Slots:
         self._handles.pop(slot, None)
 
 
-def replay(root: Path, platform: str, data: Path, config: CallConfig) -> Path:
-    """Replay an artifact; the directory of what it computed. Raises RuntimeError, with upstream's code for a fault."""
-    out = BUILD_DIR / platform / root.name
-    (out / "verdict.json").unlink(missing_ok=True)
-    words = [str(root), "-p", platform, f"DATA={data}", "ALLOW_UNCHECKED=1", "LOG_LEVEL=timing", "--force"]
-    words += [f"{name}={int(getattr(config, key))}" for key, name in _RECORDS.items() if getattr(config, key)]
-    limits = {f"PTO2_{name.upper()}": _ring(getattr(config.runtime_env, name)) for name in _RINGS}
-    environment = {**os.environ, **{name: value for name, value in limits.items() if value}}
-    _, printed = run_kept([*own_tool("pypto_build.cli"), "replay", *words], own_environment(environment))
-    _show(printed)
-    verdict = None
-    with suppress(ArtifactError):
-        verdict = read_verdict(out / "verdict.json")
-    if verdict is None or verdict.status not in ("pass", "unchecked"):
-        raise RuntimeError(_failure(verdict, printed))
-    return out / "actual"
+class StartedReplay:
+    """A replay of an artifact, in processes that end with this one; its caller may go on meanwhile.
+
+    `variables` are in its environment besides those of this process, and `more` words of its command line.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        platform: str,
+        data: Path,
+        config: CallConfig,
+        variables: Mapping[str, str] | None = None,
+        more: Sequence[str] = (),
+    ) -> None:
+        self._out = BUILD_DIR / platform / root.name
+        (self._out / "verdict.json").unlink(missing_ok=True)
+        words = [str(root), "-p", platform, f"DATA={data}", "ALLOW_UNCHECKED=1", "LOG_LEVEL=timing", "--force", *more]
+        words += [f"{name}={int(getattr(config, key))}" for key, name in _RECORDS.items() if getattr(config, key)]
+        limits = {f"PTO2_{name.upper()}": _ring(getattr(config.runtime_env, name)) for name in _RINGS}
+        environment = {**os.environ, **{name: value for name, value in limits.items() if value}, **(variables or {})}
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `end`
+        command = [*own_tool("pypto_build.cli"), "replay", *words]
+        self._process = start_kept(command, own_environment(environment), self._said)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, however it did."""
+        return self._process.poll() is not None
+
+    def finish(self, limit_s: float | None = None) -> Path:
+        """Wait for its end, at most `limit_s`; the directory of what it computed. Raises RuntimeError, with upstream's
+        code for a fault, and TimeoutError."""
+        try:
+            self._process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"the chips had not ended after {limit_s:g} s") from None
+        finally:
+            printed = self.end()
+        verdict = None
+        with suppress(ArtifactError):
+            verdict = read_verdict(self._out / "verdict.json")
+        if verdict is None or verdict.status not in ("pass", "unchecked"):
+            raise RuntimeError(_failure(verdict, printed))
+        return self._out / "actual"
+
+    def end(self) -> str:
+        """End it, wherever it is; what it printed, which is shown too."""
+        if self._said.closed:
+            return ""
+        if self._process.poll() is None:
+            end_session(self._process)
+        with self._said, self._process:
+            self._said.seek(0)
+            printed = self._said.read().decode(errors="replace")
+        _show(printed)
+        return printed
 
 
 def artifact_of(program: ChipCallable, args: TaskArgs, runtime: str) -> Artifact:

@@ -15,6 +15,7 @@ from typing import Any
 from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.chips.dispatches import Dispatch
 from pypto_build.replay.chips.memory import Windows
+from pypto_build.replay.chips.regions import NO_REGIONS, HostRegions
 from pypto_build.replay.chips.stand_ins import CallConfig, Handle, Orchestrator, stand_ins
 from pypto_build.replay.chips.tensors import HostTensor
 from pypto_build.replay.scalars import Scalar
@@ -43,10 +44,11 @@ def execute_driver(
     world: int,
     programs: Iterable[str],
     host_callables: Iterable[str] = (),
+    regions: HostRegions = NO_REGIONS,
 ) -> Plan:
     """What `driver` dispatches on `world` ranks. Raises `RuntimeFault` naming its line for whatever it raises."""
     known = frozenset(programs)
-    orchestrator = Orchestrator(world, driver, known)
+    orchestrator = Orchestrator(world, driver, known, regions)
     names: dict[str, Any] = {**tensors, **scalars}
     try:
         code = compile(driver.read_text(encoding="utf-8"), str(driver), "exec")

@@ -15,6 +15,7 @@ from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding
 from pypto_build.replay.child import Origin, Reply, tensor_buffers
 from pypto_build.replay.chips.host import REPORT_BYTES, ChipProgram, ChipsJob, Watcher, serve_chips
+from pypto_build.replay.chips.regions import map_regions
 from pypto_build.replay.faults import Death, RunFault, describe_death
 from pypto_build.replay.request import Request
 from pypto_build.replay.run_options import SettingValue
@@ -59,6 +60,7 @@ class ChipsEngine:
             self.by_modules,
             self.watch,
             devices,
+            map_regions(),
         )
         for path in job.binaries:
             if not path.is_file():

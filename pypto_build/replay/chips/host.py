@@ -26,6 +26,7 @@ from pypto_build.replay.chips.driver import Plan, execute_driver
 from pypto_build.replay.chips.memory import Windows, address_of
 from pypto_build.replay.chips.rank import RankProcess, RankReply, execute_dispatch, write_program
 from pypto_build.replay.chips.records import Times, write_ranks
+from pypto_build.replay.chips.regions import NO_REGIONS, HostRegions
 from pypto_build.replay.chips.sub_workers import call_host
 from pypto_build.replay.chips.tensors import HostTensor, Storage
 from pypto_build.replay.faults import UNHEARD
@@ -82,6 +83,7 @@ class ChipsJob:
     by_modules: bool = False  # then collectives too are executed by their modules
     watch: Watcher | None = None
     devices: tuple[int, ...] = ()  # of each rank: here no more than its name
+    regions: HostRegions = NO_REGIONS  # memory that a program outside shares with chips
 
     @property
     def binaries(self) -> tuple[Path, ...]:
@@ -174,7 +176,9 @@ class _Host:
     def run(self) -> Reply:
         """One round. Raises `RankFault`, and `RuntimeFault` for what is noticed before a rank runs."""
         job = self._job
-        plan = execute_driver(job.driver, self._tensors, job.scalars, job.world, job.programs, job.sub_workers)
+        plan = execute_driver(
+            job.driver, self._tensors, job.scalars, job.world, job.programs, job.sub_workers, job.regions
+        )
         for program in dict.fromkeys(item.program for item in plan.dispatches if item.rank is not None):
             self._load(program)
         self._board = Board()
@@ -183,6 +187,7 @@ class _Host:
         self._ranks = ranks = [RankProcess(rank, partial(self._execute, plan, rank)) for rank in range(job.world)]
         if any(item.rank is None for item in plan.dispatches):
             ranks.append(RankProcess(job.world, partial(self._call_host, plan)))
+        job.regions.tell_begun()
         try:
             reply = self._dispatch(plan, ranks)
         finally:

@@ -92,11 +92,11 @@ def make_windows(domain: str, ranks: Sequence[int], size: int, buffers: Sequence
     base = address_of(memory)
     first = base + contexts + PAGE
     addresses = tuple(first + stride * index for index in range(len(ranks)))
-    _forbid(first - PAGE)
+    forbid(first - PAGE)
     for address in addresses:
         end = address - base + size
         memory[end : address - base + stride - PAGE] = _PATTERN * (stride - PAGE - size)
-        _forbid(address + stride - PAGE)
+        forbid(address + stride - PAGE)
     windows = (*addresses, *(0 for _ in range(MOST_RANKS - len(ranks))))
     for index in range(len(ranks)):
         _CONTEXT.pack_into(memory, index * _CONTEXT.size, 0, 0, index, len(ranks), size, *windows, *windows)
@@ -104,6 +104,6 @@ def make_windows(domain: str, ranks: Sequence[int], size: int, buffers: Sequence
     return Windows(domain, tuple(ranks), size, tuple(buffers), memory, addresses, places)
 
 
-def _forbid(address: int) -> None:
+def forbid(address: int) -> None:
     """Let every access to the page at `address` fault."""
     ctypes.CDLL(None).mprotect(ctypes.c_void_p(address), ctypes.c_size_t(PAGE), _PROT_NONE)

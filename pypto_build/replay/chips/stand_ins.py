@@ -15,6 +15,7 @@ from pypto_build.artifact.distributed import MOST_RANKS
 from pypto_build.facts.dtypes import DTYPES, ITEMSIZE
 from pypto_build.replay.chips.dispatches import Dispatch, DispatchGraph, DispatchTensor, Tag
 from pypto_build.replay.chips.memory import BUFFER_ALIGNMENT, Buffer, Windows, make_windows, round_up
+from pypto_build.replay.chips.regions import NO_REGIONS, HostRegions
 from pypto_build.replay.chips.tensors import HostTensor, Storage, stand_in_torch
 from pypto_build.replay.scalars import natural_dtype, scalar_bits
 
@@ -148,6 +149,7 @@ class Orchestrator:
     world: int
     driver: Path
     programs: frozenset[str]
+    regions: HostRegions = NO_REGIONS
     graph: DispatchGraph = field(default_factory=DispatchGraph)
     domains: list[Windows] = field(default_factory=list)
     _worker: Any = None
@@ -171,6 +173,11 @@ class Orchestrator:
             raise ValueError(f"domain '{name}': buffers need {offset} bytes, the window has {window_size}")
         self.domains.append(make_windows(name, ranks, max(window_size, offset), placed))
         return Domain(self.domains[-1])
+
+    def attach_region(self, payload: tuple[int, int], counters: tuple[int, int]) -> None:
+        """Memory that the program which started this replay shares with chips, each part as its offset and size in
+        bytes. Raises `RuntimeFault` without it."""
+        self.regions.attach(payload, counters)
 
     def submit_next_level(self, handle: Any, args: TaskArgs, config: Any = None, *, worker: int) -> Dispatch:
         """Enqueue a chip program on a rank. Raises `ValueError` for one that there is not."""

@@ -1,0 +1,355 @@
+"""Regions: memory that an orchestration and the chips that it has started share while both run.
+
+A region has bytes of payload, and counters of 32 bits by which the two tell each other how far they are. What can be
+asked of it, by which names, is simpler's interface.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+from enum import IntEnum
+from typing import Any, Protocol
+
+from pypto_build.interop.scene.memory import Buffer, bytes_of
+from pypto_build.replay.chips.board import COMPARISONS, holds
+from pypto_build.replay.chips.memory import PAGE, round_up
+from pypto_build.replay.chips.regions import ADDRESS, BEGUN, VARIABLE
+
+WORKER_CHIP_ORCH_COMM_MAGIC = 0x4C334C32
+WORKER_CHIP_ORCH_COMM_ABI_MAJOR = 3
+WORKER_CHIP_ORCH_COMM_ABI_MINOR = 0
+_VERSION = WORKER_CHIP_ORCH_COMM_ABI_MAJOR << 16 | WORKER_CHIP_ORCH_COMM_ABI_MINOR
+_COUNTER_BYTES = 4
+_SHORTEST_S, _LONGEST_S = 2e-5, 1e-3  # between two looks
+
+
+class NotifyOp(IntEnum):
+    """What is done to a counter."""
+
+    Set = 0
+    Add = 1
+
+
+class WaitCmp(IntEnum):
+    """How a counter is compared."""
+
+    EQ = 0
+    NE = 1
+    GT = 2
+    GE = 3
+    LT = 4
+    LE = 5
+
+
+@dataclass(frozen=True)
+class SignalTestResult:
+    """What a look at a counter saw."""
+
+    matched: bool
+    observed: int
+
+
+@dataclass(frozen=True)
+class WorkerChipOrchRegionDesc:
+    """A region as its chip gets it: sizes in bytes, addresses in the chip's process."""
+
+    magic_version: int
+    region_id: int
+    payload_base: int
+    payload_bytes: int
+    counter_base: int
+    counter_bytes: int
+
+    def scalars(self) -> list[int]:
+        """The same as scalars of a dispatch."""
+        return list(astuple(self))
+
+
+class Chips(Protocol):
+    """What was submitted to chips."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether they have ended."""
+
+    def finish(self, limit_s: float | None = None) -> object:
+        """Wait for their end. Raises RuntimeError for a fault, TimeoutError."""
+
+    def end(self) -> object:
+        """End them, wherever they are."""
+
+
+class Submissions(Protocol):
+    """What an orchestration submits."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing that has not been started."""
+
+    def start(self, variables: Mapping[str, str]) -> Chips:
+        """Start all that has not been, with more variables in its environment."""
+
+
+class Exchange:
+    """The regions of an orchestration, and the chips that it talks with.
+
+    What it has submitted begins when it looks at a region, and runs while it goes on.
+    """
+
+    #: How long chips may go on when the orchestration has returned, or wants to start others.
+    patience_s = 60.0
+
+    def __init__(self, submissions: Submissions) -> None:
+        self.regions: list[WorkerChipOrchRegion] = []
+        self.is_over = False
+        self._submissions = submissions
+        self._chips: Chips | None = None
+        self._file, self._size = -1, PAGE
+        self._begun: mmap.mmap | None = None
+
+    def create(self, worker: int, payload_bytes: int, counter_bytes: int) -> WorkerChipOrchRegion:
+        """A region, zeroed. Raises ValueError for a size that is none."""
+        if payload_bytes <= 0:
+            raise ValueError(f"create_worker_chip_region: payload_bytes is {payload_bytes}, and must be positive")
+        if counter_bytes <= 0 or counter_bytes % _COUNTER_BYTES:
+            raise ValueError(
+                f"create_worker_chip_region: counter_bytes is {counter_bytes}, and must be a positive multiple of 4"
+            )
+        spans = self._take(payload_bytes), self._take(counter_bytes)
+        self.regions.append(WorkerChipOrchRegion(self, len(self.regions) + 1, worker, *spans))
+        return self.regions[-1]
+
+    def _take(self, nbytes: int) -> Span:
+        """Pages for a span, and behind them one that nobody has."""
+        if self._file < 0:
+            self._file = os.memfd_create("pypto-regions")
+            os.truncate(self._file, PAGE)
+            self._begun = mmap.mmap(self._file, PAGE)
+        offset, size = self._size, round_up(nbytes, PAGE)
+        self._size += size + PAGE
+        os.truncate(self._file, self._size)
+        return Span(offset, nbytes, mmap.mmap(self._file, size, offset=offset))
+
+    def look(self) -> None:
+        """Called before the orchestration looks at what a chip may have written: what it has submitted begins, and what
+        went wrong there is raised, as RuntimeError."""
+        self._launch()
+        if self._chips is not None and self._chips.is_over:
+            self._end_chips()
+
+    def deadline(self, timeout: float) -> Deadline:
+        """The end of a wait of `timeout` seconds, which begins now that all runs. Raises ValueError for a timeout
+        that is none, and as `look`."""
+        if timeout is None or not float(timeout) > 0:
+            raise ValueError(f"a wait takes a positive timeout in seconds, not {timeout}")
+        self.look()
+        return Deadline(float(timeout))
+
+    def finish(self) -> None:
+        """The orchestration has returned: let the chips come to their end. Raises RuntimeError for a fault."""
+        self._launch()
+        self._end_chips()
+
+    def close(self) -> None:
+        """End what still runs. Regions cannot be used any more."""
+        self.is_over = True
+        if self._chips is not None:
+            self._chips.end()
+            self._chips = None
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no chip runs."""
+        return self._chips is None
+
+    def _launch(self) -> None:
+        """Start what has been submitted, after what was before."""
+        if self._submissions.is_empty:
+            return
+        self._end_chips()
+        if self._begun is None:
+            self._chips = self._submissions.start({})
+            return
+        self._begun[: len(BEGUN)] = bytes(len(BEGUN))
+        self._chips = self._submissions.start({VARIABLE: f"/proc/{os.getpid()}/fd/{self._file}"})
+        while self._begun[: len(BEGUN)] != BEGUN and not self._chips.is_over:  # compiling is no part of a wait's time
+            time.sleep(_LONGEST_S)
+
+    def _end_chips(self) -> None:
+        chips, self._chips = self._chips, None
+        if chips is None:
+            return
+        try:
+            chips.finish(self.patience_s if self.regions else None)
+        except TimeoutError as error:
+            raise RuntimeError(f"{error}: an orchestration of theirs waits, or does not return") from None
+
+
+@dataclass(frozen=True)
+class Span:
+    """A part of the file of an exchange: `nbytes` from `offset` on."""
+
+    offset: int
+    nbytes: int
+    memory: mmap.mmap
+
+    def part(self, what: str, offset: int, nbytes: int) -> memoryview:
+        """Some of its bytes. Raises ValueError for those that it has not."""
+        if offset < 0 or nbytes <= 0 or offset + nbytes > self.nbytes:
+            raise ValueError(f"{what}: bytes {offset} to {offset + nbytes} of a payload of {self.nbytes}")
+        return memoryview(self.memory)[offset : offset + nbytes]
+
+
+class WorkerChipOrchRegion:
+    """A region that a worker's chip and the orchestration share."""
+
+    def __init__(self, exchange: Exchange, number: int, worker: int, payload: Span, counters: Span) -> None:
+        self.payload, self.counters, self.worker = payload, counters, worker
+        self.exchange, self._released = exchange, False
+        self.descriptor = WorkerChipOrchRegionDesc(
+            WORKER_CHIP_ORCH_COMM_MAGIC << 32 | _VERSION,
+            number,
+            ADDRESS + payload.offset,
+            payload.nbytes,
+            ADDRESS + counters.offset,
+            counters.nbytes,
+        )
+
+    def __str__(self) -> str:
+        return f"region {self.region_id} of worker {self.worker}"
+
+    @property
+    def region_id(self) -> int:
+        """Its number, from 1 on."""
+        return self.descriptor.region_id
+
+    @property
+    def expired(self) -> bool:
+        """Whether the orchestration that made it is over."""
+        return self.exchange.is_over
+
+    def descriptor_scalars(self) -> list[int]:
+        """The six scalars by which the chip's orchestration knows it."""
+        self.require_live()
+        return self.descriptor.scalars()
+
+    def payload_write(self, offset: int, host_buffer: Any, nbytes: int | None = None) -> None:
+        """Copy bytes of the host, all without `nbytes`, to the payload. Raises ValueError for sizes that do not fit."""
+        self.require_live()
+        source = host_bytes(host_buffer, nbytes)
+        self.payload.part("payload_write", int(offset), source.nbytes)[:] = source
+
+    def payload_read(self, offset: int, host_buffer: Any, nbytes: int | None = None) -> None:
+        """Copy bytes of the payload to the host. Raises ValueError for sizes that do not fit, and as `Exchange.look`
+        does."""
+        self.require_live()
+        target = host_bytes(host_buffer, nbytes)
+        if target.readonly:
+            raise ValueError("payload_read: the host's buffer cannot be written")
+        source = self.payload.part("payload_read", int(offset), target.nbytes)
+        self.exchange.look()
+        target[:] = source
+
+    def counter(self, offset: int) -> WorkerChipOrchCounter:
+        """The counter that begins `offset` bytes after the first. Raises ValueError for none."""
+        self.require_live()
+        offset = int(offset)
+        if offset < 0 or offset % _COUNTER_BYTES or offset + _COUNTER_BYTES > self.counters.nbytes:
+            raise ValueError(
+                f"{self}: offset {offset} is no counter's; they are at multiples of 4 below {self.counters.nbytes}"
+            )
+        return WorkerChipOrchCounter(self, offset)
+
+    def free(self) -> None:
+        """It cannot be used any more here; chips keep it until they end."""
+        self._released = True
+
+    def require_live(self) -> None:
+        """Raises RuntimeError if it is freed, or its orchestration over."""
+        if self.expired or self._released:
+            raise RuntimeError(f"{self} {'is freed' if self._released else 'ended with its orchestration'}")
+
+
+class WorkerChipOrchCounter:
+    """A signed counter of 32 bits."""
+
+    def __init__(self, region: WorkerChipOrchRegion, offset: int) -> None:
+        self._region, self.offset = region, offset
+        self._cell = ctypes.c_int32.from_buffer(region.counters.memory, offset)
+
+    @property
+    def addr(self) -> int:
+        """Its address in the chip's process."""
+        return self._region.descriptor.counter_base + self.offset
+
+    def notify(self, value: int, op: NotifyOp = NotifyOp.Set) -> None:
+        """Set it, or add to it, which is no atomic operation."""
+        self._region.require_live()
+        self._cell.value = int(value) + (self._cell.value if NotifyOp(op) == NotifyOp.Add else 0)
+
+    def test(self, cmp_value: int, cmp: WaitCmp) -> SignalTestResult:
+        """One look at it. Raises as `Exchange.look`."""
+        self._region.require_live()
+        self._region.exchange.look()
+        return self._look(cmp_value, cmp)
+
+    def _look(self, cmp_value: int, cmp: WaitCmp) -> SignalTestResult:
+        observed = self._cell.value
+        return SignalTestResult(holds(observed, ctypes.c_int32(int(cmp_value)).value, WaitCmp(cmp)), observed)
+
+    def wait(self, cmp_value: int, cmp: WaitCmp, timeout: float) -> int:
+        """Look at it until it matches, at most `timeout` seconds; its value. Raises TimeoutError, and as `test`."""
+        self._region.require_live()
+        deadline = self._region.exchange.deadline(timeout)
+        while True:
+            seen = self.test(cmp_value, cmp)
+            if seen.matched:
+                return seen.observed
+            if not deadline.sleep():
+                break
+        last = self._look(cmp_value, cmp)
+        if last.matched:
+            return last.observed
+        over = ", and the chip has ended" if self._region.exchange.is_idle else ""
+        raise TimeoutError(
+            f"{self._region}: counter {self.offset} was waited for to be {COMPARISONS[WaitCmp(cmp)]} {int(cmp_value)} "
+            f"for {float(timeout):g} s; observed={last.observed}{over}"
+        )
+
+
+class Deadline:
+    """The end of a wait of `timeout` seconds."""
+
+    def __init__(self, timeout: float) -> None:
+        self._end, self._pause = time.monotonic() + timeout, _SHORTEST_S
+
+    def sleep(self) -> bool:
+        """Sleep a moment, a longer one each time; False when it is over."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(self._pause, left))
+        self._pause = min(2 * self._pause, _LONGEST_S)
+        return True
+
+
+def host_bytes(buffer: Any, nbytes: int | None) -> memoryview:
+    """The first bytes of memory of the host. Raises ValueError for what has none, or too few."""
+    if hasattr(buffer, "data_ptr") and not buffer.is_contiguous():
+        raise ValueError("the tensor is not contiguous")
+    try:
+        found = buffer.memory if isinstance(buffer, Buffer) else bytes_of(buffer)
+    except TypeError:
+        raise ValueError(f"{type(buffer).__name__} is no contiguous memory of the host") from None
+    size = found.nbytes if nbytes is None else int(nbytes)
+    if size > found.nbytes:
+        raise ValueError(f"nbytes={size} of a buffer of {found.nbytes}")
+    return found[:size]
