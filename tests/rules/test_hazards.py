@@ -53,8 +53,10 @@ def test_the_same_round_trip_on_memory_as_the_hardware_has_it(tmp_path: Path) ->
     assert f"{kernel}:69: error: task 3 kernel_mul: TLOAD loads bytes 0 to 65536 of 'g'" in run.output
     fenced = f"pipe_barrier(PIPE_MTE3); dsb(DSB_DDR); {load}"
     assert f"edit {kernel}:69: {load}  ->  {fenced}" in run.output
-    project.edit(kernel, load, fenced)
-    assert "[hazards] _jit_vector_dag: nothing found" in project.scons("hazards", *weak).output
+    project.edit(kernel, load, f"{fenced} __atomic_thread_fence(__ATOMIC_SEQ_CST);")
+    run = project.scons("hazards", *weak)
+    assert "[hazards] _jit_vector_dag: nothing found" in run.output
+    assert "warning" not in run.output  # of a compiler that does not instrument a host's fence
     assert project.scons("replay", *weak).status == 0
     refused = project.scons("replay", *weak, "CHECK=1")
     assert refused.status == 2
