@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from pypto_build.facts.comparisons import COMPARISON_NAMES
+
 from .dtypes import BF16, FP16, FP32, INDEX, INT8, INT16, INT32
 from .ir import Op, Operand
 from .operations import called
@@ -13,7 +15,6 @@ from .typing_rules import Rule, RuleContext, Typed, kind_text
 from .values import BufferType, Const, ContextType, Ref, ScalarType, TensorType, TileType, WindowType
 
 _NOTIFY = ("atomic_add", "set")
-_COMPARISONS = ("eq", "ne", "gt", "ge", "lt", "le")
 _SUMMED = (FP32, FP16, BF16, INT32, INT16, INT8)
 
 
@@ -63,7 +64,7 @@ def _notify(at: RuleContext, op: Op) -> Typed:
 
 def _wait(at: RuleContext, op: Op) -> Typed:
     signal = _signal(at, op)
-    _word(at, op, "cmp", _COMPARISONS)
+    _word(at, op, "cmp", COMPARISON_NAMES)
     offsets = _cell(at, op, signal, op.args[1])
     return replace(op, args=(op.args[0], offsets, at.number(op, op.args[2], INT32))), None
 

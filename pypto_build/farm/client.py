@@ -174,7 +174,7 @@ def _start_local(workers: int) -> Any:
 
 def _own(client: Any, say: Say) -> list[str]:
     """The workers of this process, which are what it is."""
-    found = list(client.run(platform.node))
+    found = list(client.ncores())
     say(_number(found))
     return found
 

@@ -12,6 +12,7 @@ from enum import IntEnum
 
 import msgspec
 
+from pypto_build.facts.comparisons import COMPARISONS
 from pypto_build.runtime.printable import printable
 
 RECORDS = 1024
@@ -27,7 +28,6 @@ _NO_TASK = (1 << 32) - 1
 _ROLES = ("AIC", "AIV0", "AIV1")
 _TO_VECTOR, _PRODUCING = 1, 2
 _WAYS = ("vector to cube", "cube to vector")
-_COMPARISONS = ("==", "!=", ">", ">=", "<", "<=")
 _CORES = ("the vector cores", "the cube cores", "all cores")
 _ROOM = ("", "task slots", "bytes of heap", "dependency edges")
 #: Cores that are recorded; more threads than these run, but are not.
@@ -130,7 +130,7 @@ _WORDS: dict[What, Callable[[Event], str]] = {
     What.PASSES_SLOT: lambda event: f"{_kernel(event)} {_verb(event, 'pushes', 'frees')} {_slot(event)}",
     What.WAITS_AT_BARRIER: lambda event: f"{_kernel(event)} waits at SYNCALL of {_one(_CORES, event.detail)}",
     What.WAITS_FOR_VALUE: lambda event: (
-        f"{_kernel(event)} waits for the signal at 0x{event.object:x} {_one(_COMPARISONS, event.detail)} {event.value}"
+        f"{_kernel(event)} waits for the signal at 0x{event.object:x} {_one(COMPARISONS, event.detail)} {event.value}"
     ),
     What.SETS_VALUE: lambda event: f"{_kernel(event)} sets the signal at 0x{event.object:x} to {event.value}",
     What.ADDS_VALUE: lambda event: f"{_kernel(event)} adds {event.value} to the signal at 0x{event.object:x}",

@@ -12,6 +12,7 @@ from itertools import groupby
 
 import msgspec
 
+from pypto_build.facts.comparisons import COMPARISONS
 from pypto_build.facts.faults import Nearness
 
 #: Stands for what is missing.
@@ -21,7 +22,6 @@ _SHOWN_BLOCKS = 8
 _RINGS = 4
 _ROLES = ("AIC", "AIV0", "AIV1")
 _DIRECTIONS = ("vector to cube", "cube to vector")
-_COMPARISONS = ("==", "!=", ">", ">=", "<", "<=")
 _BARRIERS = ("vector cores", "cube cores", "vector and cube cores")
 
 #: What is said of an address: `distance`, the `name` of the memory and its `size` are those of what it is near to.
@@ -364,7 +364,7 @@ def _value(wait: ValueWait) -> str:
     near = ADDRESS_TEXTS.get(Nearness(wait.near)) if 0 <= wait.near < len(Nearness) else None
     place = f" ({near.format(distance=wait.distance, name=wait.name, size=wait.size)})" if near else ""
     what = "the completion counter" if wait.counter else "the signal"
-    comparison = _COMPARISONS[wait.comparison] if 0 <= wait.comparison < len(_COMPARISONS) else _MISSING
+    comparison = COMPARISONS[wait.comparison] if 0 <= wait.comparison < len(COMPARISONS) else _MISSING
     block = f" block {wait.block}" if wait.block else ""
     return (
         f"task {wait.task} {wait.kernel}{block} waits for {what} at 0x{wait.address:x}{place} {comparison} "

@@ -54,14 +54,7 @@ def kept(command: Sequence[str], memory: int = 0) -> list[str]:
 
 def run_kept(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
     """The exit status of a command that ends with this process, and what it wrote to both streams."""
-    with subprocess.Popen(
-        kept(command),
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    ) as process:
+    with start_kept(command, environment, subprocess.PIPE) as process:
         assert process.stdout is not None
         try:
             printed = process.stdout.read().decode(errors="replace")
@@ -72,7 +65,9 @@ def run_kept(command: Sequence[str], environment: Mapping[str, str]) -> tuple[in
     return process.returncode, printed
 
 
-def start_kept(command: Sequence[str], environment: Mapping[str, str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+def start_kept(
+    command: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | int
+) -> subprocess.Popen[bytes]:
     """A command that ends with this process, both of whose streams are written to ``output``."""
     return subprocess.Popen(
         kept(command),

@@ -17,7 +17,7 @@ from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.artifact.layout import DRIVER
 from pypto_build.artifact.records import FILE_NAME
 from pypto_build.diagnose.recorded.evidence import Evidence, no_record
-from pypto_build.replay.chips.board import COMPARISONS
+from pypto_build.facts.comparisons import COMPARISONS
 from pypto_build.replay.chips.records import HOST, DispatchRow, DomainRow, MessagesRecord, RanksRecord
 
 AGAIN = "replay with SWIMLANE=4 DEP_GEN=1"

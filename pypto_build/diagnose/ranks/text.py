@@ -8,7 +8,7 @@ from pypto_build.diagnose.console import table
 from pypto_build.diagnose.ranks.messages import Message, Stretch, critical_chain, messages_of
 from pypto_build.diagnose.ranks.run import RanksRun
 from pypto_build.diagnose.recorded.evidence import SIMULATED
-from pypto_build.replay.chips.board import COMPARISONS
+from pypto_build.facts.comparisons import COMPARISONS
 from pypto_build.replay.chips.records import HOST, DispatchRow
 
 _SHOWN_DISPATCHES = 64

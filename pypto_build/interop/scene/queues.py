@@ -225,7 +225,8 @@ class _Input:
         self._queue.require_live()
         if self._stopped:
             raise RuntimeError("the queue's input is stopped: nothing can be sent after that")
-        what = f"there was no room for a message of {int(nbytes)} bytes in the queue's input"
+        room = self._arena.nbytes
+        what = f"there was no room for a message of {int(nbytes)} bytes in the queue's input, which has {room},"
         self._queue.wait(lambda: self.try_send(opcode, buffer, nbytes), what, timeout)
 
     def try_send(self, opcode: WorkerChipQueueOpcode, buffer: Any = None, nbytes: int = 0) -> bool:

@@ -15,8 +15,8 @@ from dataclasses import astuple, dataclass
 from enum import IntEnum
 from typing import Any, Protocol
 
+from pypto_build.facts.comparisons import COMPARISONS, holds
 from pypto_build.interop.scene.memory import Buffer, bytes_of
-from pypto_build.replay.chips.board import COMPARISONS, holds
 from pypto_build.replay.chips.memory import PAGE, round_up
 from pypto_build.replay.chips.regions import ADDRESS, BEGUN, VARIABLE
 

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from pypto_build.facts.comparisons import COMPARISONS, holds
 from pypto_build.runtime.printable import printable
 
 _HEADER = struct.Struct("<QII")
@@ -21,20 +22,6 @@ _NOTES_OFFSET = _HEADER.size + _RANKS * _RANK_BYTES
 BOARD_BYTES = _NOTES_OFFSET + _NOTES * _NOTE.size + _SIGNALS * (40 + _HISTORY * (8 + _CLOCK.size))
 
 _WAITING = 2
-#: The comparisons of a wait, by number, and whether a value holds.
-COMPARISONS = ("==", "!=", ">", ">=", "<", "<=")
-
-
-def holds(value: int, expected: int, comparison: int) -> bool:
-    """Whether a signal of `value` satisfies a wait."""
-    return (
-        value == expected,
-        value != expected,
-        value > expected,
-        value >= expected,
-        value < expected,
-        value <= expected,
-    )[comparison]
 
 
 @dataclass(frozen=True)

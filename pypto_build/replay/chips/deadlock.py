@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from pypto_build.replay.chips.board import COMPARISONS, Board, Notes, Wait
+from pypto_build.facts.comparisons import COMPARISONS
+from pypto_build.replay.chips.board import Board, Notes, Wait
 from pypto_build.replay.chips.dispatches import Dispatch, Queue
 from pypto_build.replay.chips.memory import Windows
 from pypto_build.runtime.waits import ago

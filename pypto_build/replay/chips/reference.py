@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from pypto_build.artifact.errors import ArtifactError
+from pypto_build.facts.comparisons import COMPARISON_NAMES
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.chips.collectives import Collective, collective_of, require_tensors, results, signal_of
@@ -24,8 +25,6 @@ from pypto_build.replay.reference.hook import ReferenceFault, References, slots_
 from pypto_build.replay.reference.slots import Slot, TensorArgument
 from pypto_build.replay.reference.tasks import Member, memory
 
-#: Comparisons as torch calls them, numbered as the board does.
-_COMPARISONS = ("eq", "ne", "gt", "ge", "lt", "le")
 _RELAX_S = 0.0005
 
 
@@ -135,7 +134,7 @@ def _meet(call: Any, cells: Sequence[int], me: int) -> None:
     for other in others:
         call.notify(cells[other] + 4 * me, 1, False)
     for other in others:
-        call.wait(cells[me] + 4 * other, 1, _COMPARISONS.index("ge"))
+        call.wait(cells[me] + 4 * other, 1, COMPARISON_NAMES.index("ge"))
         call.notify(cells[me] + 4 * other, -1, False)
 
 
@@ -159,7 +158,7 @@ def _connect(namespace: dict[str, Any], call: Any) -> None:
 
     def wait(signal: Any, value: int, comparison: str) -> None:
         for address in _cells(signal):
-            call.wait(address, int(value), _COMPARISONS.index(comparison))
+            call.wait(address, int(value), COMPARISON_NAMES.index(comparison))
 
     for name, function in (("notify", notify), ("wait", wait)):
         if name in namespace:
