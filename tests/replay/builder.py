@@ -112,3 +112,8 @@ def run_tool(argv: list[str], out: Path) -> Replayed:
     """Run the command line of a replay."""
     run = subprocess.run(argv, capture_output=True, text=True, check=False)
     return Replayed(run.returncode, run.stdout, run.stderr, read_verdict(out / "verdict.json"))
+
+
+def of_any_core(text: str) -> str:
+    """A text without which core it was: the one that is there first takes a task."""
+    return re.sub(r"(stuck_core=|core )\d+(?: \(AIV\d+\))?", r"\1N", text)

@@ -246,7 +246,7 @@ CASES: tuple[Case, ...] = (
         "look for a loop whose end is never reached, or raise the limit with TIMEOUT=",
         vector="while (*(volatile int32_t *)(data_of(args, 0) + 3) != 77) {}",
         timeout="1",
-        detail="core 0 (AIV0) runs task 0 block 0, kernel 'step', since … s: it polls byte 12 of tensor x (128 bytes) at …, "
+        detail="core … runs task 0 block 0, kernel 'step', since … s: it polls byte 12 of tensor x (128 bytes) at …, "
         "which holds … (int32), and nothing else runs or is ready that could change it",
     ),
     Case(

@@ -14,7 +14,7 @@ import pytest
 
 from pypto_build.replay.chips.board import BOARD_BYTES
 from pypto_build.replay.loading import load_embedded
-from tests.replay.builder import embedded_module
+from tests.replay.builder import embedded_module, of_any_core
 from tests.replay.chips import COUNT, INOUT, NO_DEP, Chips
 
 # y = the sum over ranks of x: everybody publishes its row, tells all, waits for all, and reads.
@@ -104,11 +104,9 @@ def test_a_rank_that_spins_is_asked_what_it_polls(tmp_path: Path) -> None:
     run = Chips(tmp_path, 2, {"step": body}, [("step", rank) for rank in range(2)]).replay("--timeout", "2")
     assert run.status == 6, run.stdout
     assert run.verdict.error is not None
-    said = [re.sub(r", since [\d.]+ s", "", line) for line in run.verdict.error.detail]
-    assert said[0] == "rank 0 core 1 (AIV0) waits in task 0 block 0, kernel 'step'"
-    polls = (
-        "rank 1 core 1 (AIV0) runs task 0 block 0, kernel 'step': it polls byte 8 of tensor comm_d0.signal (256 bytes)"
-    )
+    said = [of_any_core(re.sub(r", since [\d.]+ s", "", line)) for line in run.verdict.error.detail]
+    assert said[0] == "rank 0 core N waits in task 0 block 0, kernel 'step'"
+    polls = "rank 1 core N runs task 0 block 0, kernel 'step': it polls byte 8 of tensor comm_d0.signal (256 bytes)"
     assert said[1].startswith(polls)
     assert said[1].endswith(", which holds 0 (int32)")
 
@@ -206,7 +204,7 @@ def test_a_rank_that_is_killed_ends_all(tmp_path: Path) -> None:
         assert time.monotonic() - begun < 25  # of a hundred
         last = [line for line in said.splitlines() if line.startswith("[RUN] ")][-1]
         assert "rank 1, d0 'step': " in last and "SIGKILL" in last
-        assert "rank 1 core 1 (AIV0): begins task 0 step" in said
+        assert "rank 1 core N: begins task 0 step" in of_any_core(said)
         assert process.returncode == 5
     finally:
         process.kill()

@@ -15,7 +15,7 @@ import pytest
 
 from pypto_build.artifact.pt import read_pt
 from pypto_build.replay import Request, replay
-from tests.replay.builder import embedded_module
+from tests.replay.builder import embedded_module, of_any_core
 from tests.replay.tiny import CALL, COUNT, Tiny
 
 PLUS_ONE = f"for (int i = 0; i < {COUNT}; ++i) y[i] = x[i] + 1;"
@@ -246,7 +246,7 @@ def test_fault(tmp_path: Path, fault: str) -> None:
     run = Tiny(tmp_path, body).build().replay("--timeout", "1" if kind == "hang" else "60", "--memory", "200")
     error = run.verdict.error
     assert error is not None
-    said = _of_any_core(error.message)
+    said = of_any_core(error.message)
     assert (run.status, run.verdict.exit_status, error.kind, said) == (status, status, kind, message)
     assert (error.task, error.kernel) == ("0", "step")
     last = [line for line in run.stdout.splitlines() if line.startswith("[RUN] FAIL (")][-1]
@@ -254,14 +254,9 @@ def test_fault(tmp_path: Path, fault: str) -> None:
     assert "Traceback" not in run.stdout + run.stderr
     if kind == "hang":
         assert "here\n" in run.stdout  # printed by a kernel, and not yet written when the limit came
-        assert [_of_any_core(line.partition(", since ")[0]) for line in error.detail] == [
+        assert [of_any_core(line.partition(", since ")[0]) for line in error.detail] == [
             "core N runs task 0 block 0, kernel 'step'"
         ]
-
-
-def _of_any_core(text: str) -> str:
-    """A text without which core it was: the one that is there first takes a task."""
-    return re.sub(r"(stuck_core=|core )\d+(?: \(AIV\d+\))?", r"\1N", text)
 
 
 def test_fault_in_the_orchestration(tmp_path: Path) -> None:
