@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,7 +58,7 @@ def tell_outcomes(env: Environment, refused: Sequence[CaseRefusal]) -> None:
 
     tell(*(CaseOutcome(one.origin, bool(one.status), reason=one.reason) for one in refused))
     replays.listeners.append(tell_replay)
-    atexit.register(tell_rest)
+    workspace_of(env).at_end.append(tell_rest)
 
 
 def tell_cases(env: Environment, refused: Sequence[CaseRefusal]) -> None:
@@ -84,7 +83,7 @@ def tell_cases(env: Environment, refused: Sequence[CaseRefusal]) -> None:
         terminal.say("[scene] " + ", ".join(f"{count} {word}" for word, count in counts.items() if count))
 
     replays.listeners.append(tell)
-    atexit.register(tell_counts)
+    workspace_of(env).at_end.append(tell_counts)
 
 
 def _why_not_built(workspace: Workspace, replay: Replay) -> str:

@@ -7,7 +7,6 @@ test's file is executed in this process.
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import os
 from collections.abc import Callable, Sequence
@@ -123,7 +122,7 @@ def open_scenes(
             workspace.at_end.append(workspace.forks.close)
         if workspace.confine is as_it_is and any(subject.judged for subject in subjects):
             subjects = [replace(subject, judges=tools) if subject.judged else subject for subject in subjects]
-            atexit.register(ending.pop_all().close)
+            workspace.at_end.append(ending.pop_all().close)
     return subjects, opening.refused
 
 
