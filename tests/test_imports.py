@@ -109,6 +109,19 @@ def test_only_rules_import_scons() -> None:
     assert users == {"rules"}
 
 
+def test_what_is_done_at_the_end_has_an_owner() -> None:
+    """A fork of the resident process ends without Python's end: what is done then is done by `Invocation.finish`."""
+    users = {name for name, path in MODULES.items() if "atexit" in imports_of(path)}
+    assert users == {"pypto_build.rules.handing", "pypto_build.rules.machinery.invocation", "pypto_build.terminal"}
+
+
+def imports_of(path: Path) -> set[str]:
+    """The names of modules that import statements of a file begin with."""
+    return {alias.name for node in ast.walk(syntax(path)) if isinstance(node, ast.Import) for alias in node.names} | {
+        node.module or "" for node in ast.walk(syntax(path)) if isinstance(node, ast.ImportFrom)
+    }
+
+
 @pytest.mark.parametrize(
     "module, heavy",
     [

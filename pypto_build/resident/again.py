@@ -24,7 +24,7 @@ from typing import NoReturn
 import msgspec
 
 import pypto_build.rules
-from pypto_build.resident.client import NUMBER
+from pypto_build.client.asking import NUMBER, SconsStart
 from pypto_build.rules.machinery import standing
 from pypto_build.rules.targets import STATUS_VARIABLE
 
@@ -41,12 +41,15 @@ _LARGEST = 1 << 16
 _SCONSTRUCT = str(Path(pypto_build.rules.__file__).with_name("SConstruct"))
 
 
-def key_of(words: Sequence[str], environment: Mapping[str, str]) -> bytes:
+def key_of(words: Sequence[str], environment: Mapping[str, str], start: SconsStart | None = None) -> bytes:
     """What a command must have in common with another, so that one process can stand for both."""
     umask = os.umask(0o077)
     os.umask(umask)
+    where = os.stat(".")  # not its name alone: another one may be there by now
     others = sorted(pair for pair in environment.items() if pair[0] != STATUS_VARIABLE)
-    return hashlib.sha256(marshal.dumps((list(words), others, os.getcwd(), umask, _terminals()))).digest()
+    return hashlib.sha256(
+        marshal.dumps((list(words), start, others, os.getcwd(), where.st_dev, where.st_ino, umask, _terminals()))
+    ).digest()
 
 
 def _terminals() -> list[bool]:
@@ -102,18 +105,23 @@ def _wait_on(_signal: int, _frame: FrameType | None) -> None:
 
 class Leaving:
     """Leaves a process behind at the call of the tool. ``close`` is done in it first; ``started``: when this one was.
+    ``scripts``: what SCons has read until then, beside modules.
 
     In that process's forks `in_fork` is set, and nothing of what called SCons may go on.
     """
 
-    def __init__(self, key: bytes, register: socket.socket, close: Callable[[], None], started: int) -> None:
+    def __init__(
+        self, key: bytes, register: socket.socket, close: Callable[[], None], started: int, scripts: Sequence[str]
+    ) -> None:
+        self._scripts = scripts
         self._key, self._register, self._close, self._started = key, register, close, started
         self._told = -1
         self.in_fork: socket.socket | None = None
 
     def leave(self, look_ahead: Callable[[], None]) -> None:
         """Called where SCons has called the tool: returns in this process, and in every fork of the one left behind."""
-        code = stamps([_SCONSTRUCT, *filter(None, (getattr(m, "__file__", None) for m in list(sys.modules.values())))])
+        modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+        code = stamps([_SCONSTRUCT, *self._scripts, *filter(None, modules)])
         if not is_settled(code, self._started):
             return
         sys.stdout.flush()
@@ -220,7 +228,8 @@ class _Stand:
         for target, stream in enumerate(descriptors[:3]):
             os.dup2(stream, target)
             os.close(stream)
-        os.environ[STATUS_VARIABLE] = status_file
+        if status_file:
+            os.environ[STATUS_VARIABLE] = status_file
         signal.signal(signal.SIGINT, signal.default_int_handler)
         return connection
 

@@ -1,30 +1,18 @@
-"""The command ``pypto-build``: hands its command line to the resident process, or does it itself.
-
-The other end tells the number of a process, gets arguments, environment, working directory, umask and the three
-standard streams, and gives back an exit status. Signals are passed on. If there is no answer, the command runs here.
-"""
+"""The command ``pypto-build``: hands its command line to the resident process, or does it itself."""
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # what `signal` is made of, without its enumerations
-import _socket
-import marshal
-import os
-import struct
 import sys
 
-from pypto_build.resident.meeting import address, describe_situation, directory, is_wanted, same_user
+from pypto_build.client.asking import ask
+from pypto_build.client.meeting import address, describe_situation, directory, is_wanted
 
 TYPE_CHECKING = False  # the module of this name takes a millisecond to load
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import FrameType
 
-#: A number of the protocol.
-NUMBER = struct.Struct("i")
 # Commands that go on for long by themselves, or start what must not be a fork.
 _ALONE = frozenset({"wrap", "fetch", "lsp", "setup", "scene", "shutdown", "help", "-h", "--help", "--version"})
-_CONNECT_S = 2.0
 
 
 def main() -> int:
@@ -32,7 +20,7 @@ def main() -> int:
     words = sys.argv[1:]
     alone = "--no-server" in words
     if words == ["shutdown"]:
-        from pypto_build.resident.start import end_servers
+        from pypto_build.client.start import end_servers
 
         print(f"pypto-build: {end_servers()} resident process(es) ended")
         return 0
@@ -45,11 +33,11 @@ def main() -> int:
         return _here(words)
     situation = describe_situation()
     socket_path = address(place, situation)
-    status = _there(socket_path, situation, words)
+    status = ask(socket_path, situation, words)
     if status is not None:
         return status
     status = _here(words)
-    from pypto_build.resident.start import start_server
+    from pypto_build.client.start import start_server
 
     start_server(socket_path)
     return status
@@ -59,80 +47,6 @@ def _here(words: Sequence[str]) -> int:
     from pypto_build.cli import main as run
 
     return run(words)
-
-
-def _there(socket_path: str, situation: str, words: list[str]) -> int | None:
-    """The exit status of the command as the resident process has run it; None if it has not."""
-    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    connection.settimeout(_CONNECT_S)
-    passed_on = None
-    try:
-        connection.connect(socket_path)
-        if not same_user(connection):
-            return None
-        child = _number(connection)  # first: streams that lie in a socket unread are kept open by it
-        if child is None:
-            return None
-        passed_on = _PassedOn(child)
-        request = marshal.dumps((situation, words, dict(os.environ), os.getcwd(), _umask()))
-        streams = struct.pack("3i", 0, 1, 2)
-        connection.sendmsg([NUMBER.pack(len(request))], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
-        connection.sendall(request)
-    except OSError:  # nobody is there, or nobody who has time; or one of the streams is closed
-        if passed_on:
-            passed_on.stop()
-        return None
-    connection.settimeout(None)
-    try:
-        status = _number(connection)
-    except OSError:
-        status = None
-    passed_on.stop()
-    if status is None and passed_on.last:
-        return 128 + passed_on.last
-    if status is None:
-        print("pypto-build: the resident process ended in the middle; the command runs again", file=sys.stderr)
-    return status
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
-
-
-def _number(connection: _socket.socket) -> int | None:
-    """The next number that the other end sends; None at its end."""
-    data = b""
-    while len(data) < NUMBER.size:
-        piece = connection.recv(NUMBER.size - len(data))
-        if not piece:
-            return None
-        data += piece
-    return int(NUMBER.unpack(data)[0])
-
-
-class _PassedOn:
-    """Sends the signals that would end this command to the process group that works for it."""
-
-    _SIGNALS = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT)
-
-    def __init__(self, group: int) -> None:
-        self.last = 0
-        self._group = group
-        self._before = {number: _signal.signal(number, self._pass_on) for number in self._SIGNALS}
-
-    def _pass_on(self, number: int, _frame: FrameType | None) -> None:
-        self.last = number
-        try:  # noqa: SIM105
-            os.killpg(self._group, number)
-        except OSError:  # it has ended
-            pass
-
-    def stop(self) -> None:
-        """From now on, signals are for this process again."""
-        for number, handler in self._before.items():
-            _signal.signal(number, handler)
 
 
 if __name__ == "__main__":

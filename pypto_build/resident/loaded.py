@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -72,9 +72,14 @@ def run_command(words: Sequence[str], scons: Scons) -> int:
     """The exit status of a command line, done in this process with what is done at its end."""
     from pypto_build import cli
 
+    return run_plain(lambda: cli.main(words, scons))
+
+
+def run_plain(command: Callable[[], int]) -> int:
+    """The exit status of a command, with what Python does at its end."""
     status: object = 1
     try:
-        status = cli.main(words, scons)
+        status = command()
     except SystemExit as exit_:
         status = _status(exit_)
     except KeyboardInterrupt:

@@ -18,13 +18,14 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 from typing import Any, NoReturn
 
+from pypto_build.client.asking import NUMBER, SconsStart
+from pypto_build.client.meeting import describe_situation, same_user
 from pypto_build.resident.again import Leaving, Stamp, end_fork, hand_over, is_settled, key_of, stamps
-from pypto_build.resident.client import NUMBER
-from pypto_build.resident.loaded import load, run_command, signal_group, take_over
-from pypto_build.resident.meeting import describe_situation, same_user
+from pypto_build.resident.loaded import load, run_command, run_plain, signal_group, take_over
 
 IDLE_S = 900.0
 _REQUEST_S = 5.0
@@ -177,26 +178,29 @@ class _Worker:
         try:
             self._connection.sendall(NUMBER.pack(os.getpid()))
             request, streams = _receive(self._connection)
-            words = _take_over(request, streams)
+            words, start = _take_over(request, streams)
             self._connection.settimeout(None)
-            status = run_command(words, self._scons)
+            if start:
+                status = run_plain(partial(self._scons, words, dict(os.environ), start))
+            else:
+                status = run_command(words, self._scons)
         except (OSError, ValueError, EOFError, TypeError):
             os._exit(1)
         with suppress(OSError):
             self._connection.sendall(NUMBER.pack(status))
         os._exit(status)
 
-    def _scons(self, words: Sequence[str], environment: dict[str, str]) -> int:
+    def _scons(self, words: Sequence[str], environment: dict[str, str], start: SconsStart | None = None) -> int:
         from pypto_build.rules.run import run_scons
 
-        key = key_of(words, environment)
+        key = key_of(words, environment, start)
         for stand in self._stands:
             if stand.key == key and (status := hand_over(stand.socket, environment)) is not None:
                 return status
         os.environ.clear()
         os.environ.update(environment)
-        leaving = Leaving(key, self._register, self._close, self._started)
-        status = run_scons(words, leaving.leave)
+        leaving = Leaving(key, self._register, self._close, self._started, start[-1] if start else ())
+        status = run_scons(words, leaving.leave, start)
         leaving.tell()
         if leaving.in_fork is not None:
             end_fork(leaving.in_fork, status)
@@ -222,14 +226,14 @@ def _receive(connection: socket.socket) -> tuple[Any, Sequence[int]]:
     return marshal.loads(bytes(data)), streams
 
 
-def _take_over(request: Any, streams: Sequence[int]) -> list[str]:
-    """Be as the caller is: streams, directory, environment, umask. Its words."""
-    situation, words, environment, directory, umask = request
+def _take_over(request: Any, streams: Sequence[int]) -> tuple[list[str], SconsStart | None]:
+    """Be as the caller is: streams, directory, environment, umask. Its words, and how SCons was started."""
+    situation, words, environment, directory, umask, start = request
     if situation != describe_situation():
         raise ValueError(situation)
     take_over(streams, environment, directory)
     os.umask(umask)
-    return [str(word) for word in words]
+    return [str(word) for word in words], start
 
 
 # Its start

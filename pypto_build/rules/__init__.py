@@ -9,6 +9,7 @@ In an SConstruct::
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 def generate(env: Environment) -> None:
     """Set up a SCons environment."""
+    if "pypto_build.rules.tool" not in sys.modules:
+        from pypto_build.rules.handing import hand_over
+
+        hand_over()
     from pypto_build.rules import tool  # the tables of this package are read without SCons too
 
     tool.generate(env)

@@ -27,6 +27,12 @@ env.ReplayTest(name="softmax", artifact="build_output/_jit_softmax", platform="a
 `scons test` then runs every declared replay test, `scons softmax` that one, and `scons replay JIT=_jit_x` any artifact.
 `scons test` goes on whatever fails, and `scons test FAILED=1` runs what failed. Several tests may replay one
 artifact, on other data or with other tolerances.
+
+From its second command on `scons` hands a verb over to a process that has everything loaded, which ends itself after a
+quarter of an hour, or by `pypto-build shutdown`. The SConstruct is read there; so that is done only if all that stands
+before the call of the tool is constants and imports of Python's own modules, and the call names no other tool.
+`PYPTO_BUILD_SERVER=0` does without.
+
 Attributes are given by name. Paths are relative to the SConstruct.
 """
 

@@ -5,26 +5,45 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-import SCons.Script
+from SCons.Script import Main
+from SCons.Util import DisplayEngine
 
+from pypto_build import terminal
+from pypto_build.client.asking import SconsStart
 from pypto_build.rules.machinery.invocation import AtCall
 from pypto_build.rules.tool import call_first, finish
 
+_SAID = "scons: Reading SConscript files ..."
 
-def run_scons(words: Sequence[str], at_call: AtCall | None = None) -> int:
+
+class _Display(DisplayEngine):  # type: ignore[misc]  # SCons has no types
+    """Leaves out what has been said where the command was typed."""
+
+    def __call__(self, text: str, append_newline: int = 1) -> None:
+        if text != _SAID:
+            super().__call__(text, append_newline)
+
+
+def run_scons(words: Sequence[str], at_call: AtCall | None = None, start: SconsStart | None = None) -> int:
     """Run a command line of SCons in this process, which has run none before; the exit status.
 
-    ``at_call`` is called where the tool has been called for one plain replay, before it looks at anything.
+    ``at_call`` is called where the tool has been called for one plain replay, before it looks at anything. With
+    ``start`` it goes on for an SCons that was started so and has said until the call what it says.
     """
     call_first(at_call)
     sys.argv = ["scons", *words]
     sys.orig_argv = [sys.executable, "-m", "SCons", *words]
+    if start:
+        name, sys.orig_argv, sys.path[:], _ = start
+        sys.argv[0] = name
+        Main.progress_display = _Display()
     status = 0
     try:
-        SCons.Script.main()
+        Main.main()
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)
     finish()
+    terminal.step_aside()
     return status

@@ -3,157 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
+import shutil
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
-
-import pytest
 
 from pypto_build.proof.digests import TICK_S
-from pypto_build.resident import meeting
-from tests.rules.project import Project
-
-_CLIENT = [sys.executable, "-m", "pypto_build.resident.client"]
-_SLOW = "(sleep_a_while(), 2.0f * in[i])"
-_SLEEP = "#include <unistd.h>\nstatic int sleep_a_while() { static int once = usleep(20'000'000); return once; }\n"
-_TIMES = re.compile(r"\(\d+\.\d\ds\)")
-
-
-class Desk:
-    """A workspace, and commands in it that may use a resident process of their own."""
-
-    def __init__(self, root: Path) -> None:
-        self.project = Project(root / "workspace")
-        self.sockets = root / "run"
-        self.sockets.mkdir(mode=0o700)
-        self.modules = root / "modules"
-        self.modules.mkdir()
-        (self.modules / "sitecustomize.py").write_text("")
-        time.sleep(2 * TICK_S)
-        paths = [str(self.modules), str(Path(meeting.__file__).resolve().parents[2])]
-        self.environment = {
-            **os.environ,
-            "XDG_RUNTIME_DIR": str(self.sockets),
-            "PYPTO_BUILD_SERVER": "1",
-            "PYTHONPATH": os.pathsep.join(paths),
-        }
-
-    def start(self, *words: str, cwd: Path | None = None, **more: str) -> subprocess.Popen[str]:
-        environment = {**self.environment, **more}
-        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        place = cwd or self.project.root
-        return subprocess.Popen([*_CLIENT, *words], cwd=place, env=environment, text=True, **streams)  # type: ignore[call-overload, no-any-return]
-
-    def run(self, *words: str, cwd: Path | None = None, **more: str) -> tuple[int, str]:
-        with self.start(*words, cwd=cwd, **more) as process:
-            output, _ = process.communicate()
-        return process.returncode, _TIMES.sub("()", output)
-
-    @property
-    def server(self) -> int:
-        """The process that answers, once it does; 0 if there is none."""
-        for _ in range(200):
-            if any(path.suffix != ".pid" for path in (self.sockets / "pypto-build").glob("*")):
-                return int(next((self.sockets / "pypto-build").glob("*.pid")).read_text())
-            time.sleep(0.05)
-        return 0
-
-    @property
-    def stands(self) -> list[int]:
-        """Processes of the server's session that are no children of it, and lead a group: those that stand."""
-        server = self.server
-        session = [int(path.name) for path in Path("/proc").glob("[0-9]*") if _session(int(path.name)) == server]
-        return [process for process in session if _leads(process) and process not in (server, *_children(server))]
-
-    def serving(self, seconds: float = 20.0) -> int:
-        """A child of the server that works for a command and has come as far as running kernels."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            for child in _children(self.server):
-                replays = [process for process in _group(child) if "pypto_build.replay" in _words(process)]
-                if any(map(_children, replays)):  # of this command, or of a process that stands for it
-                    return child
-            time.sleep(0.02)
-        raise AssertionError("nobody is served")
-
-
-def _children(process: int) -> list[int]:
-    try:
-        text = Path(f"/proc/{process}/task/{process}/children").read_text()
-    except OSError:
-        return []
-    return [int(word) for word in text.split()]
-
-
-def _session(process: int) -> int:
-    with suppress(OSError):
-        return os.getsid(process)
-    return 0
-
-
-def _leads(process: int) -> bool:
-    with suppress(OSError):
-        return os.getpgid(process) == process
-    return False
-
-
-def _group(leader: int) -> Iterator[int]:
-    """The processes of a group."""
-    for path in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if os.getpgid(int(path.name)) == leader:
-                yield int(path.name)
-
-
-def _words(process: int) -> str:
-    try:
-        return Path(f"/proc/{process}/cmdline").read_text()
-    except OSError:
-        return ""
-
-
-def _gone(process: int, seconds: float = 10.0) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if not Path(f"/proc/{process}").exists():
-            return True
-        time.sleep(0.02)
-    return False
-
-
-@pytest.fixture
-def desk(tmp_path: Path, runtime: Path) -> Iterator[Desk]:
-    desk = Desk(tmp_path)
-    yield desk
-    for _ in range(10):  # one may be just starting
-        desk.run("shutdown")
-        if all(_gone(int(note.read_text() or 0), 1.0) for note in (desk.sockets / "pypto-build").glob("*.pid")):
-            return
-    raise AssertionError("a resident process stays")
-
-
-@pytest.fixture
-def resident(desk: Desk) -> Desk:
-    """With a resident process, and everything built."""
-    assert desk.run("replay", "build_output/_jit_chain")[0] == 0
-    assert desk.server
-    return desk
-
-
-@pytest.fixture
-def again(resident: Desk) -> Desk:
-    """With a process that stands for replays of the artifact."""
-    assert resident.run("replay", str(resident.project.artifact))[0] == 0
-    for _ in range(200):
-        if resident.stands:
-            return resident
-        time.sleep(0.05)
-    raise AssertionError("nobody stands for it")
+from tests.resident.desk import SLEEP, SLOW, Desk, is_gone
 
 
 def test_a_served_command_says_and_does_the_same(resident: Desk) -> None:
@@ -182,23 +37,23 @@ def test_directory_environment_and_umask_travel(resident: Desk) -> None:
 
 
 def test_a_command_is_served_by_the_process_that_stayed(again: Desk) -> None:
-    again.project.write_kernel("twice", _SLOW, _SLEEP)
+    again.project.write_kernel("twice", SLOW, SLEEP)
     with again.start("replay", str(again.project.artifact)) as command:
         child = again.serving()
         command.send_signal(signal.SIGINT)
         output, _ = command.communicate()
     assert command.returncode == 130, output
-    assert "Traceback" not in output and _gone(child)
+    assert "Traceback" not in output and is_gone(child)
     assert again.server  # it goes on
 
 
 def test_a_killed_command_ends_what_worked_for_it(again: Desk) -> None:
-    again.project.write_kernel("twice", _SLOW, _SLEEP)
+    again.project.write_kernel("twice", SLOW, SLEEP)
     with again.start("replay", str(again.project.artifact)) as command:
         child = again.serving()
         command.kill()
         command.communicate()
-    assert _gone(child)
+    assert is_gone(child)
 
 
 def test_a_crash_costs_time_only(again: Desk) -> None:
@@ -253,7 +108,7 @@ def test_a_changed_module_ends_it(resident: Desk) -> None:
     (resident.modules / "sitecustomize.py").write_text("import builtins\n")
     time.sleep(2 * TICK_S)
     assert resident.run("replay", str(resident.project.artifact))[0] == 0
-    assert _gone(process)
+    assert is_gone(process)
 
 
 def test_another_situation_has_another_process(resident: Desk) -> None:
@@ -266,19 +121,15 @@ def test_another_situation_has_another_process(resident: Desk) -> None:
     assert len({note.read_text() for note in notes}) == 2
 
 
-def test_a_place_that_others_may_enter_is_not_used(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(desk.sockets))
-    (desk.sockets / "pypto-build").mkdir(mode=0o755)
-    assert meeting.directory() is None
-    (desk.sockets / "pypto-build").chmod(0o700)
-    assert meeting.directory() == f"{desk.sockets}/pypto-build"
-
-
-@pytest.mark.parametrize(
-    "chosen, automation, wanted",
-    [("", "", True), ("0", "", False), ("1", "", True), ("", "true", False), ("1", "true", True)],
-)
-def test_where_it_is_wanted(monkeypatch: pytest.MonkeyPatch, chosen: str, automation: str, wanted: bool) -> None:
-    monkeypatch.setenv("PYPTO_BUILD_SERVER", chosen)
-    monkeypatch.setenv("CI", automation)
-    assert meeting.is_wanted() is wanted
+def test_a_workspace_that_is_another_one_at_the_same_place(again: Desk) -> None:
+    """Whoever stands is in a directory that is gone."""
+    root = again.project.root
+    words = ("replay", str(again.project.artifact))
+    copy = root.with_name("copy")
+    shutil.copytree(root, copy, symlinks=True)
+    shutil.rmtree(root)
+    copy.rename(root)
+    again.project.write_kernel("twice", "3.0f * in[i]")
+    assert [again.run(*words)[0] for _ in range(2)] == [1, 1]
+    again.project.write_kernel("twice", "2.0f * in[i]")
+    assert [again.run(*words)[0] for _ in range(3)] == [0, 0, 0]

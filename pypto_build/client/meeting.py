@@ -19,8 +19,19 @@ import zlib
 VARIABLE = "PYPTO_BUILD_SERVER"
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# What decides how Python starts, and where things are looked for when modules are loaded.
-_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_TUNABLES", "TZ", "VIRTUAL_ENV", "COVERAGE_", "ASAN_")
+#: Beginnings of the names of variables that decide how Python starts, and where it looks when modules are loaded.
+START_VARIABLES = (
+    "PYTHON",
+    "LC_",
+    "LANG",
+    "LD_",
+    "MALLOC_",
+    "GLIBC_TUNABLES",
+    "TZ",
+    "VIRTUAL_ENV",
+    "COVERAGE_",
+    "ASAN_",
+)
 _PEER = struct.Struct("3i")  # process, user, group
 
 
@@ -57,7 +68,7 @@ def address(place: str, situation: str) -> str:
 
 def describe_situation() -> str:
     """All that a process cannot take over from another by a message: only those who agree may share one."""
-    environment = {name: value for name, value in os.environ.items() if name.startswith(_AT_START)}
+    environment = {name: value for name, value in os.environ.items() if name.startswith(START_VARIABLES)}
     return repr(
         (
             sys.version,

@@ -1,0 +1,1 @@
+"""How a command finds the resident process and asks it; few modules are loaded for that, since every command pays."""

@@ -1,0 +1,29 @@
+"""Where commands and the resident process meet, and whether they do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pypto_build.client import meeting
+
+
+def test_a_place_that_others_may_enter_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sockets = tmp_path / "run"
+    sockets.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(sockets))
+    (sockets / "pypto-build").mkdir(mode=0o755)
+    assert meeting.directory() is None
+    (sockets / "pypto-build").chmod(0o700)
+    assert meeting.directory() == f"{sockets}/pypto-build"
+
+
+@pytest.mark.parametrize(
+    "chosen, automation, wanted",
+    [("", "", True), ("0", "", False), ("1", "", True), ("", "true", False), ("1", "true", True)],
+)
+def test_where_it_is_wanted(monkeypatch: pytest.MonkeyPatch, chosen: str, automation: str, wanted: bool) -> None:
+    monkeypatch.setenv("PYPTO_BUILD_SERVER", chosen)
+    monkeypatch.setenv("CI", automation)
+    assert meeting.is_wanted() is wanted
