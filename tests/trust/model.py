@@ -204,10 +204,10 @@ class Chooser:
         draw, option = self._random.random(), self._option(world)
         if draw < 0.2:
             return "replay", {"option": option}
-        if draw < 0.4:
+        if draw < 0.33:
             return "resident", {"option": option}
         if draw < 0.47:
-            return "scons", {"option": option}
+            return "scons", {"option": option, "handed": self._random.random() < 0.7}
         if draw < 0.55 and world.kind != "module":
             names = self._random.choices(list(self._held), k=self._random.randrange(1, 4))
             edits = [(name, self._random.choice(self._held[name])) for name in names]

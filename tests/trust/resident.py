@@ -11,7 +11,7 @@ from tests.trust.commands import Done, run
 from tests.trust.space import Space
 
 _START = (
-    "from pypto_build.resident import meeting, start\n"
+    "from pypto_build.client import meeting, start\n"
     "start.start_server(meeting.address(meeting.directory(), meeting.describe_situation()))"
 )
 
@@ -25,12 +25,19 @@ class Resident:
 
     def replay(self, *options: str, longest_s: float) -> Done:
         """A replay as the installed command does it: by the resident process."""
+        words = ["-m", "pypto_build.resident.client", *self._space.words("replay", *options)[3:]]
+        return self._run(words, longest_s)
+
+    def scons(self, *words: str, longest_s: float) -> Done:
+        """`scons`, which hands over to it."""
+        return self._run(["-m", "SCons", "-Q", *words, "VERBOSE=1"], longest_s)
+
+    def _run(self, words: list[str], longest_s: float) -> Done:
         if self._place is None:
             self._place = Path(tempfile.mkdtemp(prefix="r-"))  # a short name: it is that of a socket
         python = str(self._space.tested.python)
         subprocess.run([python, "-c", _START], env=self._environment(), cwd=self._space.root, check=True)
-        words = [python, "-m", "pypto_build.resident.client", *self._space.words("replay", *options)[3:]]
-        return run(words, self._space.root, self._environment(), longest_s)
+        return run([python, *words], self._space.root, self._environment(), longest_s)
 
     def _environment(self) -> dict[str, str]:
         return {**self._space.environment(), "PYPTO_BUILD_SERVER": "1", "XDG_RUNTIME_DIR": str(self._place)}

@@ -338,10 +338,10 @@ class World:
         if passed != (answer.outcome.exit == PASS) or status != expected:
             raise Fault(_report("a round of WATCH=1", Outcome(-1, status), command.output, answer))
 
-    def step_scons(self, option: str = "plain") -> None:
-        """``scons replay``, whose status is 0 or 2."""
-        options = self.options[option]
-        done = self.space.scons("replay", f"JIT={self.space.name}", *self._given(options), longest_s=_RUNS_S)
+    def step_scons(self, option: str = "plain", handed: bool = False) -> None:
+        """``scons replay``, whose status is 0 or 2; ``handed`` over to a resident process, or alone."""
+        options, scons = self.options[option], self.resident.scons if handed else self.space.scons
+        done = scons("replay", f"JIT={self.space.name}", *self._given(options), longest_s=_RUNS_S)
         self.replays += 1
         answer = self._answer(options)
         if (done.status == 0) != (answer.outcome.exit == PASS) or done.late:
