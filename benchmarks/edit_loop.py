@@ -3,7 +3,8 @@
     python -m benchmarks.edit_loop [--kernels 3 50 400 2000] [--repeat 9]
 
 For each size an artifact is generated, replayed once, and then measured: a replay with nothing to do, and the time
-from an edit of one kernel to the verdict, by a new run of SCons, through the resident process, and with ``WATCH=1``.
+from an edit of one kernel to the verdict: by ``scons`` as users have it, which hands over to the resident process from
+the second command on; by ``scons`` alone (``PYPTO_BUILD_SERVER=0``); by ``pypto-build``; and with ``WATCH=1``.
 ninja compiles, links and replays with the very same command lines. Then an artifact of three kernels as the compiler
 writes them: an edit of each kind of file, of a flag and of the data.
 """
@@ -40,19 +41,21 @@ from pypto_build.toolchain.recipe import Recipe, UnitRecipe
 _REPOSITORY = Path(__file__).resolve().parents[1]
 # Seconds by kernels; those of edits are beyond the compile of an empty file, which is measured too.
 _BUDGETS = {
-    3: (0.20, 0.06, 0.45, 0.20, 0.20),
-    50: (0.22, 0.07, 0.47, 0.20, 0.20),
-    400: (0.35, 0.15, 0.60, 0.25, 0.25),
-    2000: (0.80, 0.50, 1.00, 0.40, 0.40),
+    3: (0.20, 0.20, 0.06, 0.45, 0.45, 0.20, 0.20),
+    50: (0.22, 0.22, 0.07, 0.47, 0.47, 0.20, 0.20),
+    400: (0.35, 0.35, 0.15, 0.60, 0.60, 0.25, 0.25),
+    2000: (0.80, 0.80, 0.50, 1.00, 1.00, 0.40, 0.40),
 }
 _COLUMNS = (
     "kernels",
     "first build",
     "compile alone",
     "null",
-    "null, resident",
+    "null, alone",
+    "null, pypto-build",
     "edit",
-    "edit, resident",
+    "edit, alone",
+    "edit, pypto-build",
     "edit, WATCH",
     "ninja null",
     "ninja edit",
@@ -69,8 +72,10 @@ class Row:
     first: float
     compile: float
     null: float
+    null_alone: float
     null_resident: float
     edit: float
+    edit_alone: float
     edit_resident: float
     watched: float
     ninja_null: float
@@ -113,6 +118,9 @@ def _measure(directory: Path, kernels: int, repeat: int, scons: Sequence[str]) -
     entry = next(e for e in _commands(directory) if e["file"] == str(source))
     alone = _compile_words(entry, directory / "alone.o")
     compile_s = _median(repeat, lambda: _seconds(directory, alone))
+    null_alone = _median(repeat, lambda: _seconds(directory, [*_ALONE, *replay]))
+    edit_alone = _median(repeat, lambda: _edited(source, directory, [*_ALONE, *replay]))
+    _await_server(directory, replay)
     null = _median(repeat, lambda: _seconds(directory, replay))
     edit = _median(repeat, lambda: _edited(source, directory, replay))
     watched = _watched(source, directory, replay, repeat)
@@ -124,22 +132,31 @@ def _measure(directory: Path, kernels: int, repeat: int, scons: Sequence[str]) -
     _seconds(directory, ninja)
     ninja_null = _median(repeat, lambda: _seconds(directory, ninja))
     ninja_edit = _median(repeat, lambda: _edited(source, directory, ninja))
-    return Row(kernels, first, compile_s, null, null_resident, edit, edit_resident, watched, ninja_null, ninja_edit)
+    nulls, edits = (null, null_alone, null_resident), (edit, edit_alone, edit_resident)
+    return Row(kernels, first, compile_s, *nulls, *edits, watched, ninja_null, ninja_edit)
 
 
+_ALONE = ("env", "PYPTO_BUILD_SERVER=0")
 _RESIDENT = (sys.executable, "-m", "pypto_build.resident.client")
 
 
 def _resident(artifact: Path, directory: Path) -> list[str]:
     """The command that the resident process serves, which is there."""
     command = [*_RESIDENT, "replay", str(artifact)]
+    _await_server(directory, command)
+    return command
+
+
+def _await_server(directory: Path, command: Sequence[str]) -> None:
+    """Have a resident process, and one of it that stands for the command."""
     _seconds(directory, command)
     for _ in range(100):
         if any(path.suffix != ".pid" for path in Path(os.environ["XDG_RUNTIME_DIR"], "pypto-build").glob("*")):
             break
         time.sleep(0.1)
-    _seconds(directory, command)
-    return command
+    for _ in range(2):
+        _seconds(directory, command)
+        time.sleep(1.0)
 
 
 def write_sconstruct(directory: Path) -> None:
@@ -161,8 +178,8 @@ def _empty_compile(directory: Path, repeat: int) -> float:
 # An edit of each kind
 
 
-def _measure_kinds(directory: Path, repeat: int, scons: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Seconds from an edit to the verdict, by SCons and by the resident process, by what is edited."""
+def _measure_kinds(directory: Path, repeat: int, scons: Sequence[str]) -> dict[str, tuple[float, ...]]:
+    """Seconds from an edit to the verdict by what is edited: by `scons`, by it alone, and by `pypto-build`."""
     artifact = directory / "build_output" / _EXAMPLE
     shutil.copytree(_REPOSITORY / "examples" / "artifacts" / _EXAMPLE, artifact)
     header = artifact / "kernels" / "aiv" / "own.h"
@@ -172,7 +189,8 @@ def _measure_kinds(directory: Path, repeat: int, scons: Sequence[str]) -> dict[s
     other.write_text(f'{other.read_text(encoding="utf-8")}\n#include "own.h"\n', encoding="utf-8")
     write_sconstruct(directory)
     replay = [*scons, "-Q", "replay", f"JIT={artifact.name}"]
-    _seconds(directory, replay)
+    alone = [*_ALONE, *replay]
+    _await_server(directory, replay)
     resident = _resident(artifact, directory)
     number = itertools.count()
 
@@ -214,10 +232,7 @@ def _measure_kinds(directory: Path, repeat: int, scons: Sequence[str]) -> dict[s
         "a golden": in_data,
     }
     return {
-        kind: (
-            _median(repeat, partial(_after, edit, replay, directory)),
-            _median(repeat, partial(_after, edit, resident, directory)),
-        )
+        kind: tuple(_median(repeat, partial(_after, edit, way, directory)) for way in (replay, alone, resident))
         for kind, edit in kinds.items()
     }
 
@@ -377,10 +392,10 @@ def _print(rows: Sequence[Row], empty: float) -> None:
     print("|" + "---|" * len(_COLUMNS))
     for row in rows:
         budgets = _BUDGETS.get(row.kernels)
-        timed = (row.null, row.null_resident, row.edit, row.edit_resident, row.watched)
+        timed = (row.null, row.null_alone, row.null_resident, row.edit, row.edit_alone, row.edit_resident, row.watched)
         limits = [""] * len(timed)
         if budgets:
-            beyond = (0.0, 0.0, empty, empty, empty)
+            beyond = (0.0, 0.0, 0.0, empty, empty, empty, empty)
             limits = [f" ({limit + more:.2f})" for limit, more in zip(budgets, beyond, strict=True)]
         cells = [str(row.kernels), f"{row.first:.1f}", f"{row.compile:.2f}"]
         cells += [f"{seconds:.2f}{limit}" for seconds, limit in zip(timed, limits, strict=True)]
@@ -388,11 +403,11 @@ def _print(rows: Sequence[Row], empty: float) -> None:
         print("| " + " | ".join(cells) + " |")
 
 
-def _print_kinds(kinds: Mapping[str, tuple[float, float]]) -> None:
-    print(f"\n| edited, in {_EXAMPLE} | scons | resident |")
-    print("|---|---|---|")
-    for kind, (scons, resident) in kinds.items():
-        print(f"| {kind} | {scons:.2f} | {resident:.2f} |")
+def _print_kinds(kinds: Mapping[str, tuple[float, ...]]) -> None:
+    print(f"\n| edited, in {_EXAMPLE} | scons | scons, alone | pypto-build |")
+    print("|---|---|---|---|")
+    for kind, ways in kinds.items():
+        print(f"| {kind} | {' | '.join(f'{seconds:.2f}' for seconds in ways)} |")
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def _measure(artifact: Path, place: Path, embedded: Path, repeat: int) -> tuple[
 def _environment() -> dict[str, str]:
     import os
 
-    return {**os.environ, "PYTHONPATH": str(_REPOSITORY)}
+    return {**os.environ, "PYTHONPATH": str(_REPOSITORY), "PYPTO_BUILD_SERVER": "0"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -11,6 +11,8 @@ every kernel compiled by itself, as upstream's runners do after any edit. Of man
 for all of them what that comes to. A header is edited where there are at most fifty kernels, and 200 artifacts are
 not built by ninja: both would take longer than everything else.
 
+"handed over" is what users have from their second command on: the resident process does it. All other rows do without.
+
 The farm does 20 artifacts with four local workers, beside four commands that do a quarter of them each.
 """
 
@@ -40,6 +42,8 @@ SCENES = ("cold", "null", "edit", "header", "local store", "remote store", "whol
 _SAMPLE = 20
 _MOST_WITH_A_HEADER, _MOST_BY_NINJA, _MOST_ON_THE_FARM = 50, 20, 20
 _WORKERS = 4
+# The resident process has loaded everything by then, and one that stands has looked ahead.
+_TO_LOAD_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,18 @@ class Bench:
         logs = (self.directory / "build" / "logs").glob("*.log")
         text += "".join(path.read_text(encoding="utf-8") for path in logs if path.stat().st_mtime >= begun)
         return Row(**{**vars(row), "actions": len(_ACTION.findall(text))})
+
+    def served(self) -> Row:
+        """Nothing to do, handed over to a resident process that knows the command."""
+        name = "_jit_scale_*" if self.artifacts > 1 else self.roots[0].name
+        command = [sys.executable, "-m", "SCons", "-Q", "replay", f"JIT={name}"]
+        for _ in range(3):
+            self._run("", "scons", command, self.directory, PYPTO_BUILD_SERVER="1")
+            time.sleep(_TO_LOAD_S)
+        row, _ = self._run("null, handed over", "scons", command, self.directory, PYPTO_BUILD_SERVER="1")
+        client = [sys.executable, "-m", "pypto_build.resident.client"]
+        self._run("", "", [*client, "shutdown"], self.directory)
+        return replace(row, processor_s=-1.0)  # who works for it is no child of this process
 
     def farm(self) -> Row:
         """All of them by local workers, with nothing in a store."""
@@ -160,9 +176,15 @@ class Bench:
         for path in self.directory.glob(".ninja_*"):
             path.unlink()
 
-    def _run(self, scene: str, tool: str, command: Sequence[str], directory: Path) -> tuple[Row, str]:
+    def _run(self, scene: str, tool: str, command: Sequence[str], directory: Path, **more: str) -> tuple[Row, str]:
         environment = {**os.environ, "PYTHONPATH": str(_REPOSITORY)}
-        environment |= {"PYPTO_BUILD_STORE": str(directory / "store"), "CCACHE_DIR": str(directory / "ccache")}
+        environment |= {
+            "PYPTO_BUILD_SERVER": "0",
+            "XDG_RUNTIME_DIR": str(directory),
+            "PYPTO_BUILD_STORE": str(directory / "store"),
+            "CCACHE_DIR": str(directory / "ccache"),
+        }
+        environment |= more
         environment["CCACHE_SLOPPINESS"] = "pch_defines,time_macros,include_file_mtime,include_file_ctime"
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
         with subprocess.Popen(
@@ -187,6 +209,7 @@ def measure(bench: Bench, show: Callable[[Row], None], wanted: Sequence[str], ni
     rows["cold"](bench.scons("cold", remote, "STORE_UPLOAD=wait"))
     if "null" in wanted:
         show(bench.scons("null"))
+        show(bench.served())
     if "edit" in wanted:
         edit_source(bench.source)
         show(bench.scons("edit"))

@@ -114,7 +114,7 @@ def prepare(place: Path, name: str, shape: Shape) -> Path:
     (place / "SConstruct").write_text(_SCONSTRUCT, encoding="utf-8")
     for more in ((), ("CHECK=1",)):
         command = [sys.executable, "-m", "SCons", "-Q", "build", f"JIT={artifact}", *more]
-        environment = {**os.environ, "PYTHONPATH": str(_REPOSITORY)}
+        environment = {**os.environ, "PYTHONPATH": str(_REPOSITORY), "PYPTO_BUILD_SERVER": "0"}
         subprocess.run(command, cwd=place, check=True, stdout=subprocess.DEVNULL, env=environment)
     return artifact
 
