@@ -18,8 +18,9 @@ def cluster(_cluster: Any) -> Any:
     return _cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def _cluster() -> Iterator[Any]:
+    """For one file: its processes take a tenth of the machine while they wait."""
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0, silence_logs=50

@@ -17,6 +17,7 @@ import torch
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.interop.scene.data import like_argument
+from tests import forked
 
 SCENES = Path(__file__).with_name("scenes")
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,15 +41,7 @@ class Workspace:
 
     def run(self, *words: str, tool: str = "pypto_build.cli") -> subprocess.CompletedProcess[str]:
         """Run a tool there, without simpler."""
-        return subprocess.run(
-            [sys.executable, "-m", tool, *words],
-            cwd=self.root,
-            env=self.variables,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
+        return forked.run(tool, words, self.root, self.variables)
 
     def edit(self, name: str, old: str, new: str) -> None:
         """Change a file."""

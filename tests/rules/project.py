@@ -9,10 +9,12 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pypto_build.artifact.pt import write_pt
+from tests import forked
 
 _VERBS = "compile|link|restored|sign|run|build|make|regenerating from|  spliced ->|  restored ->"
 _ACTION = re.compile(rf"^\[([\w>.-]+)\] ({_VERBS})\s+(\S.*?)(?:  \((.*)\))?$", re.MULTILINE)
@@ -175,11 +177,11 @@ class Project:
 
     def quiet(self, *words: str, env: dict[str, str] | None = None) -> Run:
         """Run SCons in the workspace as people do."""
-        return self._run([sys.executable, "-m", "SCons", "-Q", *words], env)
+        return self._run("SCons", ["-Q", *words], env)
 
     def cli(self, *words: str) -> Run:
         """Run ``pypto-build`` in the workspace."""
-        return self._run([sys.executable, "-m", "pypto_build.cli", *words], None)
+        return self._run("pypto_build.cli", words, None)
 
     def start(self, module: str, *words: str) -> subprocess.Popen[str]:
         """Start a module in the workspace, as the leader of a group of processes that Ctrl-C reaches."""
@@ -214,17 +216,8 @@ class Project:
         here = {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
         return {**os.environ, **here, "PYPTO_BUILD_STORE": self.store}
 
-    def _run(self, command: list[str], env: dict[str, str] | None) -> Run:
-        variables = self.environment() | (env or {})
-        run = subprocess.run(
-            command,
-            cwd=self.root,
-            env=variables,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
+    def _run(self, module: str, words: Sequence[str], env: dict[str, str] | None) -> Run:
+        run = forked.run(module, words, self.root, self.environment() | (env or {}))
         return run_of(run.returncode, run.stdout)
 
 
