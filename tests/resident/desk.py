@@ -80,7 +80,7 @@ class Desk:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             for child in _children(self.server):
-                replays = [process for process in _group(child) if "pypto_build.replay" in _words(process)]
+                replays = [process for process in _group(child) if "pypto_build.replay" in words_of(process)]
                 if any(map(_children, replays)):  # of this command, or of a process that stands for it
                     return child
             time.sleep(0.02)
@@ -115,7 +115,7 @@ def _group(leader: int) -> Iterator[int]:
                 yield int(path.name)
 
 
-def _words(process: int) -> str:
+def words_of(process: int) -> str:
     try:
         return Path(f"/proc/{process}/cmdline").read_text()
     except OSError:
