@@ -91,6 +91,8 @@ def _how_scons_is_here() -> SconsStart | None:
     tool = getattr(sys.modules.get(_TOOL), "__file__", None)
     others = [*inits, *([tool] if tool else [])]
     try:
+        if any(map(_has_a_library, {os.path.dirname(script), *site_dirs})):
+            return None
         harmless = only_prepares(_read(script), frame.f_lineno) and all(only_prepares(_read(file)) for file in others)
     except (OSError, SyntaxError, ValueError):
         return None
@@ -98,6 +100,12 @@ def _how_scons_is_here() -> SconsStart | None:
         return None
     path = [entry for entry in before if entry not in site_dirs]
     return sys.argv[0], sys.orig_argv, path, [script, *inits]
+
+
+def _has_a_library(directory: str) -> bool:
+    """Whether a module here has the name of one of Python's, which the resident process has loaded already."""
+    names = {name.removesuffix(".py") for name in os.listdir(directory) if name.endswith(".py")}
+    return not names.isdisjoint(sys.stdlib_module_names)
 
 
 def _read(path: str) -> bytes:

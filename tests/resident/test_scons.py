@@ -109,6 +109,15 @@ def test_modules_are_looked_for_where_scons_does(served: Desk) -> None:
     }
 
 
+def test_a_module_with_the_name_of_a_library_is_theirs(served: Desk) -> None:
+    """One that the resident process has loaded, and `scons` has not when the script asks for it."""
+    assert _is_served(served, *_REPLAY)
+    served.project.write("argparse.py", "SAID = 'beside the script'\n")
+    served.project.write("SConstruct", _TELLS + "import argparse\nprint(getattr(argparse, 'SAID', 'Python'))\n")
+    assert "beside the script" in served.scons(*_REPLAY)[1]
+    assert not _is_served(served, *_REPLAY)
+
+
 def test_a_second_environment_is_another_call(served: Desk) -> None:
     served.project.write("SConstruct", _TELLS + "second = Environment(tools=[pypto])\n")
     for _ in range(3):
