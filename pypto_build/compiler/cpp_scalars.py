@@ -5,30 +5,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 
-from .dtypes import DType
+from pypto_build.pto.cpp.spell import KEYWORDS
+
 from .errors import CompileError
 from .ir import Op, Operand
+from .operations import INFIX
 from .values import ScalarType, Type
 
-_INFIX = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "/", "mod": "%", "lt": "<", "le": "<=", "gt": ">",
-    "ge": ">=", "eq": "==", "ne": "!=", "and": "&&", "or": "||", "bitwise_and": "&", "bitwise_or": "|", "shl": "<<",
-    "shr": ">>",
-}  # fmt: skip
-
-
-#: What nothing in C++ can be called.
-KEYWORDS = frozenset("""
-    alignas alignof and asm auto bool break case catch char class compl concept const constexpr continue decltype
-    default delete do double dynamic_cast else enum explicit export extern false float for friend goto half if inline
-    int long main mutable namespace new noexcept not nullptr operator or private protected public register
-    reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template this
-    thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor
-""".split())  # fmt: skip  # noqa: SIM905
-
-
-def c_type(dtype: DType) -> str:
-    return dtype.cpp
+_INFIX = INFIX | {"floordiv": "/", "and": "&&", "or": "||"}
+#: What no kernel and no variable of an orchestration can be called.
+RESERVED = KEYWORDS | {"half", "main"}
 
 
 def literal(value: int | float | bool) -> str:
@@ -57,7 +43,7 @@ def scalar_text(op: Op, expression: Callable[[Operand], str], types: Mapping[str
     if name in _INFIX:
         return args[0] if (name, args[1]) == ("add", "0") else f"({args[0]} {_INFIX[name]} {args[1]})"
     if name in ("min", "max"):
-        return f"std::{name}<{c_type(dtype)}>({args[0]}, {args[1]})"
+        return f"std::{name}<{dtype.cpp}>({args[0]}, {args[1]})"
     if name == "neg":
         return f"(-{args[0]})"
     if name == "not":
@@ -66,6 +52,6 @@ def scalar_text(op: Op, expression: Callable[[Operand], str], types: Mapping[str
         return f"({args[0]} ? {args[1]} : {args[2]})"
     if name == "cast":
         source = types.get(getattr(op.args[0], "name", ""))
-        same = isinstance(source, ScalarType) and c_type(source.dtype) == c_type(dtype)
-        return args[0] if same else f"static_cast<{c_type(dtype)}>({args[0]})"
+        same = isinstance(source, ScalarType) and source.dtype.cpp == dtype.cpp
+        return args[0] if same else f"static_cast<{dtype.cpp}>({args[0]})"
     raise CompileError(op.position, f"{name} is not available in an orchestration")

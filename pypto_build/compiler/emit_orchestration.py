@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .cpp_scalars import c_type, scalar_text
+from .cpp_scalars import scalar_text
 from .emit_tasks import TaskEmitter
 from .errors import CompileError
 from .ir import Block, IrFunction, Op, Operand, Program
@@ -78,7 +78,7 @@ class OrchestrationEmitter(OrchestrationText):
             self.add()
             self.add("// Scalar params")
         for number, scalar in enumerate(function.scalars()):
-            cpp = c_type(scalar.type.dtype)
+            cpp = scalar.type.dtype.cpp
             self.add(f"{cpp} {self.name(scalar.name)} = from_u64<{cpp}>(orch_args.scalar({number}));")
         windows = function.windows()
         if windows:
@@ -190,7 +190,7 @@ class OrchestrationEmitter(OrchestrationText):
         tensor = op.ref(0)
         where = self.indices(op, f"write_{self.writes}")
         self.writes += 1
-        cpp, value = c_type(self.values.tensor(tensor.name).dtype), self.expression(op.args[2])
+        cpp, value = self.values.tensor(tensor.name).dtype.cpp, self.expression(op.args[2])
         self.add(f"set_tensor_data<{cpp}>({self.expression(tensor)}, {where}, {value});")
 
     # --- control flow ------------------------------------------------------------------------------------------------
@@ -295,9 +295,6 @@ class OrchestrationEmitter(OrchestrationText):
     def no_task(self, op: Op) -> None:
         self.names[op.result] = "PTO2TaskId::invalid()"
 
-    def task(self, op: Op) -> None:
-        self.tasks.emit(op)
-
 
 _HANDLERS: dict[str, Callable[[OrchestrationEmitter, Op], None]] = {
     "create_tensor": lambda e, op: e.allocate([op]),
@@ -311,5 +308,5 @@ _HANDLERS: dict[str, Callable[[OrchestrationEmitter, Op], None]] = {
     "dummy_task": lambda e, op: e.tasks.dummy(op),
     "if": OrchestrationEmitter.branch,
     "scope": OrchestrationEmitter.scope,
-    "call": OrchestrationEmitter.task,
+    "call": lambda e, op: e.tasks.emit(op),
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 
 from . import language
-from .cpp_scalars import KEYWORDS
+from .cpp_scalars import RESERVED
 from .errors import CompileError, SourcePosition
 from .expressions import ExpressionReader, Reach
 from .ir import Block, Direction, IrFunction, IrParam, Op, Operand, Program, ScalarParam, TensorParam
@@ -48,7 +48,7 @@ class ProgramBuilder:
         position = SourcePosition(file, node.lineno, node.col_offset + 1)
         if known is not None:
             raise CompileError(position, f"a second function is called {jit.name}", "give one of them another name")
-        if jit.kind == "kernel" and jit.name in KEYWORDS:
+        if jit.kind == "kernel" and jit.name in RESERVED:
             raise CompileError(position, f"a kernel cannot be called {jit.name}, a word of C++", "give it another name")
         self.sources[jit.name] = jit
         self.functions[jit.name] = _Reader(self.function, jit, file, node).read(position)

@@ -7,14 +7,11 @@ from collections.abc import Sequence
 
 from .errors import CompileError
 from .ir import Block, IrFunction, Op, Operand
+from .operations import INFIX
 from .statements import Statements
 from .values import Const, Dim, Ref
 
-_INFIX = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "lt": "<", "le": "<=", "gt": ">",
-    "ge": ">=", "eq": "==", "ne": "!=", "and": "and", "or": "or", "bitwise_and": "&", "bitwise_or": "|", "shl": "<<",
-    "shr": ">>",
-}  # fmt: skip
+_INFIX = INFIX | {"floordiv": "//", "and": "and", "or": "or"}
 _TAKEN = {
     *keyword.kwlist, "orch", "_args", "config", "tensors", "callables", "sub_ids", "_keep", "world_size",
     "_domain_provider", "torch", "range", "min", "max", "CallConfig", "CommBufferSpec", "DataType", "TaskArgs",

@@ -169,4 +169,9 @@ OPERATORS = {
     "Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge", "Eq": "eq", "NotEq": "ne", "And": "and", "Or": "or",
     "Not": "not", "USub": "neg", "BitAnd": "bitwise_and", "BitOr": "bitwise_or", "LShift": "shl", "RShift": "shr",
 }  # fmt: skip
+#: Those that are written between their operands in C++ and Python alike.
+INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "eq": "==", "ne": "!=", "bitwise_and": "&", "bitwise_or": "|", "shl": "<<", "shr": ">>",
+}  # fmt: skip
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")

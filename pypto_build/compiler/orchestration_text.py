@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .cpp_scalars import KEYWORDS, c_type, literal
+from .cpp_scalars import RESERVED, literal
 from .ir import IrFunction, Operand, Program
 from .statements import Statements
 from .values import Const, Dim, Ref, ScalarType, TaskType
@@ -24,7 +24,7 @@ class OrchestrationResult:
 class OrchestrationText(Statements):
     def __init__(self, program: Program, function: IrFunction, vintage: ApiVintage) -> None:
         self.program = program
-        super().__init__(function, KEYWORDS)
+        super().__init__(function, RESERVED)
         self.vintage = vintage
         self.contexts: dict[str, str] = {}  # tensor in a window -> the variable that has its context
         self.result = OrchestrationResult("")
@@ -56,5 +56,5 @@ class OrchestrationText(Statements):
             case TaskType():
                 return "PTO2TaskId"
             case ScalarType(dtype):
-                return c_type(dtype)
+                return dtype.cpp
         return self.vintage.tensor

@@ -12,15 +12,12 @@ from pypto_build.pto.torch.converting import converted
 from pypto_build.pto.types import parse_type
 
 from .ir import IrFunction, Op, Operand
-from .operations import OPERATIONS
+from .operations import INFIX, OPERATIONS
 from .values import Const, Ref, TileType
 
-_SCALAR = {
-    "add": "{a} + {b}", "sub": "{a} - {b}", "mul": "{a} * {b}", "mod": "rest({a}, {b})", "lt": "{a} < {b}",
-    "le": "{a} <= {b}", "gt": "{a} > {b}", "ge": "{a} >= {b}", "eq": "{a} == {b}", "ne": "{a} != {b}",
-    "min": "min({a}, {b})", "max": "max({a}, {b})", "and": "{a} and {b}", "or": "{a} or {b}", "not": "not {a}",
-    "neg": "-{a}", "bitwise_and": "{a} & {b}", "bitwise_or": "{a} | {b}", "shl": "{a} << {b}", "shr": "{a} >> {b}",
-    "cdiv": "-(-{a} // {b})",
+_SCALAR = {name: f"{{a}} {sign} {{b}}" for name, sign in INFIX.items()} | {
+    "mod": "rest({a}, {b})", "min": "min({a}, {b})", "max": "max({a}, {b})", "and": "{a} and {b}", "or": "{a} or {b}",
+    "not": "not {a}", "neg": "-{a}", "cdiv": "-(-{a} // {b})",
 }  # fmt: skip
 #: Typing rules of the operations that .pto has as functions of elements, and as reductions.
 _ELEMENTWISE = ("binary", "unary", "row_expand", "col_expand")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pypto_build.artifact import Artifact
-from pypto_build.compiler.cpp_scalars import KEYWORDS
+from pypto_build.compiler.cpp_scalars import RESERVED
 from pypto_build.diagnose.extract.record import RecordedTask
 from pypto_build.diagnose.extract.tensors import Parameter
 from pypto_build.diagnose.recorded.graph import Edge, TaskGraph
@@ -73,7 +73,7 @@ def name_parameters(
     ids = {task.number: task.task_id for task in tasks}
     kernels = {task.number: [func_id for _, func_id, _ in task.kernels] for task in tasks}
     named = find_names(source.root)
-    taken: set[str] = set(KEYWORDS)
+    taken: set[str] = set(RESERVED)
     for one in parameters:
         number, use = one.uses[0]
         task = by_id.get(ids[number])

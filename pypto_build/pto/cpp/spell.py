@@ -19,88 +19,19 @@ SLAYOUTS = {"none_box": "NoneBox", "row_major": "RowMajor", "col_major": "ColMaj
 PADS = {"0": "PadValue::Null", "1": "PadValue::Zero", "2": "PadValue::Max", "3": "PadValue::Min"}
 COMPACTS = {"0": "Null", "1": "Normal", "2": "RowPlusOne", "3": "RowAlignedPadding"}
 
-# words a local variable must not be called: keywords, and names the generated code itself uses
-_TAKEN = frozenset(
-    [
-        "alignas",
-        "alignof",
-        "and",
-        "asm",
-        "auto",
-        "bool",
-        "break",
-        "case",
-        "catch",
-        "char",
-        "class",
-        "compl",
-        "const",
-        "constexpr",
-        "continue",
-        "default",
-        "delete",
-        "do",
-        "double",
-        "else",
-        "enum",
-        "explicit",
-        "export",
-        "extern",
-        "false",
-        "float",
-        "for",
-        "friend",
-        "goto",
-        "if",
-        "inline",
-        "int",
-        "long",
-        "mutable",
-        "namespace",
-        "new",
-        "not",
-        "operator",
-        "or",
-        "private",
-        "protected",
-        "public",
-        "register",
-        "return",
-        "short",
-        "signed",
-        "sizeof",
-        "static",
-        "struct",
-        "switch",
-        "template",
-        "this",
-        "throw",
-        "true",
-        "try",
-        "typedef",
-        "typeid",
-        "typename",
-        "union",
-        "unsigned",
-        "using",
-        "virtual",
-        "void",
-        "volatile",
-        "while",
-        "xor",
-        "half",
-        "pto",
-        "args",
-        "kernel_entry",
-        "Tile",
-        "GlobalTensor",
-        "Shape",
-        "Stride",
-        "Layout",
-        "get_block_idx",
-        "get_block_num",
-    ]
-) | frozenset(SCALARS.values())
+#: What nothing in C++ can be called.
+KEYWORDS = frozenset("""
+    alignas alignof and asm auto bool break case catch char class compl concept const constexpr continue decltype
+    default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int
+    long mutable namespace new noexcept not nullptr operator or private protected public register reinterpret_cast
+    requires return short signed sizeof static static_assert static_cast struct switch template this thread_local throw
+    true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor
+""".split())  # fmt: skip  # noqa: SIM905
+# what a local variable must not be called: names that the generated code itself uses, too
+_TAKEN = KEYWORDS | frozenset(SCALARS.values()) | {
+    "pto", "args", "kernel_entry", "Tile", "GlobalTensor", "Shape", "Stride", "Layout", "get_block_idx",
+    "get_block_num",
+}  # fmt: skip
 
 
 class UnsupportedCppType(ValueError):
