@@ -141,11 +141,7 @@ class Inference(RuleContext):
         inits = op.args[3:]
         for param, init in zip(body.params[1:], inits, strict=True):
             self.types[param] = self.carried(op, init)
-        typed = self.block(body)
-        for param, value in zip(body.params[1:], typed.yields, strict=True):
-            self.same(op, self.types[param], self.carried(op, value), param)
-        for name, param in zip(op.results, body.params[1:], strict=True):
-            self.types[name] = self.types[param]
+        typed = self.round(op, body.params[1:], body)
         self.out.append(replace(op, args=(*bounds, *inits), blocks=(typed,)))
 
     def _while(self, op: Op) -> None:
@@ -156,12 +152,15 @@ class Inference(RuleContext):
         outer, self.out = self.out, asked.ops
         asked.yields = (self.number(op, asked.yields[0], BOOL),)
         self.out = outer
+        self.out.append(replace(op, blocks=(asked, self.round(op, test.params, body))))
+
+    def round(self, op: Op, params: tuple[str, ...], body: Block) -> Block:
+        """The body of a loop: what a round passes on has the type that it was given with, and so have the results."""
         typed = self.block(body)
-        for name, value in zip(test.params, typed.yields, strict=True):
-            self.same(op, self.types[name], self.carried(op, value), name)
-        for name, param in zip(op.results, test.params, strict=True):
+        for param, value, name in zip(params, typed.yields, op.results, strict=True):
+            self.same(op, self.types[param], self.carried(op, value), param)
             self.types[name] = self.types[param]
-        self.out.append(replace(op, blocks=(asked, typed)))
+        return typed
 
     def _if(self, op: Op) -> None:
         condition = self.number(op, op.args[0], BOOL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from .dtypes import BF16, FP16, FP32, INDEX, INT8, INT32, UINT8, UINT32, DType
 from .ir import Op, Operand
@@ -32,22 +33,17 @@ def vector_tile(
 def static_extents(at: RuleContext, op: Op, operand: Operand, what: str) -> tuple[int, ...]:
     if not isinstance(operand, tuple) or not operand:
         at.fail(op, f"{called(op.name)}: {what} is a list of numbers")
-    values = []
-    for item in operand:
-        if not isinstance(item, Const) or int(item.value) <= 0:
-            at.fail(
-                op, f"{called(op.name)}: {what} has to be known when compiling", "load a whole tile and use valid_shape"
-            )
-        values.append(int(item.value))
-    return tuple(values)
+    values = tuple(int(item.value) for item in operand if isinstance(item, Const))
+    if len(values) < len(operand) or min(values) <= 0:
+        at.fail(
+            op, f"{called(op.name)}: {what} has to be known when compiling", "load a whole tile and use valid_shape"
+        )
+    return values
 
 
 def rows_and_columns(shape: tuple[int, ...]) -> tuple[int, int]:
     """Rows and columns of a window: leading extents are rows too."""
-    rows = 1
-    for extent in shape[:-1]:
-        rows *= extent
-    return rows, shape[-1]
+    return prod(shape[:-1]), shape[-1]
 
 
 # --- moving data -----------------------------------------------------------------------------------------------------
@@ -76,32 +72,25 @@ def load(at: RuleContext, op: Op) -> Typed:
 
 
 def _inside(at: RuleContext, op: Op, tensor: TensorType, offsets: tuple[Operand, ...], shape: tuple[int, ...]) -> None:
-    for axis, (offset, size, whole) in enumerate(zip(offsets, shape, tensor.shape, strict=True)):
-        if isinstance(offset, Const) and isinstance(whole, int) and op.args[-1] == ():
-            start = int(offset.value)
-            if start < 0 or start + size > whole:
-                at.fail(op, f"{called(op.name)}: axis {axis}: {start} to {start + size} of {whole}")
+    if op.args[-1] == ():
+        for axis, (offset, size, whole) in enumerate(zip(offsets, shape, tensor.shape, strict=True)):
+            at.inside(op, f"axis {axis}", offset, size, whole)
 
 
 def store(at: RuleContext, op: Op) -> Typed:
     tile, tensor = at.tile(op, 0), at.tensor(op, 2)
     offsets = at.indices(op, op.args[1], len(tensor.shape), "offsets")
-    for axis, size in ((-1, tile.valid[1]), (-2, tile.valid[0])):
-        if len(tensor.shape) < -axis:
-            continue
-        whole, offset = tensor.shape[axis], offsets[axis]
-        if isinstance(whole, int) and isinstance(size, int) and isinstance(offset, Const) and len(tensor.shape) <= 2:
-            start = int(offset.value)
-            if start < 0 or start + size > whole:
-                at.fail(op, f"{called(op.name)}: axis {len(tensor.shape) + axis}: {start} to {start + size} of {whole}")
+    rank = len(tensor.shape)
+    for axis, size in ((rank - 1, tile.valid[1]), (rank - 2, tile.valid[0])):
+        if axis >= 0 and rank <= 2 and isinstance(size, int):
+            at.inside(op, f"axis {axis}", offsets[axis], size, tensor.shape[axis])
     if op.attrs["atomic"] not in ("", "add"):
         at.fail(op, f"{called(op.name)}: atomic is 'add' or nothing, found {op.attrs['atomic']!r}")
     return replace(op, args=(op.args[0], offsets, op.args[2])), None
 
 
 def _move(at: RuleContext, op: Op) -> Typed:
-    tile = at.tile(op, 0)
-    return op, tile
+    return op, at.tile(op, 0)
 
 
 def _extract(at: RuleContext, op: Op) -> Typed:

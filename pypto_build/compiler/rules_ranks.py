@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from pypto_build.facts.comparisons import COMPARISON_NAMES
@@ -11,6 +10,7 @@ from .dtypes import BF16, FP16, FP32, INDEX, INT8, INT16, INT32
 from .ir import Op, Operand
 from .operations import called
 from .rules_kernel import BLOCK, KERNEL_RULES, rows_and_columns, static_extents
+from .rules_tensor import count_of
 from .typing_rules import Rule, RuleContext, Typed, kind_text
 from .values import BufferType, Const, ContextType, Ref, ScalarType, TensorType, TileType, WindowType
 
@@ -140,10 +140,8 @@ def _fits(
     at: RuleContext, op: Op, name: str, tensor: TensorType, offsets: tuple[Operand, ...], extents: tuple[Operand, ...]
 ) -> None:
     for axis, (offset, extent, whole) in enumerate(zip(offsets, extents, tensor.shape, strict=True)):
-        if isinstance(offset, Const) and isinstance(extent, Const) and isinstance(whole, int):
-            end = int(offset.value) + int(extent.value)
-            if int(offset.value) < 0 or end > whole:
-                at.fail(op, f"{called(op.name)}: axis {axis} of {name}: {offset.value} to {end} of {whole}")
+        if isinstance(extent, Const):
+            at.inside(op, f"axis {axis} of {name}", offset, int(extent.value), whole)
 
 
 def _stages(at: RuleContext, op: Op, dst: TensorType, extents: tuple[Operand, ...]) -> list[Ref]:
@@ -197,10 +195,8 @@ def _window_of(at: RuleContext, op: Op) -> Typed:
 
 
 def _bytes(buffer: BufferType) -> int | None:
-    extents = [extent for extent in buffer.shape if isinstance(extent, int)]
-    if len(extents) != len(buffer.shape):
-        return None
-    return math.prod(extents) * (buffer.dtype.size if buffer.dtype else 1)
+    count = count_of(buffer.shape)
+    return None if count is None else count * (buffer.dtype.size if buffer.dtype else 1)
 
 
 def _index(at: RuleContext, op: Op) -> Typed:

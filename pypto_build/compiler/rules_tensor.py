@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from .dtypes import INDEX
 from .ir import Op
 from .typing_rules import Rule, RuleContext, Typed
-from .values import Const, Dim, Ref, ScalarType, TaskType, TensorType
+from .values import Const, Dim, ScalarType, TaskType, TensorType
 
 
 def _create_tensor(at: RuleContext, op: Op) -> Typed:
@@ -52,19 +53,16 @@ def _reshape(at: RuleContext, op: Op) -> Typed:
         at.fail(op, "pl.reshape: shape is a list of extents")
     shape = tuple(at.number(op, extent, INDEX) for extent in op.args[1])
     extents = tuple(at.dim(extent) for extent in shape)
-    old, new = _count(tensor.shape), _count(extents)
+    old, new = count_of(tensor.shape), count_of(extents)
     if old is not None and new is not None and old != new:
         at.fail(op, f"pl.reshape: {old} elements as {new}")
     return replace(op, args=(op.args[0], shape)), replace(tensor, shape=extents)
 
 
-def _count(shape: tuple[Dim, ...]) -> int | None:
-    total = 1
-    for extent in shape:
-        if isinstance(extent, Ref):
-            return None
-        total *= extent
-    return total
+def count_of(shape: tuple[Dim, ...]) -> int | None:
+    """How many elements there are, where it is known when compiling."""
+    known = [extent for extent in shape if isinstance(extent, int)]
+    return prod(known) if len(known) == len(shape) else None
 
 
 def _read(at: RuleContext, op: Op) -> Typed:

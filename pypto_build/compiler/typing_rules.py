@@ -79,6 +79,13 @@ class RuleContext:
             self.fail(op, f"{called(op.name)}: {len(operand)} {what}, the tensor has {count} extents")
         return tuple(self.number(op, item, INDEX) for item in operand)
 
+    def inside(self, op: Op, axis: str, offset: Operand, size: int, whole: Dim) -> None:
+        """A part that is known when compiling lies inside of a tensor whose extent is."""
+        if isinstance(offset, Const) and isinstance(whole, int):
+            start = int(offset.value)
+            if start < 0 or start + size > whole:
+                self.fail(op, f"{called(op.name)}: {axis}: {start} to {start + size} of {whole}")
+
     def emit(self, op: Op, type_: Type, stem: str = "num") -> Ref:
         """An operation in front of the current one."""
         name = spelled(stem, "tmp", self.count)
