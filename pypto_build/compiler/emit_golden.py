@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import json
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -54,7 +55,7 @@ def generate_golden(jit: JitFunction, entry: IrFunction, seed: int = 0) -> str:
     outputs = [p.variable for p in entry.tensors() if p.direction is not Direction.IN]
     text = _HEAD.format(name=entry.name) + "".join(f"\n{line}" for line in sources.imports)
     text += "\n" * bool(sources.imports) + '\n_DATA_DIR = Path(__file__).parent / "data"\n\n'
-    text += f"__outputs__ = {_list(outputs)}\n"
+    text += f"__outputs__ = {json.dumps(outputs)}\n"
     for key, value in zip(("RTOL", "ATOL"), jit.accepted or (), strict=True):
         text += f"{key} = {value!r}\n"
     text += "".join(f"{line}\n" for line in sources.constants)
@@ -65,17 +66,10 @@ def generate_golden(jit: JitFunction, entry: IrFunction, seed: int = 0) -> str:
     return text + _compute(jit.reference_function, entry)
 
 
-def _list(names: list[str]) -> str:
-    return "[" + ", ".join(f'"{name}"' for name in names) + "]"
-
-
 def _examples(jit: JitFunction) -> dict[str, int]:
     """The sizes that dynamic extents have in the snapshot."""
-    found: dict[str, int] = {}
-    for value in namespace_of(jit.function).values():
-        if isinstance(value, Dynamic):
-            found[value.name] = value.example
-    return found
+    known = namespace_of(jit.function).values()
+    return {value.name: value.example for value in known if isinstance(value, Dynamic)}
 
 
 def _shape(param: IrParam, examples: dict[str, int]) -> str:

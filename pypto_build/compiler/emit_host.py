@@ -13,7 +13,7 @@ from .host import HostProgram
 from .host_domains import Domain, buffer_bytes, buffer_count, domains_of
 from .host_text import HostText
 from .ir import Block, Direction, Op, TensorParam
-from .values import Ref, ScalarType, WindowType
+from .values import BufferType, Ref, ScalarType, WindowType, expect
 from .vintages import ApiVintage
 
 _TAGS = {Direction.IN: "INPUT", Direction.OUT: "OUTPUT_EXISTING", Direction.INOUT: "INOUT"}
@@ -216,9 +216,7 @@ class _Driver(HostText):
 
     def buffer_dtype(self, name: str) -> DType:
         """What a buffer is declared to hold: what it was allocated as, else what its windows are."""
-        buffer = self.values.types[name]
-        given = getattr(buffer, "dtype", None)
-        return given or UINT8
+        return expect(self.values.types[name], BufferType, name).dtype or UINT8
 
 
 def aligned(size: str) -> str:

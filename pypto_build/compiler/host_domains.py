@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from .errors import CompileError
 from .host import HostProgram
 from .ir import Block, Op, Operand
-from .values import BufferType, Const, Dim, Ref, Values
+from .values import BufferType, Const, Dim, Ref, Values, expect
 
 Ranks = tuple[int, ...]  # none: all of them
 
@@ -82,9 +82,7 @@ def _union(found: list[Ranks]) -> Ranks:
 
 def buffer_count(values: Values, name: str) -> list[Dim]:
     """The extents whose product is how many elements a buffer has."""
-    buffer = values.types[name]
-    if not isinstance(buffer, BufferType):
-        raise TypeError(f"{name} is no buffer")
+    buffer = expect(values.types[name], BufferType, name)
     known = math.prod(extent for extent in buffer.shape if isinstance(extent, int))
     rest: list[Dim] = [extent for extent in buffer.shape if not isinstance(extent, int)]
     return [*rest, known] if known != 1 or not rest else rest
@@ -92,9 +90,7 @@ def buffer_count(values: Values, name: str) -> list[Dim]:
 
 def buffer_bytes(values: Values, name: str) -> list[Dim]:
     """The factors of a buffer's size in bytes."""
-    buffer = values.types[name]
-    if not isinstance(buffer, BufferType):
-        raise TypeError(f"{name} is no buffer")
+    buffer = expect(values.types[name], BufferType, name)
     size = buffer.dtype.size if buffer.dtype else 1
     *rest, last = buffer_count(values, name)
     return [*rest, last * size] if isinstance(last, int) else [*rest, last, size]

@@ -46,23 +46,16 @@ def load_module(path: str) -> ModuleType:
 
 def entries_of(module: ModuleType) -> list[JitFunction]:
     """The orchestrations a program defines, in order; or its host program, which dispatches them."""
-    hosts = [v for v in vars(module).values() if isinstance(v, JitFunction) and v.kind == "host"]
-    hosts = list(dict.fromkeys(hosts))
+    position = SourcePosition(str(module.__file__))
+    found = list(dict.fromkeys(v for v in vars(module).values() if isinstance(v, JitFunction)))
+    hosts = [function for function in found if function.kind == "host"]
     if len(hosts) > 1:
         names = ", ".join(host.name for host in hosts)
-        raise CompileError(
-            SourcePosition(str(module.__file__)), f"defines several host programs: {names}", "one a file"
-        )
-    if hosts:
-        return hosts
-    found = [v for v in vars(module).values() if isinstance(v, JitFunction) and v.kind == "orchestration"]
-    if not found:
-        raise CompileError(
-            SourcePosition(str(module.__file__)),
-            "defines no program",
-            "decorate the orchestration function with @pl.jit",
-        )
-    return list(dict.fromkeys(found))
+        raise CompileError(position, f"defines several host programs: {names}", "one a file")
+    entries = hosts or [function for function in found if function.kind == "orchestration"]
+    if not entries:
+        raise CompileError(position, "defines no program", "decorate the orchestration function with @pl.jit")
+    return entries
 
 
 @cache

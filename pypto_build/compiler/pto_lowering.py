@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from .dtypes import INT32
-from .errors import CompileError
 from .ir import Op
 from .pto_ranks import peer_view, publish
 from .pto_text import tile_text
@@ -42,22 +41,12 @@ def _move(e: PtoWriter, op: Op) -> None:
     e.write("pto.tmov", [e.operand(op.args[0])], [out])
 
 
-def _alias(e: PtoWriter, op: Op) -> None:
-    """Another view of the same bytes."""
+def _allocate(e: PtoWriter, op: Op) -> None:
+    """A tile that nothing writes here: a new one, or another view of the same bytes."""
     if op.name == "transpose" and e.values.tile(op.result).space != "mat":
         e.instruction(op)
         return
     e.alloc(op.result)
-
-
-def _create_tile(e: PtoWriter, op: Op) -> None:
-    e.alloc(op.result)
-
-
-def _matmul_acc(e: PtoWriter, op: Op) -> None:
-    ins = [e.operand(a) for a in op.args]
-    out = e.result(op)
-    e.write("pto.tmatmul.acc", ins, [out])
 
 
 def _arange(e: PtoWriter, op: Op) -> None:
@@ -156,20 +145,15 @@ def _if(e: PtoWriter, op: Op) -> None:
     e.text.add("}", located=False)
 
 
-def _unexpected(e: PtoWriter, op: Op) -> None:
-    raise CompileError(op.position, f"{op.name} is left in {e.function.name} although it should have been expanded")
-
-
 SPECIAL: dict[str, Callable[[PtoWriter, Op], None]] = {
     "load": _load,
     "store": _store,
     "extract": _extract,
     "move": _move,
     "copy_tile": _move,
-    "reshape": _alias,
-    "transpose": _alias,
-    "create_tile": _create_tile,
-    "matmul_acc": _matmul_acc,
+    "reshape": _allocate,
+    "transpose": _allocate,
+    "create_tile": _allocate,
     "arange": _arange,
     "read": _read,
     "write": _write,
@@ -178,5 +162,4 @@ SPECIAL: dict[str, Callable[[PtoWriter, Op], None]] = {
     "get_subblock_idx": _launch_id,
     "for": _for,
     "if": _if,
-    "cross": _unexpected,
 }

@@ -14,7 +14,7 @@ from pypto_build.pto.ssa_names import spelled
 from .errors import CompileError, SourcePosition
 from .ir import Block, IrFunction, Op, Operand, Program
 from .prune import prune
-from .uses import map_op, map_operand, op_refs, refs
+from .uses import map_op, op_refs, refs
 from .values import NOWHERE, Ref, Value, ValueKind, Values
 
 Scope = dict[str, Operand]
@@ -180,16 +180,3 @@ def _define(op: Op, name: str, visible: set[str], defined: set[str]) -> None:
         raise CompileError(op.position, f"{op.name} defines {name} a second time")
     defined.add(name)
     visible.add(name)
-
-
-def rewrite_operands(block: Block, change: dict[str, Operand]) -> None:
-    """Replace names throughout a block, in place."""
-
-    def one(ref: Ref) -> Operand:
-        return change.get(ref.name, ref)
-
-    for number, op in enumerate(block.ops):
-        block.ops[number] = map_op(op, one)
-        for inner in op.blocks:
-            rewrite_operands(inner, change)
-    block.yields = tuple(map_operand(y, one) for y in block.yields)
