@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 #: As they are written, and as they are called.
 COMPARISONS = ("==", "!=", ">", ">=", "<", "<=")
 COMPARISON_NAMES = ("eq", "ne", "gt", "ge", "lt", "le")
@@ -9,11 +11,4 @@ COMPARISON_NAMES = ("eq", "ne", "gt", "ge", "lt", "le")
 
 def holds(value: int, expected: int, comparison: int) -> bool:
     """Whether a signal of ``value`` satisfies a wait."""
-    return (
-        value == expected,
-        value != expected,
-        value > expected,
-        value >= expected,
-        value < expected,
-        value <= expected,
-    )[comparison]
+    return bool(getattr(operator, COMPARISON_NAMES[comparison])(value, expected))
