@@ -84,7 +84,7 @@ def _callees_first(module: Module) -> list[Function]:
         if function.name in visiting:
             raise PtoError(module.source.position(function.token), "calls itself", f"func.func @{function.name}")
         visiting.add(function.name)
-        for op in function.body.walk() if function.body is not None else ():
+        for op in function.walk():
             callee = by_name.get(getattr(op.attrs.get("callee"), "name", "")) if TABLE[op.name].fn == "call" else None
             if callee is not None:
                 visit(callee)
@@ -101,10 +101,9 @@ def place_tiles(function: Function, module: Module, arch: str) -> dict[int, int]
     Each gets bytes of its own behind everything that has an address. Keyed by the identity of the operation.
     """
     resolved = resolve(function, module)
-    assert function.body is not None
     top: dict[str, int] = {}
     open_: list[tuple[Operation, str, int]] = []
-    for op in function.body.walk():
+    for op in function.walk():
         space, size, base = _allocation(op)
         if size == 0:
             continue

@@ -123,6 +123,10 @@ class Function:
     loc: Location | None = None
     token: int = field(default=-1, compare=False)
 
+    def walk(self) -> Iterator[Operation]:
+        """Every operation of its body, outer before inner."""
+        return self.body.walk() if self.body is not None else iter(())
+
     @property
     def kernel_kind(self) -> str:
         """`cube`, `vector`, or empty."""

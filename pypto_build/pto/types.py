@@ -95,6 +95,14 @@ class TileType(Type):
         size = self.rows * self.cols
         return (size + 1) // 2 if str(self.dtype) == "i4" else size * element_bytes(self.dtype)
 
+    @property
+    def fractal_extents(self) -> tuple[int, int]:
+        """Rows and columns of a fractal of its layout."""
+        if self.fractal == 1024:
+            return 16, 16
+        per_row = 2 if self.fractal == 32 else max(32 // max(element_bytes(self.dtype), 1), 1)
+        return (16, per_row) if self.slayout == "row_major" else (per_row, 16)
+
 
 @dataclass(frozen=True)
 class MultiTileType(Type):

@@ -144,8 +144,7 @@ class _Slots:
     def extent(self, number: int, tensors: list[Passed]) -> str:
         """The extent of a tensor that is this parameter; empty when no view has it."""
         wanted, found = self.resolved.arguments[number], []
-        assert self.function.body is not None
-        for op in self.function.body.walk():
+        for op in self.function.walk():
             if op.name != "pto.make_tensor_view":
                 continue
             pointer = self.resolved.value(op, "ptr")
@@ -177,8 +176,7 @@ def _inverse(resolved: Resolved, extent: Value, wanted: Value) -> Callable[[str]
 
 def _pipe_buffers(resolved: Resolved) -> Iterator[int]:
     """The parameters that are buffers of pipes in global memory."""
-    assert resolved.function.body is not None
-    for op in resolved.function.body.walk():
+    for op in resolved.function.walk():
         if "gm_slot_buffer" in op.operands:
             value = resolved.value(op, "gm_slot_buffer")
             if value is not None and value.is_argument:
@@ -295,9 +293,7 @@ def bridges_subblock(function: Function, module: Module) -> bool:
     if function.kernel_kind != "vector" or "cube" not in cores or function.body is None:
         return False
     named = any(cpp_name(a) == "__pypto_spmd_subblock_idx" for a in function.args)
-    return named or any(
-        int_value(op.attrs.get("split")) or op.name == "pto.get_subblock_idx" for op in function.body.walk()
-    )
+    return named or any(int_value(op.attrs.get("split")) or op.name == "pto.get_subblock_idx" for op in function.walk())
 
 
 def write_entry(function: str, passed: tuple[Passed, ...], tensor_class: str, *, bridge: bool = False) -> str:

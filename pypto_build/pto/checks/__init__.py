@@ -8,37 +8,32 @@ functions of the module. The editor, which checks again at every key, relies on 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from ..attributes import case_of
 from ..errors import PtoError
 from ..model import Module, Operation
 from ..resolve import Problem, Resolved, resolve
+from . import operands, ranks, shapes
 from .elements import check_elements
 from .memory import CAPACITY, check_buffers, check_memory
-from .operands import check_operands
 from .pipes import check_pipes
-from .ranks import check_ranks
+from .rules import Messages, messages
 from .scratch import check_scratch
-from .shapes import check_shapes
 from .stale import check_stale
 from .structure import check_ending, check_structure
 
 __all__ = ["CAPACITY", "check_function", "check_module", "check_operation", "check_pipes", "module_arch"]
 
-_OPERATION_CHECKS: tuple[Callable[[Resolved, Operation, Module, str], Iterator[Problem]], ...] = (
-    check_structure,
-    check_shapes,
+_OPERATION_CHECKS: tuple[Callable[[Resolved, Operation, str], Messages], ...] = (
+    partial(messages, functions=shapes.RULES),
     check_elements,
-    check_operands,
+    partial(messages, functions=operands.RULES),
     check_scratch,
     check_memory,
-    check_ranks,
+    partial(messages, functions=ranks.RULES),
 )
-_FUNCTION_CHECKS: tuple[Callable[[Resolved, Module, str], Iterator[Problem]], ...] = (
-    check_ending,
-    check_buffers,
-    check_stale,
-)
+_FUNCTION_CHECKS = (check_ending, check_buffers, check_stale)
 
 
 def module_arch(module: Module, platform: str = "") -> str:
@@ -49,14 +44,16 @@ def module_arch(module: Module, platform: str = "") -> str:
 
 def check_operation(resolved: Resolved, op: Operation, module: Module, arch: str) -> Iterator[Problem]:
     """What is wrong with one operation of a function whose names and types agree."""
+    yield from check_structure(resolved, op, module)
     for check in _OPERATION_CHECKS:
-        yield from check(resolved, op, module, arch)
+        for message in check(resolved, op, arch):
+            yield Problem(op, message, resolved.function)
 
 
-def check_function(resolved: Resolved, module: Module, arch: str) -> Iterator[Problem]:
+def check_function(resolved: Resolved) -> Iterator[Problem]:
     """What is wrong with such a function as a whole."""
     for check in _FUNCTION_CHECKS:
-        yield from check(resolved, module, arch)
+        yield from check(resolved)
 
 
 def check_module(module: Module, platform: str = "") -> list[PtoError]:
@@ -67,12 +64,11 @@ def check_module(module: Module, platform: str = "") -> list[PtoError]:
     for function in resolved:
         problems += function.problems
         if not function.problems:  # the other checks rely on names and types that agree
-            assert function.function.body is not None
-            for op in function.function.body.walk():
+            for op in function.function.walk():
                 problems += check_operation(function, op, module, arch)
-            problems += check_function(function, module, arch)
+            problems += check_function(function)
     if not problems:
-        problems += check_pipes(resolved, module, arch)
+        problems += check_pipes(resolved, arch)
     found = []
     for problem in problems:
         token = problem.op.token if problem.op is not None else problem.function.token

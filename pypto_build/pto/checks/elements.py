@@ -5,11 +5,9 @@ Signed, unsigned and signless integers of one width count alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from ..model import Module, Operation
+from ..model import Operation
 from ..ops import TABLE
-from ..resolve import Problem, Resolved
+from ..resolve import Resolved
 from ..types import ScalarType, TileType, element_bytes
 from .rules import Messages, RuleFunction, messages, tile_of, width_of
 
@@ -24,10 +22,10 @@ def element_types(name: str) -> frozenset[str]:
     return widths | {f"u{width}" for width in widths if width.startswith("i")}
 
 
-def check_elements(resolved: Resolved, op: Operation, module: Module, arch: str) -> Iterator[Problem]:
-    for check in (messages(resolved, op, arch, RULES), _types(resolved, op, arch), _layout(resolved, op, arch)):
-        for message in check:
-            yield Problem(op, message, resolved.function)
+def check_elements(resolved: Resolved, op: Operation, arch: str) -> Messages:
+    yield from messages(resolved, op, arch, RULES)
+    yield from _types(resolved, op, arch)
+    yield from _layout(resolved, op, arch)
 
 
 def _types(resolved: Resolved, op: Operation, arch: str) -> Messages:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..attributes import case_of, int_value
-from ..model import Module, Operation, Region
+from ..model import Function, Operation
 from ..ops import TABLE
 from ..resolve import Problem, Resolved
 from ..types import TileType, element_bytes
+from .rules import Messages
 
 KIB = 1024
 CAPACITY = {
@@ -21,29 +22,25 @@ CAPACITY = {
 ALIGNMENT = 32
 
 
-def check_memory(resolved: Resolved, op: Operation, module: Module, arch: str) -> Iterator[Problem]:
-    function = resolved.function
-    for message in _spaces(resolved, op):
-        yield Problem(op, message, function)
+def check_memory(resolved: Resolved, op: Operation, arch: str) -> Messages:
+    yield from _spaces(resolved, op)
     if op.name == "pto.alloc_tile" and op.result_types and isinstance(op.result_types[0], TileType):
-        for message in _allocation(resolved, op, op.result_types[0], arch):
-            yield Problem(op, message, function)
+        yield from _allocation(resolved, op, op.result_types[0], arch)
 
 
-def check_buffers(resolved: Resolved, module: Module, arch: str) -> Iterator[Problem]:
+def check_buffers(resolved: Resolved) -> Iterator[Problem]:
     """No tile of a function lies where a pipe's buffer is."""
     function = resolved.function
-    assert function.body is not None
-    buffers = list(_buffers(function.body))
-    for op in function.body.walk() if buffers else ():
+    buffers = list(_buffers(function))
+    for op in function.walk() if buffers else ():
         if op.name == "pto.alloc_tile" and op.result_types and isinstance(op.result_types[0], TileType):
             for message in _in_a_buffer(resolved, op, op.result_types[0], buffers):
                 yield Problem(op, message, function)
 
 
-def _buffers(body: Region) -> Iterator[tuple[str, str, int, int]]:
+def _buffers(function: Function) -> Iterator[tuple[str, str, int, int]]:
     """Name, memory space, start and end of the buffers that pipes fill."""
-    for op in body.walk():
+    for op in function.walk():
         if op.name == "pto.reserve_buffer" and "base" in op.attrs:
             base = int_value(op.attrs["base"])
             end = base + int_value(op.attrs.get("size"))
@@ -93,16 +90,8 @@ def _layout(tile: TileType) -> Iterator[str]:
         if extent * size % ALIGNMENT:
             yield f"a {axis} of {extent} {tile.dtype} has {extent * size} bytes, not a multiple of {ALIGNMENT}"
         return
-    rows, cols = fractal_extents(tile)
+    rows, cols = tile.fractal_extents
     if tile.rows % rows and tile.rows != 1 and tile.loc != "vec":
         yield f"{tile.rows} rows are not a multiple of the {rows} x {cols} fractal of {tile.dtype}"
     if tile.cols % cols:
         yield f"{tile.cols} columns are not a multiple of the {rows} x {cols} fractal of {tile.dtype}"
-
-
-def fractal_extents(tile: TileType) -> tuple[int, int]:
-    """Rows and columns of a fractal of the tile's layout."""
-    if tile.fractal == 1024:
-        return 16, 16
-    per_row = 2 if tile.fractal == 32 else max(32 // max(element_bytes(tile.dtype), 1), 1)
-    return (16, per_row) if tile.slayout == "row_major" else (per_row, 16)

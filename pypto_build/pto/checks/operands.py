@@ -6,19 +6,13 @@ Facts: what ptoas 0.48 accepts, and the manual of the operations.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import prod
 
 from ..attributes import case_of
-from ..model import Module, Operation
-from ..resolve import Problem, Resolved
+from ..model import Operation
+from ..resolve import Resolved
 from ..types import DYNAMIC, MultiTileType, TileType, ViewType
-from .rules import AXES, Messages, RuleFunction, extents_of, messages, tile_of
-
-
-def check_operands(resolved: Resolved, op: Operation, module: Module, arch: str) -> Iterator[Problem]:
-    for message in messages(resolved, op, arch, RULES):
-        yield Problem(op, message, resolved.function)
+from .rules import AXES, Messages, RuleFunction, extents_of, tile_of
 
 
 def _alloc(resolved: Resolved, op: Operation) -> Messages:

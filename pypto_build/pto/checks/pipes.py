@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..attributes import int_value
-from ..model import Module, Operation, Region
+from ..model import Operation, Region
 from ..ops import TABLE
 from ..resolve import Problem, Resolved
 from ..types import TileType
@@ -37,7 +37,7 @@ class _Traffic:
         return self.counts.get((key, step), 0)
 
 
-def check_pipes(functions: list[Resolved], module: Module, arch: str = "") -> Iterator[Problem]:
+def check_pipes(functions: list[Resolved], arch: str) -> Iterator[Problem]:
     traffic = [_collect(resolved) for resolved in functions]
     for one in traffic:
         yield from _rings(one, arch)
@@ -53,8 +53,7 @@ def check_pipes(functions: list[Resolved], module: Module, arch: str = "") -> It
 def _peers(a: _Traffic, b: _Traffic) -> bool:
     """Whether one of the two functions imports the other's buffer."""
     for one, other in ((a, b), (b, a)):
-        assert one.resolved.function.body is not None
-        for op in one.resolved.function.body.walk():
+        for op in one.resolved.function.walk():
             if op.name == "pto.import_reserved_buffer" and str(op.attrs.get("peer_func")) == f"@{other.name}":
                 return True
     return False
@@ -126,8 +125,7 @@ def _alone(traffic: _Traffic) -> Iterator[Problem]:
             yield Problem(op, f"pipe {key[1]} {key[0]}: {pops} pops, but {frees} frees in @{traffic.name}", function)
         if step == "free" and pops == 0:
             yield Problem(op, f"pipe {key[1]} {key[0]}: frees without a pop in @{traffic.name}", function)
-    assert function.body is not None
-    for op in function.body.walk():
+    for op in function.walk():
         yield from _slot(traffic, op)
 
 

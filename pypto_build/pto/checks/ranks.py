@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..attributes import int_value
-from ..model import Module, Operation, Region
+from ..model import Operation, Region
 from ..ops import TABLE
-from ..resolve import Problem, Resolved
+from ..resolve import Resolved
 from ..types import DYNAMIC, PtrType, TileType, Type, ViewType
-from .rules import Messages, RuleFunction, messages
-
-
-def check_ranks(resolved: Resolved, op: Operation, module: Module, arch: str) -> Iterator[Problem]:
-    """What is wrong with an operation between ranks."""
-    for message in messages(resolved, op, arch, RULES):
-        yield Problem(op, message, resolved.function)
+from .rules import Messages, RuleFunction
 
 
 def _element(type_: Type | None) -> str:

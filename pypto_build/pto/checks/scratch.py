@@ -6,12 +6,12 @@ a2a3; on a5 the operand is kept but not used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from ..attributes import case_of
-from ..model import Module, Operation
+from ..model import Operation
 from ..ops import TABLE
-from ..resolve import Problem, Resolved
+from ..resolve import Resolved
 from ..types import ScalarType, TileType, element_bytes
 from .rules import AXES, Messages, extents_of, tile_of
 
@@ -32,12 +32,7 @@ class _Scratch:
         return extents_of(self.resolved, self.op, role)
 
 
-def check_scratch(resolved: Resolved, op: Operation, module: Module, arch: str) -> Iterator[Problem]:
-    for message in _messages(resolved, op, arch):
-        yield Problem(op, message, resolved.function)
-
-
-def _messages(resolved: Resolved, op: Operation, arch: str) -> Messages:
+def check_scratch(resolved: Resolved, op: Operation, arch: str) -> Messages:
     rules = TABLE[op.name].scratch
     if not rules:
         return

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
+from math import prod
 
 from ..attributes import int_value
-from ..model import Module, Operation
+from ..model import Operation
 from ..ops import TABLE
-from ..resolve import Problem, Resolved, Value
+from ..resolve import Resolved, Value
 from ..types import DYNAMIC, PtrType, ScalarType, TileType, ViewType, element_bytes
-from .rules import AXES, Messages, RuleFunction, messages
-
-
-def check_shapes(resolved: Resolved, op: Operation, module: Module, arch: str) -> Iterator[Problem]:
-    for message in messages(resolved, op, arch, RULES):
-        yield Problem(op, message, resolved.function)
+from .rules import AXES, Messages, RuleFunction
 
 
 def _tiles(resolved: Resolved, op: Operation) -> list[tuple[str, Value, TileType]]:
@@ -136,11 +132,8 @@ def _transfer(resolved: Resolved, op: Operation) -> Messages:
     shape = part.type.shape
     if part.type.kind != "partition_tensor_view" or DYNAMIC in shape or not shape:
         return
-    total = 1
-    for extent in shape:
-        total *= extent
     rows, cols = resolved.extents(tile)
-    if rows is not None and cols is not None and rows * cols > total:
+    if rows is not None and cols is not None and rows * cols > prod(shape):
         yield f"the tile has {rows} x {cols} valid elements, the partition only {'x'.join(map(str, shape))}"
 
 

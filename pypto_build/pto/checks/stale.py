@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..model import Module, Operation, Region
+from ..model import Operation, Region
 from ..ops import TABLE
 from ..resolve import Problem, Resolved, Value
 from ..types import TileType
@@ -51,7 +51,7 @@ class _State:
     overwritten: dict[int, tuple[_Bytes, Operation, Block]] = field(default_factory=dict)
 
 
-def check_stale(resolved: Resolved, module: Module, arch: str) -> Iterator[Problem]:
+def check_stale(resolved: Resolved) -> Iterator[Problem]:
     assert resolved.function.body is not None
     yield from _region(resolved, resolved.function.body, (), _State())
 

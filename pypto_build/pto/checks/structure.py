@@ -29,7 +29,7 @@ _KINDS: dict[str, tuple[type[Attribute], ...]] = {
 _TERMINATOR = {"scf.for": "scf.yield", "scf.if": "scf.yield", "scf.while": "scf.yield"}
 
 
-def check_structure(resolved: Resolved, op: Operation, module: Module, arch: str) -> Iterator[Problem]:
+def check_structure(resolved: Resolved, op: Operation, module: Module) -> Iterator[Problem]:
     function = resolved.function
     for message in _attributes(op):
         yield Problem(op, message, function)
@@ -48,7 +48,7 @@ def check_structure(resolved: Resolved, op: Operation, module: Module, arch: str
         yield from _terminator(resolved, op, region, wanted)
 
 
-def check_ending(resolved: Resolved, module: Module, arch: str) -> Iterator[Problem]:
+def check_ending(resolved: Resolved) -> Iterator[Problem]:
     """A function ends with return, and returns what it says."""
     function = resolved.function
     assert function.body is not None

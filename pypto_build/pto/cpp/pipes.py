@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import cast
 
 from ..attributes import StrAttr, SymbolAttr, int_value
-from ..model import Function, Operation
+from ..model import Operation
 from ..ops import TABLE
 from ..types import DYNAMIC, TileType, ViewType
 from . import spell
@@ -37,7 +37,7 @@ def open_value(e: Emitter, op: Operation) -> None:
         buffers.reverse()
     used = any(
         int_value(user.attrs.get("split"))
-        for user in _operations(e.function)
+        for user in e.function.walk()
         if "pipe" in user.operands and e.resolved.value(user, "pipe") is value
     )
     _declare(e, op, value.name, id(value), [gm, *buffers], used)
@@ -58,18 +58,12 @@ def _declare(e: Emitter, op: Operation, name: str, key: int, args: list[str], us
     e.pipes[key] = variable
 
 
-def _operations(function: Function) -> list[Operation]:
-    assert function.body is not None
-    return list(function.body.walk())
-
-
 def split_used(e: Emitter, number: int) -> bool:
     """Whether any traffic on the pipe is split between the two vector cores; both ends have to say the same."""
     return any(
         int_value(op.attrs.get("split"))
         for function in e.module.functions()
-        if function.body is not None
-        for op in function.body.walk()
+        for op in function.walk()
         if TABLE[op.name].family == "pipe" and "split" in op.attrs and int_value(op.attrs.get("id")) == number
     )
 

@@ -311,7 +311,7 @@ class LiveModule:
                     yield _LONG
                 function.problems = []
                 if function.is_clean:
-                    function.problems = list(check_function(function.resolved, self.model, arch))
+                    function.problems = list(check_function(function.resolved))
                 function.unchecked, self._pipes_unchecked = False, True
                 yield None
         if self._pipes_unchecked:
@@ -320,7 +320,7 @@ class LiveModule:
                 for function in functions
             )
             resolved = [function.resolved for function in functions]
-            self._pipes = list(check_pipes(resolved, self.model, arch)) if is_clean else []
+            self._pipes = list(check_pipes(resolved, arch)) if is_clean else []
             self._pipes_unchecked = False
 
     @staticmethod

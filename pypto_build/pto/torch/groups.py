@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..attributes import SymbolAttr, int_value
-from ..model import Function, Module, Operation
+from ..model import Function, Module
 from ..ops import TABLE
 
 
@@ -20,15 +20,10 @@ class Group:
     function: Function | None = None
 
 
-def operations(function: Function) -> Iterator[Operation]:
-    """Every operation of a function, those inside loops and branches too."""
-    return function.body.walk() if function.body is not None else iter(())
-
-
 def _traffic(function: Function) -> set[str]:
     """`push_to_aiv`, `pop_from_aic`, …"""
     found = set()
-    for op in operations(function):
+    for op in function.walk():
         if TABLE[op.name].family == "pipe" and TABLE[op.name].fn in ("push", "pop"):
             found.add(op.name.removeprefix("pto.t"))
     return found
@@ -37,13 +32,13 @@ def _traffic(function: Function) -> set[str]:
 def uses_split(function: Function) -> bool:
     return any(
         int_value(op.attrs.get("split")) > 0
-        for op in operations(function)
+        for op in function.walk()
         if TABLE[op.name].family == "pipe" and TABLE[op.name].fn in ("push", "pop")
     )
 
 
 def has_barrier(function: Function) -> bool:
-    return any(op.name == "pto.syncall" for op in operations(function))
+    return any(op.name == "pto.syncall" for op in function.walk())
 
 
 def needs_schedule(members: tuple[Function, ...]) -> bool:
@@ -62,7 +57,7 @@ def needs_schedule(members: tuple[Function, ...]) -> bool:
 def called(function: Function) -> list[str]:
     """Names of the functions it calls, in order."""
     names = []
-    for op in operations(function):
+    for op in function.walk():
         callee = op.attrs.get("callee") if TABLE[op.name].fn == "call" else None
         if isinstance(callee, SymbolAttr):
             names.append(callee.name)
@@ -97,12 +92,12 @@ def _implied(functions: Mapping[str, Function]) -> Iterator[Group]:
 
 
 def _partner(cube: Function, functions: Mapping[str, Function]) -> Function | None:
-    for op in operations(cube):
+    for op in cube.walk():
         peer = op.attrs.get("peer_func")
         if isinstance(peer, SymbolAttr) and peer.name in functions:
             return functions[peer.name]
     for function in functions.values():
-        for op in operations(function):
+        for op in function.walk():
             peer = op.attrs.get("peer_func")
             if isinstance(peer, SymbolAttr) and peer.name == cube.name:
                 return function
@@ -130,7 +125,7 @@ def unsplit_modes(module: Module) -> dict[int, str]:
     found: dict[int, str] = {}
     dual = any("dual_aiv_dispatch" in function.attrs for function in module.functions())
     for function in module.functions():
-        for op in operations(function):
+        for op in function.walk():
             if TABLE[op.name].family != "pipe":
                 continue
             number = int_value(op.attrs.get("id"))

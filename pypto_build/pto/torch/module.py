@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial, singledispatch
 
-from ..attributes import EnumAttr, StrAttr
+from ..attributes import case_of
 from ..errors import SourcePosition
 from ..model import Function, Module, Operation
 from ..names import require_names
@@ -123,10 +123,7 @@ class _File:
         )  # fmt: skip
         self.out = PythonLines()
         self.problems: list[tuple[SourcePosition, str, str]] = []
-        arch = module.attrs.get("pto.target_arch")
-        self.arch = (
-            arch.text if isinstance(arch, StrAttr) else arch.case if isinstance(arch, EnumAttr) else "a2a3"
-        ) or "a2a3"
+        self.arch = case_of(module.attrs.get("pto.target_arch")) or "a2a3"
 
     def write(self) -> Generated:
         for function in self._ordered():

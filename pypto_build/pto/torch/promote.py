@@ -177,8 +177,7 @@ class _Analysis:
     def _slots(self, pop: Operation, type_: TileType) -> Span | None:
         """The consumer's buffer, where the pipe is opened in the same function."""
         role = "c2v_consumer_buf" if TABLE[pop.name].direction == "to_aiv" else "v2c_consumer_buf"
-        assert self.resolved.function.body is not None
-        for op in self.resolved.function.body.walk():
+        for op in self.resolved.function.walk():
             if TABLE[op.name].fn != "open" or int_value(op.attrs.get("id")) != int_value(pop.attrs.get("id")):
                 continue
             value = self.resolved.value(op, role)

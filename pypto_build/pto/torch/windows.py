@@ -14,9 +14,7 @@ def plain_windows(resolved: Resolved, promotion: Promotion) -> set[int]:
     """The ids of windows that are plain views, and of tensor views of which only such windows are taken."""
     uses: dict[int, list[tuple[Operation, str]]] = defaultdict(list)
     values: dict[int, Value] = {}
-    body = resolved.function.body
-    assert body is not None
-    for op in body.walk():
+    for op in resolved.function.walk():
         for role in op.operands:
             for value in resolved.values(op, role):
                 uses[id(value)].append((op, role))

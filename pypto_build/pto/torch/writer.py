@@ -12,7 +12,7 @@ from ..lowerings import Lowerings
 from ..model import Function, Module, Operation, Region
 from ..ops import TABLE
 from ..resolve import Resolved, Value, resolve
-from ..types import DYNAMIC, TileType, Type
+from ..types import DYNAMIC, TileType
 from . import dtypes
 from .borrow import borrowing_loads
 from .effects import Extent, Extents, valid_extents
@@ -116,8 +116,7 @@ class Writer:
 
     def _arguments(self) -> None:
         """Tensors become pointers, those that are used at all."""
-        assert self.function.body is not None
-        used = {name for op in self.function.body.walk() for _, name in op.all_operands()}
+        used = {name for op in self.function.walk() for _, name in op.all_operands()}
         for value in self.resolved.arguments:
             element = getattr(value.type, "element", None)
             name = self.bound[id(value)]
@@ -132,9 +131,8 @@ class Writer:
 
     def _size(self, space: str) -> int:
         """Bytes that a memory needs: up to the end of the last tile, all of it where an address is not known."""
-        assert self.function.body is not None
         end = 0
-        for op in self.function.body.walk():
+        for op in self.function.walk():
             family, fn = TABLE[op.name].family, TABLE[op.name].fn
             if family == "pipe" and fn == "open":
                 return _BYTES[space]
@@ -393,16 +391,10 @@ def shape_text(type_: TileType) -> str:
     if type_.slayout == "none_box":
         text += ', layout="col"' if outer == "n" else ""
     else:
-        by_rows = type_.slayout == "row_major"
-        short = 16 if type_.fractal == 1024 else 2 if type_.fractal == 32 else 32 // max(_bytes(type_.dtype), 1)
-        high, wide = (16, short) if by_rows else (short, 16)
-        text += f', layout="{outer}{"z" if by_rows else "n"}", fractal=({high}, {wide})'
+        inner = "z" if type_.slayout == "row_major" else "n"
+        text += f', layout="{outer}{inner}", fractal={type_.fractal_extents}'
     if type_.pad != "0":
         if type_.pad not in _PAD:
             raise Unsupported(f"a tile with pad={type_.pad}")
         text += f', pad="{_PAD[type_.pad]}"'
     return text
-
-
-def _bytes(type_: Type) -> int:
-    return dtypes.bits(type_) // 8
