@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from .attributes import Attribute
 from .model import Location, Operation, Region
 from .ops import TABLE, OpDef
-from .ops.format import Directive, compile_format
+from .ops.format import Directive, all_steps, compile_format
 from .types import Type
 
 Typed = tuple[str, Type]
@@ -75,11 +75,7 @@ def _typed(definition: OpDef, form: int) -> set[str]:
     text = definition.variants[form].format
     if definition.name == "scf.while":
         return {"init"}
-    return {name for step in _all(compile_format(text)) for name in _names(step)}
-
-
-def _all(steps: Sequence[Directive]) -> list[Directive]:
-    return [inner for step in steps for inner in (step, *_all(step.body))]
+    return {name for step in all_steps(compile_format(text)) for name in _names(step)}
 
 
 def _names(step: Directive) -> list[str]:

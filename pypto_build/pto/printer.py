@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from .attributes import print_dict
 from .model import GENERIC_PLAIN, Function, Module, Operation, Region
 from .ops import TABLE, OpDef
-from .ops.format import Directive, compile_format
+from .ops.format import Directive, all_steps, compile_format
 from .types import Type
 
 _TIGHT_BEFORE = frozenset({",", ")", "]"})
@@ -70,8 +70,7 @@ def _function(function: Function, indent: str, lines: list[str]) -> None:
     lines.append(f"{indent}}}{location}")
 
 
-def _result_types(types: Iterable[Type]) -> str:
-    types = list(types)
+def _result_types(types: tuple[Type, ...]) -> str:
     return str(types[0]) if len(types) == 1 else f"({_commas(types)})"
 
 
@@ -138,8 +137,7 @@ def _generic(op: Operation) -> str:
     properties = f" <{print_dict(op.attrs)}>" if op.attrs else ""
     if op.variant == GENERIC_PLAIN:
         properties = f" {print_dict(op.attrs)}" if op.attrs else ""
-    results = f"({_commas(op.result_types)})" if len(op.result_types) != 1 else str(op.result_types[0])
-    return f'"{op.name}"({_commas(values)}){properties} : ({_commas(types)}) -> {results}'
+    return f'"{op.name}"({_commas(values)}){properties} : ({_commas(types)}) -> {_result_types(op.result_types)}'
 
 
 # --- formats ---------------------------------------------------------------------------------------------------------
@@ -171,7 +169,10 @@ def _step(step: Directive, op: Operation, indent: str, before: str) -> str:
         return _commas(op.result_types)
     if code == "{}":
         written = {
-            s.name for form in TABLE[op.name].variants for s in _all(compile_format(form.format)) if s.code in "AWI"
+            s.name
+            for form in TABLE[op.name].variants
+            for s in all_steps(compile_format(form.format))
+            if s.code in "AWI"
         }
         rest = {k: v for k, v in op.attrs.items() if k not in written}
         return print_dict(rest) if rest else ""
@@ -192,12 +193,8 @@ def _rare_step(step: Directive, op: Operation, indent: str) -> str:
         values, types = op.operands.get(name, ()), op.types.get(name, ())
         return _commas(values) + (f" : {_commas(types)}" if types else "")
     if code == "F":
-        return f"({_commas(op.types.get('args', ()))}) -> {_function_results(op.result_types)}"
+        return f"({_commas(op.types.get('args', ()))}) -> {_result_types(op.result_types)}"
     return _group(step, op, indent) if code in "PNK" else ""
-
-
-def _function_results(types: tuple[Type, ...]) -> str:
-    return str(types[0]) if len(types) == 1 else f"({_commas(types)})"
 
 
 def _group(step: Directive, op: Operation, indent: str) -> str:
@@ -220,7 +217,7 @@ def _group(step: Directive, op: Operation, indent: str) -> str:
 
 def _present(steps: tuple[Directive, ...], op: Operation) -> bool:
     """Whether an optional part has anything to say."""
-    for step in _all(steps):
+    for step in all_steps(steps):
         if step.code == "$" and step.name in op.operands:
             return True
         if step.code in ("A", "I") and step.name in op.attrs:
@@ -232,12 +229,6 @@ def _present(steps: tuple[Directive, ...], op: Operation) -> bool:
         if step.code in "PNK" and any(n in op.operands for n in step.groups_names()):
             return True
     return False
-
-
-def _all(steps: tuple[Directive, ...]) -> Iterable[Directive]:
-    for step in steps:
-        yield step
-        yield from _all(step.body)
 
 
 # --- control flow ----------------------------------------------------------------------------------------------------
@@ -272,7 +263,7 @@ def _while(op: Operation, text: str, indent: str, lines: list[str]) -> None:
     before, after = op.regions
     inits = op.operands.get("init", ())
     carried = ", ".join(f"{name} = {init}" for (name, _), init in zip(before.args, inits, strict=True))
-    signature = f"({_commas(op.types.get('init', ()))}) -> {_function_results(op.result_types)}"
+    signature = f"({_commas(op.types.get('init', ()))}) -> {_result_types(op.result_types)}"
     lines.append(f"{text}scf.while ({carried}) : {signature} {{")
     _body(before, indent, lines)
     lines.append(indent + "} do {")

@@ -7,6 +7,8 @@ of one width count alike.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .functions import (
     ADD,
     ADD_ADD,
@@ -43,38 +45,27 @@ def _runs(rank: str, does: str, takes: tuple[str, ...]) -> Instruction:
     return Instruction(rank, f"dst = {does}", takes, group="element-wise")
 
 
-def _define(name: str, function: Meaning, ins: str, tile: str, runs: Instruction, elements: str, scratch: str) -> None:
-    define(
-        f"pto.{name}", ins, f"dst:{tile}", attrs=PRECISION, rules="same", scratch=scratch, elements=elements,
-        family="elementwise", computes=function, cpp=name.upper(), core="vector", runs=runs,
-    )  # fmt: skip
+def _family(operands: str, usual: str, scratch_tile: str = "") -> Callable[..., None]:
+    """What adds a row of operations on these operands. Tiles are the usual ones unless the row says otherwise, and so
+    is the scratch tile."""
+
+    def add(
+        name: str, function: Meaning, rank: str, does: str, takes: tuple[str, ...], elements: str,
+        *, tile: str = usual, tmp: str = "", scratch: str = "",
+    ) -> None:  # fmt: skip
+        ins = f"{operands.format(tile=tile)} {tmp and f'{tmp}:{scratch_tile or tile}=s'}"
+        define(
+            f"pto.{name}", ins, f"dst:{tile}", attrs=PRECISION, rules="same", scratch=scratch, elements=elements,
+            family="elementwise", computes=function, cpp=name.upper(), core="vector", runs=_runs(rank, does, takes),
+        )  # fmt: skip
+
+    return add
 
 
-def binary(
-    name: str, function: Meaning, rank: str, does: str, takes: tuple[str, ...], elements: str,
-    *, tile: str = ROWS, tmp: str = "", scratch: str = "",
-) -> None:  # fmt: skip
-    """Of two tiles."""
-    ins = f"src0:{tile} src1:{tile} {tmp and f'{tmp}:{tile}=s'}"
-    _define(name, function, ins, tile, _runs(rank, does, takes), elements, scratch)
-
-
-def with_number(
-    name: str, function: Meaning, rank: str, does: str, takes: tuple[str, ...], elements: str,
-    *, tile: str = V, tmp: str = "", scratch: str = "",
-) -> None:  # fmt: skip
-    """Of a tile and a number."""
-    ins = f"src:{tile} scalar:scalar {tmp and f'{tmp}:{tile}=s'}"
-    _define(name, function, ins, tile, _runs(rank, does, takes), elements, scratch)
-
-
-def unary(
-    name: str, function: Meaning, rank: str, does: str, takes: tuple[str, ...], elements: str,
-    *, tile: str = ROWS, tmp: str = "", scratch: str = "",
-) -> None:  # fmt: skip
-    """Of one tile."""
-    _define(name, function, f"src:{tile} {tmp and f'{tmp}:{V}=s'}", tile, _runs(rank, does, takes), elements, scratch)
-
+#: Operations of two tiles, of a tile and a number, and of one tile.
+binary = _family("src0:{tile} src1:{tile}", ROWS)
+with_number = _family("src:{tile} scalar:scalar", V)
+unary = _family("src:{tile}", ROWS, scratch_tile=V)
 
 binary("tadd", ADD, "must", "src0 + src1", NUMBERS, f"{WORDS} | {ALL}")
 binary("tsub", SUB, "must", "src0 - src1", NUMBERS, f"{WORDS} | {PLAIN_NUMBERS}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -21,6 +22,13 @@ class Directive:
     def groups_names(self) -> list[str]:
         """The roles of a group, in order."""
         return [name for _, names in self.groups for name in names]
+
+
+def all_steps(steps: Iterable[Directive]) -> Iterator[Directive]:
+    """The steps, those inside of others too."""
+    for step in steps:
+        yield step
+        yield from all_steps(step.body)
 
 
 _GROUP = re.compile(r"(\w+)\(([\w,]*)\)|(\w+)")

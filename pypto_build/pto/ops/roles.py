@@ -34,11 +34,7 @@ def fits(kind: str, type_: Type) -> bool:
             return (
                 kind in ("shaped", "entry", "ptr") or (kind == "tile") != (type_.space == "gm") or type_.space.isdigit()
             )
-        return (
-            kind in ("part", "view", "shaped", "entry")
-            if type_.kind != "tensor_view"
-            else kind in ("view", "entry", "part", "shaped")
-        )
+        return kind in ("part", "view", "shaped", "entry")
     if isinstance(type_, TileType):
         return kind in ("tile", "shaped", "entry")
     if isinstance(type_, PtrType):
