@@ -19,7 +19,7 @@ def transfer(e: Emitter, op: Operation) -> None:
     dst, src = e.text(op, "dst"), e.text(op, "src")
     buffers = [e.expression(value, op) for value in e.resolved.values(op, "buffers")] or [dst]
     atomic = _ATOMIC.get(case_of(op.attrs.get("atomicType")), "")
-    name = "TPUT" if TABLE[op.name].fn == "tput" else "TGET"
+    name = TABLE[op.name].fn.upper()
     e.out.add(f"pto::comm::{name}{f'<{atomic}>' if atomic else ''}({', '.join([dst, src, *buffers])});")
 
 
@@ -44,9 +44,6 @@ def test(e: Emitter, op: Operation) -> None:
     e.define(op, f"pto::comm::TTEST({_condition(e, op)})")
 
 
-_COLLECTIVES = {"tbroadcast": "TBROADCAST", "tgather": "TGATHER", "tscatter": "TSCATTER", "treduce": "TREDUCE"}
-
-
 @LOWERINGS.of("comm:tbroadcast", "comm:tgather", "comm:tscatter", "comm:treduce")
 def collective(e: Emitter, op: Operation) -> None:
     """A collective over the views of all ranks, done by the one that calls it."""
@@ -62,7 +59,7 @@ def collective(e: Emitter, op: Operation) -> None:
     operands = [name, e.text(op, "data"), *([e.text(op, "acc")] if reduces else []), *stages]
     if reduces:
         operands.append(f"pto::comm::ReduceOp::{case_of(op.attrs.get('reduceOp'), 'sum').capitalize()}")
-    e.out.add(f"pto::comm::{_COLLECTIVES[TABLE[op.name].fn]}({', '.join(operands)});")
+    e.out.add(f"pto::comm::{TABLE[op.name].fn.upper()}({', '.join(operands)});")
 
 
 # --- asynchronous transfers ------------------------------------------------------------------------------------------
@@ -86,9 +83,8 @@ def session(e: Emitter, op: Operation) -> None:
 @LOWERINGS.of("async:tput_async", "async:tget_async")
 def start(e: Emitter, op: Operation) -> None:
     """An asynchronous transfer; its event says when it is complete."""
-    name = "TPUT_ASYNC" if TABLE[op.name].fn == "tput_async" else "TGET_ASYNC"
     operands = ", ".join(e.text(op, role) for role in ("dst", "src", "session"))
-    _object(e, op, "pto::comm::AsyncEvent", f"pto::comm::{name}({operands})")
+    _object(e, op, "pto::comm::AsyncEvent", f"pto::comm::{TABLE[op.name].fn.upper()}({operands})")
 
 
 @LOWERINGS.of("async:wait_async_event", "async:test_async_event")

@@ -147,14 +147,9 @@ def while_loop(e: Emitter, op: Operation) -> None:
     outer.add("}")
 
 
-@LOWERINGS.of("control:yield", "control:condition")
+@LOWERINGS.of("control:yield", "control:condition", "control:return")
 def passing(e: Emitter, op: Operation) -> None:
-    """yield and condition are written by the loop or branch around them."""
-
-
-@LOWERINGS.of("control:return")
-def function_return(e: Emitter, op: Operation) -> None:
-    """The last statement of a kernel; the end of the function says it."""
+    """yield and condition are written by the loop or branch around them; the end of a kernel says that it returns."""
 
 
 @LOWERINGS.of("control:call")

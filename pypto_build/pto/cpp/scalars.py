@@ -26,13 +26,23 @@ def constant(e: Emitter, op: Operation) -> None:
         e.bind(op, Scalar("", ""))  # a vector constant: only seen by instructions that ignore it
 
 
-@LOWERINGS.of("arith")
-def arithmetic(e: Emitter, op: Operation) -> None:
-    type_ = e.resolved.results(op)[0].type
-    ctype = spell.scalar(type_)
+_EXPRESSIONS = {
+    "arith_select": "{cond} ? {on_true} : {on_false}",
+    "element:get": "({type}){tile}.GetValue({offset})",
+    "pointer:add": "{ptr} + {offset}",
+    "pointer:cast": "({type}){src}",
+    "scalar:load": "({type}){ptr}[{index}]",
+}
+
+
+@LOWERINGS.of("arith", "core_id", *_EXPRESSIONS)
+def expression(e: Emitter, op: Operation) -> None:
+    """What is an expression of its operands, here or in its row."""
+    definition = TABLE[op.name]
+    ctype = spell.scalar(e.resolved.results(op)[0].type)
     unsigned = {"bool": "bool"}.get(ctype, ctype if ctype.startswith("u") else f"u{ctype}")
-    operands = {role: e.text(op, role) for role in op.operands}
-    e.define(op, TABLE[op.name].cpp.format(u=f"({unsigned})", **operands))
+    form = next((_EXPRESSIONS[key] for key in definition.keys if key in _EXPRESSIONS), definition.cpp)
+    e.define(op, form.format(u=f"({unsigned})", type=ctype, **{role: e.text(op, role) for role in op.operands}))
 
 
 @LOWERINGS.of("arith_compare")
@@ -63,11 +73,6 @@ def _compare_floats(predicate: str, lhs: str, rhs: str) -> str:
     return f"{unordered} || {test}" if predicate[0] == "u" else f"!{unordered} && {test}"
 
 
-@LOWERINGS.of("arith_select")
-def select(e: Emitter, op: Operation) -> None:
-    e.define(op, f"{e.text(op, 'cond')} ? {e.text(op, 'on_true')} : {e.text(op, 'on_false')}")
-
-
 @LOWERINGS.of("cast")
 def cast(e: Emitter, op: Operation) -> None:
     value = e.resolved.value(op, "in")
@@ -80,11 +85,6 @@ def cast(e: Emitter, op: Operation) -> None:
         e.define(op, f"__builtin_bit_cast({target}, {text})")
         return
     e.define(op, f"({target}){text}")
-
-
-@LOWERINGS.of("core_id")
-def core_id(e: Emitter, op: Operation) -> None:
-    e.define(op, TABLE[op.name].cpp)
 
 
 @LOWERINGS.of("view:tensor")
@@ -110,22 +110,6 @@ def view_dim(e: Emitter, op: Operation) -> None:
     if not isinstance(view, GlobalView) or dim is None or not 0 <= dim < len(view.shape):
         e.fail(op, "the dimension of this view is not known")
     e.define(op, str(view.shape[dim]))
-
-
-@LOWERINGS.of("pointer:add")
-def add_pointer(e: Emitter, op: Operation) -> None:
-    e.define(op, f"{e.text(op, 'ptr')} + {e.text(op, 'offset')}")
-
-
-@LOWERINGS.of("pointer:cast")
-def cast_pointer(e: Emitter, op: Operation) -> None:
-    e.define(op, f"({spell.scalar(op.result_types[0])}){e.text(op, 'src')}")
-
-
-@LOWERINGS.of("scalar:load")
-def load_scalar(e: Emitter, op: Operation) -> None:
-    ctype = spell.scalar(op.result_types[0])
-    e.define(op, f"({ctype}){e.text(op, 'ptr')}[{e.text(op, 'index')}]")
 
 
 @LOWERINGS.of("scalar:store")

@@ -11,22 +11,23 @@ from .emitter import LOWERINGS, Emitter, MultiTile, Scalar
 from .views import GlobalView, times
 
 
-@LOWERINGS.of("tile:alloc")
-def alloc_tile(e: Emitter, op: Operation) -> None:
+def _tile_type(op: Operation) -> TileType:
     type_ = op.result_types[0]
     if not isinstance(type_, TileType):
         raise spell.UnsupportedCppType(f"no tile of type {type_}")
-    tile = e.declare_tile(op, type_, e.text(op, "valid_row"), e.text(op, "valid_col"))
+    return type_
+
+
+@LOWERINGS.of("tile:alloc")
+def alloc_tile(e: Emitter, op: Operation) -> None:
+    tile = e.declare_tile(op, _tile_type(op), e.text(op, "valid_row"), e.text(op, "valid_col"))
     address = e.text(op, "addr") or str(e.addresses.get(id(op), 0))
     e.out.add(f"TASSIGN({tile.name}, {address});")
 
 
 @LOWERINGS.of("tile:declare")
 def declare_tile(e: Emitter, op: Operation) -> None:
-    type_ = op.result_types[0]
-    if not isinstance(type_, TileType):
-        raise spell.UnsupportedCppType(f"no tile of type {type_}")
-    e.declare_tile(op, type_)
+    e.declare_tile(op, _tile_type(op))
 
 
 @LOWERINGS.of("tile:alloc_multi")
@@ -49,14 +50,13 @@ def multi_slot(e: Emitter, op: Operation) -> None:
 @LOWERINGS.of("tile:subview")
 def subview(e: Emitter, op: Operation) -> None:
     """A window keeps the pitch of the tile it lies in, so it is declared with that tile's extents."""
+    sizes = tuple(getattr(item, "value", 1) for item in getattr(op.attrs["sizes"], "items", ()))
     if "view" in op.operands:
-        sizes = tuple(getattr(item, "value", 1) for item in getattr(op.attrs["sizes"], "items", ()))
         view = e.bound.get(id(e.resolved.value(op, "view")))
         assert isinstance(view, GlobalView)
         e.bind(op, view.window(e.extents(op, "offsets"), sizes))
         return
     src = e.tile(op, "src")
-    sizes = tuple(getattr(item, "value", 1) for item in getattr(op.attrs["sizes"], "items", ()))
     valid = [str(extent) for extent in e.extents(op, "valid")] or [str(size) for size in sizes]
     tile = e.declare_tile(op, replace(src.type, v_row=DYNAMIC, v_col=DYNAMIC), *valid)
     row, col = e.extents(op, "offsets")
@@ -65,10 +65,7 @@ def subview(e: Emitter, op: Operation) -> None:
 
 @LOWERINGS.of("tile:reinterpret")
 def reinterpret(e: Emitter, op: Operation) -> None:
-    src = e.tile(op, "src")
-    type_ = op.result_types[0]
-    assert isinstance(type_, TileType)
-    tile = e.declare_tile(op, type_)
+    src, tile = e.tile(op, "src"), e.declare_tile(op, _tile_type(op))
     e.out.add(f"TASSIGN({tile.name}, (uint64_t){src.name}.data());")
 
 
@@ -95,11 +92,6 @@ def get_valid(e: Emitter, op: Operation) -> None:
         e.bound[id(value)] = Scalar(name, "int64_t")
 
 
-@LOWERINGS.of("element:get")
-def get_element(e: Emitter, op: Operation) -> None:
-    e.define(op, f"({spell.scalar(op.result_types[0])}){e.text(op, 'tile')}.GetValue({e.text(op, 'offset')})")
-
-
 @LOWERINGS.of("array:declare")
 def declare_array(e: Emitter, op: Operation) -> None:
     type_ = op.result_types[0]
@@ -111,14 +103,16 @@ def declare_array(e: Emitter, op: Operation) -> None:
     e.bind(op, Scalar(name, ""))
 
 
+def _array_element(e: Emitter, op: Operation) -> str:
+    role = "indices" if "indices" in op.operands else "index"
+    return e.text(op, "array") + "".join(f"[{i}]" for i in e.extents(op, role))
+
+
 @LOWERINGS.of("array:get")
 def get_array(e: Emitter, op: Operation) -> None:
-    role = "indices" if "indices" in op.operands else "index"
-    e.define(op, e.text(op, "array") + "".join(f"[{i}]" for i in e.extents(op, role)))
+    e.define(op, _array_element(e, op))
 
 
 @LOWERINGS.of("array:set")
 def set_array(e: Emitter, op: Operation) -> None:
-    role = "indices" if "indices" in op.operands else "index"
-    place = e.text(op, "array") + "".join(f"[{i}]" for i in e.extents(op, role))
-    e.out.add(f"{place} = {e.text(op, 'value')};")
+    e.out.add(f"{_array_element(e, op)} = {e.text(op, 'value')};")

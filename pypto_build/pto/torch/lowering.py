@@ -19,6 +19,40 @@ from . import (  # noqa: F401  (they register what they translate)
 )
 from .writer import LOWERINGS, Lower, Writer
 
+#: What is an expression of its operands; and statements of them.
+_EXPRESSIONS = {
+    "arith_select": "{on_true} if {cond} else {on_false}",
+    "core_id:block_idx": "_block[0]",
+    "core_id:block_num": "_block[1]",
+    "core_id:subblock_idx": "_current_sb[0]",
+    "core_id:subblock_num": "_lanes[0]",
+    "pointer:add": "{ptr} + {offset}",
+    "scalar:load": "{ptr}[{index}]",
+    "tile:address": "{tile}.address",
+    "tile:slot": "{tiles}[{slot}]",
+    "view:dim": "{view}.shape[{dim}]",
+}
+_STATEMENTS = {
+    "element:set": "{tile}.flat[{offset}] = {value}",
+    "scalar:store": "{ptr}[{index}] = {value}",
+    "tile:set_valid": "{tile}.valid = ({row}, {col})",
+}
+
+
+def _written(w: Writer, op: Operation, forms: dict[str, str]) -> str:
+    form = next(forms[key] for key in TABLE[op.name].keys if key in forms)
+    return form.format(**{role: w.operand(op, role) for role in op.operands})
+
+
+@LOWERINGS.of(*_EXPRESSIONS)
+def expression(w: Writer, op: Operation) -> None:
+    w.define(op, _written(w, op, _EXPRESSIONS))
+
+
+@LOWERINGS.of(*_STATEMENTS)
+def statement(w: Writer, op: Operation) -> None:
+    w.add(op, _written(w, op, _STATEMENTS))
+
 
 @LOWERINGS.of("async:context", "async:prefetch", "async:prefetch_session", "async:session")
 @LOWERINGS.of("crosscore:set", "crosscore:wait", "fence", "none")

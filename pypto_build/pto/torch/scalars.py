@@ -101,12 +101,6 @@ def _compare_floats(predicate: str, a: str, b: str) -> str:
     return f"not ({unordered}) and {test}" if predicate == "one" else test
 
 
-@LOWERINGS.of("arith_select")
-def select(w: Writer, op: Operation) -> None:
-    cond, yes, no = (w.operand(op, role) for role in ("cond", "on_true", "on_false"))
-    w.define(op, f"{yes} if {cond} else {no}")
-
-
 @LOWERINGS.of("cast")
 def cast(w: Writer, op: Operation) -> None:
     value, result = w.value(op, "in"), w.resolved.results(op)[0]
@@ -144,16 +138,6 @@ def _bitcast(text: str, source: Type | None, target: Type | None) -> str:
     if not dtypes.is_float(source) and not dtypes.is_float(target):
         return wrapped(text, target)
     return f"recast({text}, {dtypes.torch_dtype(source)}, {dtypes.torch_dtype(target)})"
-
-
-_CORE_IDS = {
-    "block_idx": "_block[0]", "block_num": "_block[1]", "subblock_idx": "_current_sb[0]", "subblock_num": "_lanes[0]",
-}  # fmt: skip
-
-
-@LOWERINGS.of("core_id")
-def core_id(w: Writer, op: Operation) -> None:
-    w.define(op, _CORE_IDS[TABLE[op.name].fn])
 
 
 def _tuple(items: list[str]) -> str:
@@ -206,16 +190,6 @@ def partition_view(w: Writer, op: Operation) -> None:
     window(w, op, w.operand(op, "view"), w.operands(op, "offsets"), w.operands(op, "sizes"))
 
 
-@LOWERINGS.of("view:dim")
-def view_dim(w: Writer, op: Operation) -> None:
-    w.define(op, f"{w.operand(op, 'view')}.shape[{w.operand(op, 'dim')}]")
-
-
-@LOWERINGS.of("pointer:add")
-def add_pointer(w: Writer, op: Operation) -> None:
-    w.define(op, f"{w.operand(op, 'ptr')} + {w.operand(op, 'offset')}")
-
-
 @LOWERINGS.of("pointer:cast")
 def cast_pointer(w: Writer, op: Operation) -> None:
     element = getattr(op.result_types[0], "element", None)
@@ -223,13 +197,3 @@ def cast_pointer(w: Writer, op: Operation) -> None:
     if element is None or source is None:
         raise Unsupported("between pointers and integers")
     w.define(op, f"{w.operand(op, 'src')}.seen_as({dtypes.torch_dtype(element)})")
-
-
-@LOWERINGS.of("scalar:load")
-def load_scalar(w: Writer, op: Operation) -> None:
-    w.define(op, f"{w.operand(op, 'ptr')}[{w.operand(op, 'index')}]")
-
-
-@LOWERINGS.of("scalar:store")
-def store_scalar(w: Writer, op: Operation) -> None:
-    w.add(op, f"{w.operand(op, 'ptr')}[{w.operand(op, 'index')}] = {w.operand(op, 'value')}")

@@ -31,9 +31,10 @@ def declare_popped(w: Writer, op: Operation, type_: TileType, address: str) -> s
     return _declare(w, op, type_, address, w.operand(op, "valid_row"), w.operand(op, "valid_col"))
 
 
-@LOWERINGS.of("tile:alloc")
+@LOWERINGS.of("tile:alloc", "tile:declare")
 def alloc_tile(w: Writer, op: Operation) -> None:
-    """A tile without an address lies in a memory of its own; one that is a variable in none."""
+    """A tile without an address lies in a memory of its own, until a pop or an assignment places it; one that is a
+    variable in none."""
     type_, value = _tile_type(op), w.resolved.results(op)[0]
     if value in w.promotion:
         variable = w.promotion.variables[id(value)]
@@ -48,12 +49,6 @@ def alloc_tile(w: Writer, op: Operation) -> None:
     w.out.add(f"{w.name_result(op)} = {own}.tile(0, {shape_text(type_)}{extent_text(type_, rows, cols)})")
 
 
-@LOWERINGS.of("tile:declare")
-def declare_tile(w: Writer, op: Operation) -> None:
-    """A tile that a pop or an assignment places."""
-    alloc_tile(w, op)
-
-
 @LOWERINGS.of("tile:alloc_multi")
 def alloc_multi(w: Writer, op: Operation) -> None:
     type_ = op.result_types[0]
@@ -61,21 +56,13 @@ def alloc_multi(w: Writer, op: Operation) -> None:
         raise Unsupported(f"no tiles of type {type_}")
     tile, step = type_.tile, type_.tile.bytes
     address, memory = w.operand(op, "addr"), w.memory(type_.tile.loc)
-    if not address:
-        memory, address = f'Memory("", {step * type_.count})', "0"
     valid = extent_text(tile, w.operand(op, "valid_row"), w.operand(op, "valid_col"))
     name = w.name_result(op)
-    if memory.startswith("Memory("):
-        own = w.names.unique(f"{name}_memory")
-        w.out.add(f"{own} = {memory}")
-        memory = own
+    if not address:
+        address, memory = "0", w.names.unique(f"{name}_memory")
+        w.out.add(f'{memory} = Memory("", {step * type_.count})')
     slot = f"{memory}.tile({address} + {step} * slot, {shape_text(tile)}{valid})"
     w.out.add(f"{name} = [{slot} for slot in range({type_.count})]")
-
-
-@LOWERINGS.of("tile:slot")
-def multi_slot(w: Writer, op: Operation) -> None:
-    w.define(op, f"{w.operand(op, 'tiles')}[{w.operand(op, 'slot')}]")
 
 
 @LOWERINGS.of("tile:subview")
@@ -106,16 +93,6 @@ def assign_tile(w: Writer, op: Operation) -> None:
     w.define(op, f"{w.memory(type_.loc)}.tile({where})")
 
 
-@LOWERINGS.of("tile:address")
-def tile_address(w: Writer, op: Operation) -> None:
-    w.define(op, f"{w.operand(op, 'tile')}.address")
-
-
-@LOWERINGS.of("tile:set_valid")
-def set_valid(w: Writer, op: Operation) -> None:
-    w.add(op, f"{w.operand(op, 'tile')}.valid = ({w.operand(op, 'row')}, {w.operand(op, 'col')})")
-
-
 @LOWERINGS.of("tile:get_valid")
 def get_valid(w: Writer, op: Operation) -> None:
     tile = w.operand(op, "tile")
@@ -127,11 +104,6 @@ def get_valid(w: Writer, op: Operation) -> None:
 def get_element(w: Writer, op: Operation) -> None:
     elements = f"{w.own(op, 'tile')}.flatten()" if w.is_variable(op, "tile") else f"{w.operand(op, 'tile')}.flat"
     w.define(op, f"{elements}[{w.operand(op, 'offset')}].item()")
-
-
-@LOWERINGS.of("element:set")
-def set_element(w: Writer, op: Operation) -> None:
-    w.add(op, f"{w.operand(op, 'tile')}.flat[{w.operand(op, 'offset')}] = {w.operand(op, 'value')}")
 
 
 @LOWERINGS.of("array:declare")
