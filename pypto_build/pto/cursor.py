@@ -40,6 +40,12 @@ class Cursor:
             self.fail(f"expected {what or repr(text)}, found {self.found()}")
         self.at += 1
 
+    def accept(self, text: str) -> bool:
+        """Step over `text` if it comes next; whether it does."""
+        found = self.tokens[self.at] == text
+        self.at += found
+        return found
+
     def value(self, what: str = "a value (%name)") -> str:
         """Step over an SSA value."""
         token = self.tokens[self.at]
@@ -128,9 +134,8 @@ class Cursor:
 
     def result_types(self) -> list[Type]:
         """`T`, `()` or `(T, T)`."""
-        if self.tokens[self.at] != "(":
+        if not self.accept("("):
             return [self.type()]
-        self.at += 1
         types = [] if self.tokens[self.at] == ")" else self.type_list()
         self.expect(")", "',' or ')'")
         return types

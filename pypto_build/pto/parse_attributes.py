@@ -106,15 +106,13 @@ class AttributeReader(Cursor):
         return self.worded(token, nesting)
 
     def worded(self, token: str, nesting: int) -> Attribute:
-        if token == "unit":
-            self.at += 1
+        if self.accept("unit"):
             return UnitAttr()
         if token == "array" and self.tokens[self.at + 1] == "<":
             self.at += 2
             element = self.type()
             items: list[Attribute] = []
-            if self.tokens[self.at] == ":":
-                self.at += 1
+            if self.accept(":"):
                 items = self.attribute_list(">", nesting)
             self.expect(">", "',' or '>'")
             return ArrayAttr(tuple(items), element)
@@ -129,8 +127,7 @@ class AttributeReader(Cursor):
         items: list[Attribute] = []
         if self.tokens[self.at] != close:
             items.append(self.attribute(nesting + 1))
-            while self.tokens[self.at] == ",":
-                self.at += 1
+            while self.accept(","):
                 items.append(self.attribute(nesting + 1))
         return items
 

@@ -51,14 +51,12 @@ def read_for(reader: RegionReader, op: Operation) -> None:
     reader.expect("step", "'step' and the step")
     op.operands["step"] = (reader.value("the step"),)
     names: list[str] = []
-    if reader.tokens[reader.at] == "iter_args":
-        reader.at += 1
+    if reader.accept("iter_args"):
         names = _initial_values(reader, op)
         reader.expect("->", "'->' and the types of iter_args")
         op.result_types = _result_types(reader, len(names))
     index_type = parse_type("index")
-    if reader.tokens[reader.at] == ":":
-        reader.at += 1
+    if reader.accept(":"):
         index_type = reader.type()
         op.types["lower"] = (index_type,)
     op.regions = (reader.region(((index, index_type), *zip(names, op.result_types, strict=True))),)
@@ -73,9 +71,8 @@ def _initial_values(reader: RegionReader, op: Operation) -> list[str]:
         names.append(reader.value("the name of a carried value"))
         reader.expect("=", "'=' and its initial value")
         values.append(reader.value("its initial value"))
-        if reader.tokens[reader.at] != ",":
+        if not reader.accept(","):
             break
-        reader.at += 1
     reader.expect(")", "',' or ')'")
     if values:
         op.operands["init"] = tuple(values)
@@ -95,12 +92,10 @@ def _result_types(reader: RegionReader, count: int) -> tuple[Type, ...]:
 def read_if(reader: RegionReader, op: Operation) -> None:
     """`%cond [-> (T)] { … } [else { … }]`."""
     op.operands["cond"] = (reader.value("the condition"),)
-    if reader.tokens[reader.at] == "->":
-        reader.at += 1
+    if reader.accept("->"):
         op.result_types = tuple(reader.result_types())
     regions = [reader.region()]
-    if reader.tokens[reader.at] == "else":
-        reader.at += 1
+    if reader.accept("else"):
         regions.append(reader.region())
     elif op.result_types:
         reader.fail(f"expected 'else', since the operation has results; found {reader.found()}")
@@ -127,15 +122,13 @@ def _labelled_region(reader: RegionReader) -> Region:
     args: list[tuple[str, Type | None]] = []
     if reader.tokens[reader.at] == "{" and reader.tokens[reader.at + 1][:1] == "^":
         reader.at += 2
-        if reader.tokens[reader.at] == "(":
-            reader.at += 1
+        if reader.accept("("):
             while reader.tokens[reader.at] != ")":
                 name = reader.value("an argument of the block")
                 reader.expect(":", "':' and its type")
                 args.append((name, reader.type()))
-                if reader.tokens[reader.at] != ",":
+                if not reader.accept(","):
                     break
-                reader.at += 1
             reader.expect(")", "',' or ')'")
         reader.expect(":", "':' after the block's arguments")
         return reader.region_body(tuple(args))

@@ -178,8 +178,7 @@ class OperationReader(RegionReader):
         self.expect("(", "'('")
         values = self.value_list(")")
         self.expect(")", "',' or ')'")
-        if self.tokens[self.at] == "<":
-            self.at += 1
+        if self.accept("<"):
             self.attr_dict(op.attrs)
             self.expect(">", "'>' after the properties")
         if self.tokens[self.at] == "(":
@@ -257,8 +256,7 @@ class OperationReader(RegionReader):
         elif code == "V":
             if self.tokens[self.at][:1] == "%":
                 op.operands[name] = tuple(self.value_list(""))
-                if self.tokens[self.at] == ":":
-                    self.at += 1
+                if self.accept(":"):
                     op.types[name] = tuple(self.type_list())
         elif code == "F":
             signature = self.function_type()
@@ -275,8 +273,7 @@ class OperationReader(RegionReader):
         start = self.at
         value = self.attribute()
         type_ = getattr(value, "type", None)
-        if type_ is None and self.tokens[self.at] == ":":
-            self.at += 1
+        if type_ is None and self.accept(":"):
             type_ = self.type()
             fitting = number(self.tokens[start], type_)
             if fitting is None and not isinstance(value, RawAttr):
@@ -308,8 +305,7 @@ class OperationReader(RegionReader):
                 order += [names[0]] * len(values)
                 if keyword:
                     self.expect(")", "',' or ')'")
-            if step.code == "P" and self.tokens[self.at] == ":":
-                self.at += 1
+            if step.code == "P" and self.accept(":"):
                 self.group_types(op, order)
         self.expect(")", "',' or ')'")
 
@@ -317,8 +313,7 @@ class OperationReader(RegionReader):
         """The types of a group's values; `%a : T, %b : T` for a role that takes any number."""
         types = self.type_list()
         last = TABLE[op.name].role(order[-1], op.variant) if order else None
-        while last is not None and last.many and self.tokens[self.at] == ",":
-            self.at += 1
+        while last is not None and last.many and self.accept(","):
             op.operands[last.name] = (*op.operands[last.name], self.value())
             order.append(last.name)
             self.expect(":", "':' and the type")
@@ -340,6 +335,5 @@ class OperationReader(RegionReader):
             op.operands[name] = (self.value(),)
             self.expect(":", "':' and the type")
             op.types[name] = (self.type(),)
-            if self.tokens[self.at] != ",":
+            if not self.accept(","):
                 return
-            self.at += 1

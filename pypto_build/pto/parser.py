@@ -70,8 +70,7 @@ class ModuleReader(OperationReader):
         if self.tokens[self.at][:1] == "@":
             module.name = self.tokens[self.at][1:]
             self.at += 1
-        if self.tokens[self.at] == "attributes":
-            self.at += 1
+        if self.accept("attributes"):
             self.attr_dict(module.attrs)
         self.expect("{", "'{' before the module's body")
         if self.depth >= 8:
@@ -109,11 +108,9 @@ class ModuleReader(OperationReader):
         self.at += 1
         function = Function(name[1:], visibility=visibility, token=start)
         function.args = self.arguments()
-        if self.tokens[self.at] == "->":
-            self.at += 1
+        if self.accept("->"):
             function.results = tuple(self.result_types())
-        if self.tokens[self.at] == "attributes":
-            self.at += 1
+        if self.accept("attributes"):
             self.attr_dict(function.attrs)
         if self.tokens[self.at] == "{":
             function.body = self.region()
@@ -137,8 +134,7 @@ class ModuleReader(OperationReader):
             if self.tokens[self.at] == "loc":
                 self.location()
             arguments.append(argument)
-            if self.tokens[self.at] != ",":
+            if not self.accept(","):
                 break
-            self.at += 1
         self.expect(")", "',' or ')'")
         return tuple(arguments)
