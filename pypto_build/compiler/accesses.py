@@ -8,19 +8,10 @@ from dataclasses import replace
 from .ir import Block, Direction, IrFunction, IrParam, Op
 from .values import Ref, WindowType
 
-_WRITTEN = {"store": 2, "write": 0, "notify": 0, "put": 0, "get": 0}
-_READ = {"load": 0, "read": 0, "wait": 0, "put": 2, "get": 2}
+#: The operand of a kernel's operation that is a tensor it writes, here or on another rank; and one that it reads.
+WRITTEN = {"store": 2, "write": 0, "notify": 0, "put": 0, "get": 0}
+READ = {"load": 0, "read": 0, "wait": 0, "put": 2, "get": 2}
 _VIEWS = ("slice", "reshape", "index")
-
-
-def written_by(op: Op) -> int | None:
-    """The operand of a kernel's operation that is a tensor it writes, here or on another rank."""
-    return _WRITTEN.get(op.name)
-
-
-def read_by(op: Op) -> int | None:
-    """The operand of a kernel's operation that is a tensor it reads."""
-    return _READ.get(op.name)
 
 
 def written_tensors(function: IrFunction, callees: Mapping[str, IrFunction]) -> dict[str, Op]:
@@ -32,8 +23,7 @@ def _written(params: Iterable[str], body: Block, callees: Mapping[str, IrFunctio
     source: dict[str, str] = {name: name for name in params}
     found: dict[str, Op] = {}
     for op in body.walk():
-        number = written_by(op)
-        operands = [op.args[number]] if number is not None else []
+        operands = [op.args[WRITTEN[op.name]]] if op.name in WRITTEN else []
         if op.name in _VIEWS and isinstance(op.args[0], Ref) and op.args[0].name in source:
             source[op.result] = source[op.args[0].name]
         if op.name == "call" and op.callee in callees:

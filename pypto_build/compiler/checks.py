@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .accesses import read_by, written_by, written_tensors
+from .accesses import READ, WRITTEN, written_tensors
 from .errors import CompileError
 from .ir import Direction, IrFunction, Program
 from .values import Ref
@@ -22,8 +22,8 @@ def _check_kernel(kernel: IrFunction) -> None:
     read: dict[str, bool] = {}
     written: dict[str, bool] = {}
     for op in kernel.body.walk():
-        for number, found in ((written_by(op), written), (read_by(op), read)):
-            operand = op.args[number] if number is not None else None
+        for table, found in ((WRITTEN, written), (READ, read)):
+            operand = op.args[table[op.name]] if op.name in table else None
             if isinstance(operand, Ref):
                 found[operand.name] = True
                 param = next((p for p in kernel.params if p.name == operand.name), None)

@@ -15,7 +15,7 @@ from .dtypes import DType
 from .errors import CompileError, SourcePosition, similar
 from .ir import Block, IrFunction, Launch, Op, Operand, Predicate
 from .language import Dynamic, Intrinsic, JitFunction
-from .load import namespace_of
+from .load import definition_of, namespace_of
 from .operations import COMPARISONS, MISSING, OPERATIONS, OPERATORS, called
 from .values import Const, Ref, Value, ValueKind, Values, WindowType
 
@@ -50,17 +50,16 @@ Reach = Callable[[JitFunction, SourcePosition], IrFunction]
 class ExpressionReader:
     """The function being read: its names, and the block that operations go into."""
 
-    def __init__(self, reach: Reach, jit: JitFunction, file: str, node: ast.FunctionDef) -> None:
+    def __init__(self, reach: Reach, jit: JitFunction) -> None:
         self.reach = reach
         self.jit = jit
-        self.file = file
-        self.node = node
+        self.file, self.node = definition_of(jit.function)
         self.names = namespace_of(jit.function)
         self.symbols: dict[str, None] = {}
         self.fixed: dict[str, Const] = {}  # variables of unrolled loops
-        arguments = {a.arg for a in node.args.args}
+        arguments = {a.arg for a in self.node.args.args}
         self.locals = arguments | {
-            n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+            n.id for n in ast.walk(self.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
         }
         self.values = Values()
         self.outputs: set[str] = set()  # parameters that results are written to

@@ -14,7 +14,6 @@ from .errors import CompileError, SourcePosition
 from .expressions import ExpressionReader, Reach
 from .ir import Block, Direction, IrFunction, IrParam, Op, Operand, Program, ScalarParam, TensorParam
 from .language import Annotation, JitFunction
-from .load import definition_of
 from .operations import OPERATIONS
 from .values import Const, Ref, TensorType, Value, ValueKind, WindowType
 
@@ -28,8 +27,7 @@ def build_program(entry: JitFunction, platform: str = "a2a3sim") -> Program:
 
 def read_function(jit: JitFunction, reach: Reach) -> IrFunction:
     """The operations of one function; `reach` reads those that it calls."""
-    file, node = definition_of(jit.function)
-    return _Reader(reach, jit, file, node).read(SourcePosition(file, node.lineno, node.col_offset + 1))
+    return _Reader(reach, jit).read()
 
 
 class ProgramBuilder:
@@ -44,14 +42,13 @@ class ProgramBuilder:
             if jit.name not in self.functions:
                 raise CompileError(caller or SourcePosition(), f"{jit.name} calls itself")
             return self.functions[jit.name]
-        file, node = definition_of(jit.function)
-        position = SourcePosition(file, node.lineno, node.col_offset + 1)
+        reader = _Reader(self.function, jit)
         if known is not None:
-            raise CompileError(position, f"a second function is called {jit.name}", "give one of them another name")
+            reader.fail(reader.node, f"a second function is called {jit.name}", "give one of them another name")
         if jit.kind == "kernel" and jit.name in RESERVED:
-            raise CompileError(position, f"a kernel cannot be called {jit.name}, a word of C++", "give it another name")
+            reader.fail(reader.node, f"a kernel cannot be called {jit.name}, a word of C++", "give it another name")
         self.sources[jit.name] = jit
-        self.functions[jit.name] = _Reader(self.function, jit, file, node).read(position)
+        self.functions[jit.name] = reader.read()
         return self.functions[jit.name]
 
 
@@ -70,7 +67,8 @@ _STATEMENTS: dict[type, tuple[str, str]] = {
 class _Reader(ExpressionReader):
     # --- the function ----------------------------------------------------------------------------------------------
 
-    def read(self, position: SourcePosition) -> IrFunction:
+    def read(self) -> IrFunction:
+        position = self.position(self.node)
         params = tuple(self.parameters(position))
         for statement in self.node.body:
             self.statement(statement)

@@ -125,25 +125,9 @@ class Expressions:
         row, col = (self.text(o) for o in op.items(1))
         return f"{args[0]}[{row}:{row} + {tile.shape[0]}, {col}:{col} + {tile.shape[1]}]"
 
-    def _full(self, op: Op, args: list[str]) -> str:
-        tile = self.result_type(op)
-        return f"torch.full({tile.shape}, {args[0]}, dtype=torch.{tile.dtype.torch})"
-
-    def _create_tile(self, op: Op, args: list[str]) -> str:
-        tile = self.result_type(op)
-        return f"torch.zeros({tile.shape}, dtype=torch.{tile.dtype.torch})"
-
-    def _arange(self, op: Op, args: list[str]) -> str:
-        tile = self.result_type(op)
-        return f"{args[0]} + torch.arange({tile.shape[1]}, dtype=torch.int64)[None]"
-
     def _reshape(self, op: Op, args: list[str]) -> str:
         shape = self.result_type(op).valid if self.values.is_tile(op.result) else self.values.tensor(op.result).shape
         return f"{args[0]}.reshape({', '.join(map(self.dim, shape))})"
-
-    def _fillpad(self, op: Op, args: list[str]) -> str:
-        tile = self.result_type(op)
-        return f'fill_pad({args[0]}, {tile.shape[0]}, {tile.shape[1]}, "{op.attrs["pad"]}")'
 
     def _select(self, op: Op, args: list[str]) -> str:
         if not self.is_tile(op.args[0]):
@@ -164,8 +148,12 @@ _Expression = Callable[[Expressions, Op, list[str]], str]
 
 
 def _plain(form: str) -> _Expression:
-    """An expression of the operands alone."""
-    return lambda f, op, args: form.format(*args)
+    """An expression of the operands, of what the operation is told, and of the type of its `result`."""
+
+    def expression(f: Expressions, op: Op, args: list[str]) -> str:
+        return form.format(*args, **op.attrs, result=f.values.types[op.result] if op.results else None)
+
+    return expression
 
 
 _EXPRESSIONS: dict[str, _Expression] = {
@@ -177,15 +165,15 @@ _EXPRESSIONS: dict[str, _Expression] = {
     "col_expand": Expressions._expand,
     "move": _plain("{0}"),
     "transpose": _plain("{0}.T"),
-    "full": Expressions._full,
-    "create_tile": Expressions._create_tile,
-    "arange": Expressions._arange,
+    "full": _plain("torch.full({result.shape}, {0}, dtype=torch.{result.dtype.torch})"),
+    "create_tile": _plain("torch.zeros({result.shape}, dtype=torch.{result.dtype.torch})"),
+    "arange": _plain("{0} + torch.arange({result.shape[1]}, dtype=torch.int64)[None]"),
     "reshape": Expressions._reshape,
-    "fillpad": Expressions._fillpad,
+    "fillpad": _plain('fill_pad({0}, {result.shape[0]}, {result.shape[1]}, "{pad}")'),
     "select": Expressions._select,
     "gather_mask": Expressions._gather_mask,
     "cmp": lambda f, op, args: f"{args[0]} {COMPARE[op.attrs['mode']]} {args[1]}",
-    "create_tensor": lambda f, op, args: f"create_tensor({args[0]}, torch.{op.attrs['dtype'].torch})",
+    "create_tensor": _plain("create_tensor({0}, torch.{dtype.torch})"),
     "concat": _plain("torch.cat(({0}, {1}), dim=1)"),
     "gather": _plain("{0}.reshape(-1)[{1}.to(torch.int64)]"),
     "sort32": _plain("sorted_groups({0}, {1})"),
