@@ -82,7 +82,7 @@ def _callees_first(module: Module) -> list[Function]:
         if function.name in done:
             return
         if function.name in visiting:
-            raise PtoError(module.source.position(function.token), "calls itself", f"func.func @{function.name}")
+            raise module.error(function, "calls itself")
         visiting.add(function.name)
         for op in function.walk():
             callee = by_name.get(getattr(op.attrs.get("callee"), "name", "")) if TABLE[op.name].fn == "call" else None
@@ -118,7 +118,7 @@ def place_tiles(function: Function, module: Module, arch: str) -> dict[int, int]
         top[space] = start + size
         if top[space] > CAPACITY[arch or "a2a3"].get(space, 1 << 62):
             message = f"has no address, and {size} bytes do not fit into {space} beside the others; give addresses"
-            raise PtoError(module.source.position(op.token), message, op.name)
+            raise module.error(op, message)
         placed[id(op)] = start
     return placed
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from .attributes import Attribute, case_of
-from .errors import SourcePosition
+from .errors import PtoError, SourcePosition
 from .lexer import token_offsets
 from .types import Type
 
@@ -145,6 +145,11 @@ class Module:
     loc: Location | None = None
     token: int = field(default=-1, compare=False)
     source: Source = field(default_factory=lambda: Source("<pto>", ""), compare=False, repr=False)
+
+    def error(self, at: Operation | Function, message: str) -> PtoError:
+        """What is wrong with an operation or a function."""
+        name = at.name if isinstance(at, Operation) else f"func.func @{at.name}"
+        return PtoError(self.source.position(at.token), message, name)
 
     def functions(self) -> Iterator[Function]:
         """All functions, those of nested modules included."""

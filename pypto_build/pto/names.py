@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from .errors import PtoError
 from .model import Module
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -15,4 +14,4 @@ def require_names(module: Module) -> None:
     for function in module.functions():
         if function.body is not None and not _IDENTIFIER.fullmatch(function.name):
             what = "its name is no identifier, as it has to be in C++; use letters, digits and _"
-            raise PtoError(module.source.position(function.token), what, f"func.func @{function.name}")
+            raise module.error(function, what)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 from .attributes import int_value
 from .cpp.spell import SCALARS, CppNames, UnsupportedCppType, scalar
-from .errors import PtoError
 from .model import Argument, Function, Module
 from .ops import TABLE
 from .resolve import Resolved, Value, resolve
@@ -105,11 +104,10 @@ class _Slots:
         try:
             return self._passed(number, argument, tensors)
         except UnsupportedCppType:
-            raise PtoError(
-                self.module.source.position(self.function.token),
+            raise self.module.error(
+                self.function,
                 f"argument {number} ({argument.name}: {argument.type}) cannot be passed to a kernel: it takes pointers "
                 "and numbers",
-                f"func.func @{self.function.name}",
             ) from None
 
     def _passed(self, number: int, argument: Argument, tensors: list[Passed]) -> Passed:
@@ -131,11 +129,8 @@ class _Slots:
         if extent:
             return Passed("extent", name, "int64_t", value=extent)
         counts = f"{self.payload.tensors} tensors and {self.payload.scalars} scalars"
-        raise PtoError(
-            self.module.source.position(self.function.token),
-            f"argument {number} ({argument.name}: {argument.type}) has no value: the orchestration passes {counts}",
-            f"func.func @{self.function.name}",
-        )
+        what = f"argument {number} ({argument.name}: {argument.type})"
+        raise self.module.error(self.function, f"{what} has no value: the orchestration passes {counts}")
 
     def free(self, first: int, count: int) -> int | None:
         """The first of some places that nothing has taken."""
@@ -221,11 +216,10 @@ def refit_arguments(
         same = kept[number]
         if same is not None and not _fits(argument, same):
             what = f"{same.ctype}*" if same.kind in ("tensor", "context") else same.ctype
-            raise PtoError(
-                module.source.position(function.token),
+            raise module.error(
+                function,
                 f"argument {number} ({argument.name}: {argument.type}) no longer fits: kernel_entry passes {what} "
                 f"{same.name}, which the orchestration decides",
-                f"func.func @{function.name}",
             )
         tensors = [p for p in plan if p.kind == "tensor"]
         if same is not None and same.kind == "extent" and not any(f"{t.name}_tensor" in same.value for t in tensors):

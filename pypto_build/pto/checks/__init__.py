@@ -71,6 +71,6 @@ def check_module(module: Module, platform: str = "") -> list[PtoError]:
         problems += check_pipes(resolved, arch)
     found = []
     for problem in problems:
-        token = problem.op.token if problem.op is not None else problem.function.token
-        found.append((token, PtoError(module.source.position(token), problem.message, problem.subject)))
+        at = problem.op if problem.op is not None else problem.function
+        found.append((at.token, module.error(at, problem.message)))
     return [error for _, error in sorted(found, key=lambda pair: pair[0])]

@@ -26,7 +26,6 @@ _KINDS: dict[str, tuple[type[Attribute], ...]] = {
     "symbol": (SymbolAttr,),
     "type": (TypeAttr,),
 }
-_TERMINATOR = {"scf.for": "scf.yield", "scf.if": "scf.yield", "scf.while": "scf.yield"}
 
 
 def check_structure(resolved: Resolved, op: Operation, module: Module) -> Iterator[Problem]:
@@ -101,7 +100,7 @@ def _yielding(op: Operation) -> Iterator[tuple[Region, str]]:
     if op.name == "scf.while":
         yield op.regions[0], "scf.condition"
         yield op.regions[1], "scf.yield"
-    elif op.name in _TERMINATOR and op.result_types:
+    elif op.name in ("scf.for", "scf.if") and op.result_types:
         for region in op.regions:
             yield region, "scf.yield"
 
