@@ -73,15 +73,12 @@ class Resolved:
         type_ = value.type
         if not isinstance(type_, TileType) or id(value) in self.resized:
             return None, None
-        known: list[int | None] = []
-        for extent, role in ((type_.v_row, "valid_row"), (type_.v_col, "valid_col")):
-            if extent != DYNAMIC:
-                known.append(extent)
-            elif value.op is not None and value.op.name in ("pto.alloc_tile",):
-                known.append(self.constant(value.op, role))
-            else:
-                known.append(None)
-        return known[0], known[1]
+        alloc = value.op if value.op is not None and value.op.name == "pto.alloc_tile" else None
+        rows, cols = (
+            extent if extent != DYNAMIC else self.constant(alloc, role) if alloc is not None else None
+            for extent, role in ((type_.v_row, "valid_row"), (type_.v_col, "valid_col"))
+        )
+        return rows, cols
 
     def address(self, value: Value) -> int | None:
         """The byte address of an allocated tile, when it is a constant."""

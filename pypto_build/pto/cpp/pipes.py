@@ -87,20 +87,11 @@ def push(e: Emitter, op: Operation) -> None:
     e.out.add(f"TPUSH<decltype({pipe}), decltype({entry}), {_split(op)}>({pipe}, {entry});")
 
 
-@LOWERINGS.of("pipe:pop")
-def pop(e: Emitter, op: Operation) -> None:
-    _take(e, op, "TPOP")
-
-
-@LOWERINGS.of("pipe:acquire")
-def acquire(e: Emitter, op: Operation) -> None:
-    """A free slot for the producer, seen through a view."""
-    _take(e, op, "TALLOC")
-
-
-def _take(e: Emitter, op: Operation, instruction: str) -> None:
-    """Into the entry that is given, or as the result: a tile, or a view of the slot."""
-    pipe = _pipe(e, op)
+@LOWERINGS.of("pipe:pop", "pipe:acquire")
+def take(e: Emitter, op: Operation) -> None:
+    """The oldest slot, or a free one for the producer: into the entry that is given, or as the result, a tile or a view
+    of the slot."""
+    pipe, instruction = _pipe(e, op), "TPOP" if TABLE[op.name].fn == "pop" else "TALLOC"
     if "tile" in op.operands:
         bound = e.bound.get(id(e.resolved.value(op, "tile")))
         entry = bound.variable if isinstance(bound, GlobalView) and bound.variable else e.text(op, "tile")

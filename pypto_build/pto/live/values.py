@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..model import Function, Module, Operation
+from ..model import Function, Module
 from ..ops import TABLE
 from ..resolve import Problem, Resolved, Resolver, Value
 from .nodes import Node, defined_names
@@ -70,11 +70,6 @@ class LiveResolver:
             arguments.append(value)
         self.resolved.arguments = tuple(arguments)
 
-    def forget(self, nodes: Iterable[Node]) -> None:
-        """Statements that are gone."""
-        for node in nodes:
-            self._forget(node)
-
     def _forget(self, node: Node) -> None:
         for op in node.kept:
             self.resolved.operands_of.pop(id(op), None)
@@ -97,7 +92,8 @@ class LiveResolver:
         self.earlier = {}
         for node in gone:
             self._remember(node)
-        self.forget(gone)
+        for node in gone:
+            self._forget(node)
         self.resolved.problems = []
         for value in self.resolved.arguments:
             self.resolver.define(value, self.scope, None)
@@ -176,12 +172,12 @@ class LiveResolver:
         if node.error is not None:
             self._defined_by_broken(node)
         node.resized = frozenset(
-            id(value) for op in node.own() if op.name == "pto.set_validshape" for value in self._operands(op, "tile")
+            id(value)
+            for op in node.own()
+            if op.name == "pto.set_validshape"
+            for value in self.resolved.values(op, "tile")
         )
         node.fresh, node.unchecked = False, True
-
-    def _operands(self, op: Operation, role: str) -> tuple[Value, ...]:
-        return self.resolved.operands_of[id(op)].get(role, ())
 
     def _block(self, node: Node, local: Scope) -> None:
         """The operation of a block: what it uses, hands to its regions, and yields."""

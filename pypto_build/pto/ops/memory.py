@@ -76,12 +76,11 @@ define(
     "pto.subset", "src:tile offsets*:index", formats="$src ~[ $offsets ] sizes I:sizes : T$src",
     attrs="sizes=any", results=1, result="$src", family="tile", fn="subview",
 )  # fmt: skip
-define(
-    "pto.treshape", "src:tile", formats="$src : T$src -> T=", results=1, rules="bytes", family="tile", fn="reinterpret"
-)
-define(
-    "pto.bitcast", "src:tile", formats="$src : T$src -> T=", results=1, rules="bytes", family="tile", fn="reinterpret"
-)
+for _name in ("treshape", "bitcast"):
+    define(
+        f"pto.{_name}", "src:tile", formats="$src : T$src -> T=", results=1, rules="bytes", family="tile",
+        fn="reinterpret",
+    )  # fmt: skip
 define("pto.tassign", "src:tile addr:int", formats="$src , $addr : T$src -> T=", results=1, family="tile", fn="assign")
 define(
     "pto.set_validshape", "tile:tile row:index col:index", formats="$tile , $row , $col : T$tile", family="tile",

@@ -18,14 +18,11 @@ for _core in ("aic", "aiv"):
         formats="{} [? K(gm_slot_buffer,gm_slot_tensor,c2v_consumer_buf,v2c_consumer_buf) ?]",
         attrs=PIPE, family="pipe", fn="open", core="cube" if _core == "aic" else "vector",
     )  # fmt: skip
-define(
-    "pto.initialize_l2l_pipe", "args*:any", formats="{} P(args) -> T=", attrs=PIPE, results=1, family="pipe",
-    fn="open_l2l",
-)  # fmt: skip
-define(
-    "pto.initialize_l2g2l_pipe", "args*:any", formats="{} P(args) -> T=", attrs=PIPE, results=1, family="pipe",
-    fn="open_l2g2l",
-)  # fmt: skip
+for _way in ("l2l", "l2g2l"):
+    define(
+        f"pto.initialize_{_way}_pipe", "args*:any", formats="{} P(args) -> T=", attrs=PIPE, results=1, family="pipe",
+        fn=f"open_{_way}",
+    )  # fmt: skip
 define(
     "pto.reserve_buffer", formats="{} -> T=", results=1, family="pipe", fn="reserve",
     attrs="name!=str size!=int location!=any auto=bool base=int",

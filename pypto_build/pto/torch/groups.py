@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..attributes import SymbolAttr, int_value
-from ..model import Function, Module
+from ..model import Function, Module, Operation
 from ..ops import TABLE
 
 
@@ -20,21 +20,18 @@ class Group:
     function: Function | None = None
 
 
+def _transfers(function: Function) -> Iterator[Operation]:
+    """Pushes and pops."""
+    return (op for op in function.walk() if TABLE[op.name].keys[0] in ("pipe:push", "pipe:pop"))
+
+
 def _traffic(function: Function) -> set[str]:
     """`push_to_aiv`, `pop_from_aic`, …"""
-    found = set()
-    for op in function.walk():
-        if TABLE[op.name].family == "pipe" and TABLE[op.name].fn in ("push", "pop"):
-            found.add(op.name.removeprefix("pto.t"))
-    return found
+    return {op.name.removeprefix("pto.t") for op in _transfers(function)}
 
 
 def uses_split(function: Function) -> bool:
-    return any(
-        int_value(op.attrs.get("split")) > 0
-        for op in function.walk()
-        if TABLE[op.name].family == "pipe" and TABLE[op.name].fn in ("push", "pop")
-    )
+    return any(int_value(op.attrs.get("split")) > 0 for op in _transfers(function))
 
 
 def has_barrier(function: Function) -> bool:

@@ -189,17 +189,14 @@ class _File:
         if group.scheduled:
             lines.add("return _run_scheduler([")
             for member in group.members:
-                for call in self._calls(member, parameters):
+                arguments = partial(_arguments, member, parameters)
+                for call in _member_calls(member, self.scope.names[member.name], arguments):
                     lines.add(f"    {call},")
             lines.add("])")
         else:
             for member in group.members:
                 lines.add(f"{self.scope.names[member.name]}({', '.join(_arguments(member, parameters, 0))})")
         self._append(lines)
-
-    def _calls(self, member: Function, parameters: list[str]) -> list[str]:
-        """The calls of a member with the group's arguments."""
-        return _member_calls(member, self.scope.names[member.name], partial(_arguments, member, parameters))
 
     def _entry(self) -> None:
         """`run`: forwards to the first function for no core, else to the first group, else to the one kernel."""

@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 
 from ..attributes import int_value
 from ..model import Operation, Region
@@ -119,13 +120,10 @@ class _Analysis:
         body = self.resolved.function.body
         assert body is not None
         for op in body.walk():
-            for value in self.resolved.results(op):
+            defined = (self.resolved.results(op), *(self.resolved.region_args[id(region)] for region in op.regions))
+            for value in chain.from_iterable(defined):
                 if isinstance(value.type, (TileType, MultiTileType)):
                     self._tile(value)
-            for region in op.regions:
-                for value in self.resolved.region_args[id(region)]:
-                    if isinstance(value.type, (TileType, MultiTileType)):
-                        self._tile(value)
         points: dict[str, set[int]] = defaultdict(set)
         for tile in self.tiles:
             points[tile.span.space] |= {tile.span.first, tile.span.last}

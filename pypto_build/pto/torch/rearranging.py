@@ -56,19 +56,12 @@ def scatter(w: Writer, op: Operation) -> None:
 
 @LOWERINGS.of("gather:gm")
 def gather_global(w: Writer, op: Operation) -> None:
-    rows = case_of(op.attrs.get("coalesce"), _default_coalesce(op)) == "row"
+    rows = case_of(op.attrs.get("coalesce"), "elem" if "gatherOob" in op.attrs else "row") == "row"
     how = f'rows={rows}, outside="{case_of(op.attrs.get("gatherOob"), "undefined")}"'
-    w.add(op, f"gather_global({w.operand(op, 'dst')}, {w.operand(op, 'src')}, {_index_tile(w, op)}, {how})")
-
-
-def _default_coalesce(op: Operation) -> str:
-    return "elem" if "gatherOob" in op.attrs else "row"
-
-
-def _index_tile(w: Writer, op: Operation) -> str:
+    dst, src = w.operand(op, "dst"), w.operand(op, "src")
     if not isinstance(w.value(op, "idx").type, TileType):
         raise Unsupported("an index that is no tile")
-    return w.operand(op, "idx")
+    w.add(op, f"gather_global({dst}, {src}, {w.operand(op, 'idx')}, {how})")
 
 
 @LOWERINGS.of("scatter:gm")

@@ -133,12 +133,10 @@ class Writer:
         """Bytes that a memory needs: up to the end of the last tile, all of it where an address is not known."""
         end = 0
         for op in self.function.walk():
-            family, fn = TABLE[op.name].family, TABLE[op.name].fn
-            if family == "pipe" and fn == "open":
+            key = TABLE[op.name].keys[0]
+            if key in ("pipe:open", "tile:alloc_multi"):
                 return _BYTES[space]
-            if family == "tile" and fn == "alloc_multi":
-                return _BYTES[space]
-            if family != "tile" or fn not in ("alloc", "assign"):
+            if key not in ("tile:alloc", "tile:assign"):
                 continue
             if self.resolved.results(op)[0] in self.promotion:
                 continue
