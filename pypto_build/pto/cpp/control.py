@@ -32,6 +32,17 @@ def _declare(e: Emitter, name: str, bound: Carried, *, initial: bool) -> tuple[C
     return bound.rebuilt(names), names
 
 
+def _variables(
+    e: Emitter, values: Sequence[Value], named: Sequence[Value], bounds: Sequence[Carried], *, initial: bool
+) -> list[list[str]]:
+    """Variables that values are from here on, named after some; the names of their parts."""
+    targets = []
+    for value, name, bound in zip(values, named, bounds, strict=True):
+        e.bound[id(value)], names = _declare(e, name.name, bound, initial=initial)
+        targets.append(names)
+    return targets
+
+
 def _assign(e: Emitter, targets: list[list[str]], values: list[Carried]) -> None:
     """All at once: a value may be read by another's assignment."""
     pairs = [
@@ -64,14 +75,8 @@ def _yielded(e: Emitter, region: Region) -> list[Carried]:
 def loop(e: Emitter, op: Operation) -> None:
     region = op.regions[0]
     index, *carried = e.resolved.region_args[id(region)]
-    initial = _bounds(e, op, e.resolved.values(op, "init"))
-    targets: list[list[str]] = []
-    variables = []
-    for value, bound, result in zip(carried, initial, e.resolved.results(op), strict=True):
-        variable, names = _declare(e, result.name, bound, initial=True)
-        variables.append(variable)
-        targets.append(names)
-        e.bound[id(value)] = variable
+    initial, results = _bounds(e, op, e.resolved.values(op, "init")), e.resolved.results(op)
+    targets = _variables(e, carried, results, initial, initial=True)
     ctype = scalar(index.type)
     name = e.names.new(index.name)
     e.bound[id(index)] = Scalar(name, ctype)
@@ -82,8 +87,8 @@ def loop(e: Emitter, op: Operation) -> None:
     _assign(e, targets, _yielded(e, region))
     e.out.indent -= 1
     e.out.add("}")
-    for result, variable in zip(e.resolved.results(op), variables, strict=True):
-        e.bound[id(result)] = variable
+    for result, value in zip(results, carried, strict=True):
+        e.bound[id(result)] = e.bound[id(value)]
 
 
 @LOWERINGS.of("control:if")
@@ -97,11 +102,7 @@ def branch(e: Emitter, op: Operation) -> None:
         yielded.append(_yielded(e, region))
         bodies.append(e.out)
     e.out = outer
-    targets: list[list[str]] = []
-    for number, result in enumerate(results):
-        bound, names = _declare(e, result.name, yielded[0][number], initial=False)
-        e.bound[id(result)] = bound
-        targets.append(names)
+    targets = _variables(e, results, results, yielded[0][: len(results)], initial=False)
     for number, (body, values) in enumerate(zip(bodies, yielded, strict=True)):
         outer.add("} else {" if number else f"if ({e.text(op, 'cond')}) {{")
         outer.text += body.text
@@ -116,22 +117,15 @@ def branch(e: Emitter, op: Operation) -> None:
 @LOWERINGS.of("control:while")
 def while_loop(e: Emitter, op: Operation) -> None:
     before, after = op.regions
-    targets: list[list[str]] = []
+    arguments, results = e.resolved.region_args[id(before)], e.resolved.results(op)
     initial = _bounds(e, op, e.resolved.values(op, "init"))
-    for value, bound in zip(e.resolved.region_args[id(before)], initial, strict=True):
-        variable, names = _declare(e, value.name, bound, initial=True)
-        e.bound[id(value)] = variable
-        targets.append(names)
+    targets = _variables(e, arguments, arguments, initial, initial=True)
     outer = e.out
     e.out = CppLines(indent=outer.indent + 1, token=outer.token)
     e.region(before)
     passed = _yielded(e, before)
     test, e.out = e.out, outer
-    finals: list[list[str]] = []
-    for result, bound in zip(e.resolved.results(op), passed, strict=True):
-        variable, names = _declare(e, result.name, bound, initial=False)
-        e.bound[id(result)] = variable
-        finals.append(names)
+    finals = _variables(e, results, results, passed, initial=False)
     outer.add("while (true) {")
     outer.text += test.text
     outer.tokens += test.tokens

@@ -19,14 +19,11 @@ define(
     "pto.comm.tnotify", "signal:part=rw value:int", formats="P(signal,value) {}", attrs="notifyOp=enum(atomic_add|set)",
     rules="signal", family="comm", fn="notify",
 )  # fmt: skip
-define(
-    "pto.comm.twait", "signal:part value:int", formats="P(signal,value) {}", attrs=CMP, rules="signal", family="comm",
-    fn="wait",
-)  # fmt: skip
-define(
-    "pto.comm.ttest", "signal:part value:int", formats="P(signal,value) {} -> T=", attrs=CMP, rules="signal",
-    results=1, family="comm", fn="test",
-)  # fmt: skip
+for _name, _results in (("wait", 0), ("test", 1)):
+    define(
+        f"pto.comm.t{_name}", "signal:part value:int", formats=f"P(signal,value) {{}}{' -> T=' * _results}", attrs=CMP,
+        rules="signal", results=_results, family="comm", fn=_name,
+    )  # fmt: skip
 for _name in ("tbroadcast", "tgather", "tscatter"):
     define(
         f"pto.comm.{_name}", f"data:part={'w' if _name == 'tgather' else 'r'} recv*:tile@vec=s group*:part=rw",
