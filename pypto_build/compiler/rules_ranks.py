@@ -167,10 +167,6 @@ def _stages(at: RuleContext, op: Op, dst: TensorType, extents: tuple[Operand, ..
 # --- host programs ---------------------------------------------------------------------------------------------------
 
 
-def _world_size(at: RuleContext, op: Op) -> Typed:
-    return op, ScalarType(INDEX)
-
-
 def _alloc_window_buffer(at: RuleContext, op: Op) -> Typed:
     given, dtype = op.args[0], op.attrs["dtype"] or None
     if isinstance(given, tuple) != (dtype is not None):
@@ -221,7 +217,7 @@ RANK_RULES: dict[str, Rule] = {
     "remote_store": _remote_store,
     "tensor_remote_store": _tensor_remote_store,
     "transfer": _transfer,
-    "world_size": _world_size,
+    "world_size": KERNEL_RULES["launch_id"],
     "alloc_window_buffer": _alloc_window_buffer,
     "window": _window_of,
     "index": _index,

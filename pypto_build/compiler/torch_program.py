@@ -221,9 +221,6 @@ class _Function(Expressions):
             self.add("else:")
             self._body(op.blocks[1], names)
 
-    def _scope(self, op: Op) -> None:
-        self.block(op.blocks[0])
-
     def _copy(self, op: Op) -> None:
         self.bound[op.result] = self.text(op.args[0])
 
@@ -254,6 +251,7 @@ class _Function(Expressions):
 
 
 _CONTROL: dict[str, Callable[[_Function, Op], None]] = {
-    "for": _Function._for, "while": _Function._while, "if": _Function._if, "scope": _Function._scope,
+    "for": _Function._for, "while": _Function._while, "if": _Function._if,
+    "scope": lambda f, op: f.block(op.blocks[0]),
     "copy": _Function._copy, "call": _Function._call,
 }  # fmt: skip
