@@ -13,6 +13,10 @@ from .operations import INFIX
 from .values import ScalarType, Type
 
 _INFIX = INFIX | {"floordiv": "/", "and": "&&", "or": "||"}
+_OTHERS = {
+    "min": "std::min<{type}>({0}, {1})", "max": "std::max<{type}>({0}, {1})", "neg": "(-{0})", "not": "(!{0})",
+    "select": "({0} ? {1} : {2})",
+}  # fmt: skip
 #: What no kernel and no variable of an orchestration can be called.
 RESERVED = KEYWORDS | {"half", "main"}
 
@@ -42,14 +46,8 @@ def scalar_text(op: Op, expression: Callable[[Operand], str], types: Mapping[str
     args = [expression(a) for a in op.args]
     if name in _INFIX:
         return args[0] if (name, args[1]) == ("add", "0") else f"({args[0]} {_INFIX[name]} {args[1]})"
-    if name in ("min", "max"):
-        return f"std::{name}<{dtype.cpp}>({args[0]}, {args[1]})"
-    if name == "neg":
-        return f"(-{args[0]})"
-    if name == "not":
-        return f"(!{args[0]})"
-    if name == "select":
-        return f"({args[0]} ? {args[1]} : {args[2]})"
+    if name in _OTHERS:
+        return _OTHERS[name].format(*args, type=dtype.cpp)
     if name == "cast":
         source = types.get(getattr(op.args[0], "name", ""))
         same = isinstance(source, ScalarType) and source.dtype.cpp == dtype.cpp

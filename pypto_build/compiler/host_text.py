@@ -12,6 +12,10 @@ from .statements import Statements
 from .values import Const, Dim, Ref
 
 _INFIX = INFIX | {"floordiv": "//", "and": "and", "or": "or"}
+_OTHERS = {
+    "min": "min({0}, {1})", "max": "max({0}, {1})", "neg": "(-{0})", "not": "(not {0})",
+    "select": "({1} if {0} else {2})", "cast": "{0}",
+}  # fmt: skip
 _TAKEN = {
     *keyword.kwlist, "orch", "_args", "config", "tensors", "callables", "sub_ids", "_keep", "world_size",
     "_domain_provider", "torch", "range", "min", "max", "CallConfig", "CommBufferSpec", "DataType", "TaskArgs",
@@ -52,17 +56,8 @@ class HostText(Statements):
             raise CompileError(op.position, f"{op.name} is no number that is known before anything is dispatched")
         if name in _INFIX:
             return args[0] if (name, args[1]) == ("add", "0") else f"({args[0]} {_INFIX[name]} {args[1]})"
-        match name:
-            case "min" | "max":
-                return f"{name}({args[0]}, {args[1]})"
-            case "neg":
-                return f"(-{args[0]})"
-            case "not":
-                return f"(not {args[0]})"
-            case "select":
-                return f"({args[1]} if {args[0]} else {args[2]})"
-            case "cast":
-                return args[0]
+        if name in _OTHERS:
+            return _OTHERS[name].format(*args)
         raise CompileError(op.position, f"{name} cannot stand in a host program")
 
     def inlined(self, factors: Sequence[Dim] | Operand) -> str:
