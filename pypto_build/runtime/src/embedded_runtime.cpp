@@ -74,31 +74,14 @@ void check_parameters(const std::vector<TensorParameter> &tensors) {
 
 } // namespace
 
-uint64_t report_bytes() {
-    return kReportBytes;
-}
-
 uint64_t flight_bytes(uint32_t cores) {
     return sizeof(FlightHead) + (cores + 1) * sizeof(FlightTrack);
-}
-
-uint64_t board_bytes() {
-    return kBoardBytes;
 }
 
 EmbeddedRuntime::EmbeddedRuntime(const std::string &platform, int threads)
     : platform_(find_platform(platform)), threads_(threads) {
     if (platform_ == nullptr)
         throw_fault(FaultKind::UnknownPlatform, {{"name", platform}});
-}
-
-void EmbeddedRuntime::load_kernel(int32_t func_id, const std::string &name, const std::string &core_type,
-                                  const std::string &path) {
-    kernels_.load(func_id, name, core_type, path);
-}
-
-void EmbeddedRuntime::set_signature(int32_t func_id, std::vector<Direction> signature) {
-    kernels_.set_signature(func_id, std::move(signature));
 }
 
 void EmbeddedRuntime::load_orchestration(const std::string &path, const std::string &function_name,
