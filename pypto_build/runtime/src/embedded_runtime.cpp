@@ -107,7 +107,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
     const CrashGuard crash_guard(report, *staging);
     auto run = std::make_unique<Run>(settings, *platform_, kernels_, threads_, report, *log);
     const Sampling sampling(report, *staging, run->graph.blocks(), settings.windows);
-    run->signals.begin();
+    run->signals.set_busy(true);
     records->attach(run->graph, *run->scheduler, run->executor, run->orchestrator);
     orchestration_.bind(&run->handle, Orchestrator::operations());
     Scheduler &scheduler = *run->scheduler;
@@ -152,7 +152,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
     } else {
         lock.unlock();
     }
-    run->signals.end();
+    run->signals.set_busy(false);
     RunResult result;
     times.end_ns = monotonic_ns();
     result.run_s = static_cast<double>(times.end_ns - times.start_ns) / 1e9;
