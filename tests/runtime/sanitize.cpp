@@ -66,7 +66,7 @@ int main() try {
         if (what == "kernel") {
             int func_id = 0;
             words >> func_id >> name >> core_type >> path;
-            runtime.load_kernel(func_id, name, core_type, path);
+            runtime.kernels().load(func_id, name, core_type, path);
         } else if (what == "orchestration") {
             words >> path >> name >> core_type;
             runtime.load_orchestration(path, name, core_type);

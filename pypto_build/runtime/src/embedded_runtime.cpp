@@ -74,31 +74,14 @@ void check_parameters(const std::vector<TensorParameter> &tensors) {
 
 } // namespace
 
-uint64_t report_bytes() {
-    return kReportBytes;
-}
-
 uint64_t flight_bytes(uint32_t cores) {
     return sizeof(FlightHead) + (cores + 1) * sizeof(FlightTrack);
-}
-
-uint64_t board_bytes() {
-    return kBoardBytes;
 }
 
 EmbeddedRuntime::EmbeddedRuntime(const std::string &platform, int threads)
     : platform_(find_platform(platform)), threads_(threads) {
     if (platform_ == nullptr)
         throw_fault(FaultKind::UnknownPlatform, {{"name", platform}});
-}
-
-void EmbeddedRuntime::load_kernel(int32_t func_id, const std::string &name, const std::string &core_type,
-                                  const std::string &path) {
-    kernels_.load(func_id, name, core_type, path);
-}
-
-void EmbeddedRuntime::set_signature(int32_t func_id, std::vector<Direction> signature) {
-    kernels_.set_signature(func_id, std::move(signature));
 }
 
 void EmbeddedRuntime::load_orchestration(const std::string &path, const std::string &function_name,
@@ -124,7 +107,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
     const CrashGuard crash_guard(report, *staging);
     auto run = std::make_unique<Run>(settings, *platform_, kernels_, threads_, report, *log);
     const Sampling sampling(report, *staging, run->graph.blocks(), settings.windows);
-    run->signals.begin();
+    run->signals.set_busy(true);
     records->attach(run->graph, *run->scheduler, run->executor, run->orchestrator);
     orchestration_.bind(&run->handle, Orchestrator::operations());
     Scheduler &scheduler = *run->scheduler;
@@ -169,7 +152,7 @@ RunResult EmbeddedRuntime::run(const std::vector<TensorParameter> &tensors, cons
     } else {
         lock.unlock();
     }
-    run->signals.end();
+    run->signals.set_busy(false);
     RunResult result;
     times.end_ns = monotonic_ns();
     result.run_s = static_cast<double>(times.end_ns - times.start_ns) / 1e9;

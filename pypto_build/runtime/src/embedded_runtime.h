@@ -22,9 +22,6 @@ struct RunResult {
     std::string graph; // the content of deps.json, if asked for
 };
 
-/// Size of the report buffer of Settings::report, and of the board of Settings::board.
-uint64_t report_bytes();
-uint64_t board_bytes();
 /// Bytes that the option `flight` needs for so many cores.
 uint64_t flight_bytes(uint32_t cores);
 
@@ -33,24 +30,15 @@ public:
     /// `threads` 0 uses those of this machine. Throws FaultError for an unknown platform.
     EmbeddedRuntime(const std::string &platform, int threads);
 
-    /// Another build of a kernel, for the tasks that run from now on; the callback of a run may call it. All three
-    /// throw FaultError naming the file.
-    void replace_kernel(int32_t func_id, const std::string &path) { kernels_.replace(func_id, path); }
-    void load_kernel(int32_t func_id, const std::string &name, const std::string &core_type, const std::string &path);
-    bool load_kernel_ahead(int32_t func_id, const std::string &name, const std::string &core_type,
-                           const std::string &path) {
-        return kernels_.load_ahead(func_id, name, core_type, path);
-    }
-    std::vector<int32_t> renew_kernels() { return kernels_.renew(); }
-    void set_signature(int32_t func_id, std::vector<Direction> signature);
+    /// Where kernels are loaded. The callback of a run may replace one, for the tasks that run from now on.
+    KernelLibrary &kernels() { return kernels_; }
+    /// Throws FaultError naming the file.
     void load_orchestration(const std::string &path, const std::string &function_name, const std::string &config_name);
 
     /// Runs the orchestration and every task it submits. Throws FaultError; the outputs then hold what was written so
     /// far.
     RunResult run(const std::vector<TensorParameter> &tensors, const std::vector<uint64_t> &scalars,
                   const Settings &settings);
-
-    const KernelLibrary &kernels() const { return kernels_; }
 
 private:
     const Platform *platform_;

@@ -32,7 +32,11 @@ def defined() -> set[str]:
     for text in HEADERS.values():
         found.update(re.findall(r"PTO_INST\s+(?:[\w:<>]+\s+)+?((?:T|M|S)[A-Z0-9_]{2,})\(", text))
         found.update(
-            re.findall(r"^PTO_(?:BINARY|WITH_SCALAR|UNARY|PARTIAL|ARG_REDUCTION|UNSUPPORTED)\((\w+)", text, re.M)
+            re.findall(
+                r"^PTO_(?:BINARY|(?:TERNARY_)?WITH_SCALAR|UNARY|TERNARY|MULTIPLY_ADD|PARTIAL(?:_ARG)?|ARG_REDUCTION|UNSUPPORTED)\((\w+)",
+                text,
+                re.M,
+            )
         )
         for suffix in re.findall(r"^PTO_EXPANSION\((\w+)", text, re.M):
             found.update((f"TROWEXPAND{suffix}", f"TCOLEXPAND{suffix}"))

@@ -7,6 +7,7 @@
 
 #include "aicpu/cache_maintenance.h"
 #include "common/worker_chip_orch_comm.h"
+#include "pypto/comparison.h"
 #include "pypto/orchestration_abi.h"
 
 #include <string.h>
@@ -95,24 +96,6 @@ private:
 
     uint64_t begun_ns_, timeout_ns_, looks_ = 0;
 };
-
-inline bool counter_holds(int32_t value, int32_t expected, WorkerChipOrchWaitCmp comparison) {
-    switch (comparison) {
-    case WorkerChipOrchWaitCmp::EQ:
-        return value == expected;
-    case WorkerChipOrchWaitCmp::NE:
-        return value != expected;
-    case WorkerChipOrchWaitCmp::GT:
-        return value > expected;
-    case WorkerChipOrchWaitCmp::GE:
-        return value >= expected;
-    case WorkerChipOrchWaitCmp::LT:
-        return value < expected;
-    case WorkerChipOrchWaitCmp::LE:
-        return value <= expected;
-    }
-    return false;
-}
 
 } // namespace pypto
 
@@ -226,7 +209,7 @@ private:
         if (comparison > WorkerChipOrchWaitCmp::LE)
             return fail(Kind::SIGNAL_PROTOCOL, op, "there is no such comparison", address, expected);
         result.observed = __atomic_load_n(counter(address), __ATOMIC_SEQ_CST);
-        result.matched = pypto::counter_holds(result.observed, expected, comparison);
+        result.matched = pypto::compares(result.observed, expected, static_cast<uint32_t>(comparison));
         return true;
     }
     bool fail(Kind kind, Op op, const char *message, uint64_t address = 0, int32_t operand = 0, int32_t observed = 0) {

@@ -21,9 +21,9 @@ std::string Fault::json(bool whole) const {
     JsonWriter json;
     json.open('{').key("kind").number(static_cast<int32_t>(kind));
     if (task != kNoTask)
-        json.key("task").whole(task);
+        json.key("task").number(task);
     if (task_id != kNoTask)
-        json.key("task_id").whole(task_id);
+        json.key("task_id").number(task_id);
     if (!kernel.empty())
         json.key("kernel").text(kernel);
     return json.str() + (whole ? ",\"fields\":{" + fields + "}" + details : "") + "}";

@@ -47,8 +47,8 @@ void GrowingFile::open(const std::string &path) {
         file_fault(path + kPartial);
 }
 
-void GrowingFile::append(const std::string &piece) {
-    if (error_ == 0 && std::fwrite(piece.data(), 1, piece.size(), file_) != piece.size())
+void GrowingFile::append(const void *piece, size_t bytes) {
+    if (error_ == 0 && std::fwrite(piece, 1, bytes, file_) != bytes)
         error_ = errno;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace pypto::runtime {
@@ -21,16 +22,17 @@ public:
         first_ = false;
         return *this;
     }
-    JsonWriter &key(const char *name) {
+    JsonWriter &key(const std::string &name) {
         separate();
         quote(name);
         text_ += ':';
         first_ = true; // the value follows without a comma
         return *this;
     }
-    JsonWriter &number(int64_t value) { return raw(std::to_string(value)); }
-    /// All 64 bits as a number, for a reader that does not keep numbers as doubles.
-    JsonWriter &whole(uint64_t value) { return raw(std::to_string(value)); }
+    template <typename Integer> JsonWriter &number(Integer value) {
+        static_assert(std::is_integral_v<Integer>);
+        return raw(std::to_string(value));
+    }
     /// A float; JSON knows no infinities and NaN, so those are the texts that readers of the dump expect, and null.
     JsonWriter &real(float value);
     JsonWriter &text(const std::string &value) {
@@ -49,7 +51,13 @@ public:
     template <typename T> JsonWriter &list(const T *values, uint32_t count) {
         open('[');
         for (uint32_t i = 0; i < count; ++i)
-            number(static_cast<int64_t>(values[i]));
+            number(values[i]);
+        return close(']');
+    }
+    /// A list of numbers, truth values and texts.
+    template <typename... Values> JsonWriter &row(const Values &...values) {
+        open('[');
+        (value(values), ...);
         return close(']');
     }
 
@@ -65,6 +73,14 @@ public:
     std::string take() { return std::exchange(text_, {}); }
 
 private:
+    template <typename Value> void value(const Value &value) {
+        if constexpr (std::is_same_v<Value, bool>)
+            boolean(value);
+        else if constexpr (std::is_integral_v<Value>)
+            number(value);
+        else
+            text(value);
+    }
     void separate() {
         if (!first_)
             text_ += ',';
@@ -100,7 +116,8 @@ public:
     /// Begins a file under a temporary name, and drops one that is not finished. Throws FaultError naming the path.
     void open(const std::string &path);
     /// Throws nothing: `finish` tells of what could not be written.
-    void append(const std::string &piece);
+    void append(const void *piece, size_t bytes);
+    void append(const std::string &piece) { append(piece.data(), piece.size()); }
     /// Lets it appear under its name. Throws FaultError naming the path.
     void finish();
     /// Removes what is not finished.

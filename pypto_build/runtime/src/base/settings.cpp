@@ -3,6 +3,7 @@
 
 #include "base/fault.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -52,18 +53,14 @@ bool parse_four(const char *text, const LimitRule &rule, uint64_t values[kRings]
         if (end == text || errno != 0 || *text == '-' || !rule.accepts(values[count]))
             return false;
         ++count;
-        if (*end == 0)
-            break;
-        if (*end != ',')
-            return false;
+        if (*end != ',') {
+            if (count == 1)
+                std::fill_n(values + 1, kRings - 1, values[0]);
+            return *end == 0 && (count == 1 || count == kRings);
+        }
         text = end + 1;
-        if (count == kRings)
-            return false;
     }
-    if (count == 1)
-        for (uint32_t ring = 1; ring < kRings; ++ring)
-            values[ring] = values[0];
-    return count == 1 || count == kRings;
+    return false;
 }
 
 template <typename T> void read_variable(const LimitRule &rule, T (&limits)[kRings]) {

@@ -1,5 +1,7 @@
-// The table of torch's names.
+// The table of torch's names, and what halves are.
 #include "base/types.h"
+
+#include <cmath>
 
 namespace pypto::runtime {
 
@@ -37,6 +39,14 @@ const char *torch_name(DataType dtype) {
         if (row.dtype == dtype)
             return row.name;
     return "?";
+}
+
+double half_value(uint16_t bits) {
+    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    const double size = exponent == 31  ? (fraction ? NAN : INFINITY)
+                        : exponent == 0 ? std::ldexp(fraction, -24)
+                                        : std::ldexp(fraction + 1024, exponent - 25);
+    return bits >> 15 ? -size : size;
 }
 
 bool parse_type(const std::string &name, DataType &dtype) {

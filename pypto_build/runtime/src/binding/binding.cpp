@@ -3,7 +3,9 @@
 // Translates Python values, nothing else; every rule lives in the C++ library.
 #include "base/types.h"
 #include "binding/python_hook.h"
+#include "chips/board.h"
 #include "crash/containment.h"
+#include "crash/report.h"
 #include "data/compare.h"
 #include "embedded_runtime.h"
 #include "execution/file_identity.h"
@@ -14,6 +16,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -26,20 +29,12 @@ namespace {
 
 PyObject *fault_type = nullptr;
 
-} // namespace
-
-void raise_fault(const Fault &fault) {
-    PyErr_SetObject(fault_type, py::bytes(fault.json()).ptr());
-    throw py::error_already_set();
-}
-
-namespace {
-
-template <typename Function> auto guarded(Function function) {
+/// Every FaultError that leaves a function of this module becomes pypto_build.runtime.faults.RuntimeFault.
+void raise_fault(std::exception_ptr thrown) {
     try {
-        return function();
+        std::rethrow_exception(thrown);
     } catch (const FaultError &error) {
-        raise_fault(error.fault);
+        PyErr_SetObject(fault_type, py::bytes(error.fault.json()).ptr());
     }
 }
 
@@ -180,6 +175,17 @@ py::object nothing(const Settings &) {
     return py::none();
 }
 
+/// Memory that others look into; that of an address has `Vouched` bytes.
+template <auto Address, auto Bytes, uint64_t Vouched = 0> constexpr Option shared(const char *name) {
+    return {name,
+            [](const Option &, Settings &settings, const py::handle &value, std::vector<py::buffer_info> &held) {
+                const Memory memory = parse_memory(value, held, true);
+                settings.*Address = memory.address;
+                settings.*Bytes = memory.bytes ? memory.bytes : Vouched;
+            },
+            nothing};
+}
+
 constexpr Option kOptions[] = {
     member<&Settings::seed>("seed"),
     member<&Settings::strict>("strict"),
@@ -213,27 +219,9 @@ constexpr Option kOptions[] = {
      [](const Settings &settings) { return py::cast(settings.task_order); }},
     {"on_task", // the caller's: it outlives the settings
      [](const Option &, Settings &, const py::handle &, std::vector<py::buffer_info> &) {}, nothing},
-    {"report",
-     [](const Option &, Settings &settings, const py::handle &value, std::vector<py::buffer_info> &held) {
-         const Memory memory = parse_memory(value, held, true);
-         settings.report = memory.address;
-         settings.report_bytes = memory.bytes ? memory.bytes : ~uint64_t{0};
-     },
-     nothing},
-    {"flight",
-     [](const Option &, Settings &settings, const py::handle &value, std::vector<py::buffer_info> &held) {
-         const Memory memory = parse_memory(value, held, true);
-         settings.flight = memory.address;
-         settings.flight_bytes = memory.bytes;
-     },
-     nothing},
-    {"board",
-     [](const Option &, Settings &settings, const py::handle &value, std::vector<py::buffer_info> &held) {
-         const Memory memory = parse_memory(value, held, true);
-         settings.board = memory.address;
-         settings.board_bytes = memory.bytes;
-     },
-     nothing},
+    shared<&Settings::report, &Settings::report_bytes, ~uint64_t{0}>("report"),
+    shared<&Settings::flight, &Settings::flight_bytes>("flight"),
+    shared<&Settings::board, &Settings::board_bytes>("board"),
     member<&Settings::rank>("rank"),
     member<&Settings::windows>("windows"),
     rings<&RingLimits::task_window>("ring_task_window"),
@@ -270,27 +258,25 @@ Settings parse_options(const py::dict &options, std::vector<py::buffer_info> &he
 
 RunResult run(EmbeddedRuntime &runtime, const py::sequence &tensors, const std::vector<uint64_t> &scalars,
               const py::dict &options) {
-    return guarded([&] {
-        std::vector<py::buffer_info> held;
-        std::vector<TensorParameter> parameters;
-        for (size_t i = 0; i < tensors.size(); ++i)
-            parameters.push_back(parse_tensor(tensors[i], i, held));
-        Settings settings = parse_options(options, held);
-        std::optional<PythonHook> hook;
-        if (options.contains("on_task") && !options["on_task"].is_none()) {
-            settings.hook = &hook.emplace(options["on_task"], runtime.kernels());
-            if (settings.order == Order::Parallel)
-                settings.order = Order::Serial;
-        }
-        try {
-            const py::gil_scoped_release released;
-            return runtime.run(parameters, scalars, settings);
-        } catch (const FaultError &) {
-            if (hook)
-                hook->rethrow();
-            throw;
-        }
-    });
+    std::vector<py::buffer_info> held;
+    std::vector<TensorParameter> parameters;
+    for (size_t i = 0; i < tensors.size(); ++i)
+        parameters.push_back(parse_tensor(tensors[i], i, held));
+    Settings settings = parse_options(options, held);
+    std::optional<PythonHook> hook;
+    if (options.contains("on_task") && !options["on_task"].is_none()) {
+        settings.hook = &hook.emplace(options["on_task"], runtime.kernels());
+        if (settings.order == Order::Parallel)
+            settings.order = Order::Serial;
+    }
+    try {
+        const py::gil_scoped_release released;
+        return runtime.run(parameters, scalars, settings);
+    } catch (const FaultError &) {
+        if (hook)
+            hook->rethrow();
+        throw;
+    }
 }
 
 } // namespace
@@ -303,8 +289,9 @@ PYBIND11_MODULE(_embedded, module) {
 
     fault_type = py::object(py::module_::import("pypto_build.runtime.faults").attr("RuntimeFault")).release().ptr();
     module.attr("RuntimeFault") = py::reinterpret_borrow<py::object>(fault_type);
-    module.attr("REPORT_BYTES") = report_bytes();
-    module.attr("BOARD_BYTES") = board_bytes();
+    py::register_local_exception_translator(raise_fault);
+    module.attr("REPORT_BYTES") = kReportBytes;
+    module.attr("BOARD_BYTES") = kBoardBytes;
     module.def("flight_bytes", flight_bytes, py::arg("cores"), "Bytes of the option flight for so many cores.");
     module.attr("OPTIONS") = default_options();
 
@@ -387,61 +374,42 @@ PYBIND11_MODULE(_embedded, module) {
                "and left; the number of segments.");
 
     py::class_<EmbeddedRuntime>(module, "Runtime")
-        .def(py::init([](const std::string &platform, int threads) {
-                 return guarded([&] { return std::make_unique<EmbeddedRuntime>(platform, threads); });
-             }),
-             py::arg("platform"), py::arg("threads") = 0)
+        .def(py::init<const std::string &, int>(), py::arg("platform"), py::arg("threads") = 0)
         .def(
             "load_kernel",
             [](EmbeddedRuntime &runtime, int func_id, const std::string &name, const std::string &core_type,
                const std::string &path, const std::optional<std::vector<std::string>> &signature) {
-                guarded([&] {
-                    runtime.load_kernel(func_id, name, core_type, path);
-                    if (signature)
-                        runtime.set_signature(func_id, parse_directions(*signature));
-                    return 0;
-                });
+                runtime.kernels().load(func_id, name, core_type, path);
+                if (signature)
+                    runtime.kernels().set_signature(func_id, parse_directions(*signature));
             },
             py::arg("func_id"), py::arg("name"), py::arg("core_type"), py::arg("path"),
             py::arg("signature") = py::none(), "`signature`: IN, OUT or INOUT for each tensor; labels dumps.")
         .def(
             "replace_kernel",
             [](EmbeddedRuntime &runtime, int func_id, const std::string &path) {
-                guarded([&] {
-                    runtime.replace_kernel(func_id, path);
-                    return 0;
-                });
+                runtime.kernels().replace(func_id, path);
             },
             py::arg("func_id"), py::arg("path"), "Another build of a kernel, from within the callback of a run.")
         .def(
             "load_kernel_ahead",
             [](EmbeddedRuntime &runtime, int func_id, const std::string &name, const std::string &core_type,
                const std::string &path, const std::optional<std::vector<std::string>> &signature) {
-                return guarded([&] {
-                    const bool loaded = runtime.load_kernel_ahead(func_id, name, core_type, path);
-                    if (loaded && signature)
-                        runtime.set_signature(func_id, parse_directions(*signature));
-                    return loaded;
-                });
+                const bool loaded = runtime.kernels().load_ahead(func_id, name, core_type, path);
+                if (loaded && signature)
+                    runtime.kernels().set_signature(func_id, parse_directions(*signature));
+                return loaded;
             },
             py::arg("func_id"), py::arg("name"), py::arg("core_type"), py::arg("path"),
             py::arg("signature") = py::none(),
             "The same for a library that `load_ahead` has loaded; false if it has not. Before a run `renew_kernels` "
-            "has "
-            "to be asked.")
-        .def("renew_kernels", &EmbeddedRuntime::renew_kernels,
-             "Looks at the libraries that were loaded ahead. The func_ids of kernels that have to be loaded by "
-             "`replace_kernel` before a run: those whose libraries are others by now, or were not loaded ahead.")
+            "has to be asked.")
         .def(
-            "load_orchestration",
-            [](EmbeddedRuntime &runtime, const std::string &path, const std::string &function_name,
-               const std::string &config_name) {
-                guarded([&] {
-                    runtime.load_orchestration(path, function_name, config_name);
-                    return 0;
-                });
-            },
-            py::arg("path"), py::arg("function_name") = "", py::arg("config_name") = "")
+            "renew_kernels", [](EmbeddedRuntime &runtime) { return runtime.kernels().renew(); },
+            "Looks at the libraries that were loaded ahead. The func_ids of kernels that have to be loaded by "
+            "`replace_kernel` before a run: those whose libraries are others by now, or were not loaded ahead.")
+        .def("load_orchestration", &EmbeddedRuntime::load_orchestration, py::arg("path"), py::arg("function_name") = "",
+             py::arg("config_name") = "")
         .def("run", &run, py::arg("tensors"), py::arg("scalars") = std::vector<uint64_t>{},
              py::arg("options") = py::dict(),
              "Runs the orchestration on (memory, shape, dtype, direction[, name]) tensors and 64-bit scalars.");

@@ -6,6 +6,8 @@
 #include "chips/board.h"
 #include "execution/core.h"
 
+#include <pybind11/stl.h>
+
 #include <algorithm>
 
 namespace py = pybind11;
@@ -29,13 +31,6 @@ std::variant<TensorArgument, ScalarArgument> argument(const Task &task, const Ta
         return ScalarArgument{task.scalars[argument.index], argument.dtype};
     return TensorArgument{task.tensors[argument.index], kDirections[static_cast<int>(argument.tag)],
                           argument.tag == TensorArgType::OUTPUT};
-}
-
-py::list arguments(const TaskCall &call) {
-    py::list result;
-    for (const auto &given : call.args)
-        std::visit([&](const auto &one) { result.append(py::cast(one)); }, given);
-    return result;
 }
 
 py::memoryview memory(const TensorArgument &argument) {
@@ -68,7 +63,7 @@ void run_kernels(const TaskCall &call) {
         fault = (*call.run)();
     }
     if (fault)
-        raise_fault(fault);
+        throw FaultError{fault};
 }
 
 // Who notifies or waits in the kernels' place. Throws where there are no other ranks, and once the call is over.
@@ -156,8 +151,9 @@ void define_hook(py::module_ &module) {
             "of the SPMD launch; None stands for all blocks, where they start together")
         .def_readonly("block_num", &TaskCall::block_num)
         .def_readonly("kernels", &TaskCall::kernels, "(\"aic\", \"aiv0\" or \"aiv1\", func_id, name) of each member")
-        .def_property_readonly("args", arguments,
-                               "TensorArgument and ScalarArgument in the order of the kernel's args[]")
+        .def_property_readonly(
+            "args", [](const TaskCall &self) { return self.args; },
+            "TensorArgument and ScalarArgument in the order of the kernel's args[]")
         .def("slots", slots,
              "args as plain values: (buffer_address, buffer_bytes, start_offset, dtype, shape, strides), or bits")
         .def("notify", notify, py::arg("address"), py::arg("value"), py::arg("set"),

@@ -12,9 +12,6 @@
 
 namespace pypto::runtime {
 
-/// Raises pypto_build.runtime.faults.RuntimeFault.
-[[noreturn]] void raise_fault(const Fault &fault);
-
 /// One tensor of a task, for Python.
 struct TensorArgument {
     ChipTensor tensor;

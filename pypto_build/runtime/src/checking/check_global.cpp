@@ -26,6 +26,13 @@ GlobalRuns in_one_piece(GlobalRuns runs) {
     return runs;
 }
 
+template <typename Visit> void for_each_run(const PyptoGlobalAccess &access, Visit visit) {
+    emit_view(access, [&](uint64_t base, int64_t rows, int64_t stride, int64_t length) {
+        visit(in_one_piece(
+            {base, static_cast<uint64_t>(rows), static_cast<uint64_t>(stride), static_cast<uint64_t>(length)}));
+    });
+}
+
 } // namespace
 
 void CoreCheck::global(const char *instruction, uint32_t pipe, const PyptoGlobalAccess &access, void *address) {
@@ -34,9 +41,7 @@ void CoreCheck::global(const char *instruction, uint32_t pipe, const PyptoGlobal
     const uint32_t number = site(instruction, address);
     if (traced_)
         trace_.global(instruction, pipe, address, access);
-    emit_view(access, [&](uint64_t base, int64_t rows, int64_t stride, int64_t length) {
-        const GlobalRuns runs = in_one_piece(
-            {base, static_cast<uint64_t>(rows), static_cast<uint64_t>(stride), static_cast<uint64_t>(length)});
+    for_each_run(access, [&](const GlobalRuns &runs) {
         if (weak_)
             visibility(runs, pipe, number, access.access);
         region(runs, number, access.access);
@@ -77,12 +82,7 @@ void CoreCheck::region(const GlobalRuns &runs, uint32_t site, uint8_t kind) {
 
 void CoreCheck::note_global(const PyptoGlobalAccess &access, const char *instruction, void *address) {
     const uint32_t number = site(instruction, address);
-    emit_view(access, [&](uint64_t base, int64_t rows, int64_t stride, int64_t length) {
-        keep(record(in_one_piece({base, static_cast<uint64_t>(rows), static_cast<uint64_t>(stride),
-                                  static_cast<uint64_t>(length)}),
-                    number, access.access),
-             number);
-    });
+    for_each_run(access, [&](const GlobalRuns &runs) { keep(record(runs, number, access.access), number); });
 }
 
 // Adds a record, or makes the last one of its place longer.

@@ -50,13 +50,9 @@ void trace_global(PyptoCoreContext *context, const char *instruction, uint32_t p
 void trace_order(PyptoCoreContext *context, uint32_t kind, uint32_t from, uint32_t to, uint32_t id) {
     recorder_of(context).trace().order(kind, from, to, id, __builtin_return_address(0));
 }
-void no_tiles(PyptoCoreContext *, const char *, uint32_t, const PyptoTileAccess *, uint32_t) {}
-void no_order(PyptoCoreContext *, uint32_t, uint32_t, uint32_t, uint32_t) {}
-void no_variable(PyptoCoreContext *, const char *, const PyptoVariable *) {}
-void no_clean(PyptoCoreContext *, const void *) {}
-void no_plain(PyptoCoreContext *, const void *, uint64_t, uint32_t, void *) {}
-constexpr PyptoCheck kNotes{no_tiles, note_global, no_order, no_variable, no_clean, no_plain};
-constexpr PyptoCheck kTraces{trace_tiles, trace_global, trace_order, hook_variable, no_clean, no_plain};
+constexpr auto nothing = [](auto...) {};
+constexpr PyptoCheck kNotes{nothing, note_global, nothing, nothing, nothing, nothing};
+constexpr PyptoCheck kTraces{trace_tiles, trace_global, trace_order, hook_variable, nothing, nothing};
 
 } // namespace
 
@@ -170,8 +166,7 @@ void CoreCheck::error(const char *kind, uint32_t site, std::string message, Chec
             ++known.count;
             return;
         }
-    errors_.push_back({kind, std::move(message), site, std::move(subject), activation_->task->number,
-                       activation_->context.block_idx, activation_->member});
+    errors_.push_back(in_call(kind, site, std::move(message), std::move(subject)));
 }
 
 void CoreCheck::fatal(const char *kind, uint32_t site, std::string message, CheckSubject subject) {

@@ -56,11 +56,8 @@ namespace {
 
 // A tile as the reader knows it: a rectangle of it, and where its bytes are in the trace.
 void write_tile(JsonWriter &events, const PyptoTileAccess &a, int64_t place, int64_t start, uint64_t at, int64_t size) {
-    const int64_t row[] = {a.space,   a.access,       a.fractals,     a.type, a.inner_rows, a.row_major,
-                           a.element, a.rows,         a.cols,         a.row,  a.col,        a.height,
-                           a.width,   a.fractal_rows, a.fractal_cols, place,  start,        static_cast<int64_t>(at),
-                           size};
-    events.list(row, sizeof(row) / sizeof(row[0]));
+    events.row(a.space, a.access, a.fractals, a.type, a.inner_rows, a.row_major, a.element, a.rows, a.cols, a.row,
+               a.col, a.height, a.width, a.fractal_rows, a.fractal_cols, place, start, at, size);
 }
 
 } // namespace
@@ -88,7 +85,7 @@ void Trace::tiles(const char *instruction, uint32_t pipe, void *address, const P
 }
 
 void Trace::view(const PyptoGlobalAccess &a) {
-    events_.key("base").whole(reinterpret_cast<uint64_t>(a.base)).key("access").number(a.access);
+    events_.key("base").number(reinterpret_cast<uint64_t>(a.base)).key("access").number(a.access);
     events_.key("layout").number(a.layout).key("element").number(a.element);
     events_.key("shape").list(a.shape, 5).key("stride").list(a.stride, 5);
     const int64_t most = int64_t{1} << 32; // a view as large as it is has more
@@ -97,10 +94,9 @@ void Trace::view(const PyptoGlobalAccess &a) {
 
 // What a store leaves in global memory: runs, and from where on their bytes are in the trace.
 void Trace::stored(const PyptoGlobalAccess &a) {
-    events_.key("at").whole(written_ + bytes_.size()).key("runs").open('[');
+    events_.key("at").number(written_ + bytes_.size()).key("runs").open('[');
     emit_view(a, [&](uint64_t base, int64_t rows, int64_t stride, int64_t length) {
-        const int64_t run[] = {static_cast<int64_t>(base), rows, stride, length};
-        events_.list(run, 4);
+        events_.row(base, rows, stride, length);
         for (int64_t row = 0; row < rows; ++row) {
             const auto *from = reinterpret_cast<const uint8_t *>(base) + row * stride;
             pending_.push_back({from, static_cast<uint64_t>(length), bytes_.size()});

@@ -1,6 +1,7 @@
 // Looks through the elements of operands; the bytes of what is read are kept, since a result may lie in their place.
 #include "checking/check_trap.h"
 #include "base/fault.h"
+#include "base/types.h"
 
 #include <cmath>
 #include <cstring>
@@ -29,14 +30,6 @@ int64_t offset_of(const PyptoTileAccess &a, int32_t row, int32_t col) {
     const int64_t outer = a.row_major ? r / high * high * a.cols + c / wide * high * wide
                                       : c / wide * wide * a.rows + r / high * high * wide;
     return (outer + inner) * element;
-}
-
-float half_value(uint16_t bits) {
-    const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-    const float magnitude = exponent == 0    ? std::ldexp(float(mantissa), -24)
-                            : exponent == 31 ? (mantissa ? NAN : INFINITY)
-                                             : std::ldexp(float(1024 + mantissa), exponent - 25);
-    return bits >> 15 ? -magnitude : magnitude;
 }
 
 double value_of(const PyptoTileAccess &a, const uint8_t *at) {

@@ -1,25 +1,11 @@
 // accesses.json and accesses.bin: what the checked build recorded, for pypto_build.diagnose.hazards.
 #include "base/json_writer.h"
 #include "checking/check_record.h"
+#include "pypto/tensor_views.h"
 
 #include <dlfcn.h>
 
 namespace pypto::runtime {
-
-namespace {
-
-// Bytes from a view's first to one past its last.
-uint64_t reach_of(const ChipTensor &tensor) {
-    uint64_t elements = 1;
-    for (uint32_t i = 0; i < tensor.ndims; ++i) {
-        if (tensor.shapes[i] == 0)
-            return 0;
-        elements += uint64_t{tensor.shapes[i] - 1} * tensor.strides[i];
-    }
-    return elements * element_bytes(tensor.dtype);
-}
-
-} // namespace
 
 void Checker::write(const std::string &directory, bool complete) {
     if (!recording_)
@@ -34,7 +20,7 @@ void Checker::write(const std::string &directory, bool complete) {
         json.key("number").number(task.number == kNoNumber ? -1 : static_cast<int64_t>(task.number));
         json.key("kernels").list(task.kernels, 3).key("block_num").number(task.block_num);
         json.key("manual").boolean(task.manual);
-        json.key("host_waits").number(static_cast<int64_t>(task.host_waits));
+        json.key("host_waits").number(task.host_waits);
         json.key("waits").open('[');
         for (const auto &[producer, source] : task.waits)
             json.open('[').wide(producer).text(kSources[static_cast<int>(source)]).close(']');
@@ -43,18 +29,17 @@ void Checker::write(const std::string &directory, bool complete) {
             if (argument.kind == ArgEntry::SCALAR)
                 continue;
             const ChipTensor &tensor = task.tensors[argument.index];
-            json.open('[').text(kTags[static_cast<int>(argument.tag)]); // by far the most frequent: without names
-            json.whole(tensor.buffer.addr).whole(tensor.buffer.size).whole(tensor.owner_task_id.raw);
-            json.whole(tensor.start_offset).text(get_dtype_name(tensor.dtype)).number(element_bytes(tensor.dtype));
-            json.boolean(tensor.manual_dep).whole(reach_of(tensor));
-            json.close(']');
+            // By far the most frequent: without names.
+            json.row(kTags[static_cast<int>(argument.tag)], tensor.buffer.addr, tensor.buffer.size,
+                     tensor.owner_task_id.raw, tensor.start_offset, get_dtype_name(tensor.dtype),
+                     element_bytes(tensor.dtype), tensor.manual_dep, extent_of(tensor) * element_bytes(tensor.dtype));
         }
         json.close(']').close('}');
     }
     json.close(']').key("holes").open('[');
     for (const OutputHole &hole : holes_) {
-        json.open('{').key("name").text(hole.name.c_str()).key("address").whole(hole.address);
-        json.key("bytes").whole(hole.bytes).key("count").whole(hole.count).key("first").whole(hole.first);
+        json.open('{').key("name").text(hole.name).key("address").number(hole.address);
+        json.key("bytes").number(hole.bytes).key("count").number(hole.count).key("first").number(hole.first);
         json.key("element").number(hole.element).close('}');
     }
     json.close(']').key("host_waits").open('[');
@@ -85,15 +70,14 @@ void Checker::write(const std::string &directory, bool complete) {
             errors.key("tile").text(error.subject.tile);
             errors.key("flag").number(error.subject.flag).key("other_flag").number(error.subject.other_flag);
             errors.key("markers").text(error.subject.markers).key("at_end").boolean(error.subject.at_end);
-            errors.key("task").number(static_cast<int64_t>(error.task)).key("block").number(error.block);
-            errors.key("member").number(error.member).key("count").number(static_cast<int64_t>(error.count)).close('}');
+            errors.key("task").number(error.task).key("block").number(error.block);
+            errors.key("member").number(error.member).key("count").number(error.count).close('}');
         }
         for (const uint32_t task : core->signalling_)
             signalling.number(task);
         for (const AccessRecord &one : core->late_) {
-            late.newline().open('[').number(one.task).number(one.block).number(one.member).number(one.phase);
-            late.number(first_site + one.site).whole(one.base).number(one.rows).whole(one.stride).whole(one.length);
-            late.close(']');
+            late.newline().row(one.task, one.block, one.member, one.phase, first_site + one.site, one.base, one.rows,
+                               one.stride, one.length);
         }
         for (AccessRecord &record : core->records_)
             record.site += first_site;

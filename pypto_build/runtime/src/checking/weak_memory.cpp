@@ -155,7 +155,11 @@ void WeakMemory::add(Store store) {
 void WeakMemory::land(Store &store) {
     store.landed = true;
     landed_.insert(landed_.end(), store.notes.begin(), store.notes.end());
-    for (const Piece &piece : store.pieces)
+    put_pieces(store.pieces);
+}
+
+void WeakMemory::put_pieces(const std::vector<Piece> &pieces) {
+    for (const Piece &piece : pieces)
         put(piece.address, piece.bytes.data(), piece.bytes.size());
 }
 
@@ -199,8 +203,7 @@ std::optional<Omission> WeakMemory::dirty_in(const GlobalRuns &runs, uint32_t si
     std::optional<Omission> found;
     const auto look = [&](uint64_t line, const Line &cached) {
         if (!found && cached.dirty & bits(line, runs))
-            found = Omission{Omission::UncleanLoad, site, cached.site, kPipeScalar, true, false, false, line,
-                             line + kLineBytes};
+            found = Omission{Omission::UncleanLoad, site, cached.site, kPipeScalar, line, line + kLineBytes};
     };
     if (cache_.size() < runs.rows * (runs.length / kLineBytes + 1)) {
         for (const auto &[line, cached] : cache_)
@@ -219,16 +222,10 @@ std::optional<Omission> WeakMemory::load(const GlobalRuns &runs, const Shadow &s
     if (!shadow.orders())
         hand_over();
     if (const Store *store = held(runs)) {
-        const bool scalar = store->pipe == kPipeScalar;
-        return Omission{scalar ? Omission::UncleanLoad : Omission::StaleLoad,
-                        site,
-                        store->site,
-                        store->pipe,
-                        true,
-                        scalar,
-                        false,
-                        std::max(runs.base, store->runs.base),
-                        std::min(runs.end(), store->runs.end())};
+        const uint64_t begin = std::max(runs.base, store->runs.base), end = std::min(runs.end(), store->runs.end());
+        if (store->pipe == kPipeScalar)
+            return Omission{Omission::UncleanLoad, site, store->site, store->pipe, begin, end, true, true};
+        return Omission{Omission::StaleLoad, site, store->site, store->pipe, begin, end};
     }
     return cache_.empty() ? std::nullopt : dirty_in(runs, site);
 }
@@ -237,7 +234,7 @@ void WeakMemory::store(const GlobalRuns &runs, uint32_t pipe, uint32_t clock, bo
     if (pending_.empty() || !pending_.back().open || pending_.back().site != site)
         settle();
     const bool holds = effects_ && !atomic;
-    add({runs, pipe, clock, site, atomic, false, holds, holds ? copied(runs) : std::string(), {}, {}});
+    add({runs, pipe, clock, site, false, holds, holds ? copied(runs) : std::string(), {}, {}});
     wrote_plain_ = false;
     if (cache_.empty())
         return;
@@ -300,15 +297,9 @@ std::optional<Omission> WeakMemory::read(uint64_t address, uint64_t bytes, uint3
         Line &cached = fetch(line, site);
         if (const uint64_t old = cached.stale & bits(line, address, address + bytes); old && !found) {
             const Store *store = held({address, 1, 0, bytes});
-            found = Omission{Omission::StaleRead,
-                             site,
-                             cached.stale_site,
-                             store ? store->pipe : kPipeScalar,
-                             store != nullptr,
-                             false,
-                             false,
-                             address,
-                             address + bytes};
+            const uint32_t pipe = store ? store->pipe : kPipeScalar;
+            found = Omission{Omission::StaleRead, site, cached.stale_site, pipe, address, address + bytes,
+                             store != nullptr};
         }
         if (effects_)
             swap_in(line, false);
@@ -347,12 +338,17 @@ uint64_t WeakMemory::fetched(uint64_t address, uint64_t now) {
     return *cached->second.fetched;
 }
 
+// From the first byte that is dirty to the last.
+GlobalRuns WeakMemory::dirty_bytes(uint64_t line, const Line &cached) {
+    const uint64_t first = line + static_cast<uint64_t>(__builtin_ctzll(cached.dirty));
+    const uint64_t end = line + kLineBytes - static_cast<uint64_t>(__builtin_clzll(cached.dirty));
+    return {first, 1, 0, end - first};
+}
+
 std::optional<Omission> WeakMemory::write_back(uint64_t line, const Line &cached) {
     if (!cached.dirty)
         return std::nullopt;
-    const uint64_t first = line + static_cast<uint64_t>(__builtin_ctzll(cached.dirty));
-    const uint64_t last = line + kLineBytes - static_cast<uint64_t>(__builtin_clzll(cached.dirty));
-    Store back{{first, 1, 0, last - first}, kPipeScalar, 0, cached.site, false, false, false, {}, {}, {}};
+    Store back{dirty_bytes(line, cached), kPipeScalar, 0, cached.site, false, false, {}, {}, {}};
     for (const auto &[low, high] : memory_) {
         const uint64_t begin = std::max(line, low), end = std::min(line + kLineBytes, high);
         if (effects_ && begin < end)
@@ -367,15 +363,11 @@ std::optional<Omission> WeakMemory::write_back(uint64_t line, const Line &cached
     const Store *store = held({line, 1, 0, kLineBytes});
     if (store && store->pipe == kPipeScalar)
         store = nullptr;
-    const Omission lost{Omission::LostStore,
-                        cached.stored_over ? cached.stale_site : cached.site,
-                        cached.stored_over ? cached.site : cached.stale_site,
-                        store ? store->pipe : kPipeScalar,
-                        store != nullptr,
-                        false,
-                        cached.stored_over,
-                        line,
-                        line + kLineBytes};
+    Omission lost{Omission::LostStore, cached.site,     cached.stale_site, store ? store->pipe : kPipeScalar, line,
+                  line + kLineBytes,   store != nullptr};
+    lost.before = cached.stored_over;
+    if (lost.before)
+        std::swap(lost.site, lost.other);
     add(std::move(back));
     return lost;
 }
@@ -415,9 +407,7 @@ std::vector<std::pair<uint32_t, GlobalRuns>> WeakMemory::unseen() const {
         found.emplace_back(store.site, store.runs);
     for (const uint64_t line : dirty_lines()) {
         const Line &cached = cache_.at(line);
-        const uint64_t first = line + static_cast<uint64_t>(__builtin_ctzll(cached.dirty));
-        const uint64_t last = line + kLineBytes - static_cast<uint64_t>(__builtin_clzll(cached.dirty));
-        found.push_back({cached.site, {first, 1, 0, last - first}});
+        found.emplace_back(cached.site, dirty_bytes(line, cached));
     }
     return found;
 }
@@ -430,16 +420,14 @@ std::vector<Omission> WeakMemory::end(const Shadow &shadow) {
             land(store);
             continue;
         }
-        found.push_back({Omission::UnfinishedStore, store.site, ~0u, store.pipe, true, false, false, store.runs.base,
-                         store.runs.end()});
+        found.push_back({Omission::UnfinishedStore, store.site, ~0u, store.pipe, store.runs.base, store.runs.end()});
         std::move(store.pieces.begin(), store.pieces.end(), std::back_inserter(left_));
     }
     pending_.clear();
     pages_.clear();
     for (const uint64_t line : dirty_lines()) {
         const Line &cached = cache_.at(line);
-        found.push_back(
-            {Omission::UncleanStore, cached.site, ~0u, kPipeScalar, true, false, false, line, line + kLineBytes});
+        found.push_back({Omission::UncleanStore, cached.site, ~0u, kPipeScalar, line, line + kLineBytes});
         if (effects_)
             write_back(line, cached);
     }
@@ -452,11 +440,9 @@ std::vector<Omission> WeakMemory::end(const Shadow &shadow) {
 }
 
 void WeakMemory::land_left(bool lost) {
-    for (const Piece &piece : left_)
-        put(piece.address, piece.bytes.data(), piece.bytes.size());
-    for (const Piece &piece : left_lines_)
-        if (!lost)
-            put(piece.address, piece.bytes.data(), piece.bytes.size());
+    put_pieces(left_);
+    if (!lost)
+        put_pieces(left_lines_);
     left_.clear();
     left_lines_.clear();
 }

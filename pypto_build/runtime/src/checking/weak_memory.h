@@ -39,10 +39,10 @@ struct Omission {
     } kind;
     uint32_t site, other; // of the access; of the earlier one, or ~0
     uint32_t pipe;        // of the store
-    bool pending;         // whether the store may still be under way
-    bool cleaned;         // whether only the fence is missing
-    bool before;          // LostStore: whether the line was dirty before the other store
     uint64_t begin, end;  // the bytes
+    bool pending = true;  // whether the store may still be under way
+    bool cleaned = false; // whether only the fence is missing
+    bool before = false;  // LostStore: whether the line was dirty before the other store
 };
 
 class WeakMemory {
@@ -93,7 +93,7 @@ private:
     struct Store {
         GlobalRuns runs;
         uint32_t pipe, clock, site;
-        bool atomic, landed, open;
+        bool landed, open;
         std::string before;          // of an open one
         std::vector<Piece> pieces;   // what lands
         std::vector<uint64_t> notes; // of what it stores
@@ -113,10 +113,12 @@ private:
     };
 
     void put_line(uint64_t line, const uint8_t *bytes);
+    static void put_pieces(const std::vector<Piece> &pieces);
     Line &fetch(uint64_t line, uint32_t site);
     const Store *held(const GlobalRuns &runs);
     std::optional<Omission> dirty_in(const GlobalRuns &runs, uint32_t site);
     std::vector<uint64_t> dirty_lines() const;
+    static GlobalRuns dirty_bytes(uint64_t line, const Line &cached);
     void swap_in(uint64_t line, bool written);
     void add(Store store);
     void index(uint32_t number);

@@ -35,25 +35,6 @@ uint64_t slot_of(uint64_t address, uint32_t rank) {
 
 } // namespace
 
-bool signal_holds(int32_t value, int32_t expected, uint32_t comparison) {
-    switch (comparison) {
-    case 0:
-        return value == expected;
-    case 1:
-        return value != expected;
-    case 2:
-        return value > expected;
-    case 3:
-        return value >= expected;
-    case 4:
-        return value < expected;
-    case 5:
-        return value <= expected;
-    default:
-        return true;
-    }
-}
-
 RankSignals::RankSignals(const Settings &settings) : rank_(settings.rank), windows_(settings.windows) {
     if (settings.board == nullptr || settings.board_bytes < kBoardBytes || rank_ >= kBoardRanks)
         return;
@@ -195,23 +176,14 @@ void RankSignals::write_windows(const std::string &directory) {
     JsonWriter json;
     json.open('{').key("sites").open('[');
     for (const Site &site : sites_)
-        json.open('[').text(site.kernel).text(site.instruction).text(source_line(site.code)).close(']').newline();
+        json.row(site.kernel, site.instruction, source_line(site.code)).newline();
     json.close(']').key("clocks").open('[');
     for (const auto &clock : clocks_)
         json.list(clock.data(), kBoardRanks).newline();
     json.close(']').key("accesses").open('[');
     for (const WindowAccess &one : accesses_)
-        json.open('[')
-            .whole(one.base)
-            .whole(one.stride)
-            .whole(one.length)
-            .number(one.rows)
-            .number(one.kind)
-            .number(one.site)
-            .number(one.clock)
-            .number(one.visible == ~0u ? -1 : int64_t{one.visible})
-            .whole(one.task)
-            .close(']')
+        json.row(one.base, one.stride, one.length, one.rows, one.kind, one.site, one.clock,
+                 one.visible == ~0u ? -1 : int64_t{one.visible}, one.task)
             .newline();
     json.close(']').close('}').newline();
     make_directories(directory);
@@ -229,16 +201,6 @@ void RankSignals::hold_back() {
     drawn ^= drawn >> 31;
     if (drawn & 1)
         usleep(1u << (drawn >> 1) % 10);
-}
-
-void RankSignals::begin() {
-    if (own_)
-        own_->busy.store(1);
-}
-
-void RankSignals::end() {
-    if (own_)
-        own_->busy.store(0);
 }
 
 SignalWait *RankSignals::announce(const Activation &activation, const int32_t *signal, int32_t expected,

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "chips/messages.h"
+#include "pypto/comparison.h"
 
 #include <array>
 #include <atomic>
@@ -108,9 +109,11 @@ public:
     }
     /// In a seeded schedule: lets a rank come late now and then, where others may overtake it.
     void hold_back();
-    /// A run begins, with its orchestration.
-    void begin();
-    void end();
+    /// A run begins, with its orchestration, or ends.
+    void set_busy(bool busy) {
+        if (board_)
+            own_->busy.store(busy);
+    }
 
     /// Adds to a signal, or sets it, and wakes who waits.
     void notify(const Activation &activation, int32_t *signal, int32_t value, bool set, int64_t now);
@@ -170,13 +173,10 @@ private:
     std::vector<WindowAccess> accesses_;
 };
 
-/// Whether a signal of that value satisfies a wait.
-bool signal_holds(int32_t value, int32_t expected, uint32_t comparison);
-
 template <typename Ended>
 bool RankSignals::wait(const Activation &activation, const int32_t *signal, int32_t expected, uint32_t comparison,
                        Ended ended) {
-    const auto holds = [&] { return signal_holds(__atomic_load_n(signal, __ATOMIC_SEQ_CST), expected, comparison); };
+    const auto holds = [&] { return compares(__atomic_load_n(signal, __ATOMIC_SEQ_CST), expected, comparison); };
     const int64_t begun_ns = messages_ ? monotonic_ns() : 0;
     const auto over = [&](bool held) {
         if (held)

@@ -38,29 +38,11 @@ void Messages::write(const std::string &directory, int64_t origin_ns) {
         json.text(kernel);
     json.close(']').key("notifications").open('[');
     for (const Notification &one : notifications_)
-        json.newline()
-            .open('[')
-            .number(one.time_ns)
-            .whole(one.address)
-            .number(one.value)
-            .boolean(one.set)
-            .number(one.after)
-            .whole(one.task)
-            .number(one.kernel)
-            .close(']');
+        json.newline().row(one.time_ns, one.address, one.value, one.set, one.after, one.task, one.kernel);
     json.close(']').key("waits").open('[');
     for (const Wait &one : waits_)
-        json.newline()
-            .open('[')
-            .number(one.begun_ns)
-            .number(one.ended_ns)
-            .whole(one.address)
-            .number(one.expected)
-            .number(one.comparison)
-            .boolean(one.held)
-            .whole(one.task)
-            .number(one.kernel)
-            .close(']');
+        json.newline().row(one.begun_ns, one.ended_ns, one.address, one.expected, one.comparison, one.held, one.task,
+                           one.kernel);
     json.close(']').close('}').newline();
     make_directories(directory);
     write_file(directory + "/messages.json", json.str());

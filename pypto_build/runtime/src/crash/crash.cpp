@@ -118,27 +118,14 @@ struct Candidate {
     }
 };
 
-void set_place(CrashRecord &crash, const AddressPlace &place) {
-    crash.nearness = place.nearness;
-    crash.distance = place.distance;
-    crash.bytes = place.bytes;
-    std::memcpy(crash.nearest, place.name, sizeof(crash.nearest));
-}
-
 // An argument that the task was not given, by the address that stands for it.
 bool find_missing_argument(CrashRecord &crash, const Task &task) {
     const uint64_t number =
         crash.address < kNoArguments ? kLateContextSlot : (crash.address - kNoArguments) / kNoArgumentBytes;
     if (number < task.arguments.size() || number >= kLateContextSlot)
         return false;
-    set_place(crash, {Nearness::MissingArgument, number, task.arguments.size(), ""});
+    AddressPlace{Nearness::MissingArgument, number, task.arguments.size(), ""}.copy_to(crash);
     return true;
-}
-
-void find_nearest(CrashRecord &crash, const Activation *activation) {
-    if (activation && find_missing_argument(crash, *activation->task))
-        return;
-    set_place(crash, place_of(crash.address, activation));
 }
 
 uint32_t collect_frames(ReportFrame *frames) {
@@ -151,10 +138,7 @@ uint32_t collect_frames(ReportFrame *frames) {
         if (dladdr(addresses[i], &info) == 0)
             continue;
         frame.offset = frame.address - reinterpret_cast<uint64_t>(info.dli_fbase);
-        if (info.dli_fname)
-            std::strncpy(frame.module, info.dli_fname, sizeof(frame.module) - 1);
-        if (info.dli_sname)
-            std::strncpy(frame.symbol, info.dli_sname, sizeof(frame.symbol) - 1);
+        name_frame(frame, info);
     }
     return static_cast<uint32_t>(count > 0 ? count : 0);
 }
@@ -215,9 +199,9 @@ void write_crash(int signal, const siginfo_t *info, const void *context) {
     if (signal == SIGSEGV || signal == SIGBUS) {
         const uint64_t top = stack_pointer(context);
         if (crash.address < top + kStackReach && crash.address + kStackReach > top)
-            set_place(crash, {Nearness::StackUsedUp, 0, 0, ""});
-        else
-            find_nearest(crash, activation);
+            AddressPlace{Nearness::StackUsedUp, 0, 0, ""}.copy_to(crash);
+        else if (!activation || !find_missing_argument(crash, *activation->task))
+            place_of(crash.address, activation).copy_to(crash);
     }
     crash.frame_count = collect_frames(crash.frames);
     crash.state.store(2);
@@ -335,6 +319,13 @@ AddressPlace place_of(uint64_t address, const Activation *activation) {
         place.nearness = address < best.begin ? Nearness::Before : Nearness::Past;
     }
     return place;
+}
+
+void name_frame(ReportFrame &frame, const Dl_info &info) {
+    if (info.dli_fname)
+        std::strncpy(frame.module, info.dli_fname, sizeof(frame.module) - 1);
+    if (info.dli_sname)
+        std::strncpy(frame.symbol, info.dli_sname, sizeof(frame.symbol) - 1);
 }
 
 void write_fault(FaultRecord &record, const Fault &fault) {

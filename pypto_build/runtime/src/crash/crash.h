@@ -6,6 +6,9 @@
 #include "crash/report.h"
 #include "data/staging.h"
 
+#include <cstring>
+#include <dlfcn.h>
+
 namespace pypto::runtime {
 
 /// Leaves the fault where it can be read from outside.
@@ -16,7 +19,18 @@ struct AddressPlace {
     Nearness nearness = Nearness::Unknown;
     uint64_t distance = 0, bytes = 0;
     char name[96] = ""; // of the memory
+
+    /// Writes it down in a CrashRecord or a HangSample.
+    template <typename Record> void copy_to(Record &record) const {
+        record.nearness = nearness;
+        record.distance = distance;
+        record.bytes = bytes;
+        std::memcpy(record.nearest, name, sizeof(record.nearest));
+    }
 };
+
+/// Names the module and the function of a frame.
+void name_frame(ReportFrame &frame, const Dl_info &info);
 
 struct Activation;
 

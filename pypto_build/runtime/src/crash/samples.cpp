@@ -76,9 +76,7 @@ void collect(HangSample &sample) {
         frame.address = reinterpret_cast<uint64_t>(addresses[i]);
         frame.offset =
             frame.address - reinterpret_cast<uint64_t>(info.dli_fbase) - (frame.address == sample.at ? 0 : 1);
-        std::strncpy(frame.module, info.dli_fname, sizeof(frame.module) - 1);
-        if (info.dli_sname)
-            std::strncpy(frame.symbol, info.dli_sname, sizeof(frame.symbol) - 1);
+        name_frame(frame, info);
     }
     sample.frame_count = kept;
 }
@@ -147,14 +145,6 @@ bool is_closed(uint64_t address) {
                        [address](const Range &range) { return address >= range.begin && address < range.end; });
 }
 
-void name_address(HangSample &sample) {
-    const AddressPlace place = place_of(sample.address, current_activation);
-    sample.nearness = place.nearness;
-    sample.distance = place.distance;
-    sample.bytes = place.bytes;
-    std::memcpy(sample.nearest, place.name, sizeof(sample.nearest));
-}
-
 // An access while memory is closed: noted, and made once it is open.
 void note_access(uint64_t address, const void *context) {
     const uint32_t closing = closings.load();
@@ -166,7 +156,7 @@ void note_access(uint64_t address, const void *context) {
             sample->address = address;
             sample->at = at;
             collect(*sample);
-            name_address(*sample);
+            place_of(address, current_activation).copy_to(*sample);
         }
         ++sample->looks;
         sample->closing = closing;

@@ -1,6 +1,8 @@
 // One pass over both buffers, for as long as everything is close.
 #include "data/compare.h"
 
+#include "base/types.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,15 +13,6 @@ namespace {
 
 double widen(float value) {
     return value;
-}
-
-double widen_half(uint16_t bits) {
-    const int exponent = bits >> 10 & 31;
-    const double fraction = bits & 1023;
-    const double size = exponent == 31  ? HUGE_VAL // infinities and NaN: not for this comparison
-                        : exponent == 0 ? std::ldexp(fraction, -24)
-                                        : std::ldexp(fraction + 1024.0, exponent - 25);
-    return bits & 0x8000 ? -size : size;
 }
 
 double widen_bfloat16(uint16_t bits) {
@@ -57,7 +50,7 @@ std::optional<Closeness> compare(DataType type, const void *actual, const void *
     case DataType::FLOAT32:
         return compare_floats<float>(actual, expected, count, rtol, atol, widen);
     case DataType::FLOAT16:
-        return compare_floats<uint16_t>(actual, expected, count, rtol, atol, widen_half);
+        return compare_floats<uint16_t>(actual, expected, count, rtol, atol, half_value);
     case DataType::BFLOAT16:
         return compare_floats<uint16_t>(actual, expected, count, rtol, atol, widen_bfloat16);
     case DataType::INT8:

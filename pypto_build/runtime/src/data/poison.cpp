@@ -1,7 +1,9 @@
 // NaN, or a pattern where a type has none, and how much of it is left.
 #include "data/poison.h"
 
-#include <cstring>
+#include "base/types.h"
+
+#include <algorithm>
 
 namespace pypto::runtime {
 
@@ -25,25 +27,6 @@ uint64_t pattern_of(DataType dtype) {
         return 0xffu;
     default:
         return 0xa5a5a5a5a5a5a5a5ull;
-    }
-}
-
-template <typename T> void fill(uint8_t *memory, uint64_t count, uint64_t value) {
-    T *elements = reinterpret_cast<T *>(memory);
-    for (uint64_t i = 0; i < count; ++i)
-        elements[i] = static_cast<T>(value);
-}
-
-void fill_elements(uint8_t *memory, uint64_t count, uint32_t bytes, uint64_t value) {
-    switch (bytes) {
-    case 8:
-        return fill<uint64_t>(memory, count, value);
-    case 4:
-        return fill<uint32_t>(memory, count, value);
-    case 2:
-        return fill<uint16_t>(memory, count, value);
-    default:
-        std::memset(memory, static_cast<int>(value & 0xff), count);
     }
 }
 
@@ -80,12 +63,14 @@ void find_runs(const uint8_t *memory, uint64_t count, uint64_t pattern, Visit vi
 } // namespace
 
 void fill_with_poison(uint8_t *memory, uint64_t bytes, DataType dtype) {
-    const uint32_t size = element_bytes(dtype);
-    fill_elements(memory, bytes / size, size, pattern_of(dtype));
+    fill_with_value(memory, bytes / element_bytes(dtype), dtype, pattern_of(dtype));
 }
 
 void fill_with_value(uint8_t *memory, uint64_t count, DataType dtype, uint64_t value) {
-    fill_elements(memory, count, element_bytes(dtype), value);
+    with_word(dtype, [&](auto word) {
+        using Word = decltype(word);
+        std::fill_n(reinterpret_cast<Word *>(memory), count, static_cast<Word>(value));
+    });
 }
 
 uint64_t find_poison(const uint8_t *memory, uint64_t count, DataType dtype, uint32_t limit,
@@ -99,20 +84,7 @@ uint64_t find_poison(const uint8_t *memory, uint64_t count, DataType dtype, uint
         for (uint64_t i = begin; i < end && first.size() < limit; ++i)
             first.push_back(i);
     };
-    const uint64_t pattern = pattern_of(dtype);
-    switch (element_bytes(dtype)) {
-    case 8:
-        find_runs<uint64_t>(memory, count, pattern, visit);
-        break;
-    case 4:
-        find_runs<uint32_t>(memory, count, pattern, visit);
-        break;
-    case 2:
-        find_runs<uint16_t>(memory, count, pattern, visit);
-        break;
-    default:
-        find_runs<uint8_t>(memory, count, pattern, visit);
-    }
+    with_word(dtype, [&](auto word) { find_runs<decltype(word)>(memory, count, pattern_of(dtype), visit); });
     return found;
 }
 

@@ -83,7 +83,7 @@ int vector_count(const Task &task) {
     return (task.kernels[1] >= 0) + (task.kernels[2] >= 0);
 }
 
-uint8_t *wait_for_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector, bool producing) {
+template <bool producing> uint8_t *wait_for_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector) {
     Activation &activation = activation_of(context);
     uint8_t *slot = nullptr;
     PipeRing &ring = pipe->rings[to_vector];
@@ -102,7 +102,7 @@ uint8_t *wait_for_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector
     activation.executor->end_with_fault(activation, activation.groups->deadlock(*activation.group));
 }
 
-void advance_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector, bool producing) {
+template <bool producing> void advance_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector) {
     Activation &activation = activation_of(context);
     PipeRing &ring = pipe->rings[to_vector];
     const int lane = activation.member == 2 ? 1 : 0;
@@ -127,18 +127,6 @@ PyptoPipe *pipe_open(PyptoCoreContext *context, const PyptoPipeSpec *spec) {
         activation.group = activation.executor->add_group(*activation.task, *activation.groups, context->block_idx);
     }
     return activation.group->open(*spec);
-}
-uint8_t *pipe_acquire(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector) {
-    return wait_for_slot(context, pipe, to_vector, true);
-}
-void pipe_commit(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector) {
-    advance_slot(context, pipe, to_vector, true);
-}
-uint8_t *pipe_front(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector) {
-    return wait_for_slot(context, pipe, to_vector, false);
-}
-void pipe_release(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector) {
-    advance_slot(context, pipe, to_vector, false);
 }
 
 void sync_all(PyptoCoreContext *context, uint32_t cores) {
@@ -330,10 +318,10 @@ void Executor::run_member(const Task &task, const Role &role, Core &core) {
     for (int i = 0; i < PYPTO_SPACE_COUNT; ++i)
         context.memory[i] = core.memory.space(i);
     context.pipe_open = pipe_open;
-    context.pipe_acquire = pipe_acquire;
-    context.pipe_commit = pipe_commit;
-    context.pipe_front = pipe_front;
-    context.pipe_release = pipe_release;
+    context.pipe_acquire = wait_for_slot<true>;
+    context.pipe_commit = advance_slot<true>;
+    context.pipe_front = wait_for_slot<false>;
+    context.pipe_release = advance_slot<false>;
     context.fault = kernel_fault;
     context.sync_all = sync_all;
     context.check = nullptr;
@@ -371,7 +359,7 @@ void Executor::run_member(const Task &task, const Role &role, Core &core) {
         core.returned = of_kernel(activation, 0, FlightEvent::KernelReturns);
     current_activation = nullptr;
     if (role.groups && role.groups->leave(*role.group, role.member))
-        report_deadlock(activation);
+        report_fault(activation, role.groups->deadlock(*role.group), kernels_.names(task.kernels));
     activation.own.reset();
 }
 
@@ -409,10 +397,6 @@ bool Executor::call(Activation &activation, const Task &task, const Role &role) 
     else if (deferred.error)
         report_fault(activation, Fault(FaultKind::AsyncInvalid));
     return complete;
-}
-
-void Executor::report_deadlock(const Activation &activation) {
-    report_fault(activation, activation.groups->deadlock(*activation.group), kernels_.names(activation.task->kernels));
 }
 
 void Executor::report_fault(const Activation &activation, Fault fault, const std::string &kernels) {

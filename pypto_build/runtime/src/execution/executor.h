@@ -77,7 +77,6 @@ private:
     bool call(Activation &activation, const Task &task, const Role &role);
     void append_jobs(const Task &task, int32_t block, Group *group, GroupSet *groups,
                      std::vector<WorkerPool::Job> &jobs);
-    void report_deadlock(const Activation &activation);
     bool poll(const ValueWait &wait);
     void run_jobs(std::vector<WorkerPool::Job> jobs, Core &core);
 

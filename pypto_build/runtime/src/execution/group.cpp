@@ -12,21 +12,7 @@ namespace {
 
 constexpr uint64_t kSlotAlignment = 128;
 
-uint64_t min_of(const uint64_t counts[], int lanes) {
-    return lanes == 2 ? std::min(counts[0], counts[1]) : counts[0];
-}
-
 } // namespace
-
-uint64_t PipeRing::full() const {
-    return min_of(committed, producers);
-}
-uint64_t PipeRing::popped() const {
-    return min_of(fronted, consumers);
-}
-uint64_t PipeRing::freed() const {
-    return min_of(released, consumers);
-}
 
 Group::Group(GroupSet &set, const std::string members[], int32_t block) : set_(set), block_(block) {
     for (int i = 0; i < kMembers; ++i) {
@@ -131,12 +117,12 @@ void Group::describe(JsonWriter &json) const {
                 continue;
             json.open('{').key("pipe").number(pipe->spec.flag_id).key("to_vector").number(to_vector);
             json.key("slots").number(pipe->spec.slot_count).key("slot_bytes").number(pipe->spec.slot_bytes);
-            json.key("pushed").whole(ring.full()).key("popped").whole(ring.popped());
-            json.key("freed").whole(ring.freed());
+            json.key("pushed").number(ring.full()).key("popped").number(ring.popped());
+            json.key("freed").number(ring.freed());
             if (ring.pushed_by >= 0)
-                json.key("pushed_by").number(ring.pushed_by).key("pushed_ago_ns").whole(now - ring.pushed_ns);
+                json.key("pushed_by").number(ring.pushed_by).key("pushed_ago_ns").number(now - ring.pushed_ns);
             if (ring.freed_by >= 0)
-                json.key("freed_by").number(ring.freed_by).key("freed_ago_ns").whole(now - ring.freed_ns);
+                json.key("freed_by").number(ring.freed_by).key("freed_ago_ns").number(now - ring.freed_ns);
             json.close('}');
         }
     json.close(']').key("members").open('[');
@@ -145,10 +131,10 @@ void Group::describe(JsonWriter &json) const {
             continue;
         json.open('{').key("member").number(i).key("kernel").text(names_[i]).key("returned").boolean(!active_[i]);
         if (!active_[i])
-            json.key("returned_ago_ns").whole(now - returned_ns_[i]);
+            json.key("returned_ago_ns").number(now - returned_ns_[i]);
         json.key("meets").boolean(meeting_[i] != kNowhere);
         if (const Wait &wait = waits_[i]; wait.pipe) {
-            json.key("waits").boolean(true).key("pipe").number(wait.pipe->spec.flag_id).key("slot").whole(wait.slot);
+            json.key("waits").boolean(true).key("pipe").number(wait.pipe->spec.flag_id).key("slot").number(wait.slot);
             json.key("to_vector").number(wait.to_vector).key("producing").boolean(wait.producing);
         }
         json.close('}');

@@ -8,6 +8,7 @@
 #include "execution/group_set.h"
 #include "pypto/core_context.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -18,7 +19,8 @@ struct PyptoPipe;
 
 namespace pypto::runtime {
 
-inline constexpr int kMembers = 3; // AIC, AIV0, AIV1
+inline constexpr int kMembers = 3;
+inline constexpr const char *kMemberNames[kMembers] = {"AIC", "AIV0", "AIV1"};
 inline constexpr int kLanes = 2;
 
 /// Slots travelling one way. Counters only grow; a lane is a member of one side.
@@ -37,9 +39,14 @@ struct PipeRing {
     // What the members had done when a slot became full or free; kept by the checked build.
     std::vector<std::array<uint32_t, kMembers>> full_clocks, freed_clocks;
 
-    uint64_t full() const;   // slots every producer has committed
-    uint64_t popped() const; // slots every consumer has read or reads
-    uint64_t freed() const;  // slots every consumer has released
+    uint64_t full() const { return of_all(committed, producers); } // slots every producer has committed
+    uint64_t popped() const { return of_all(fronted, consumers); } // slots every consumer has read or reads
+    uint64_t freed() const { return of_all(released, consumers); } // slots every consumer has released
+
+private:
+    static uint64_t of_all(const uint64_t (&counts)[kLanes], int lanes) {
+        return lanes == 2 ? std::min(counts[0], counts[1]) : counts[0];
+    }
 };
 
 } // namespace pypto::runtime

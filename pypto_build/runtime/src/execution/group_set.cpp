@@ -141,7 +141,7 @@ void GroupSet::describe_barrier(JsonWriter &json) const {
             if (group->meeting_[i] != Group::kNowhere)
                 json.key("cores").number(group->meeting_[i]);
             if (!group->active_[i])
-                json.key("returned_ago_ns").whole(now - group->returned_ns_[i]);
+                json.key("returned_ago_ns").number(now - group->returned_ns_[i]);
             json.close('}');
         }
     json.close(']');

@@ -3,10 +3,10 @@
 
 #include "base/clock.h"
 #include "base/json_writer.h"
-#include "chips/board.h"
 #include "crash/crash.h"
 #include "execution/core.h"
 #include "execution/kernel_library.h"
+#include "pypto/comparison.h"
 
 #include <algorithm>
 
@@ -27,7 +27,7 @@ const void *unit_of(const ValueWait &wait) {
 bool ValueWait::holds() const {
     const int32_t value = __atomic_load_n(address, __ATOMIC_SEQ_CST);
     return counter ? static_cast<uint32_t>(value) >= static_cast<uint32_t>(expected)
-                   : signal_holds(value, expected, comparison);
+                   : compares(value, expected, comparison);
 }
 
 void ValueWaits::add(const ValueWait &wait) {
@@ -88,18 +88,18 @@ Fault ValueWaits::fault() {
         const Activation &activation = *wait.activation;
         const uint64_t address = reinterpret_cast<uint64_t>(wait.address);
         const AddressPlace place = place_of(address, &activation);
-        json.open('{').key("task").whole(activation.task->number).key("kernel").text(activation.kernel->name);
+        json.open('{').key("task").number(activation.task->number).key("kernel").text(activation.kernel->name);
         json.key("block").number(activation.context.block_idx).key("member").number(activation.member);
-        json.key("counter").boolean(wait.counter).key("address").whole(address);
+        json.key("counter").boolean(wait.counter).key("address").number(address);
         json.key("expected").number(wait.expected).key("comparison").number(wait.comparison);
         json.key("value").number(*wait.address);
         json.key("near").number(static_cast<int64_t>(place.nearness)).key("name").text(place.name);
-        json.key("distance").whole(place.distance).key("size").whole(place.bytes);
+        json.key("distance").number(place.distance).key("size").number(place.bytes);
         if (const auto found = changes_.find(address); found != changes_.end()) {
             const Change &change = found->second;
-            json.key("changes").whole(change.count).key("changed_ago_ns").number(now - change.ns);
+            json.key("changes").number(change.count).key("changed_ago_ns").number(now - change.ns);
             json.key("changed_to").number(change.value).key("changed_set").boolean(change.set);
-            json.key("changed_by").text(change.kernel).key("changed_task").whole(change.task);
+            json.key("changed_by").text(change.kernel).key("changed_task").number(change.task);
         }
         json.close('}');
     }

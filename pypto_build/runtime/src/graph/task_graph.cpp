@@ -10,8 +10,6 @@ TaskGraph::TaskGraph(const RingLimits &limits) : limits_(limits) {
     }
 }
 
-TaskGraph::~TaskGraph() = default;
-
 Shortage TaskGraph::shortage(uint32_t ring_index, uint64_t heap_bytes, uint32_t dependencies) const {
     const Ring &ring = rings_[ring_index];
     if (ring.next - ring.oldest >= limits_.task_window[ring_index])

@@ -21,7 +21,6 @@ enum class Shortage { None, Window, Heap, Dependencies };
 class TaskGraph {
 public:
     explicit TaskGraph(const RingLimits &limits);
-    ~TaskGraph();
 
     Shortage shortage(uint32_t ring, uint64_t heap_bytes, uint32_t dependencies) const;
 

@@ -4,7 +4,6 @@
 #include "execution/executor.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <tuple>
 #include <unistd.h>
@@ -75,18 +74,14 @@ const DumpNames *dump_names(const std::string &format) {
 }
 
 ArgsRecord::ArgsRecord(const Settings &settings, const DumpNames &names, const KernelLibrary &kernels)
-    : directory_(settings.output_dir + "/" + names.directory), partial_(directory_ + "/" + names.bin + ".tmp"),
-      level_(settings.dump_args), selection_(settings.dump_select, settings.dump_tasks), names_(names),
-      kernels_(kernels) {
+    : directory_(settings.output_dir + "/" + names.directory), level_(settings.dump_args),
+      selection_(settings.dump_select, settings.dump_tasks), names_(names), kernels_(kernels) {
     make_directories(directory_);
-    bin_ = std::fopen(partial_.c_str(), "wb");
-    if (bin_ == nullptr)
-        throw_fault(FaultKind::NotWritable, {{"path", partial_}, {"reason", std::strerror(errno)}});
+    bin_.open(directory_ + "/" + names.bin);
 }
 
 ArgsRecord::~ArgsRecord() {
-    std::fclose(bin_);
-    std::remove(partial_.c_str());
+    bin_.drop();
     rmdir(directory_.c_str()); // nothing was recorded: leave no empty directory
 }
 
@@ -179,15 +174,15 @@ void ArgsRecord::add_tensor(JsonWriter &json, const ChipTensor &tensor, bool pay
     json.key("dtype").text(get_dtype_name(tensor.dtype));
     json.key("is_contiguous").boolean(tensor.is_contiguous);
     json.key("shape").list(tensor.shapes, tensor.ndims).key("strides").list(tensor.strides, tensor.ndims);
-    json.key("start_offset").number(static_cast<int64_t>(tensor.start_offset));
+    json.key("start_offset").number(tensor.start_offset);
     if (names_.by_kernel) {
         const Whole whole(tensor);
         json.key("raw_shape").list(whole.shape, tensor.ndims).key("offsets").list(whole.offsets, tensor.ndims);
     }
-    json.key("numel").number(static_cast<int64_t>(tensor.numel()));
+    json.key("numel").number(tensor.numel());
     const bool stored = payload && has_payload(tensor);
-    json.key("bin_offset").number(static_cast<int64_t>(stored ? append(tensor) : 0));
-    json.key("bin_size").number(static_cast<int64_t>(stored ? tensor.nbytes() : 0));
+    json.key("bin_offset").number(stored ? append(tensor) : 0);
+    json.key("bin_size").number(stored ? tensor.nbytes() : 0);
     json.key("truncated").boolean(false).key("overwritten").boolean(false);
 }
 
@@ -204,10 +199,10 @@ uint64_t ArgsRecord::append(const ChipTensor &tensor) {
         for (uint32_t d = 0; d < last; ++d)
             offset += static_cast<uint64_t>(index[d]) * tensor.strides[d];
         if (tensor.strides[last] == 1)
-            std::fwrite(base + offset * bytes, bytes, row, bin_);
+            bin_.append(base + offset * bytes, bytes * row);
         else
             for (uint64_t i = 0; i < row; ++i)
-                std::fwrite(base + (offset + i * tensor.strides[last]) * bytes, bytes, 1, bin_);
+                bin_.append(base + (offset + i * tensor.strides[last]) * bytes, bytes);
         for (uint32_t d = last; d-- > 0 && ++index[d] == tensor.shapes[d];)
             index[d] = 0;
     }
@@ -227,16 +222,16 @@ void ArgsRecord::write() {
     json.open('{').key("run_dir").text(names_.directory);
     json.key("bin_format").open('{').key("type").text("logical_contiguous").key("byte_order").text("little_endian");
     json.close('}').key(names_.level).number(level_);
-    json.key(names_.total).number(static_cast<int64_t>(entries_.size()));
+    json.key(names_.total).number(entries_.size());
     for (const Stage stage : {Stage::Before, Stage::After})
         json.key(kStages[static_cast<int>(stage)]).number(count([&](const Entry &entry) {
             return entry.stage == stage;
         }));
     for (const Role role : {Role::Input, Role::Output, Role::InOut})
-        json.key((kRoles[static_cast<int>(role)] + suffix).c_str()).number(count([&](const Entry &entry) {
+        json.key(kRoles[static_cast<int>(role)] + suffix).number(count([&](const Entry &entry) {
             return entry.role == role;
         }));
-    json.key(("truncated" + suffix).c_str()).number(0).key("dropped_records").number(0);
+    json.key("truncated" + suffix).number(0).key("dropped_records").number(0);
     json.key("dropped_overwrite").number(0).key("bin_file");
     const bool with_bin = level_ != 3 || bin_bytes_ > 0;
     if (with_bin)
@@ -247,14 +242,9 @@ void ArgsRecord::write() {
     for (size_t i = 0; i < entries_.size(); ++i)
         text += (i ? ",\n" : "\n") + entries_[i].json;
     text += "]}\n";
-    std::fflush(bin_);
     if (with_bin)
-        std::rename(partial_.c_str(), (directory_ + "/" + names_.bin).c_str());
+        bin_.finish();
     write_file(directory_ + "/" + names_.json, text);
-}
-
-std::vector<std::string> ArgsRecord::unsigned_kernels() const {
-    return unsigned_;
 }
 
 } // namespace pypto::runtime

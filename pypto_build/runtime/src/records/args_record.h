@@ -7,7 +7,6 @@
 #include "records/dump_selection.h"
 #include "records/observers.h"
 
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -39,7 +38,7 @@ public:
     /// Writes the metadata; nothing at all if nothing was recorded.
     void write();
     /// Kernels without a signature whose tasks were labelled by what they declare.
-    std::vector<std::string> unsigned_kernels() const;
+    const std::vector<std::string> &unsigned_kernels() const { return unsigned_; }
 
 private:
     enum class Stage { Before, After };
@@ -60,12 +59,11 @@ private:
     uint64_t append(const ChipTensor &tensor);
 
     std::string directory_;
-    std::string partial_; // the payload until it is complete
     int level_;
     DumpSelection selection_;
     const DumpNames &names_;
     const KernelLibrary &kernels_;
-    std::FILE *bin_ = nullptr;
+    GrowingFile bin_;
     uint64_t bin_bytes_ = 0;
     std::vector<Entry> entries_;
     std::vector<std::string> unsigned_;

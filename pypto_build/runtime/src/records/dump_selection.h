@@ -16,7 +16,6 @@ public:
     /// first. `tasks`: N or N-M by number, or 0xID. An empty list selects everything. Throws FaultError.
     DumpSelection(const std::vector<std::string> &arguments, const std::vector<std::string> &tasks);
 
-    bool empty() const { return arguments_.empty() && numbers_.empty() && ids_.empty(); }
     bool task(const Task &task) const;
     /// Whether argument `slot` of a task is selected by one of its kernels.
     bool argument(const Task &task, uint32_t slot, const KernelLibrary &kernels) const;

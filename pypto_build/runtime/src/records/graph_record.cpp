@@ -24,10 +24,10 @@ uint64_t tensor_id(const ChipTensor &tensor) {
 
 void write_region(JsonWriter &json, const std::string &prefix, const ChipTensor &tensor, bool with_type) {
     if (with_type)
-        json.key((prefix + "dtype").c_str()).text(get_dtype_name(tensor.dtype));
-    json.key((prefix + "shape").c_str()).list(tensor.shapes, tensor.ndims);
-    json.key((prefix + "start_offset").c_str()).wide(tensor.start_offset);
-    json.key((prefix + "strides").c_str()).list(tensor.strides, tensor.ndims);
+        json.key(prefix + "dtype").text(get_dtype_name(tensor.dtype));
+    json.key(prefix + "shape").list(tensor.shapes, tensor.ndims);
+    json.key(prefix + "start_offset").wide(tensor.start_offset);
+    json.key(prefix + "strides").list(tensor.strides, tensor.ndims);
 }
 
 } // namespace
@@ -67,7 +67,7 @@ void GraphRecord::add_task(const Task &task) {
         if (argument.kind == ArgEntry::SCALAR)
             continue;
         const ChipTensor &tensor = task.tensors[argument.index];
-        tasks_.open('{').key("idx").number(static_cast<int64_t>(i));
+        tasks_.open('{').key("idx").number(i);
         tasks_.key("type").text(kTypeOfTag[static_cast<int>(argument.tag)]);
         if (argument.tag != TensorArgType::OUTPUT) {
             tasks_.key("tensor_id").wide(tensor_id(tensor));

@@ -37,27 +37,21 @@ Records::Records(const Settings &settings, const Platform &platform, const Kerne
 void Records::attach(const TaskGraph &graph, Scheduler &scheduler, Executor &executor, Orchestrator &orchestrator) {
     if (settings_.scope_stats)
         scopes_ = std::make_unique<ScopeRecord>(settings_.limits, graph, scheduler, orchestrator);
-    for (OrchestrationObserver *observer :
-         {static_cast<OrchestrationObserver *>(graph_.get()), static_cast<OrchestrationObserver *>(scopes_.get()),
-          static_cast<OrchestrationObserver *>(swimlane_.get()), static_cast<OrchestrationObserver *>(checker_.get()),
-          static_cast<OrchestrationObserver *>(trace_.get())})
-        if (observer)
-            orchestrator.observe(observer);
-    if (swimlane_)
-        executor.observe(swimlane_.get());
-    if (trace_)
-        executor.observe(trace_.get());
+    const auto watch = [](auto &whom, const auto &...observers) {
+        const auto observe = [&whom](auto *observer) {
+            if (observer)
+                whom.observe(observer);
+        };
+        (observe(observers.get()), ...);
+    };
+    watch(orchestrator, graph_, scopes_, swimlane_, checker_, trace_);
+    watch(executor, swimlane_, trace_);
     if (swimlane_ || trace_)
         scheduler.touch_caller();
     executor.check_with(checker_.get());
     if (swimlane_ && swimlane_->wants_services())
         scheduler.observe(swimlane_.get());
-    if (timing_)
-        scheduler.observe(timing_.get());
-    if (trace_)
-        scheduler.observe(trace_.get());
-    if (args_)
-        scheduler.observe(args_.get());
+    watch(scheduler, timing_, trace_, args_);
 }
 
 void Records::finish() {

@@ -17,13 +17,13 @@ void ScopeRecord::scope(bool begin, uint32_t depth, uint32_t ring, const char *f
     const std::string name = *file == 0 ? "(unknown)" : base ? base + 1 : file;
     json.open('{').key("site").text(name + ":" + std::to_string(line));
     json.key("phase").text(begin ? "begin" : "end").key("depth").number(depth).key("ring").number(ring);
-    json.key("task_window_start").number(static_cast<int64_t>(usage.tasks_begin));
-    json.key("task_window_end").number(static_cast<int64_t>(usage.tasks_end));
-    json.key("heap_start").number(static_cast<int64_t>(released));
-    json.key("heap_end").number(static_cast<int64_t>(usage.heap_total));
+    json.key("task_window_start").number(usage.tasks_begin);
+    json.key("task_window_end").number(usage.tasks_end);
+    json.key("heap_start").number(released);
+    json.key("heap_end").number(usage.heap_total);
     json.key("dep_pool_start").number(1);
-    json.key("dep_pool_end").number(static_cast<int64_t>(usage.dependencies) + 1); // entry 0 is never used
-    json.key("tensormap").number(static_cast<int64_t>(orchestrator_.tensor_map_size())).close('}');
+    json.key("dep_pool_end").number(usage.dependencies + 1); // entry 0 is never used
+    json.key("tensormap").number(orchestrator_.tensor_map_size()).close('}');
     lines_ += json.str() + "\n";
     ++count_;
 }

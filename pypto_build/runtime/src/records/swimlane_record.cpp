@@ -72,7 +72,7 @@ void SwimlaneRecord::write_services(JsonWriter &json, int threads) const {
             const auto phase = [&](const char *kind, int64_t from, int64_t to) {
                 json.newline().open('{').key("kind").text(kind).key("start_cycles").number(cycles(from));
                 json.key("end_cycles").number(cycles(to)).key("loop_iter").number(turn);
-                json.key("tasks_processed").number(1).key("task_id").number(static_cast<int64_t>(service.task));
+                json.key("tasks_processed").number(1).key("task_id").number(service.task);
             };
             phase("dispatch", service.taken_ns, service.begun_ns);
             json.key("pop_hit").number(1).key("pop_miss").number(0).close('}');
@@ -92,7 +92,7 @@ void SwimlaneRecord::write_services(JsonWriter &json, int threads) const {
 void SwimlaneRecord::write(const std::string &directory, int threads) const {
     JsonWriter json;
     json.open('{').key("chip_swimlane_level").number(level_);
-    json.key("metadata").open('{').key("clock_freq_hz").number(static_cast<int64_t>(platform_.clock_hz));
+    json.key("metadata").open('{').key("clock_freq_hz").number(platform_.clock_hz);
     json.key("num_cores").number(3 * threads).key("core_types").open('[');
     for (int core = 0; core < 3 * threads; ++core)
         json.text(core < threads ? "aic" : "aiv");
@@ -102,21 +102,14 @@ void SwimlaneRecord::write(const std::string &directory, int threads) const {
     json.close(']').close('}');
     const std::vector<Row> rows = ordered(threads);
     json.key("aicore_tasks").open('[');
-    for (const Row &row : rows) {
-        const int64_t values[] = {row.core,
-                                  static_cast<int64_t>(row.call->task),
-                                  row.number,
-                                  cycles(row.call->start_ns),
-                                  cycles(row.call->end_ns),
-                                  0};
-        json.newline().list(values, 6);
-    }
+    for (const Row &row : rows)
+        json.newline().row(row.core, row.call->task, row.number, cycles(row.call->start_ns), cycles(row.call->end_ns),
+                           0);
     json.close(']').key("aicpu_tasks").open('[');
     for (const Row &row : rows) {
         const Service *service = service_of(*row.call);
-        const int64_t values[] = {row.core, row.number, cycles(service ? service->taken_ns : row.call->start_ns),
-                                  cycles(service ? service->done_ns : row.call->end_ns)};
-        json.newline().list(values, 4);
+        json.newline().row(row.core, row.number, cycles(service ? service->taken_ns : row.call->start_ns),
+                           cycles(service ? service->done_ns : row.call->end_ns));
     }
     json.close(']').key("aicpu_scheduler_phases").open('[');
     if (level_ >= 3)
@@ -126,8 +119,8 @@ void SwimlaneRecord::write(const std::string &directory, int threads) const {
     if (level_ >= 4) {
         json.open('[');
         for (size_t i = 0; i < submits_.size(); ++i) {
-            json.newline().open('{').key("submit_idx").number(static_cast<int64_t>(i));
-            json.key("task_id").number(static_cast<int64_t>(submits_[i].task));
+            json.newline().open('{').key("submit_idx").number(i);
+            json.key("task_id").number(submits_[i].task);
             json.key("start_cycles").number(cycles(submits_[i].start_ns));
             json.key("end_cycles").number(cycles(submits_[i].end_ns)).close('}');
         }

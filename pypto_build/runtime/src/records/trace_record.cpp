@@ -1,13 +1,13 @@
 // The lines of the trace, each written before what it tells of goes on.
 #include "records/trace_record.h"
 
+#include "execution/group.h"
+
 #include <algorithm>
 
 namespace pypto::runtime {
 
 namespace {
-
-constexpr const char *kMemberRoles[] = {"AIC", "AIV0", "AIV1"};
 
 std::string id_text(uint64_t id) {
     return std::to_string(id >> 32) + ":" + std::to_string(id & 0xFFFFFFFF);
@@ -34,7 +34,7 @@ void TraceRecord::submitted(const Task &task) {
 }
 
 void TraceRecord::starting(const Task &task, int member, int32_t block, int core) {
-    std::string more = std::string(", ") + kMemberRoles[member];
+    std::string more = std::string(", ") + kMemberNames[member];
     if (task.block_num > 1)
         more += ", block " + std::to_string(block);
     line("dispatch", task, more + ", core " + std::to_string(core));

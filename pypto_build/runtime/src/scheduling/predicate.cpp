@@ -1,30 +1,21 @@
 // Whether a task's predicate holds, read from its tensor just before the task would run.
 #include "scheduling/predicate.h"
 
+#include "base/types.h"
+
 #include <cstring>
+#include <type_traits>
 
 namespace pypto::runtime {
 
 namespace {
 
-template <typename T> int64_t load(const uint8_t *address) {
-    T value;
-    std::memcpy(&value, address, sizeof(value));
-    return static_cast<int64_t>(value);
-}
-
 // simpler compares the element's bits as a signed integer of its width, whatever its type.
 int64_t element_value(const uint8_t *address, DataType dtype) {
-    switch (element_bytes(dtype)) {
-    case 8:
-        return load<int64_t>(address);
-    case 4:
-        return load<int32_t>(address);
-    case 2:
-        return load<int16_t>(address);
-    default:
-        return load<int8_t>(address);
-    }
+    return with_word(dtype, [address](auto word) {
+        std::memcpy(&word, address, sizeof(word));
+        return static_cast<int64_t>(static_cast<std::make_signed_t<decltype(word)>>(word));
+    });
 }
 
 } // namespace

@@ -15,14 +15,14 @@ bool is_awaited(const ProducerLink &link) {
 }
 
 void add_task(JsonWriter &json, const Task &task, const TaskGraph &graph, const KernelLibrary &kernels) {
-    json.open('{').key("number").whole(task.number).key("kernels").text(kernels.names(task.kernels));
+    json.open('{').key("number").number(task.number).key("kernels").text(kernels.names(task.kernels));
     json.key("producers").open('[');
     for (const ProducerLink &link : task.producers)
         if (is_awaited(link))
-            json.open('[').whole(link.task->number).text(kernels.names(link.task->kernels)).close(']');
+            json.row(link.task->number, kernels.names(link.task->kernels));
     json.close(']').key("missing").open('[');
     for (const uint64_t id : graph.never_submitted(task))
-        json.whole(id);
+        json.number(id);
     json.close(']').close('}');
 }
 
@@ -34,8 +34,8 @@ void add_occupancy(Fault &fault, const TaskGraph &graph, bool orchestration_done
         ++(task.state == TaskState::Running ? running : task.state == TaskState::Ready ? ready : waiting);
     });
     JsonWriter json;
-    json.open('{').key("created").whole(graph.created()).key("running").whole(running).key("ready").whole(ready);
-    json.key("waiting").whole(waiting).key("orchestrated").boolean(orchestration_done).close('}');
+    json.open('{').key("created").number(graph.created()).key("running").number(running).key("ready").number(ready);
+    json.key("waiting").number(waiting).key("orchestrated").boolean(orchestration_done).close('}');
     fault.details += ",\"occupancy\":" + json.str();
 }
 
@@ -57,7 +57,7 @@ Fault stall_fault(FaultKind kind, std::initializer_list<FaultField> facts, const
     fault.details = ",\"tasks\":" + json.close(']').str();
     if (last.number != kNoNumber) {
         JsonWriter over;
-        over.open('{').key("number").whole(last.number).key("kernels").text(kernels.names(last.kernels));
+        over.open('{').key("number").number(last.number).key("kernels").text(kernels.names(last.kernels));
         over.key("ago_ns").number(monotonic_ns() - last.ns).close('}');
         fault.details += ",\"last_over\":" + over.str();
     }

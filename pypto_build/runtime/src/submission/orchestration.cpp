@@ -9,11 +9,16 @@ namespace pypto::runtime {
 
 namespace {
 
-template <typename Function> Function as(void *symbol) {
-    return reinterpret_cast<Function>(symbol);
+// Calls the function at a symbol, which takes just these arguments, or fewer. A pointer stands for a reference.
+template <typename Result, typename... Arguments> Result call_symbol(void *symbol, Arguments... arguments) {
+    return reinterpret_cast<Result (*)(Arguments...)>(symbol)(arguments...);
 }
 
 } // namespace
+
+EntryArgs EntryParameters::objects() const {
+    return {tensors.data(), static_cast<int32_t>(tensors.size()), scalars.data(), static_cast<int32_t>(scalars.size())};
+}
 
 void EntryParameters::arrange(const std::string &order) {
     one_list = !order.empty();
@@ -45,7 +50,7 @@ void EntryParameters::arrange(const std::string &order) {
 void Orchestration::load(const std::string &path, const std::string &function_name, const std::string &config_name) {
     path_ = path;
     void *handle = load_shared_object(path);
-    bind_ = as<uint32_t (*)(const Operations *, PTO2Runtime *)>(dlsym(handle, "pypto_bind_orchestration"));
+    bind_ = dlsym(handle, "pypto_bind_orchestration");
     if (bind_ == nullptr)
         throw_fault(FaultKind::OtherOrchestration, {{"path", path}});
     const std::string function = function_name.empty() ? "aicpu_orchestration_entry" : function_name;
@@ -63,7 +68,7 @@ void Orchestration::load(const std::string &path, const std::string &function_na
 }
 
 void Orchestration::bind(PTO2Runtime *runtime, const Operations *operations) const {
-    const uint32_t abi = bind_(operations, runtime);
+    const auto abi = call_symbol<uint32_t>(bind_, operations, runtime);
     if (abi != kOrchestrationAbi)
         throw_fault(FaultKind::OrchestrationAbi, {{"path", path_}, {"abi", abi}, {"own", kOrchestrationAbi}});
 }
@@ -71,18 +76,17 @@ void Orchestration::bind(PTO2Runtime *runtime, const Operations *operations) con
 int Orchestration::expected_args(const EntryParameters &parameters) const {
     if (config_ == nullptr || builds_graph_)
         return 0;
-    const int count = static_cast<int>(parameters.words.size());
-    const EntryArgs args(parameters.tensors.data(), static_cast<int32_t>(parameters.tensors.size()),
-                         parameters.scalars.data(), static_cast<int32_t>(parameters.scalars.size()));
+    const auto count_from = [this](auto... arguments) {
+        return call_symbol<PTO2OrchestrationConfig>(config_, arguments...).expected_arg_count;
+    };
+    const EntryArgs args = parameters.objects();
     switch (variant_) {
     case Variant::Objects:
-        return as<PTO2OrchestrationConfig (*)(const EntryArgs &)>(config_)(args).expected_arg_count;
+        return count_from(&args);
     case Variant::Array:
-        return as<PTO2OrchestrationConfig (*)(const EntryArg *)>(config_)(parameters.arguments.data())
-            .expected_arg_count;
+        return count_from(parameters.arguments.data());
     default:
-        return as<PTO2OrchestrationConfig (*)(const uint64_t *, int)>(config_)(parameters.words.data(), count)
-            .expected_arg_count;
+        return count_from(parameters.words.data(), static_cast<int>(parameters.words.size()));
     }
 }
 
@@ -90,35 +94,29 @@ int Orchestration::expected_args(const EntryParameters &parameters) const {
 // entry that does not is harmless.
 int Orchestration::call(PTO2Runtime *runtime, const EntryParameters &parameters) const {
     const int count = static_cast<int>(parameters.words.size());
-    const EntryArgs args(parameters.tensors.data(), static_cast<int32_t>(parameters.tensors.size()),
-                         parameters.scalars.data(), static_cast<int32_t>(parameters.scalars.size()));
-    if (builds_graph_)
-        return build_graph(runtime, args, parameters);
+    const EntryArgs args = parameters.objects();
+    if (builds_graph_) {
+        if (variant_ == Variant::Array)
+            return call_symbol<int>(entry_, runtime, parameters.arguments.data(), count);
+        if (parameters.one_list) // nothing else tells addresses and numbers from objects
+            return call_symbol<int>(entry_, runtime, parameters.words.data(), count);
+        return call_symbol<int>(entry_, runtime, &args);
+    }
     switch (variant_) {
     case Variant::Objects:
-        as<void (*)(const EntryArgs &, int, int)>(entry_)(args, 1, 0);
-        return 0;
+        call_symbol<void>(entry_, &args, 1, 0);
+        break;
     case Variant::Array:
-        as<void (*)(const EntryArg *, int, int)>(entry_)(parameters.arguments.data(), 1, 0);
-        return 0;
+        call_symbol<void>(entry_, parameters.arguments.data(), 1, 0);
+        break;
     case Variant::Words:
-        as<void (*)(const uint64_t *, int, int, int)>(entry_)(parameters.words.data(), count, 1, 0);
-        return 0;
+        call_symbol<void>(entry_, parameters.words.data(), count, 1, 0);
+        break;
     case Variant::WordsWithRuntime:
-        as<void (*)(PTO2Runtime *, const uint64_t *, int, int, int)>(entry_)(runtime, parameters.words.data(), count, 1,
-                                                                             0);
-        return 0;
+        call_symbol<void>(entry_, runtime, parameters.words.data(), count, 1, 0);
+        break;
     }
     return 0;
-}
-
-int Orchestration::build_graph(PTO2Runtime *runtime, const EntryArgs &args, const EntryParameters &parameters) const {
-    const int count = static_cast<int>(parameters.words.size());
-    if (variant_ == Variant::Array)
-        return as<int (*)(PTO2Runtime *, const EntryArg *, int)>(entry_)(runtime, parameters.arguments.data(), count);
-    if (parameters.one_list) // nothing else tells addresses and numbers from objects
-        return as<int (*)(PTO2Runtime *, const uint64_t *, int)>(entry_)(runtime, parameters.words.data(), count);
-    return as<int (*)(PTO2Runtime *, const EntryArgs &)>(entry_)(runtime, args);
 }
 
 } // namespace pypto::runtime

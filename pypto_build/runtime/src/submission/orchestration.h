@@ -20,6 +20,8 @@ struct EntryParameters {
     /// `order`: 't' and 's' in declaration order, '-' for a parameter that is never read; empty means tensors first.
     /// Throws FaultError if it does not fit.
     void arrange(const std::string &order);
+    /// Tensors and scalars apart.
+    EntryArgs objects() const;
 };
 
 class Orchestration {
@@ -36,13 +38,11 @@ public:
 
 private:
     enum class Variant { Objects, Words, WordsWithRuntime, Array };
-    int build_graph(PTO2Runtime *runtime, const EntryArgs &args, const EntryParameters &parameters) const;
-
     Variant variant_ = Variant::Objects;
     bool builds_graph_ = false;
     void *entry_ = nullptr;
     void *config_ = nullptr;
-    uint32_t (*bind_)(const Operations *, PTO2Runtime *) = nullptr;
+    void *bind_ = nullptr;
     std::string path_;
 };
 

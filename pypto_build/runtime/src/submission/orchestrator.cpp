@@ -178,7 +178,6 @@ void Orchestrator::submit(const Submission &submission, Outputs &outputs) {
 }
 
 void Orchestrator::check_kernels(const Submission &submission) {
-    static const char *const kRoles[kMembers] = {"AIC", "AIV0", "AIV1"};
     for (int i = 0; i < kMembers; ++i) {
         const int32_t id = submission.kernels[i];
         if (id == -1)
@@ -189,7 +188,7 @@ void Orchestrator::check_kernels(const Submission &submission) {
         if (kernel->vector != (i > 0))
             end_with(FaultKind::WrongCoreType, {{"number", numbered_},
                                                 {"name", kernel->name},
-                                                {"role", kRoles[i]},
+                                                {"role", kMemberNames[i]},
                                                 {"core_type", kernel->vector ? "aiv" : "aic"}});
     }
 }
@@ -337,7 +336,7 @@ void Orchestrator::add_oldest(Fault &fault, uint32_t ring) const {
     json.key("running").boolean(oldest->state == TaskState::Running);
     json.key("users").number(oldest->unfinished_consumers);
     if (oldest->number != kNoNumber)
-        json.key("number").whole(oldest->number).key("kernels").text(kernels_.names(oldest->kernels));
+        json.key("number").number(oldest->number).key("kernels").text(kernels_.names(oldest->kernels));
     const auto held = std::find(scope_tasks_.begin(), scope_tasks_.end(), oldest);
     if (held != scope_tasks_.end()) {
         const size_t place = static_cast<size_t>(held - scope_tasks_.begin());

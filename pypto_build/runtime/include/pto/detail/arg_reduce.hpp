@@ -93,20 +93,16 @@ PTO_ARG_REDUCTION(TCOLARGMAX, true, false)
 PTO_ARG_REDUCTION(TCOLARGMIN, false, false)
 
 // TPARTARG*(value, src0, src1, index, index0, index1): where both sources are valid the first one wins ties.
-template <class D, class A, class B, class DI, class AI, class BI, class... Rest>
-PTO_INST RecordEvent TPARTARGMAX(D &dst, const A &a, const B &b, DI &index, const AI &ai, const BI &bi, Rest &...) {
-    PTO_CHECK(TPARTARGMAX, PIPE_V, reads(a), reads(b), reads(ai, valid(a)), reads(bi, valid(b)), writes(dst),
-              writes(index, valid(dst)));
-    detail::part_arg<true>(dst, a, b, index, ai, bi);
-    return {};
-}
-template <class D, class A, class B, class DI, class AI, class BI, class... Rest>
-PTO_INST RecordEvent TPARTARGMIN(D &dst, const A &a, const B &b, DI &index, const AI &ai, const BI &bi, Rest &...) {
-    PTO_CHECK(TPARTARGMIN, PIPE_V, reads(a), reads(b), reads(ai, valid(a)), reads(bi, valid(b)), writes(dst),
-              writes(index, valid(dst)));
-    detail::part_arg<false>(dst, a, b, index, ai, bi);
-    return {};
-}
+#define PTO_PARTIAL_ARG(NAME, largest)                                                                                 \
+    template <class D, class A, class B, class DI, class AI, class BI, class... Rest>                                  \
+    PTO_INST RecordEvent NAME(D &dst, const A &a, const B &b, DI &index, const AI &ai, const BI &bi, Rest &...) {      \
+        PTO_CHECK(NAME, PIPE_V, reads(a), reads(b), reads(ai, valid(a)), reads(bi, valid(b)), writes(dst),             \
+                  writes(index, valid(dst)));                                                                          \
+        detail::part_arg<largest>(dst, a, b, index, ai, bi);                                                           \
+        return {};                                                                                                     \
+    }
+PTO_PARTIAL_ARG(TPARTARGMAX, true)
+PTO_PARTIAL_ARG(TPARTARGMIN, false)
 
 } // namespace pto
 

@@ -135,32 +135,25 @@ PTO_WITH_SCALAR(TREMS, Remainder, is_number, "TREMS: unsupported element type")
 PTO_WITH_SCALAR(TPOWS, Power, is_number, "TPOWS: unsupported element type")
 
 // TADDC(dst, a, b, c) = a + b + c, TSUBC = a - b + c; TADDSC and TSUBSC have a scalar in place of b.
-template <class D, class A, class B, class C, class... Rest>
-PTO_INST RecordEvent TADDC(D &dst, const A &a, const B &b, const C &c, Rest &...) {
-    PTO_CHECK(TADDC, PIPE_V, reads(a, valid(dst)), reads(b, valid(dst)), reads(c, valid(dst)), writes(dst));
-    detail::elementwise(detail::AddAdd{}, dst, a, b, c);
-    return {};
-}
-template <class D, class A, class B, class C, class... Rest>
-PTO_INST RecordEvent TSUBC(D &dst, const A &a, const B &b, const C &c, Rest &...) {
-    PTO_CHECK(TSUBC, PIPE_V, reads(a, valid(dst)), reads(b, valid(dst)), reads(c, valid(dst)), writes(dst));
-    detail::elementwise(detail::SubAdd{}, dst, a, b, c);
-    return {};
-}
-template <class D, class A, class Scalar, class C, class... Rest>
-PTO_INST RecordEvent TADDSC(D &dst, const A &a, Scalar scalar, const C &c, Rest &...) {
-    using T = detail::ElementType<D>;
-    PTO_CHECK(TADDSC, PIPE_V, reads(a, valid(dst)), reads(c, valid(dst)), writes(dst));
-    detail::elementwise(detail::WithMiddle<detail::AddAdd, T>{detail::scalar_operand<T>(scalar)}, dst, a, c);
-    return {};
-}
-template <class D, class A, class Scalar, class C, class... Rest>
-PTO_INST RecordEvent TSUBSC(D &dst, const A &a, Scalar scalar, const C &c, Rest &...) {
-    using T = detail::ElementType<D>;
-    PTO_CHECK(TSUBSC, PIPE_V, reads(a, valid(dst)), reads(c, valid(dst)), writes(dst));
-    detail::elementwise(detail::WithMiddle<detail::SubAdd, T>{detail::scalar_operand<T>(scalar)}, dst, a, c);
-    return {};
-}
+#define PTO_TERNARY(NAME, OPERATION)                                                                                   \
+    template <class D, class A, class B, class C, class... Rest>                                                       \
+    PTO_INST RecordEvent NAME(D &dst, const A &a, const B &b, const C &c, Rest &...) {                                 \
+        PTO_CHECK(NAME, PIPE_V, reads(a, valid(dst)), reads(b, valid(dst)), reads(c, valid(dst)), writes(dst));        \
+        detail::elementwise(detail::OPERATION{}, dst, a, b, c);                                                        \
+        return {};                                                                                                     \
+    }
+#define PTO_TERNARY_WITH_SCALAR(NAME, OPERATION)                                                                       \
+    template <class D, class A, class Scalar, class C, class... Rest>                                                  \
+    PTO_INST RecordEvent NAME(D &dst, const A &a, Scalar scalar, const C &c, Rest &...) {                              \
+        using T = detail::ElementType<D>;                                                                              \
+        PTO_CHECK(NAME, PIPE_V, reads(a, valid(dst)), reads(c, valid(dst)), writes(dst));                              \
+        detail::elementwise(detail::WithMiddle<detail::OPERATION, T>{detail::scalar_operand<T>(scalar)}, dst, a, c);   \
+        return {};                                                                                                     \
+    }
+PTO_TERNARY(TADDC, AddAdd)
+PTO_TERNARY(TSUBC, SubAdd)
+PTO_TERNARY_WITH_SCALAR(TADDSC, AddAdd)
+PTO_TERNARY_WITH_SCALAR(TSUBSC, SubAdd)
 
 // TAXPY(dst, src, scalar): dst += scalar * src. A float destination may take a half source.
 template <class D, class A, class Scalar, class... Rest>
@@ -183,24 +176,16 @@ PTO_INST RecordEvent TAXPY(D &dst, const A &src, Scalar scalar, Rest &...) {
 }
 
 // TFUSEDMULADD(dst, a, b): dst = a * dst + b. TMULADDDST(dst, a, b): dst = a * b + dst.
-template <class D, class A, class B, class... Rest>
-PTO_INST RecordEvent TFUSEDMULADD(D &dst, const A &a, const B &b, Rest &...) {
-    PTO_CHECK(TFUSEDMULADD, PIPE_V, reads(a, valid(dst)), reads(b, valid(dst)), reads(dst), writes(dst));
-    detail::elementwise(detail::MulAddOf<detail::ElementType<D>>{}, dst, a, dst, b);
-    return {};
-}
-template <class D, class A, class B, class... Rest>
-PTO_INST RecordEvent TFUSEDMULADDRELU(D &dst, const A &a, const B &b, Rest &...) {
-    PTO_CHECK(TFUSEDMULADDRELU, PIPE_V, reads(a, valid(dst)), reads(b, valid(dst)), reads(dst), writes(dst));
-    detail::elementwise(detail::MulAddRelu<detail::ElementType<D>>{}, dst, a, dst, b);
-    return {};
-}
-template <class D, class A, class B, class... Rest>
-PTO_INST RecordEvent TMULADDDST(D &dst, const A &a, const B &b, Rest &...) {
-    PTO_CHECK(TMULADDDST, PIPE_V, reads(a, valid(dst)), reads(b, valid(dst)), reads(dst), writes(dst));
-    detail::elementwise(detail::MulAddOf<detail::ElementType<D>>{}, dst, a, b, dst);
-    return {};
-}
+#define PTO_MULTIPLY_ADD(NAME, OPERATION, factor, summand)                                                             \
+    template <class D, class A, class B, class... Rest>                                                                \
+    PTO_INST RecordEvent NAME(D &dst, const A &a, const B &b, Rest &...) {                                             \
+        PTO_CHECK(NAME, PIPE_V, reads(a, valid(dst)), reads(b, valid(dst)), reads(dst), writes(dst));                  \
+        detail::elementwise(detail::OPERATION<detail::ElementType<D>>{}, dst, a, factor, summand);                     \
+        return {};                                                                                                     \
+    }
+PTO_MULTIPLY_ADD(TFUSEDMULADD, MulAddOf, dst, b)
+PTO_MULTIPLY_ADD(TFUSEDMULADDRELU, MulAddRelu, dst, b)
+PTO_MULTIPLY_ADD(TMULADDDST, MulAddOf, b, dst)
 
 // TPART*(dst, src0, src1): the operation where both sources are valid, a copy where one is.
 #define PTO_PARTIAL(NAME, OPERATION)                                                                                   \

@@ -131,8 +131,7 @@ PTO_INST RecordEvent TBROADCAST(ParallelGroup<G> &group, S &src, Stage &, Rest &
     for (int rank = 0; rank < group.GetSize(); ++rank) {
         G &dst = group[rank];
         PTO_CHECK(TBROADCAST, PIPE_MTE2, loads(src, all, all), stores(dst, all, all));
-        detail::copy_global(dst.data(), detail::rank_rows(dst, src), src.data(), detail::extent_of(src),
-                            AtomicType::AtomicNone);
+        detail::copy_global(dst.data(), detail::rank_rows(dst, src), src.data(), detail::extent_of(src));
     }
     return {};
 }
@@ -145,7 +144,7 @@ PTO_INST RecordEvent TGATHER(ParallelGroup<G> &group, D &dst, Stage &, Rest &...
         const G &src = group[rank];
         PTO_CHECK(TGATHER, PIPE_MTE2, loads(src, all, all), rank_part(dst, src, rank, PYPTO_WRITE));
         detail::copy_global(dst.data() + rank * src.GetShape(3) * dst.GetStride(3), detail::rank_rows(dst, src),
-                            src.data(), detail::extent_of(src), AtomicType::AtomicNone);
+                            src.data(), detail::extent_of(src));
     }
     return {};
 }
@@ -158,7 +157,7 @@ PTO_INST RecordEvent TSCATTER(ParallelGroup<G> &group, S &src, Stage &, Rest &..
         G &dst = group[rank];
         PTO_CHECK(TSCATTER, PIPE_MTE2, rank_part(src, dst, rank, PYPTO_READ), stores(dst, all, all));
         detail::copy_global(dst.data(), detail::extent_of(dst), src.data() + rank * dst.GetShape(3) * src.GetStride(3),
-                            detail::rank_rows(src, dst), AtomicType::AtomicNone);
+                            detail::rank_rows(src, dst));
     }
     return {};
 }
@@ -176,11 +175,9 @@ PTO_INST RecordEvent TREDUCE(ParallelGroup<G> &group, D &dst, A &, Stage &, Redu
         PTO_CHECK(TREDUCE, PIPE_MTE2, loads(src, all, all));
         const detail::Extent5 from = detail::extent_of(src);
         detail::for_each_element(detail::rank_rows(dst, src), [&](int64_t offset, const int64_t *i) {
-            int64_t source = 0;
-            for (int d = 0; d < 5; ++d)
-                source += i[d] * from.stride[d];
             auto &place = dst.data()[offset];
-            place = rank ? detail::reduced(place, src.data()[source], op) : src.data()[source];
+            const auto value = src.data()[from.offset(i)];
+            place = rank ? detail::reduced(place, value, op) : value;
             return true;
         });
     }
@@ -197,16 +194,14 @@ template <DmaEngine engine = DmaEngine::SDMA, class D, class S, class... Rest>
 PTO_INST AsyncEvent TPUT_ASYNC(D &dst, S &src, const AsyncSession &session, const Rest &...) {
     return session.start<D, S>(dst, src, [](D &to, S &from) {
         PTO_CHECK(TPUT_ASYNC, PIPE_MTE3, loads(from, all, all), stores(to, all, all));
-        detail::copy_global(to.data(), detail::extent_of(to), from.data(), detail::extent_of(from),
-                            AtomicType::AtomicNone);
+        detail::copy_global(to.data(), detail::extent_of(to), from.data(), detail::extent_of(from));
     });
 }
 template <DmaEngine engine = DmaEngine::SDMA, class D, class S, class... Rest>
 PTO_INST AsyncEvent TGET_ASYNC(D &dst, S &src, const AsyncSession &session, const Rest &...) {
     return session.start<D, S>(dst, src, [](D &to, S &from) {
         PTO_CHECK(TGET_ASYNC, PIPE_MTE2, loads(from, all, all), stores(to, all, all));
-        detail::copy_global(to.data(), detail::extent_of(to), from.data(), detail::extent_of(from),
-                            AtomicType::AtomicNone);
+        detail::copy_global(to.data(), detail::extent_of(to), from.data(), detail::extent_of(from));
     });
 }
 

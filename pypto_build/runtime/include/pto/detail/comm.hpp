@@ -3,6 +3,7 @@
 #ifndef PTO_DETAIL_COMM_HPP
 #define PTO_DETAIL_COMM_HPP
 
+#include "../../pypto/comparison.h"
 #include "memory.hpp"
 
 namespace pto::comm {
@@ -32,56 +33,31 @@ template <class F> PTO_INLINE bool for_each_element(const Extent5 &e, F visit) {
         for (i[1] = 0; i[1] < e.shape[1]; ++i[1])
             for (i[2] = 0; i[2] < e.shape[2]; ++i[2])
                 for (i[3] = 0; i[3] < e.shape[3]; ++i[3])
-                    for (i[4] = 0; i[4] < e.shape[4]; ++i[4]) {
-                        int64_t offset = 0;
-                        for (int d = 0; d < 5; ++d)
-                            offset += i[d] * e.stride[d];
-                        if (!visit(offset, i))
+                    for (i[4] = 0; i[4] < e.shape[4]; ++i[4])
+                        if (!visit(e.offset(i), i))
                             return false;
-                    }
     return true;
 }
 
-PTO_INLINE bool holds(int32_t signal, int32_t value, WaitCmp comparison) {
-    switch (comparison) {
-    case WaitCmp::EQ:
-        return signal == value;
-    case WaitCmp::NE:
-        return signal != value;
-    case WaitCmp::GT:
-        return signal > value;
-    case WaitCmp::GE:
-        return signal >= value;
-    case WaitCmp::LT:
-        return signal < value;
-    default:
-        return signal <= value;
-    }
-}
-
 template <class T>
-PTO_NOINLINE void copy_global(T *to, const Extent5 &te, const T *from, const Extent5 &fe, AtomicType atomic) {
+PTO_NOINLINE void copy_global(T *to, const Extent5 &te, const T *from, const Extent5 &fe,
+                              AtomicType atomic = AtomicType::AtomicNone) {
     using pto::detail::Bits;
     if (te.shape[4] > 0 && te.stride[4] == 1 && fe.stride[4] == 1 && atomic == AtomicType::AtomicNone) {
         Extent5 rows = te; // whole rows at a time
         rows.shape[4] = 1;
         for_each_element(rows, [&](int64_t offset, const int64_t *i) {
-            int64_t source = 0;
-            for (int d = 0; d < 4; ++d)
-                source += i[d] * fe.stride[d];
-            __builtin_memmove((void *)(to + offset), (const void *)(from + source), uint64_t(te.shape[4]) * sizeof(T));
+            __builtin_memmove((void *)(to + offset), (const void *)(from + fe.offset(i)),
+                              uint64_t(te.shape[4]) * sizeof(T));
             return true;
         });
         return;
     }
     for_each_element(te, [&](int64_t offset, const int64_t *i) {
-        int64_t source = 0;
-        for (int d = 0; d < 5; ++d)
-            source += i[d] * fe.stride[d];
         if (atomic == AtomicType::AtomicAdd)
-            pto::detail::atomic_add(to + offset, from[source]);
+            pto::detail::atomic_add(to + offset, from[fe.offset(i)]);
         else
-            to[offset] = from[source];
+            to[offset] = from[fe.offset(i)];
         return true;
     });
 }
@@ -103,8 +79,7 @@ template <class D, class S, class Staging> PTO_INST RecordEvent TPUT(D &dst, S &
 template <class D, class S, class Staging, class... Rest>
 PTO_INST RecordEvent TGET(D &dst, S &src, Staging &, Rest &...) {
     PTO_CHECK(TGET, PIPE_MTE2, loads(src, all, all), stores(dst, all, all));
-    detail::copy_global(dst.data(), pto::detail::extent_of(dst), src.data(), pto::detail::extent_of(src),
-                        AtomicType::AtomicNone);
+    detail::copy_global(dst.data(), pto::detail::extent_of(dst), src.data(), pto::detail::extent_of(src));
     return {};
 }
 
@@ -136,7 +111,7 @@ template <class G> PTO_INLINE bool holds_for_all(G &signal, int32_t value, WaitC
     return for_each_element(pto::detail::extent_of(signal), [&](int64_t offset, const int64_t *) {
         place = (const int32_t *)signal.data() + offset;
         PTO_CHECK_CLEAN(place);
-        return holds(__atomic_load_n(place, __ATOMIC_SEQ_CST), value, comparison);
+        return ::pypto::compares(__atomic_load_n(place, __ATOMIC_SEQ_CST), value, uint32_t(comparison));
     });
 }
 

@@ -28,7 +28,7 @@ template <class T> PTO_INLINE float small_to_float(uint32_t bits) {
     if constexpr (is_same<T, int4b_t>)
         return float(int8_t(int4b_t(int32_t(bits))));
     else
-        return f4_bits_to_float<typename T::Format>(bits);
+        return small_bits_to_float<typename T::Format>(bits);
 }
 
 // Source and destination may start at the same address: narrowing goes forward, widening backward.

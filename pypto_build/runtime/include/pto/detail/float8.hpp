@@ -46,12 +46,18 @@ template <class Format> PTO_INLINE constexpr uint8_t float_to_small_bits(float v
     return uint8_t(sign | code);
 }
 
-template <class Format> PTO_INLINE constexpr float f4_bits_to_float(uint32_t bits) {
-    const uint32_t sign = (bits & 8u) << 28, exponent = (bits & 7u) >> Format::fraction_bits;
-    const uint32_t fraction = bits & ((1u << Format::fraction_bits) - 1u);
+// The number of a code in a format without infinities.
+template <class Format> PTO_INLINE constexpr float small_bits_to_float(uint32_t bits) {
+    constexpr uint32_t sign_bit = 0x80000000u >> Format::sign_shift;
+    const uint32_t sign = (bits & sign_bit) << Format::sign_shift, code = bits & (sign_bit - 1u);
+    const uint32_t exponent = code >> Format::fraction_bits;
+    const uint32_t fraction = code & ((1u << Format::fraction_bits) - 1u);
+    if (Format::not_a_number && code == Format::not_a_number)
+        return bits_float(sign | 0x7fc00000u);
     if (exponent == 0)
-        return bits_float(sign | float_bits(float(int(fraction)) * (1.0f / float(1 << Format::fraction_bits))));
-    return bits_float(sign | ((exponent + 126u) << 23) | (fraction << (23 - Format::fraction_bits)));
+        return bits_float(sign |
+                          float_bits(float(int(fraction)) / float(1 << (Format::bias - 1 + Format::fraction_bits))));
+    return bits_float(sign | ((exponent + 127u - Format::bias) << 23) | (fraction << (23 - Format::fraction_bits)));
 }
 
 // HiFloat8 (arXiv 2409.16626): after the sign, a prefix that says how many bits the exponent has, the exponent as sign
@@ -105,15 +111,6 @@ PTO_INLINE constexpr float hif8_bits_to_float(uint8_t bits) {
     return bits_float(sign | uint32_t(exponent + 127) << 23 | fraction << (23 - fraction_bits));
 }
 
-PTO_INLINE constexpr float e4m3_bits_to_float(uint8_t bits) {
-    const uint32_t sign = uint32_t(bits & 0x80u) << 24, exponent = bits >> 3 & 15u, fraction = bits & 7u;
-    if ((bits & 0x7fu) == 0x7fu)
-        return bits_float(sign | 0x7fc00000u);
-    if (exponent == 0)
-        return bits_float(sign | float_bits(float(int(fraction)) * 0.001953125f)); // 2^-9
-    return bits_float(sign | ((exponent + 120u) << 23) | (fraction << 20));
-}
-
 } // namespace pto::detail
 
 struct float8_e4m3_t {
@@ -123,7 +120,7 @@ struct float8_e4m3_t {
     float8_e4m3_t() = default;
     explicit constexpr float8_e4m3_t(float value)
         : bits(pto::detail::float_to_small_bits<Format>(value, pto::detail::Rounding::NearestEven, false)) {}
-    constexpr operator float() const { return pto::detail::e4m3_bits_to_float(bits); }
+    constexpr operator float() const { return pto::detail::small_bits_to_float<Format>(bits); }
 };
 
 struct float8_e5m2_t {

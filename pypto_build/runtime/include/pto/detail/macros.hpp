@@ -1,52 +1,22 @@
-// Spellings of the device language that mean nothing to a host compiler.
+// Spellings of the device language that mean nothing to a host compiler. Kernels may define them as nothing, too.
 #ifndef PTO_DETAIL_MACROS_HPP
 #define PTO_DETAIL_MACROS_HPP
 
-#ifndef __gm__
 #define __gm__
-#endif
-#ifndef __aicore__
 #define __aicore__
-#endif
-#ifndef AICORE
 #define AICORE
-#endif
-#ifndef __global__
 #define __global__
-#endif
-#ifndef __ubuf__
 #define __ubuf__
-#endif
-#ifndef __cbuf__
 #define __cbuf__
-#endif
-#ifndef __ca__
 #define __ca__
-#endif
-#ifndef __cb__
 #define __cb__
-#endif
-#ifndef __cc__
 #define __cc__
-#endif
-#ifndef __fbuf__
 #define __fbuf__
-#endif
-#ifndef __biasbuf__
 #define __biasbuf__
-#endif
-#ifndef __in__
 #define __in__
-#endif
-#ifndef __out__
 #define __out__
-#endif
-#ifndef __tf__
 #define __tf__
-#endif
-#ifndef __sync_alias__
 #define __sync_alias__
-#endif
 #define __cce_get_tile_ptr(x) x
 
 // A kernel compiled for neither core type sees both halves of the code.

@@ -239,11 +239,6 @@ template <class F> PTO_INLINE f32x8 each_lane(F f, f32x8 a) {
         a[i] = f(a[i]);
     return a;
 }
-template <class F> PTO_INLINE f32x8 each_lane(F f, f32x8 a, f32x8 b) {
-    for (int i = 0; i < 8; ++i)
-        a[i] = f(a[i], b[i]);
-    return a;
-}
 
 } // namespace pto::detail
 

@@ -12,6 +12,13 @@ namespace pto::detail {
 struct Extent5 {
     int64_t shape[5], stride[5];
     Layout layout;
+
+    PTO_INLINE int64_t offset(const int64_t *index) const {
+        int64_t elements = 0;
+        for (int d = 0; d < 5; ++d)
+            elements += index[d] * stride[d];
+        return elements;
+    }
 };
 template <class G> PTO_INLINE Extent5 extent_of(const G &g) {
     static_assert(G::layout < Layout::NC1HWC0, "global tensor: layouts of convolution are not supported");

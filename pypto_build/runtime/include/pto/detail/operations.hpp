@@ -24,30 +24,18 @@ template <> struct UnsignedOf<8> {
 template <class V> inline constexpr bool float_lanes = is_same<Lane<V>, float>;
 template <class V> using Unsigned = Vector<typename UnsignedOf<int(sizeof(Lane<V>))>::type, lane_count<V>>;
 
-struct Add {
-    template <class V> PTO_INLINE V operator()(V a, V b) const {
-        if constexpr (float_lanes<V>)
-            return a + b;
-        else
-            return bit_cast<V>(bit_cast<Unsigned<V>>(a) + bit_cast<Unsigned<V>>(b));
-    }
-};
-struct Sub {
-    template <class V> PTO_INLINE V operator()(V a, V b) const {
-        if constexpr (float_lanes<V>)
-            return a - b;
-        else
-            return bit_cast<V>(bit_cast<Unsigned<V>>(a) - bit_cast<Unsigned<V>>(b));
-    }
-};
-struct Mul {
-    template <class V> PTO_INLINE V operator()(V a, V b) const {
-        if constexpr (float_lanes<V>)
-            return a * b;
-        else
-            return bit_cast<V>(bit_cast<Unsigned<V>>(a) * bit_cast<Unsigned<V>>(b));
-    }
-};
+#define PTO_WRAPPING(NAME, OPERATOR)                                                                                   \
+    struct NAME {                                                                                                      \
+        template <class V> PTO_INLINE V operator()(V a, V b) const {                                                   \
+            if constexpr (float_lanes<V>)                                                                              \
+                return a OPERATOR b;                                                                                   \
+            else                                                                                                       \
+                return bit_cast<V>(bit_cast<Unsigned<V>>(a) OPERATOR bit_cast<Unsigned<V>>(b));                        \
+        }                                                                                                              \
+    };
+PTO_WRAPPING(Add, +)
+PTO_WRAPPING(Sub, -)
+PTO_WRAPPING(Mul, *)
 // Integer quotients truncate; x / 0 is -1 (all bits set), and the most negative number / -1 is itself.
 struct Div {
     template <class V> PTO_INLINE V operator()(V a, V b) const {

@@ -131,35 +131,7 @@ PTO_INST RecordEvent TSTORE_FP(G &dst, const S &src, const F &scales, Rest &...)
     return {};
 }
 
-// TMOV and TEXTRACT with relu, with a scale, with a scale for each column, and to a chosen vector core.
-template <class D, class S, ReluPreMode relu> PTO_INST RecordEvent TMOV(D &dst, const S &src) {
-    detail::move_relu(dst, {0, 0}, src, {0, 0}, dst.GetValidRow(), dst.GetValidCol(), relu == ReluPreMode::NormalRelu);
-    return {};
-}
-template <class D, class S, AccToVecMode mode, ReluPreMode relu = ReluPreMode::NoRelu>
-PTO_INST RecordEvent TMOV(D &dst, const S &src) {
-    detail::move_relu(dst, {0, 0}, src, detail::accumulator_part<mode>(dst), dst.GetValidRow(), dst.GetValidCol(),
-                      relu == ReluPreMode::NormalRelu);
-    return {};
-}
-template <class D, class S, ReluPreMode relu = ReluPreMode::NoRelu>
-PTO_INST RecordEvent TMOV(D &dst, const S &src, uint64_t scale) {
-    detail::move_rescaled(dst, {0, 0}, src, {0, 0}, dst.GetValidRow(), dst.GetValidCol(),
-                          detail::UniformScale{detail::fixpipe_scale(scale)}, relu == ReluPreMode::NormalRelu);
-    return {};
-}
-template <class D, class S, AccToVecMode mode, ReluPreMode relu = ReluPreMode::NoRelu>
-PTO_INST RecordEvent TMOV(D &dst, const S &src, uint64_t scale) {
-    detail::move_rescaled(dst, {0, 0}, src, detail::accumulator_part<mode>(dst), dst.GetValidRow(), dst.GetValidCol(),
-                          detail::UniformScale{detail::fixpipe_scale(scale)}, relu == ReluPreMode::NormalRelu);
-    return {};
-}
-template <class D, class S, class F, ReluPreMode relu = ReluPreMode::NoRelu, class... Rest>
-PTO_INST RecordEvent TMOV_FP(D &dst, const S &src, const F &scales, Rest &...) {
-    detail::move_rescaled(dst, {0, 0}, src, {0, 0}, dst.GetValidRow(), dst.GetValidCol(),
-                          detail::scale_per_column(scales), relu == ReluPreMode::NormalRelu);
-    return {};
-}
+// TEXTRACT and TMOV with relu, with a scale, with a scale for each column, and to a chosen vector core.
 template <class D, class S, ReluPreMode relu>
 PTO_INST RecordEvent TEXTRACT(D &dst, const S &src, int64_t row, int64_t col) {
     detail::move_relu(dst, {0, 0}, src, {row, col}, dst.GetValidRow(), dst.GetValidCol(),
@@ -177,6 +149,27 @@ PTO_INST RecordEvent TEXTRACT_FP(D &dst, const S &src, const F &scales, int64_t 
     detail::move_rescaled(dst, {0, 0}, src, {row, col}, dst.GetValidRow(), dst.GetValidCol(),
                           detail::scale_per_column(scales), relu == ReluPreMode::NormalRelu);
     return {};
+}
+template <class D, class S, ReluPreMode relu> PTO_INST RecordEvent TMOV(D &dst, const S &src) {
+    return TEXTRACT<D, S, relu>(dst, src, 0, 0);
+}
+template <class D, class S, AccToVecMode mode, ReluPreMode relu = ReluPreMode::NoRelu>
+PTO_INST RecordEvent TMOV(D &dst, const S &src) {
+    const detail::Position part = detail::accumulator_part<mode>(dst);
+    return TEXTRACT<D, S, relu>(dst, src, part.row, part.col);
+}
+template <class D, class S, ReluPreMode relu = ReluPreMode::NoRelu>
+PTO_INST RecordEvent TMOV(D &dst, const S &src, uint64_t scale) {
+    return TEXTRACT<D, S, relu>(dst, src, scale, 0, 0);
+}
+template <class D, class S, AccToVecMode mode, ReluPreMode relu = ReluPreMode::NoRelu>
+PTO_INST RecordEvent TMOV(D &dst, const S &src, uint64_t scale) {
+    const detail::Position part = detail::accumulator_part<mode>(dst);
+    return TEXTRACT<D, S, relu>(dst, src, scale, part.row, part.col);
+}
+template <class D, class S, class F, ReluPreMode relu = ReluPreMode::NoRelu, class... Rest>
+PTO_INST RecordEvent TMOV_FP(D &dst, const S &src, const F &scales, Rest &...) {
+    return TEXTRACT_FP<D, S, F, relu>(dst, src, scales, 0, 0);
 }
 template <class D, class S, ReluPreMode relu>
 PTO_INST RecordEvent TINSERT(D &dst, const S &src, int64_t row, int64_t col) {

@@ -104,22 +104,21 @@ inline constexpr bool is_tile<Tile<L, E, R, C, B, VR, VC, S, F, P, M>> = true;
 } // namespace detail
 
 // The operand tiles of a matrix multiplication, with the layouts of the target.
-template <class E, int Rows, int Cols, int VR = Rows, int VC = Cols>
+template <class E, int Rows, int Cols, int VR = Rows, int VC = Cols, CompactMode M = CompactMode::Null>
 using TileLeft = Tile<TileType::Left, E, Rows, Cols, PYPTO_ARCH == 5 ? BLayout::ColMajor : BLayout::RowMajor, VR, VC,
-                      SLayout::RowMajor, 512>;
+                      SLayout::RowMajor, 512, PadValue::Null, M>;
+template <class E, int Rows, int Cols, int VR = Rows, int VC = Cols, CompactMode M = CompactMode::Null>
+using TileRight =
+    Tile<TileType::Right, E, Rows, Cols, BLayout::RowMajor, VR, VC, SLayout::ColMajor, 512, PadValue::Null, M>;
+template <class E, int Rows, int Cols, int VR = Rows, int VC = Cols, CompactMode M = CompactMode::Null>
+using TileAcc =
+    Tile<TileType::Acc, E, Rows, Cols, BLayout::ColMajor, VR, VC, SLayout::RowMajor, 1024, PadValue::Null, M>;
 template <class E, int Rows, int Cols, int VR = Rows, int VC = Cols>
-using TileRight = Tile<TileType::Right, E, Rows, Cols, BLayout::RowMajor, VR, VC, SLayout::ColMajor, 512>;
+using TileLeftCompact = TileLeft<E, Rows, Cols, VR, VC, CompactMode::Normal>;
 template <class E, int Rows, int Cols, int VR = Rows, int VC = Cols>
-using TileAcc = Tile<TileType::Acc, E, Rows, Cols, BLayout::ColMajor, VR, VC, SLayout::RowMajor, 1024>;
+using TileRightCompact = TileRight<E, Rows, Cols, VR, VC, CompactMode::Normal>;
 template <class E, int Rows, int Cols, int VR = Rows, int VC = Cols>
-using TileLeftCompact = Tile<TileType::Left, E, Rows, Cols, PYPTO_ARCH == 5 ? BLayout::ColMajor : BLayout::RowMajor, VR,
-                             VC, SLayout::RowMajor, 512, PadValue::Null, CompactMode::Normal>;
-template <class E, int Rows, int Cols, int VR = Rows, int VC = Cols>
-using TileRightCompact = Tile<TileType::Right, E, Rows, Cols, BLayout::RowMajor, VR, VC, SLayout::ColMajor, 512,
-                              PadValue::Null, CompactMode::Normal>;
-template <class E, int Rows, int Cols, int VR = Rows, int VC = Cols>
-using TileAccCompact = Tile<TileType::Acc, E, Rows, Cols, BLayout::ColMajor, VR, VC, SLayout::RowMajor, 1024,
-                            PadValue::Null, CompactMode::Normal>;
+using TileAccCompact = TileAcc<E, Rows, Cols, VR, VC, CompactMode::Normal>;
 
 // The shape and strides of a matrix of `Rows` x `Cols` elements stored without gaps.
 template <class E, int Rows, int Cols, Layout L = Layout::ND>

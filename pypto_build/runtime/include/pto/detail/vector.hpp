@@ -95,18 +95,16 @@ template <class T> PTO_INLINE i32x8 widen_int(Vector<T, 8> value) {
     return __builtin_convertvector(value, i32x8);
 }
 
-#ifdef __AVX2__
 // Eight numbers below 2^16 as 16 bits each.
 PTO_INLINE Vector<int16_t, 8> pack_words(i32x8 value) {
+#ifdef __AVX2__
     Vector<int32_t, 4> half[2];
     __builtin_memcpy(half, &value, sizeof(value));
     return __builtin_ia32_packusdw128(half[0], half[1]);
-}
 #else
-PTO_INLINE Vector<int16_t, 8> pack_words(i32x8 value) {
     return __builtin_convertvector(value, Vector<int16_t, 8>);
-}
 #endif
+}
 
 template <class T> PTO_INLINE Vector<T, 8> narrow_int(i32x8 value) {
 #ifdef __AVX2__
