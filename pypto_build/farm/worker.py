@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from pypto_build import __version__
 from pypto_build.facts.jobs import FarmJob, FarmResult
 from pypto_build.farm.forks import Forks
+from pypto_build.toolchain.forks import signal_group
 from pypto_build.toolchain.python import kept, own_environment, own_tool
 
 _LOG = 200_000
@@ -189,8 +190,7 @@ def cancel(batch: str, label: str = "") -> int:
         running = dict(_running.get(batch, {}))
     groups = [group for name, group in running.items() if not label or name == label]
     for group in groups:
-        with suppress(OSError):
-            os.killpg(group, signal.SIGKILL)
+        signal_group(group, signal.SIGKILL)
     return len(groups)
 
 

@@ -27,6 +27,7 @@ import pypto_build.rules
 from pypto_build.client.asking import NUMBER, SconsStart
 from pypto_build.rules.machinery import standing
 from pypto_build.rules.targets import STATUS_VARIABLE
+from pypto_build.toolchain.forks import flush_streams, take_streams
 
 #: (inode, size, time of change, time of status change)
 Stamp = tuple[int, int, int, int]
@@ -136,10 +137,7 @@ class Leaving:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._close()
         os.close(self._told)
-        null = os.open(os.devnull, os.O_RDWR)
-        for stream in range(3):
-            os.dup2(null, stream)
-        os.close(null)
+        take_streams([os.open(os.devnull, os.O_RDWR) for _ in range(3)])
         self.in_fork, self._told = _Stand(self._register, code, told, look_ahead).serve(self._key)
 
     def tell(self) -> None:
@@ -225,9 +223,7 @@ class _Stand:
         connection.send(b"+")
         if not connection.recv(1):
             os._exit(0)  # it took too long: the command runs without it
-        for target, stream in enumerate(descriptors[:3]):
-            os.dup2(stream, target)
-            os.close(stream)
+        take_streams(descriptors[:3])
         if status_file:
             os.environ[STATUS_VARIABLE] = status_file
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -236,9 +232,7 @@ class _Stand:
 
 def end_fork(connection: socket.socket, status: int) -> NoReturn:
     """A fork has done its command."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
+    flush_streams()
     with suppress(OSError):
         connection.send(NUMBER.pack(status))
     os._exit(status & 0xFF)

@@ -25,7 +25,8 @@ from typing import Any, NoReturn
 from pypto_build.client.asking import NUMBER, SconsStart
 from pypto_build.client.meeting import describe_situation, same_user
 from pypto_build.resident.again import Leaving, Stamp, end_fork, hand_over, is_settled, key_of, stamps
-from pypto_build.resident.loaded import load, run_command, run_plain, signal_group, take_over
+from pypto_build.resident.loaded import load, run_command, take_over
+from pypto_build.toolchain.forks import signal_group, status_of
 
 IDLE_S = 900.0
 _REQUEST_S = 5.0
@@ -181,7 +182,7 @@ class _Worker:
             words, start = _take_over(request, streams)
             self._connection.settimeout(None)
             if start:
-                status = run_plain(partial(self._scons, words, dict(os.environ), start))
+                status = status_of(partial(self._scons, words, dict(os.environ), start))
             else:
                 status = run_command(words, self._scons)
         except (OSError, ValueError, EOFError, TypeError):

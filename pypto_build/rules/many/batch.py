@@ -28,6 +28,7 @@ from pypto_build.rules.many.farm import SPREAD, Farm, row_of_result
 from pypto_build.rules.many.limits import Limits
 from pypto_build.rules.many.row import Row, row_of
 from pypto_build.rules.many.told import Teller, Told, heard
+from pypto_build.toolchain.forks import take_streams
 
 _GRACE_S, _FARM_GRACE_S = 1.0, 5.0
 _EVERY_S = 0.25
@@ -276,11 +277,7 @@ def _write_to(log: Path | None) -> None:
     if log:
         log.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for stream, file in ((0, nothing), (1, descriptor), (2, descriptor)):
-        os.dup2(file, stream)
-    os.close(descriptor)
-    os.close(nothing)
+    take_streams([os.open(os.devnull, os.O_RDONLY), os.dup(descriptor), descriptor])
 
 
 def _become(job: Job) -> None:

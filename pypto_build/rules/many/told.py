@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -16,6 +15,7 @@ from pypto_build.facts.outcomes import Outcome
 from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.machinery.verdicts import Verdicts
 from pypto_build.rules.machinery.workspace import Workspace
+from pypto_build.toolchain.forks import flush_streams
 
 
 class Told(msgspec.Struct):
@@ -72,7 +72,5 @@ def heard(data: bytes) -> Told | None:
 
 def leave() -> None:
     """End this process, which is a fork: what its parent does at its end is not done here."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
+    flush_streams()
     os._exit(0)
