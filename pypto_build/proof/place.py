@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import threading
@@ -22,9 +21,9 @@ from .action import Action, Aid, InputSet, Result, Roots, plain
 from .ahead import Ahead, Start
 from .digests import TICK_S, bytes_digest, changed_since
 from .known import Known, State
-from .locks import open_lock
+from .locks import locked
 from .looking import Identity, Looker, Paths, unpack
-from .store import Store
+from .store import Store, decoded
 from .witness import VARIABLE, Account, of_python, read_account
 from .work import WorkDirectories
 
@@ -178,8 +177,7 @@ class Place:
     def alone(self) -> Iterator[None]:
         """No other process works here: for a place that several workspaces share. What another one recorded is read."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        with open_lock(self.directory / ".lock") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(self.directory / ".lock"):
             with self._lock:
                 self._known.load()
             yield
@@ -257,7 +255,7 @@ class Place:
         with self._lock:
             key = self._known.state(action).key
         for payload in self._store.find(key):
-            result = _decode(payload)
+            result = decoded(payload, Result)
             sets = self._sets_of(result) if result else None
             if result is None or sets is None:
                 continue
@@ -281,10 +279,9 @@ class Place:
         with self._lock:
             sets = {number: known for number in result.sets if (known := self._known.record.sets.get(number))}
         for number in result.sets:
-            data = None if number in sets else self._store.read(number)
-            if data is not None:
-                with suppress(ValueError, RecursionError):
-                    sets[number] = msgspec.msgpack.decode(data, type=InputSet)
+            found = None if number in sets else decoded(self._store.read(number), InputSet)
+            if found is not None:
+                sets[number] = found
         return sets if len(sets) == len(set(result.sets)) else None
 
     def _fetch(self, action: Action, result: Result, sets: dict[str, InputSet]) -> bool:
@@ -470,15 +467,8 @@ class Place:
             self._publish(failed, [])
 
 
-def _decode(payload: bytes) -> Result | None:
-    try:
-        return msgspec.msgpack.decode(payload, type=Result)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _is_good(payload: bytes) -> bool:
-    result = _decode(payload)
+    result = decoded(payload, Result)
     return result is not None and result.good
 
 
