@@ -25,19 +25,17 @@ import msgspec
 
 import pypto_build.rules
 from pypto_build.client.asking import NUMBER, SconsStart
+from pypto_build.proof.digests import changed_since
+from pypto_build.proof.looking import Identity, identity
 from pypto_build.rules.machinery import standing
 from pypto_build.rules.targets import STATUS_VARIABLE
 from pypto_build.toolchain.forks import flush_streams, take_streams
-
-#: (inode, size, time of change, time of status change)
-Stamp = tuple[int, int, int, int]
 
 _STANDS_S = 300.0
 # How long one may take to answer before the command goes on without it.
 _ANSWERS_S = 2.0
 # After so much time without a command there is time to look at what the next one will need.
 _QUIET_S = 0.2
-_TICK_NS = 50_000_000
 _LARGEST = 1 << 16
 _SCONSTRUCT = str(Path(pypto_build.rules.__file__).with_name("SConstruct"))
 
@@ -57,19 +55,18 @@ def _terminals() -> list[bool]:
     return [os.isatty(stream) for stream in range(3)]
 
 
-def stamps(paths: Iterable[str]) -> dict[str, Stamp]:
+def stamps(paths: Iterable[str]) -> dict[str, Identity]:
     """What the system says of files; those that are not there are left out."""
     found = {}
     for path in paths:
         with suppress(OSError):
-            status = os.stat(path)
-            found[path] = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            found[path] = identity(os.stat(path))
     return found
 
 
-def is_settled(found: Mapping[str, Stamp], started: int) -> bool:
+def is_settled(found: Mapping[str, Identity], started: int) -> bool:
     """Whether none of these files changed after a process ``started``, by the system's clock."""
-    return all(max(stamp[2:]) + _TICK_NS <= started for stamp in found.values())
+    return not any(changed_since(stamp, started) for stamp in found.values())
 
 
 def hand_over(stand: socket.socket, environment: Mapping[str, str]) -> int | None:
@@ -154,7 +151,7 @@ class _Stand:
     """A process that stands; it does nothing but fork, and keep what the next fork will need."""
 
     def __init__(
-        self, register: socket.socket, code: Mapping[str, Stamp], told: int, look_ahead: Callable[[], None]
+        self, register: socket.socket, code: Mapping[str, Identity], told: int, look_ahead: Callable[[], None]
     ) -> None:
         self._register, self._code, self._look_ahead = register, code, look_ahead
         self._wants_look = False

@@ -22,7 +22,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from pypto_build.resident.again import Stamp, is_settled, stamps
+from pypto_build.proof.looking import Identity
+from pypto_build.resident.again import is_settled, stamps
 from pypto_build.resident.loaded import load, run_command, take_over
 from pypto_build.toolchain.forks import NUMBER, request, signal_group
 
@@ -30,7 +31,7 @@ _TO_END_S = 5.0
 
 
 class _Jobs:
-    def __init__(self, owner: socket.socket, loaded: dict[str, Stamp]) -> None:
+    def __init__(self, owner: socket.socket, loaded: dict[str, Identity]) -> None:
         self._owner, self._loaded = owner, loaded
         self._running: dict[int, tuple[int, int]] = {}  # the process and its pipe by its descriptor
         self._poll = select.poll()

@@ -24,7 +24,8 @@ from typing import Any, NoReturn
 
 from pypto_build.client.asking import NUMBER, SconsStart
 from pypto_build.client.meeting import describe_situation, same_user
-from pypto_build.resident.again import Leaving, Stamp, end_fork, hand_over, is_settled, key_of, stamps
+from pypto_build.proof.looking import Identity
+from pypto_build.resident.again import Leaving, end_fork, hand_over, is_settled, key_of, stamps
 from pypto_build.resident.loaded import load, run_command, take_over
 from pypto_build.toolchain.forks import signal_group, status_of
 
@@ -56,7 +57,7 @@ class _Stand:
 
 
 class _Server:
-    def __init__(self, listening: socket.socket, loaded: dict[str, Stamp]) -> None:
+    def __init__(self, listening: socket.socket, loaded: dict[str, Identity]) -> None:
         self._listening, self._loaded = listening, loaded
         self._commands: dict[int, _Command] = {}  # by the descriptor of the process
         self._stands: dict[int, _Stand] = {}  # by the descriptor of the socket, the newest last

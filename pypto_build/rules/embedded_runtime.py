@@ -83,8 +83,7 @@ def embedded_runtime(env: Environment) -> Node:
     extras = workspace_of(env).extras
     if "embedded runtime" not in extras:  # it reads all of the runtime's sources
         extras["embedded runtime"] = runtime_step(workspace_of(env))
-    step = extras["embedded runtime"]
-    assert isinstance(step, Step)
+    step: Step = extras["embedded runtime"]
     module = step.place.path(step.action.name)
     if step.proven:
         return env.File(escape(str(module)))

@@ -42,10 +42,7 @@ def find_launcher(name: str, environment: Mapping[str, str]) -> Launcher | None:
 def _start_server(path: str, environment: Mapping[str, str]) -> None:
     """Have sccache's server run, which its client would start in our temporary directory: too long a name for its
     socket, and gone with the command. One that runs is left alone."""
-    with suppress(OSError, subprocess.SubprocessError):
-        subprocess.run(
-            [path, "--start-server"], env=environment, capture_output=True, timeout=_TIME_LIMIT_S, check=False
-        )
+    _said([path, "--start-server"], environment)
 
 
 def _private(name: str, path: str, environment: Mapping[str, str]) -> list[str]:
@@ -59,14 +56,15 @@ def _private(name: str, path: str, environment: Mapping[str, str]) -> list[str]:
 
 def _told(path: str, environment: Mapping[str, str], setting: str) -> list[str]:
     """A directory that ccache has from its environment or its configuration."""
+    said = _said([path, "--get-config", setting], environment)
+    return [said] if os.path.isabs(said) else []
+
+
+def _said(command: list[str], environment: Mapping[str, str]) -> str:
+    """What a command says in a line; nothing if it fails."""
     with suppress(OSError, subprocess.SubprocessError):
         run = subprocess.run(
-            [path, "--get-config", setting],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=_TIME_LIMIT_S,
-            check=True,
+            command, env=environment, capture_output=True, text=True, timeout=_TIME_LIMIT_S, check=True
         )
-        return [run.stdout.strip()] if os.path.isabs(run.stdout.strip()) else []
-    return []
+        return run.stdout.strip()
+    return ""

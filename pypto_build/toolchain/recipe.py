@@ -22,7 +22,7 @@ class ToolStep:
 
     def argv(self, source: str, target: str) -> list[str]:
         """The command for these file names."""
-        return _fill(self.words, source, target)
+        return [word.replace(SOURCE, source).replace(TARGET, target) for word in self.words]
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,3 @@ class UnitRecipe:
 
 #: A recipe for each kind of unit.
 Recipe = Mapping[str, UnitRecipe]
-
-
-def _fill(words: Sequence[str], source: str, target: str) -> list[str]:
-    return [word.replace(SOURCE, source).replace(TARGET, target) for word in words]

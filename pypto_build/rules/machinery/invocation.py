@@ -87,18 +87,16 @@ class Invocation:
         for workspace in self._workspaces:
             for step in workspace.at_end:
                 step()
-        self._record_failures()
+        self.verdicts.record_failures([text for each in self._workspaces for text in each.progress.failures])
         self._suggest()
         _explain_unknown_targets()
         self._save()
-        self._report_round()
+        if self._round:
+            self._round.report(self._workspaces)
         if self._profile:
             self._profile.report()
         if self._end_job:
             self._end_job(self._workspaces, self.verdicts)
-
-    def _record_failures(self) -> None:
-        self.verdicts.record_failures([text for each in self._workspaces for text in each.progress.failures])
 
     def _suggest(self) -> None:
         """The last line of a replay that did not pass."""
@@ -111,10 +109,6 @@ class Invocation:
         with span("save what is proven"):
             for workspace in self._workspaces if not GetOption("clean") else ():
                 workspace.save()
-
-    def _report_round(self) -> None:
-        if self._round:
-            self._round.report(self._workspaces)
 
     @contextmanager
     def user_errors(self) -> Iterator[None]:

@@ -23,11 +23,12 @@ from pypto_build.facts.jobs import FarmLine, FarmReady
 from pypto_build.replay.history import Past
 from pypto_build.rules.machinery.slots import Slots
 from pypto_build.rules.many import OF_ALL, OF_THE_FARM, memory
-from pypto_build.rules.many.choice import FILES, Job
+from pypto_build.rules.many.choice import Job
 from pypto_build.rules.many.farm import SPREAD, Farm, row_of_result
 from pypto_build.rules.many.limits import Limits
 from pypto_build.rules.many.row import Row, row_of
 from pypto_build.rules.many.told import Told, heard
+from pypto_build.rules.outcomes import FILES
 from pypto_build.toolchain.forks import take_streams
 
 _GRACE_S, _FARM_GRACE_S = 1.0, 5.0

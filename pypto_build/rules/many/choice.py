@@ -16,11 +16,10 @@ from pypto_build.artifact.files import read_bytes
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.rules.many import OF_ALL, SIGNS
 from pypto_build.rules.options import OptionError, parse_options
+from pypto_build.rules.outcomes import FILES
 from pypto_build.rules.targets import OF_AN_ARTIFACT, check_taken
 from pypto_build.rules.verbs import VERBS, Needs
 
-#: What the files for CI are written by.
-FILES = ("JUNIT", "JSON", "SARIF")
 _ALONE = ("WATCH", "PROFILE")
 _NAMED = 10
 
