@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
@@ -34,6 +35,8 @@ _ATTEMPTS = 3
 _MOST_SEARCHED = 64 << 20
 #: Exit status of an action whose inputs never rest.
 _UNSTABLE = 3
+
+P, R = ParamSpec("P"), TypeVar("R")
 
 #: Runs a command in an environment; returns its exit status and what it printed, if that was kept.
 Spawn = Callable[[list[str], dict[str, str]], tuple[int, str]]
@@ -78,6 +81,17 @@ class _Attempt:
     waited: bool
 
 
+def _one_at_a_time(method: Callable[Concatenate[Known, P], R]) -> Callable[Concatenate[Place, P], R]:
+    """What is known of a place, for one thread at a time."""
+
+    @wraps(method)
+    def call(place: Place, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with place._lock:
+            return method(place._known, *args, **kwargs)
+
+    return call
+
+
 class Place:
     """The outputs in ``directory``.
 
@@ -112,41 +126,14 @@ class Place:
         """The path of an output as a word of a command line."""
         return self._known.path(name)
 
-    def proven(self, action: Action) -> Result | None:
-        """The result of ``action`` if it is recorded here, its inputs are as they were, and its outputs in place."""
-        with self._lock:
-            return self._known.proven(action)
-
-    def all_proven(self, actions: Sequence[Action], again: bool = False) -> list[bool]:
-        """Whether each of these actions is proven, as `proven` tells. Asking for many ``again`` takes one call of the
-        system."""
-        with self._lock:
-            return self._known.all_proven(actions, again)
-
-    def reason(self, action: Action, otherwise: str = "it was missing or had failed") -> str:
-        """Why ``action`` has to be done, as a phrase for people."""
-        with self._lock:
-            return self._known.reason(action, otherwise)
-
-    def contents(self, result: Result) -> tuple[InputSet, ...]:
-        """The inputs that a result's tool was seen to read."""
-        with self._lock:
-            return self._known.contents(result)
-
-    def read_files(self) -> set[str]:
-        """The files that tools were seen to read for all that is recorded here."""
-        with self._lock:
-            return self._known.read_files()
-
-    def amend(self, action: Action, output: str) -> None:
-        """An output was rewritten by us: what it holds now is its content in this place."""
-        with self._lock:
-            self._known.amend(action.name, output)
-
-    def save(self) -> None:
-        """Write the record, if there is anything new."""
-        with self._lock:
-            self._known.save()
+    proven = _one_at_a_time(Known.proven)
+    all_proven = _one_at_a_time(Known.all_proven)
+    reason = _one_at_a_time(Known.reason)
+    contents = _one_at_a_time(Known.contents)
+    read_files = _one_at_a_time(Known.read_files)
+    amend = _one_at_a_time(Known.amend)
+    save = _one_at_a_time(Known.save)
+    rest = _one_at_a_time(Known.forget_looks)
 
     def may_differ(self, paths: Iterable[Path]) -> bool:
         """Whether the system says something else of one of these files than when it was last read: a guess at what an
@@ -163,11 +150,6 @@ class Place:
             self._store = store
             self._work.forget()
             self._known.renew()
-
-    def rest(self) -> None:
-        """Nothing will be looked at for some time; processes that are forked meanwhile have less to forget."""
-        with self._lock:
-            self._known.forget_looks()
 
     def tidy(self) -> None:
         """Remove what killed runs left. The caller makes sure that no other run works here."""

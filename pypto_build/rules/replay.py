@@ -450,7 +450,7 @@ def _amend_verdict(replay: Replay, **said: Any) -> Verdict:
     if changed:
         result = msgspec.structs.replace(result, **changed)
         write_verdict(result, verdict)
-        step.place.amend(step.action, f"{step.action.tree}/{verdict.name}")
+        step.place.amend(step.action.name, f"{step.action.tree}/{verdict.name}")
     return result
 
 

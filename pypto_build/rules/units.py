@@ -131,21 +131,16 @@ class Compilation:
             also = tuple(map(str, plan.recipe.also)) if len(found) == 1 else ()
             calls = plan.recipe.calling and len(found) == 1
             action = self._action(plan, name, argv, (source, *also), source, self._called(plan) if calls else "")
-            aids = None
-            if calls:
-                aids = partial(self._callees, plan, before)
             subject = f"{plan.name}{step.suffix}"
-            back = (
-                f"[cpp->.so] restored {subject}  (as it was made before)" if step.suffix == plan.recipe.suffix else ""
-            )
+            back = f"[cpp->.so] restored {subject}  (as it was made before)"
             found.append(
                 Step(
                     self._place,
                     action,
                     f"[cpp->.so] {step.label}",
                     subject,
-                    aids=aids,
-                    restored=back,
+                    aids=partial(self._callees, plan, before) if calls else None,
+                    restored=back if step.suffix == plan.recipe.suffix else "",
                     hushed=self._hushed,
                 )
             )
