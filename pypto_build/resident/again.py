@@ -18,7 +18,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 from typing import NoReturn
 
 import msgspec
@@ -45,14 +44,11 @@ def key_of(words: Sequence[str], environment: Mapping[str, str], start: SconsSta
     umask = os.umask(0o077)
     os.umask(umask)
     where = os.stat(".")  # not its name alone: another one may be there by now
+    terminals = [os.isatty(stream) for stream in range(3)]
     others = sorted(pair for pair in environment.items() if pair[0] != STATUS_VARIABLE)
     return hashlib.sha256(
-        marshal.dumps((list(words), start, others, os.getcwd(), where.st_dev, where.st_ino, umask, _terminals()))
+        marshal.dumps((list(words), start, others, os.getcwd(), where.st_dev, where.st_ino, umask, terminals))
     ).digest()
-
-
-def _terminals() -> list[bool]:
-    return [os.isatty(stream) for stream in range(3)]
 
 
 def stamps(paths: Iterable[str]) -> dict[str, Identity]:
@@ -86,8 +82,8 @@ def hand_over(stand: socket.socket, environment: Mapping[str, str]) -> int | Non
         if not ready or not ours.recv(1):
             return None
         ours.send(b"!")
-        for number in (signal.SIGTERM, signal.SIGHUP):  # it gets those too, and ends by itself
-            signal.signal(number, _wait_on)
+        for number in (signal.SIGTERM, signal.SIGHUP):  # it gets those too, and ends by itself: it is waited for
+            signal.signal(number, lambda *_: None)
         while True:
             with suppress(KeyboardInterrupt):
                 told = ours.recv(NUMBER.size)
@@ -95,10 +91,6 @@ def hand_over(stand: socket.socket, environment: Mapping[str, str]) -> int | Non
     if len(told) < NUMBER.size:
         raise EOFError
     return int(NUMBER.unpack(told)[0])
-
-
-def _wait_on(_signal: int, _frame: FrameType | None) -> None:
-    """Whoever works for this process ends first."""
 
 
 class Leaving:

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from types import FrameType
 from typing import Any, NoReturn
 
 from pypto_build.client.asking import NUMBER, SconsStart
@@ -243,7 +242,7 @@ def _take_over(request: Any, streams: Sequence[int]) -> tuple[list[str], SconsSt
 
 def main(argv: Sequence[str]) -> int:
     """Answer at the socket ``argv[0]``, unless another process does."""
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     (path,) = argv
     with open(f"{path}.pid", "a", encoding="ascii") as note:
         try:
@@ -271,10 +270,6 @@ def main(argv: Sequence[str]) -> int:
                 with suppress(OSError):
                     os.unlink(path)
     return 0
-
-
-def _leave(_signal_number: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(0)
 
 
 if __name__ == "__main__":

@@ -307,11 +307,6 @@ def _unkeyed(workspace: Workspace) -> tuple[str, ...]:
     return (*words, *(["--verbose"] if workspace.verbose else []))
 
 
-def _time_limit(workspace: Workspace, subject: Subject) -> tuple[str, ...]:
-    """How long the run may take."""
-    return "--timeout", str(workspace.options["TIMEOUT"] * subject.patience)
-
-
 def _under(workspace: Workspace, action: Action, subject: Subject) -> Action:
     """The run with further variables in its environment, and judged by a class of the user's."""
     limits, file = subject.limits, subject.origin.partition("::")[0]
@@ -321,7 +316,8 @@ def _under(workspace: Workspace, action: Action, subject: Subject) -> Action:
         argv = (*own_tool("pypto_build.interop.scene.run"), *options)
         action = replace(action, argv=argv, inputs=(*action.inputs, file))
     action = replace(action, environment={**action.environment, **limits}, settings={**action.settings, **limits})
-    return replace(action, unkeyed=(*action.unkeyed, *_time_limit(workspace, subject)))
+    time_limit = str(workspace.options["TIMEOUT"] * subject.patience)
+    return replace(action, unkeyed=(*action.unkeyed, "--timeout", time_limit))
 
 
 def _run_judged(spawn: Spawn, judges: ForkedTools, command: list[str], environment: dict[str, str]) -> tuple[int, str]:

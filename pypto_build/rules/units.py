@@ -118,7 +118,7 @@ class Compilation:
 
     def _mapped(self, recipe: UnitRecipe) -> tuple[str, ...]:
         """The flag by which what is compiled does not tell where the artifact lies, unless it has line numbers."""
-        return () if recipe.located else tuple(recipe.map_prefix(self._root))
+        return () if recipe.located else (f"-ffile-prefix-map={self._root}=.",)
 
     def steps(self, plan: Plan) -> list[Step]:
         """The compilation of a unit, and the steps after it."""

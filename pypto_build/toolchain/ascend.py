@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pypto_build.facts.platforms import HOST_GRAPH, Platform
-from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.programs import identify
 from pypto_build.toolchain.python import own_tool
 from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, ToolStep, UnitRecipe

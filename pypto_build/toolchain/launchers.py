@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain import ToolchainError
 
 LAUNCHERS: tuple[str, ...] = ("ccache", "sccache", "distcc", "icecc")
 _TIME_LIMIT_S = 10

@@ -59,10 +59,6 @@ class UnitRecipe:
         """Whether its output names the paths of sources, as line numbers do."""
         return any(word.startswith("-g") and word != "-g0" for word in self.compiler)
 
-    def map_prefix(self, root: Path) -> Sequence[str]:
-        """The flag that keeps the path of the directory ``root`` out of an object."""
-        return (f"-ffile-prefix-map={root}=.",)
-
     def precompile_argv(self, header: str, target: str) -> list[str]:
         """The command that precompiles the header."""
         dirs = [f"-I{directory}" for directory in self.include_dirs]
