@@ -168,7 +168,7 @@ class Place:
         self,
         action: Action,
         spawn: Spawn,
-        begin: Callable[[], Sequence[Aid]],
+        begin: Callable[[], Sequence[Aid] | None],
         *,
         again: bool = False,
         record: bool = True,
@@ -177,9 +177,9 @@ class Place:
     ) -> Outcome:
         """Make sure that the outputs of ``action`` are what its inputs give: keep, restore or build them.
 
-        ``begin`` is called before the command runs, and gives what makes it faster. ``again``: whatever is known.
-        Without ``record`` nothing is remembered. ``looked``: it has just been asked whether this is proven. What
-        ``spawn`` runs may be forked from a process, ``forks``.
+        ``begin`` is called before the command runs, and gives what makes it faster, if anything does. ``again``:
+        whatever is known. Without ``record`` nothing is remembered. ``looked``: it has just been asked whether this is
+        proven. What ``spawn`` runs may be forked from a process, ``forks``.
         """
         if not again:
             with span(f"look at {action.name}"):
@@ -189,7 +189,7 @@ class Place:
                 if (said := self._restore(action)) is not None:
                     return Outcome("restored", said=said)
         with span(f"begin {action.name}"):
-            aids = begin()
+            aids = begin() or ()
         outcome = Outcome("failed", _UNSTABLE)
         for _ in range(_ATTEMPTS):
             outcome, unstable = self._build(action, spawn, aids, record, forks)

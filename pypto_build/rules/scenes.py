@@ -249,11 +249,7 @@ def _declared(workspace: Workspace, tools: ForkedTools, file: _File, begin: Call
         shared=False,
     )
 
-    def told() -> tuple[()]:
-        begin()
-        return ()
-
-    outcome = place.perform(action, tools.run, told, forks=tools)
+    outcome = place.perform(action, tools.run, begin, forks=tools)
     if outcome.status:
         raise ArtifactError("", _last_error(outcome).removeprefix("error: "), "")
     return read_scenes(place.path(_DESCRIPTION))
@@ -351,10 +347,9 @@ def _make_data(workspace: Workspace, tools: ForkedTools, one: _Chosen, begin_oth
         shared=False,
     )
 
-    def begin() -> tuple[()]:
+    def begin() -> None:
         begin_others()
         terminal.say(f"[scene] data {scene.name}::{one.case.name}  ({place.reason(action)})")
-        return ()
 
     return place.perform(action, tools.run, begin, forks=tools)
 

@@ -148,7 +148,7 @@ def main(argv: Sequence[str]) -> int:
                 if descriptors and os.fork() == 0:
                     for ours in (connection, listener, end):
                         ours.close()
-                    _work(request, *descriptors, log_variable)
+                    _work(request, log_variable, *descriptors)
     finally:  # whoever started it may be gone
         shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
     return 0
@@ -161,7 +161,7 @@ def _load(name: str) -> ModuleType:
     return importlib.import_module(main) if hasattr(module, "__path__") and find_spec(main) else module
 
 
-def _work(request: bytes, output: int, told: int, log_variable: str) -> NoReturn:
+def _work(request: bytes, log_variable: str, output: int, told: int) -> NoReturn:
     """Be the command, in this process, which ends with it."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

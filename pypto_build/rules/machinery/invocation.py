@@ -25,7 +25,6 @@ from pypto_build.trace import span
 
 if TYPE_CHECKING:
     from pypto_build.rules.machinery.profile import Profile
-    from pypto_build.rules.machinery.watch import Round
 
 _USER_ERRORS = (ArtifactError, OptionError, RuleError, ToolchainError)
 
@@ -40,7 +39,7 @@ class Invocation:
     def __init__(self) -> None:
         self.verdicts = Verdicts(OF_AN_ARTIFACT)
         self._workspaces: list[Workspace] = []
-        self._round: Round | None = None
+        self._end_round: Callable[[Sequence[Workspace]], None] | None = None
         self._profile: Profile | None = None
         self._at_call: AtCall | None = None
         self._end_job: Callable[[Sequence[Workspace], Verdicts], None] | None = None
@@ -49,7 +48,7 @@ class Invocation:
         """With WATCH=1, go on in a process for each round. Another environment of an SConstruct is in one already."""
         from pypto_build.rules.machinery.watch import each_round
 
-        self._round = self._round or each_round(look_ahead)
+        self._end_round = self._end_round or each_round(look_ahead)
 
     def call_first(self, at_call: AtCall | None) -> None:
         """What is called before a plain replay looks at anything; it may go on in another process."""
@@ -91,8 +90,8 @@ class Invocation:
         self._suggest()
         _explain_unknown_targets()
         self._save()
-        if self._round:
-            self._round.report(self._workspaces)
+        if self._end_round:
+            self._end_round(self._workspaces)
         if self._profile:
             self._profile.report()
         if self._end_job:
