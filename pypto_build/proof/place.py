@@ -36,7 +36,8 @@ _MOST_SEARCHED = 64 << 20
 #: Exit status of an action whose inputs never rest.
 _UNSTABLE = 3
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 #: Runs a command in an environment; returns its exit status and what it printed, if that was kept.
 Spawn = Callable[[list[str], dict[str, str]], tuple[int, str]]
