@@ -56,18 +56,15 @@ def preload_verdicts() -> None:
 def finish_replays(target: Nodes, source: Nodes, env: Environment) -> int:
     """Show those of ``source`` that did not have to run; the status of the first that did not pass."""
     show_results(target, source, env)
-    found = replays_of(env, source)
+    workspace, found = workspace_of(env), replays_of(env, source)
     for replay in found:
         if not replay.ran:
             _show_cached(replay)
             if not replay.of_a_test:
-                _note_outcome(workspace_of(env), replay)
-    verdicts = (read_verdict(replay.results / "verdict.json") for replay in found)
-    workspace = workspace_of(env)
-    statuses = (
-        status_of(workspace, verdict.exit_status, replay) for replay, verdict in zip(found, verdicts, strict=True)
-    )
-    return next(filter(None, statuses), 0)
+                _note_outcome(workspace, replay)
+    statuses = (read_verdict(replay.results / "verdict.json").exit_status for replay in found)
+    allowed = (status_of(workspace, status, replay) for status, replay in zip(statuses, found, strict=True))
+    return next(filter(None, allowed), 0)
 
 
 def show_results(target: Nodes, source: Nodes, env: Environment) -> None:

@@ -35,14 +35,10 @@ def find_launcher(name: str, environment: Mapping[str, str]) -> Launcher | None:
     if not path:
         raise ToolchainError(f"LAUNCHER={name}: not found on PATH; install {name} or leave LAUNCHER out")
     if name == "sccache":
-        _start_server(path, environment)
+        # Its client would start its server in our temporary directory: too long a name for its socket, and gone with
+        # the command. One that runs is left alone.
+        _said([path, "--start-server"], environment)
     return Launcher(path, tuple(_private(name, path, environment)))
-
-
-def _start_server(path: str, environment: Mapping[str, str]) -> None:
-    """Have sccache's server run, which its client would start in our temporary directory: too long a name for its
-    socket, and gone with the command. One that runs is left alone."""
-    _said([path, "--start-server"], environment)
 
 
 def _private(name: str, path: str, environment: Mapping[str, str]) -> list[str]:
