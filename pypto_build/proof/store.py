@@ -79,7 +79,7 @@ class Store:
         if data is not None and bytes_digest(data) == digest:
             _touch(path)
             return data
-        if data is not None:
+        if data is not None or not path.is_file():  # whatever lies there is in the way of the next one
             with suppress(OSError):
                 path.unlink()
         data = read_file(_path_in(self._shipped, "content", digest)) if self._shipped is not None else None
