@@ -114,8 +114,9 @@ def _reap() -> None:
 
 def _work(request: bytes, output: int, told: int) -> NoReturn:
     """Be the command, in this process, which ends with it."""
-    from pypto_build.resident.loaded import run_command, run_plain, take_over
+    from pypto_build.resident.loaded import run_command, take_over
     from pypto_build.rules.run import run_scons
+    from pypto_build.toolchain.forks import status_of
 
     status = 1
     try:
@@ -123,7 +124,7 @@ def _work(request: bytes, output: int, told: int) -> NoReturn:
         module, words, directory, environment = marshal.loads(request)
         take_over([os.open(os.devnull, os.O_RDONLY), os.dup(output), output], environment, directory)
         scons = module == _SCONS
-        status = run_plain(lambda: run_scons(words)) if scons else run_command(words, _scons)
+        status = status_of(lambda: run_scons(words)) if scons else run_command(words, _scons)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     os.write(told, b"%d" % (status & 0xFF))

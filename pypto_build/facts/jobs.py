@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import struct
-
 import msgspec
 
 #: The scheduler whose workers are the command's own.
 LOCAL = "local"
-#: How the process that forks for jobs tells numbers: the process group, then the exit status and the peak in KiB.
-FORK_NUMBER = struct.Struct("i")
-#: Bytes of the message that asks it for a job, at most.
-LARGEST_FORK = 1 << 17
 
 
 class FarmJob(msgspec.Struct, frozen=True, tag="job"):

@@ -155,21 +155,20 @@ def _client(order: Order) -> Iterator[Any]:
 def _local(workers: int) -> Iterator[Any]:
     """Workers in this process: what they do is done in processes of its own, and jobs cannot come from elsewhere."""
     pages: dict[str, Any] = {f"distributed.{who}.http.routes": [] for who in ("scheduler", "worker")}  # none
-    with dask.config.set(pages), _start_local(workers) as cluster:
+    with (
+        dask.config.set(pages),
+        _dask.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            memory_limit=0,
+            processes=False,
+            dashboard_address="127.0.0.1:0",
+            worker_dashboard_address="127.0.0.1:0",
+            silence_logs=50,
+            scheduler_kwargs={"dashboard": False},
+        ) as cluster,
+    ):
         yield cluster
-
-
-def _start_local(workers: int) -> Any:
-    return _dask.LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        memory_limit=0,
-        processes=False,
-        dashboard_address="127.0.0.1:0",
-        worker_dashboard_address="127.0.0.1:0",
-        silence_logs=50,
-        scheduler_kwargs={"dashboard": False},
-    )
 
 
 def _own(client: Any, say: Say) -> list[str]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import marshal
-import os
 import signal
 import socket
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
-from pypto_build.facts.jobs import FORK_NUMBER, LARGEST_FORK
-from pypto_build.toolchain.python import own_environment, own_tool
+from pypto_build.toolchain import forks
+from pypto_build.toolchain.forks import NUMBER
+from pypto_build.toolchain.python import own_environment
 
 
 class Forks:
@@ -38,27 +37,21 @@ class Forks:
         its processes in bytes, 0 for none. None where it did not begin: what was loaded is out of date, or cannot be.
         """
         message = marshal.dumps((memory, list(words), str(directory), dict(environment)))
-        told, write_told = os.pipe()
+        try:
+            with self._lock:
+                told = forks.send(self._started(), message, [output])
+        except OSError:
+            return None
         with open(told, "rb", buffering=0) as news:
-            try:
-                if len(message) > LARGEST_FORK:
-                    return None
-                with self._lock:
-                    socket.send_fds(self._started(), [message], [output, write_told])
-            except OSError:
+            if not (told_group := news.read(NUMBER.size)):
                 return None
-            finally:
-                os.close(write_told)
-            if not (told_group := news.read(FORK_NUMBER.size)):
-                return None
-            (group,) = FORK_NUMBER.unpack(told_group)
+            (group,) = NUMBER.unpack(told_group)
             begun(group)
-            ended = news.read(2 * FORK_NUMBER.size)
-        if len(ended) < 2 * FORK_NUMBER.size:  # that process was killed
-            with suppress(OSError):
-                os.killpg(group, signal.SIGKILL)
+            ended = news.read(2 * NUMBER.size)
+        if len(ended) < 2 * NUMBER.size:  # that process was killed
+            forks.signal_group(group, signal.SIGKILL)
             return -signal.SIGKILL, 0
-        status, peak = (number for (number,) in FORK_NUMBER.iter_unpack(ended))
+        status, peak = (number for (number,) in NUMBER.iter_unpack(ended))
         return status, peak << 10
 
     def start(self) -> None:
@@ -68,12 +61,7 @@ class Forks:
 
     def _started(self) -> socket.socket:
         if self._socket is None:
-            self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            with theirs:
-                command = [*own_tool("pypto_build.resident.jobs"), str(theirs.fileno())]
-                self._process = subprocess.Popen(
-                    command, env=own_environment(), stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
-                )
+            self._process, self._socket = forks.start("pypto_build.resident.jobs", [], own_environment())
         return self._socket
 
     def close(self) -> None:

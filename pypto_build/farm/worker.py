@@ -18,7 +18,8 @@ from pathlib import Path, PurePosixPath
 from pypto_build import __version__
 from pypto_build.facts.jobs import FarmJob, FarmResult
 from pypto_build.farm.forks import Forks
-from pypto_build.toolchain.python import kept, own_environment, own_tool
+from pypto_build.toolchain.forks import signal_group
+from pypto_build.toolchain.python import own_environment, own_tool, start_kept
 
 _LOG = 200_000
 #: Process groups of jobs, by the batch that they belong to and their labels; for each batch, where its commands are
@@ -164,15 +165,7 @@ def _kept(batch: str) -> str:
 
 def _run(command: list[str], attempt: _Attempt, environment: Mapping[str, str]) -> tuple[int, int]:
     """Run a command in a process group that ends with this process; its status, and the peak of its memory in bytes."""
-    process = subprocess.Popen(
-        kept(command, attempt.memory),
-        cwd=attempt.directory,
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=attempt.log,
-        stderr=attempt.log,
-        start_new_session=True,
-    )
+    process = start_kept(command, environment, attempt.log, attempt.memory, attempt.directory)
     attempt.begun(process.pid)
     try:
         _, ended, usage = os.wait4(process.pid, 0)
@@ -189,8 +182,7 @@ def cancel(batch: str, label: str = "") -> int:
         running = dict(_running.get(batch, {}))
     groups = [group for name, group in running.items() if not label or name == label]
     for group in groups:
-        with suppress(OSError):
-            os.killpg(group, signal.SIGKILL)
+        signal_group(group, signal.SIGKILL)
     return len(groups)
 
 

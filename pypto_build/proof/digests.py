@@ -83,17 +83,9 @@ class Digests:
                 return known[1]
         return self._read(path) if stat.S_ISREG(now.st_mode) else ABSENT
 
-    def look(self, path: str) -> tuple[Identity | None, str]:
-        """What the system says of the file, and after that its content: a change in between shows in the next look."""
-        now = self.identity_of(path)
-        known = self._known.get(path)
-        if now is not None and known is not None and known[0] == now:
-            self.used[path] = known
-            return now, known[1]
-        return now, self.of(path)
-
     def look_at_all(self, paths: Sequence[str]) -> list[tuple[Identity | None, str]]:
-        """The same for many files, which are asked for in one call."""
+        """What the system says of many files, which are asked for in one call, and after that the content of each: a
+        change in between shows in the next look."""
         looks: list[tuple[Identity | None, str]] = []
         for path, now in zip(paths, unpack(self._looker.look(Paths(paths))), strict=True):
             known = self._known.get(path)

@@ -70,7 +70,8 @@ class Known:
         self.forget_looks()
 
     def forget_looks(self) -> None:
-        """From now on, nothing was looked at just before."""
+        """Nothing will be looked at for some time: from then on, nothing was looked at just before, and processes that
+        are forked meanwhile have less to forget."""
         self._looked: dict[str, tuple[float, str]] = {}  # when, and what had changed, by set
         self._compared: dict[tuple[str, ...], tuple[float, str]] = {}  # the same by the sets of a result
         self._glance = _Glance()
@@ -168,7 +169,7 @@ class Known:
         self._hold(action, known)
         return known
 
-    def all_proven(self, actions: Sequence[Action], again: bool) -> list[bool]:
+    def all_proven(self, actions: Sequence[Action], again: bool = False) -> list[bool]:
         """The same of each of many actions. From the second time on, or if they will be asked for ``again``, one call
         of the system tells which of those that were proven before have to be looked at."""
         together = self._together
@@ -210,7 +211,7 @@ class Known:
         """Whether a result belongs to this place, and what its tool was seen to read is unchanged."""
         return (not result.located or self.roots.agree(result.located)) and not self._differing(result.sets)
 
-    def reason(self, action: Action, otherwise: str) -> str:
+    def reason(self, action: Action, otherwise: str = "it was missing or had failed") -> str:
         """Why ``action`` has to be done, as a phrase for people."""
         known = self.record.results.get(action.name)
         if known is None:

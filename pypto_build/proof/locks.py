@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -17,3 +20,11 @@ def open_lock(path: Path) -> IO[str]:
         path.unlink()
         file = os.open(path, flags, 0o666)
     return os.fdopen(file, "r+", encoding="utf-8", errors="replace")
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """While the block runs, no other process has the lock."""
+    with open_lock(path) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import threading
@@ -10,8 +9,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
@@ -22,9 +22,9 @@ from .action import Action, Aid, InputSet, Result, Roots, plain
 from .ahead import Ahead, Start
 from .digests import TICK_S, bytes_digest, changed_since
 from .known import Known, State
-from .locks import open_lock
+from .locks import locked
 from .looking import Identity, Looker, Paths, unpack
-from .store import Store
+from .store import Store, decoded
 from .witness import VARIABLE, Account, of_python, read_account
 from .work import WorkDirectories
 
@@ -35,6 +35,9 @@ _ATTEMPTS = 3
 _MOST_SEARCHED = 64 << 20
 #: Exit status of an action whose inputs never rest.
 _UNSTABLE = 3
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 #: Runs a command in an environment; returns its exit status and what it printed, if that was kept.
 Spawn = Callable[[list[str], dict[str, str]], tuple[int, str]]
@@ -79,6 +82,17 @@ class _Attempt:
     waited: bool
 
 
+def _one_at_a_time(method: Callable[Concatenate[Known, P], R]) -> Callable[Concatenate[Place, P], R]:
+    """What is known of a place, for one thread at a time."""
+
+    @wraps(method)
+    def call(place: Place, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with place._lock:
+            return method(place._known, *args, **kwargs)
+
+    return call
+
+
 class Place:
     """The outputs in ``directory``.
 
@@ -113,41 +127,14 @@ class Place:
         """The path of an output as a word of a command line."""
         return self._known.path(name)
 
-    def proven(self, action: Action) -> Result | None:
-        """The result of ``action`` if it is recorded here, its inputs are as they were, and its outputs in place."""
-        with self._lock:
-            return self._known.proven(action)
-
-    def all_proven(self, actions: Sequence[Action], again: bool = False) -> list[bool]:
-        """Whether each of these actions is proven, as `proven` tells. Asking for many ``again`` takes one call of the
-        system."""
-        with self._lock:
-            return self._known.all_proven(actions, again)
-
-    def reason(self, action: Action, otherwise: str = "it was missing or had failed") -> str:
-        """Why ``action`` has to be done, as a phrase for people."""
-        with self._lock:
-            return self._known.reason(action, otherwise)
-
-    def contents(self, result: Result) -> tuple[InputSet, ...]:
-        """The inputs that a result's tool was seen to read."""
-        with self._lock:
-            return self._known.contents(result)
-
-    def read_files(self) -> set[str]:
-        """The files that tools were seen to read for all that is recorded here."""
-        with self._lock:
-            return self._known.read_files()
-
-    def amend(self, action: Action, output: str) -> None:
-        """An output was rewritten by us: what it holds now is its content in this place."""
-        with self._lock:
-            self._known.amend(action.name, output)
-
-    def save(self) -> None:
-        """Write the record, if there is anything new."""
-        with self._lock:
-            self._known.save()
+    proven = _one_at_a_time(Known.proven)
+    all_proven = _one_at_a_time(Known.all_proven)
+    reason = _one_at_a_time(Known.reason)
+    contents = _one_at_a_time(Known.contents)
+    read_files = _one_at_a_time(Known.read_files)
+    amend = _one_at_a_time(Known.amend)
+    save = _one_at_a_time(Known.save)
+    rest = _one_at_a_time(Known.forget_looks)
 
     def may_differ(self, paths: Iterable[Path]) -> bool:
         """Whether the system says something else of one of these files than when it was last read: a guess at what an
@@ -165,11 +152,6 @@ class Place:
             self._work.forget()
             self._known.renew()
 
-    def rest(self) -> None:
-        """Nothing will be looked at for some time; processes that are forked meanwhile have less to forget."""
-        with self._lock:
-            self._known.forget_looks()
-
     def tidy(self) -> None:
         """Remove what killed runs left. The caller makes sure that no other run works here."""
         self._work.tidy()
@@ -178,8 +160,7 @@ class Place:
     def alone(self) -> Iterator[None]:
         """No other process works here: for a place that several workspaces share. What another one recorded is read."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        with open_lock(self.directory / ".lock") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(self.directory / ".lock"):
             with self._lock:
                 self._known.load()
             yield
@@ -188,7 +169,7 @@ class Place:
         self,
         action: Action,
         spawn: Spawn,
-        begin: Callable[[], Sequence[Aid]],
+        begin: Callable[[], Sequence[Aid] | None],
         *,
         again: bool = False,
         record: bool = True,
@@ -197,9 +178,9 @@ class Place:
     ) -> Outcome:
         """Make sure that the outputs of ``action`` are what its inputs give: keep, restore or build them.
 
-        ``begin`` is called before the command runs, and gives what makes it faster. ``again``: whatever is known.
-        Without ``record`` nothing is remembered. ``looked``: it has just been asked whether this is proven. What
-        ``spawn`` runs may be forked from a process, ``forks``.
+        ``begin`` is called before the command runs, and gives what makes it faster, if anything does. ``again``:
+        whatever is known. Without ``record`` nothing is remembered. ``looked``: it has just been asked whether this is
+        proven. What ``spawn`` runs may be forked from a process, ``forks``.
         """
         if not again:
             with span(f"look at {action.name}"):
@@ -209,7 +190,7 @@ class Place:
                 if (said := self._restore(action)) is not None:
                     return Outcome("restored", said=said)
         with span(f"begin {action.name}"):
-            aids = begin()
+            aids = begin() or ()
         outcome = Outcome("failed", _UNSTABLE)
         for _ in range(_ATTEMPTS):
             outcome, unstable = self._build(action, spawn, aids, record, forks)
@@ -257,7 +238,7 @@ class Place:
         with self._lock:
             key = self._known.state(action).key
         for payload in self._store.find(key):
-            result = _decode(payload)
+            result = decoded(payload, Result)
             sets = self._sets_of(result) if result else None
             if result is None or sets is None:
                 continue
@@ -281,10 +262,9 @@ class Place:
         with self._lock:
             sets = {number: known for number in result.sets if (known := self._known.record.sets.get(number))}
         for number in result.sets:
-            data = None if number in sets else self._store.read(number)
-            if data is not None:
-                with suppress(ValueError, RecursionError):
-                    sets[number] = msgspec.msgpack.decode(data, type=InputSet)
+            found = None if number in sets else decoded(self._store.read(number), InputSet)
+            if found is not None:
+                sets[number] = found
         return sets if len(sets) == len(set(result.sets)) else None
 
     def _fetch(self, action: Action, result: Result, sets: dict[str, InputSet]) -> bool:
@@ -470,15 +450,8 @@ class Place:
             self._publish(failed, [])
 
 
-def _decode(payload: bytes) -> Result | None:
-    try:
-        return msgspec.msgpack.decode(payload, type=Result)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _is_good(payload: bytes) -> bool:
-    result = _decode(payload)
+    result = decoded(payload, Result)
     return result is not None and result.good
 
 

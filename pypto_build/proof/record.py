@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
@@ -22,7 +21,7 @@ from pypto_build.artifact.atomic import write_bytes
 
 from .action import SCHEMA, InputSet, Result
 from .looking import Identity
-from .store import SEAL_BYTES, sealed, unsealed
+from .store import SEAL_BYTES, decoded, read_file, sealed, unsealed
 
 RECORD, MORE = ".results", ".results.more"
 
@@ -58,10 +57,9 @@ class RecordFile:
     def read(self) -> Record:
         """The record; an empty one if it is missing or damaged, which costs a look at the store."""
         self._seal, self._end = b"", 0
-        data = _read(self._path)
-        payload = unsealed(data)
-        record = _decode(payload) if payload is not None else None
-        if data is None or payload is None or record is None:
+        data = read_file(self._path)
+        record = _decode(unsealed(data))
+        if data is None or record is None:
             return Record()
         self._seal = self._digest = data[:SEAL_BYTES]
         for more in self._added():
@@ -70,9 +68,9 @@ class RecordFile:
 
     def news(self) -> list[Record] | None:
         """What others have added since this process has read or written; None where the record is another one."""
-        if not self._seal or _read(self._path, SEAL_BYTES) != self._seal:
+        if not self._seal or read_file(self._path, SEAL_BYTES) != self._seal:
             return None
-        if self._end and _read(self._more, SEAL_BYTES, self._end - SEAL_BYTES) != self._digest:
+        if self._end and read_file(self._more, SEAL_BYTES, self._end - SEAL_BYTES) != self._digest:
             return None
         return list(self._added())
 
@@ -84,7 +82,7 @@ class RecordFile:
         size = _SIZE.pack(len(payload))
         digest = hashlib.sha256(self._digest + size + payload).digest()
         piece = size + payload + digest
-        if self._end + len(piece) > _GROWS_BYTES or _read(self._path, SEAL_BYTES) != self._seal:
+        if self._end + len(piece) > _GROWS_BYTES or read_file(self._path, SEAL_BYTES) != self._seal:
             return False
         if not self._end:
             write_bytes(self._more, self._seal + piece)
@@ -107,7 +105,7 @@ class RecordFile:
 
     def _added(self) -> Iterator[Record]:
         """The pieces behind those that this process knows, up to the first that is damaged."""
-        data = _read(self._more, offset=self._end) or b""
+        data = read_file(self._more, offset=self._end) or b""
         if not self._end:
             if data[:SEAL_BYTES] != self._seal:
                 return
@@ -125,24 +123,9 @@ class RecordFile:
             yield more
 
 
-def _decode(payload: bytes) -> Record | None:
-    try:
-        record = msgspec.msgpack.decode(payload, type=Record)
-    except (ValueError, RecursionError):
-        return None
-    return record if record.schema == SCHEMA else None
-
-
-def _read(path: Path, size: int = -1, offset: int = 0) -> bytes | None:
-    """What a regular file holds; None where there is none."""
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return None
-            file.seek(offset)
-            return file.read(size)
-    except OSError:
-        return None
+def _decode(payload: bytes | None) -> Record | None:
+    record = decoded(payload, Record)
+    return record if record is not None and record.schema == SCHEMA else None
 
 
 def _append(path: Path, piece: bytes, end: int) -> bool:

@@ -21,9 +21,9 @@ import msgspec
 from pypto_build.artifact.atomic import write_bytes
 
 from .digests import bytes_digest
-from .locks import open_lock
+from .locks import locked
 from .remote import Remote, RemoteError, RemoteRefusal, open_remote
-from .store import Store, decode_entry, encode_entry
+from .store import Store, decode_entry, decoded, encode_entry, read_file
 
 OUTBOX = "outbox"
 # A server that could not be reached is not asked again within this time.
@@ -192,13 +192,10 @@ def send(store: Store, remote: Remote) -> int:
     Raises:
         RemoteError: the store cannot be reached; the rest goes on waiting.
     """
-    import fcntl
-
     outbox = store.directory / OUTBOX
     outbox.mkdir(parents=True, exist_ok=True)
     sent = 0
-    with open_lock(outbox / ".lock") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(outbox / ".lock"):
         while waiting := _waiting(outbox):
             for path in waiting:
                 try:
@@ -222,11 +219,8 @@ def _waiting(outbox: Path) -> list[Path]:
 def _send_one(store: Store, remote: Remote, path: Path) -> bool:
     """Send contents first, so that nobody finds a result without them."""
     key, results = path.name, store.known(path.name)
-    try:
-        digests = msgspec.msgpack.decode(path.read_bytes(), type=list[str])
-    except (OSError, ValueError, RecursionError):
-        return False
-    if not results:
+    digests = decoded(read_file(path), list[str])
+    if digests is None or not results:
         return False
     for digest in digests:
         data = store.read(digest)

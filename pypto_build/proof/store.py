@@ -7,20 +7,21 @@ longest is removed when the store grows beyond its size.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import open_file
 
 from .digests import bytes_digest
 from .eviction import Entry, entries, excess, remove
-from .locks import open_lock
+from .locks import locked
 
 #: How large the store may grow, in bytes, where nobody says.
 DEFAULT_SIZE = 5 << 30
@@ -32,6 +33,8 @@ _LARGEST_PART = 16
 _ROOM = 0.8
 #: What stands before sealed data: its digest.
 SEAL_BYTES = 32
+
+Document = TypeVar("Document")
 
 
 class Store:
@@ -60,10 +63,10 @@ class Store:
         if not self._size:
             return []
         path = self._path("actions", key)
-        if results := decode_entry(key, _read(path)):
+        if results := decode_entry(key, read_file(path)):
             _touch(path)
         if self._shipped is not None:
-            shipped = decode_entry(key, _read(_path_in(self._shipped, "actions", key)))
+            shipped = decode_entry(key, read_file(_path_in(self._shipped, "actions", key)))
             results += [result for result in shipped if result not in results]
         return results
 
@@ -72,14 +75,14 @@ class Store:
         if not self._size:
             return None
         path = self._path("content", digest)
-        data = _read(path)
+        data = read_file(path)
         if data is not None and bytes_digest(data) == digest:
             _touch(path)
             return data
-        if data is not None:
+        if data is not None or not path.is_file():  # whatever lies there is in the way of the next one
             with suppress(OSError):
                 path.unlink()
-        data = _read(_path_in(self._shipped, "content", digest)) if self._shipped is not None else None
+        data = read_file(_path_in(self._shipped, "content", digest)) if self._shipped is not None else None
         return data if data is not None and bytes_digest(data) == digest else None
 
     def publish(self, key: str, result: bytes, contents: Iterable[bytes]) -> None:
@@ -98,9 +101,9 @@ class Store:
         written, self._written = self._written, 0
         if not written:
             return
-        with suppress(OSError), self._locked():
+        with suppress(OSError), locked(self.directory / ".lock"):
             usage = self.directory / "usage"
-            known = _read(usage)
+            known = read_file(usage)
             total = int(known) if known and known.isdigit() else sum(entry.size for entry in self.entries())
             total += written
             if total > self._size:
@@ -127,12 +130,6 @@ class Store:
         write_bytes(path, data)
         self._written += len(data)
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with open_lock(self.directory / ".lock") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-
 
 def encode_entry(key: str, results: Iterable[bytes]) -> bytes:
     """What is kept of an action: its key, and its results, the newest first."""
@@ -142,13 +139,7 @@ def encode_entry(key: str, results: Iterable[bytes]) -> bytes:
 
 def decode_entry(key: str, data: bytes | None) -> list[bytes]:
     """The results of an action; none where ``data`` is damaged or another action's."""
-    payload = unsealed(data)
-    if payload is None:
-        return []
-    try:
-        of, results = msgspec.msgpack.decode(payload, type=tuple[str, list[bytes]])
-    except (ValueError, RecursionError):
-        return []
+    of, results = decoded(unsealed(data), tuple[str, list[bytes]]) or ("", [])
     return results if of == key else []  # else somebody copied the file of another action to this place
 
 
@@ -156,11 +147,21 @@ def _path_in(directory: Path, kind: str, name: str) -> Path:
     return directory / kind / name[:2] / name
 
 
-def _read(path: Path) -> bytes | None:
+def read_file(path: Path, size: int = -1, offset: int = 0) -> bytes | None:
+    """What a regular file holds; None where there is none."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            return file.read()
+        with open_file(path) as file:
+            file.seek(offset)
+            return file.read(size)
     except OSError:
+        return None
+
+
+def decoded(data: bytes | None, kind: type[Document]) -> Document | None:
+    """What was written down; None if there is nothing, or it is damaged."""
+    try:
+        return None if data is None else msgspec.msgpack.decode(data, type=kind)
+    except (ValueError, RecursionError):
         return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import is_
 
 from .action import Action, InputSet, Result, Roots
 from .digests import ABSENT, LISTING, Digests
@@ -95,7 +96,7 @@ class Together:
 
     def are(self, actions: Sequence[Action]) -> bool:
         """Whether this is about just these actions."""
-        return len(actions) == len(self._actions) and all(map(_is, actions, self._actions))
+        return len(actions) == len(self._actions) and all(map(is_, actions, self._actions))
 
     def doubtful(
         self,
@@ -135,7 +136,3 @@ def _said_of(found: InputSet | None, roots: Roots, digests: Digests) -> list[tup
             return None
         said.append((path, seen))
     return said
-
-
-def _is(one: Action, other: Action) -> bool:
-    return one is other

@@ -223,151 +223,143 @@ extern "C" void pypto_witness_redirect(const char *path) {
         strcpy(log_path, path);
 }
 
-#define NEXT(type, name, ...)                                                                                          \
-    using Function = type (*)(__VA_ARGS__);                                                                            \
-    static const Function real = next<Function>(name)
+/// In a function that stands in for one of the C library: that one, as `real`.
+#define STAND_IN(type, name, parameters)                                                                               \
+    using Function = type(*) parameters;                                                                               \
+    static const Function real = next<Function>(#name)
 
-#define OPEN(name)                                                                                                     \
-    extern "C" int name(const char *path, int flags, ...) {                                                            \
-        NEXT(int, #name, const char *, int, ...);                                                                      \
-        va_list list;                                                                                                  \
-        va_start(list, flags);                                                                                         \
-        const mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(list, mode_t) : 0;                                \
-        va_end(list);                                                                                                  \
-        const int file = real(path, flags, mode);                                                                      \
-        tell_open(AT_FDCWD, path, flags, file);                                                                        \
-        return file;                                                                                                   \
-    }
-
-#define OPENAT(name)                                                                                                   \
-    extern "C" int name(int directory, const char *path, int flags, ...) {                                             \
-        NEXT(int, #name, int, const char *, int, ...);                                                                 \
-        va_list list;                                                                                                  \
-        va_start(list, flags);                                                                                         \
-        const mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(list, mode_t) : 0;                                \
-        va_end(list);                                                                                                  \
-        const int file = real(directory, path, flags, mode);                                                           \
+/// A function that opens `path`, relative to `directory`.
+#define OPENS(name, parameters, arguments, directory, flags)                                                           \
+    extern "C" int name parameters {                                                                                   \
+        STAND_IN(int, name, parameters);                                                                               \
+        const int file = real arguments;                                                                               \
         tell_open(directory, path, flags, file);                                                                       \
         return file;                                                                                                   \
     }
 
-#define OPEN_2(name)                                                                                                   \
-    extern "C" int name(const char *path, int flags) {                                                                 \
-        NEXT(int, #name, const char *, int);                                                                           \
-        const int file = real(path, flags);                                                                            \
-        tell_open(AT_FDCWD, path, flags, file);                                                                        \
+/// The same with a mode behind the flags, if a file may be made.
+#define OPENS_WITH_MODE(name, parameters, arguments, directory)                                                        \
+    extern "C" int name parameters {                                                                                   \
+        STAND_IN(int, name, parameters);                                                                               \
+        va_list list;                                                                                                  \
+        va_start(list, flags);                                                                                         \
+        const mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(list, mode_t) : 0;                                \
+        va_end(list);                                                                                                  \
+        const int file = real arguments;                                                                               \
+        tell_open(directory, path, flags, file);                                                                       \
         return file;                                                                                                   \
     }
 
-#define FOPEN(name)                                                                                                    \
-    extern "C" FILE *name(const char *path, const char *mode) {                                                        \
-        NEXT(FILE *, #name, const char *, const char *);                                                               \
-        FILE *file = real(path, mode);                                                                                 \
+/// A function that opens a stream.
+#define OPENS_STREAM(name, parameters, arguments)                                                                      \
+    extern "C" FILE *name parameters {                                                                                 \
+        STAND_IN(FILE *, name, parameters);                                                                            \
+        FILE *file = real arguments;                                                                                   \
         tell_open(AT_FDCWD, path, flags_of(mode), file ? fileno(file) : -1);                                           \
         return file;                                                                                                   \
     }
 
-#define FREOPEN(name)                                                                                                  \
-    extern "C" FILE *name(const char *path, const char *mode, FILE *stream) {                                          \
-        NEXT(FILE *, #name, const char *, const char *, FILE *);                                                       \
-        FILE *file = real(path, mode, stream);                                                                         \
-        if (path)                                                                                                      \
-            tell_open(AT_FDCWD, path, flags_of(mode), file ? fileno(file) : -1);                                       \
-        return file;                                                                                                   \
-    }
-
-#define STAT(name, type)                                                                                               \
-    extern "C" int name(const char *path, struct type *status) noexcept {                                              \
-        NEXT(int, #name, const char *, struct type *);                                                                 \
-        const int result = real(path, status);                                                                         \
-        tell_probe(AT_FDCWD, path, result);                                                                            \
-        return result;                                                                                                 \
-    }
-
-#define FSTATAT(name, type)                                                                                            \
-    extern "C" int name(int directory, const char *path, struct type *status, int flags) noexcept {                    \
-        NEXT(int, #name, int, const char *, struct type *, int);                                                       \
-        const int result = real(directory, path, status, flags);                                                       \
+/// A function that looks whether there is anything at `path`.
+#define PROBES(name, parameters, arguments, directory)                                                                 \
+    extern "C" int name parameters noexcept {                                                                          \
+        STAND_IN(int, name, parameters);                                                                               \
+        const int result = real arguments;                                                                             \
         tell_probe(directory, path, result);                                                                           \
         return result;                                                                                                 \
     }
 
-#define XSTAT(name, type)                                                                                              \
-    extern "C" int name(int version, const char *path, struct type *status) noexcept {                                 \
-        NEXT(int, #name, int, const char *, struct type *);                                                            \
-        const int result = real(version, path, status);                                                                \
-        tell_probe(AT_FDCWD, path, result);                                                                            \
-        return result;                                                                                                 \
+/// A function of which is told before it is done: nobody comes back from one that executes a program.
+#define TOLD_BEFORE(type, name, parameters, arguments, ...)                                                            \
+    extern "C" type name parameters noexcept {                                                                         \
+        STAND_IN(type, name, parameters);                                                                              \
+        __VA_ARGS__;                                                                                                   \
+        return real arguments;                                                                                         \
     }
 
-#define ACCESS(name)                                                                                                   \
-    extern "C" int name(const char *path, int mode) noexcept {                                                         \
-        NEXT(int, #name, const char *, int);                                                                           \
-        const int result = real(path, mode);                                                                           \
-        tell_probe(AT_FDCWD, path, result);                                                                            \
-        return result;                                                                                                 \
-    }
+OPENS_WITH_MODE(open, (const char *path, int flags, ...), (path, flags, mode), AT_FDCWD)
+OPENS_WITH_MODE(open64, (const char *path, int flags, ...), (path, flags, mode), AT_FDCWD)
+OPENS_WITH_MODE(openat, (int directory, const char *path, int flags, ...), (directory, path, flags, mode), directory)
+OPENS_WITH_MODE(openat64, (int directory, const char *path, int flags, ...), (directory, path, flags, mode), directory)
+OPENS(__open_2, (const char *path, int flags), (path, flags), AT_FDCWD, flags)
+OPENS(__open64_2, (const char *path, int flags), (path, flags), AT_FDCWD, flags)
+OPENS_STREAM(fopen, (const char *path, const char *mode), (path, mode))
+OPENS_STREAM(fopen64, (const char *path, const char *mode), (path, mode))
+OPENS_STREAM(freopen, (const char *path, const char *mode, FILE *stream), (path, mode, stream))
+OPENS_STREAM(freopen64, (const char *path, const char *mode, FILE *stream), (path, mode, stream))
 
-/// A file that is made: the C library opens it by a call of its own. A `pattern` is the file's path by then.
-#define MAKE_FILE(name, parameters, arguments)                                                                         \
-    extern "C" int name parameters {                                                                                   \
-        using Function = int(*) parameters;                                                                            \
-        static const Function real = next<Function>(#name);                                                            \
-        const int file = real arguments;                                                                               \
-        tell_open(AT_FDCWD, pattern, O_RDWR | O_CREAT, file);                                                          \
-        return file;                                                                                                   \
-    }
+// Files that are made, which the C library opens by calls of its own. A pattern is the file's path by then.
+OPENS(creat, (const char *path, mode_t mode), (path, mode), AT_FDCWD, O_CREAT)
+OPENS(creat64, (const char *path, mode_t mode), (path, mode), AT_FDCWD, O_CREAT)
+OPENS(mkstemp, (char *path), (path), AT_FDCWD, O_CREAT)
+OPENS(mkstemp64, (char *path), (path), AT_FDCWD, O_CREAT)
+OPENS(mkostemp, (char *path, int flags), (path, flags), AT_FDCWD, O_CREAT)
+OPENS(mkostemp64, (char *path, int flags), (path, flags), AT_FDCWD, O_CREAT)
+OPENS(mkstemps, (char *path, int suffix), (path, suffix), AT_FDCWD, O_CREAT)
+OPENS(mkstemps64, (char *path, int suffix), (path, suffix), AT_FDCWD, O_CREAT)
+OPENS(mkostemps, (char *path, int suffix, int flags), (path, suffix, flags), AT_FDCWD, O_CREAT)
+OPENS(mkostemps64, (char *path, int suffix, int flags), (path, suffix, flags), AT_FDCWD, O_CREAT)
 
-OPEN(open)
-OPEN(open64)
-OPENAT(openat)
-OPENAT(openat64)
-OPEN_2(__open_2)
-OPEN_2(__open64_2)
-FOPEN(fopen)
-FOPEN(fopen64)
-MAKE_FILE(creat, (const char *pattern, mode_t mode), (pattern, mode))
-MAKE_FILE(creat64, (const char *pattern, mode_t mode), (pattern, mode))
-MAKE_FILE(mkstemp, (char *pattern), (pattern))
-MAKE_FILE(mkstemp64, (char *pattern), (pattern))
-MAKE_FILE(mkostemp, (char *pattern, int flags), (pattern, flags))
-MAKE_FILE(mkostemp64, (char *pattern, int flags), (pattern, flags))
-MAKE_FILE(mkstemps, (char *pattern, int suffix), (pattern, suffix))
-MAKE_FILE(mkstemps64, (char *pattern, int suffix), (pattern, suffix))
-MAKE_FILE(mkostemps, (char *pattern, int suffix, int flags), (pattern, suffix, flags))
-MAKE_FILE(mkostemps64, (char *pattern, int suffix, int flags), (pattern, suffix, flags))
-FREOPEN(freopen)
-FREOPEN(freopen64)
-STAT(stat, stat)
-STAT(stat64, stat64)
-STAT(lstat, stat)
-STAT(lstat64, stat64)
-FSTATAT(fstatat, stat)
-FSTATAT(fstatat64, stat64)
-XSTAT(__xstat, stat)
-XSTAT(__xstat64, stat64)
-XSTAT(__lxstat, stat)
-XSTAT(__lxstat64, stat64)
-ACCESS(access)
-ACCESS(euidaccess)
-ACCESS(eaccess)
+PROBES(stat, (const char *path, struct stat *status), (path, status), AT_FDCWD)
+PROBES(stat64, (const char *path, struct stat64 *status), (path, status), AT_FDCWD)
+PROBES(lstat, (const char *path, struct stat *status), (path, status), AT_FDCWD)
+PROBES(lstat64, (const char *path, struct stat64 *status), (path, status), AT_FDCWD)
+PROBES(fstatat, (int directory, const char *path, struct stat *status, int flags), (directory, path, status, flags),
+       directory)
+PROBES(fstatat64, (int directory, const char *path, struct stat64 *status, int flags), (directory, path, status, flags),
+       directory)
+PROBES(__xstat, (int version, const char *path, struct stat *status), (version, path, status), AT_FDCWD)
+PROBES(__xstat64, (int version, const char *path, struct stat64 *status), (version, path, status), AT_FDCWD)
+PROBES(__lxstat, (int version, const char *path, struct stat *status), (version, path, status), AT_FDCWD)
+PROBES(__lxstat64, (int version, const char *path, struct stat64 *status), (version, path, status), AT_FDCWD)
+PROBES(access, (const char *path, int mode), (path, mode), AT_FDCWD)
+PROBES(euidaccess, (const char *path, int mode), (path, mode), AT_FDCWD)
+PROBES(eaccess, (const char *path, int mode), (path, mode), AT_FDCWD)
+PROBES(faccessat, (int directory, const char *path, int mode, int flags), (directory, path, mode, flags), directory)
+PROBES(statx, (int directory, const char *path, int flags, unsigned mask, struct statx *status),
+       (directory, path, flags, mask, status), directory)
 
-extern "C" int faccessat(int directory, const char *path, int mode, int flags) noexcept {
-    NEXT(int, "faccessat", int, const char *, int, int);
-    const int result = real(directory, path, mode, flags);
-    tell_probe(directory, path, result);
-    return result;
-}
+TOLD_BEFORE(int, rename, (const char *from, const char *to), (from, to), tell('M', from), tell('M', to))
+TOLD_BEFORE(int, renameat, (int from_directory, const char *from, int to_directory, const char *to),
+            (from_directory, from, to_directory, to), tell('M', from, from_directory), tell('M', to, to_directory))
+TOLD_BEFORE(int, renameat2, (int from_directory, const char *from, int to_directory, const char *to, unsigned flags),
+            (from_directory, from, to_directory, to, flags), tell('M', from, from_directory),
+            tell('M', to, to_directory))
+TOLD_BEFORE(int, mkdir, (const char *path, mode_t mode), (path, mode), tell('M', path))
+TOLD_BEFORE(int, mkdirat, (int directory, const char *path, mode_t mode), (directory, path, mode),
+            tell('M', path, directory))
+TOLD_BEFORE(int, symlink, (const char *to, const char *path), (to, path), tell('M', path))
+TOLD_BEFORE(int, symlinkat, (const char *to, int directory, const char *path), (to, directory, path),
+            tell('M', path, directory))
+TOLD_BEFORE(int, link, (const char *from, const char *path), (from, path), tell('M', path))
+TOLD_BEFORE(int, unlink, (const char *path), (path), tell('M', path))
+TOLD_BEFORE(int, unlinkat, (int directory, const char *path, int flags), (directory, path, flags),
+            tell('M', path, directory))
+TOLD_BEFORE(int, rmdir, (const char *path), (path), tell('M', path))
+TOLD_BEFORE(int, remove, (const char *path), (path), tell('M', path))
+TOLD_BEFORE(int, execve, (const char *path, char *const *argv, char *const *environment), (path, argv, environment),
+            tell('E', path))
+TOLD_BEFORE(int, execv, (const char *path, char *const *argv), (path, argv), tell('E', path))
+TOLD_BEFORE(int, execvp, (const char *path, char *const *argv), (path, argv), tell_search(path))
+TOLD_BEFORE(int, execvpe, (const char *path, char *const *argv, char *const *environment), (path, argv, environment),
+            tell_search(path))
+TOLD_BEFORE(int, posix_spawnp,
+            (pid_t * pid, const char *name, const posix_spawn_file_actions_t *actions,
+             const posix_spawnattr_t *attributes, char *const *argv, char *const *environment),
+            (pid, name, actions, attributes, argv, environment), tell_search(name))
+TOLD_BEFORE(int, posix_spawn,
+            (pid_t * pid, const char *path, const posix_spawn_file_actions_t *actions,
+             const posix_spawnattr_t *attributes, char *const *argv, char *const *environment),
+            (pid, path, actions, attributes, argv, environment), tell('E', path))
 
-extern "C" int statx(int directory, const char *path, int flags, unsigned mask, struct statx *status) noexcept {
-    NEXT(int, "statx", int, const char *, int, unsigned, struct statx *);
-    const int result = real(directory, path, flags, mask, status);
-    tell_probe(directory, path, result);
-    return result;
+extern "C" char *mkdtemp(char *pattern) noexcept {
+    STAND_IN(char *, mkdtemp, (char *));
+    char *path = real(pattern);
+    tell('M', path);
+    return path;
 }
 
 extern "C" DIR *opendir(const char *path) {
-    NEXT(DIR *, "opendir", const char *);
+    STAND_IN(DIR *, opendir, (const char *));
     DIR *directory = real(path);
     if (directory)
         tell('D', path);
@@ -377,131 +369,11 @@ extern "C" DIR *opendir(const char *path) {
 }
 
 extern "C" void *dlopen(const char *path, int mode) noexcept {
-    NEXT(void *, "dlopen", const char *, int);
+    STAND_IN(void *, dlopen, (const char *, int));
     void *library = real(path, mode);
     if (library && log_path[0]) {
         const KeepErrno keep;
         tell_new_objects();
     }
     return library;
-}
-
-extern "C" int rename(const char *from, const char *to) noexcept {
-    NEXT(int, "rename", const char *, const char *);
-    tell('M', from), tell('M', to);
-    return real(from, to);
-}
-
-extern "C" int renameat(int from_directory, const char *from, int to_directory, const char *to) noexcept {
-    NEXT(int, "renameat", int, const char *, int, const char *);
-    tell('M', from, from_directory), tell('M', to, to_directory);
-    return real(from_directory, from, to_directory, to);
-}
-
-extern "C" int renameat2(int from_directory, const char *from, int to_directory, const char *to,
-                         unsigned flags) noexcept {
-    NEXT(int, "renameat2", int, const char *, int, const char *, unsigned);
-    tell('M', from, from_directory), tell('M', to, to_directory);
-    return real(from_directory, from, to_directory, to, flags);
-}
-
-extern "C" int mkdir(const char *path, mode_t mode) noexcept {
-    NEXT(int, "mkdir", const char *, mode_t);
-    tell('M', path);
-    return real(path, mode);
-}
-
-extern "C" int mkdirat(int directory, const char *path, mode_t mode) noexcept {
-    NEXT(int, "mkdirat", int, const char *, mode_t);
-    tell('M', path, directory);
-    return real(directory, path, mode);
-}
-
-extern "C" char *mkdtemp(char *pattern) noexcept {
-    NEXT(char *, "mkdtemp", char *);
-    char *path = real(pattern);
-    tell('M', path);
-    return path;
-}
-
-extern "C" int symlink(const char *to, const char *path) noexcept {
-    NEXT(int, "symlink", const char *, const char *);
-    tell('M', path);
-    return real(to, path);
-}
-
-extern "C" int symlinkat(const char *to, int directory, const char *path) noexcept {
-    NEXT(int, "symlinkat", const char *, int, const char *);
-    tell('M', path, directory);
-    return real(to, directory, path);
-}
-
-extern "C" int link(const char *from, const char *path) noexcept {
-    NEXT(int, "link", const char *, const char *);
-    tell('M', path);
-    return real(from, path);
-}
-
-extern "C" int unlink(const char *path) noexcept {
-    NEXT(int, "unlink", const char *);
-    tell('M', path);
-    return real(path);
-}
-
-extern "C" int unlinkat(int directory, const char *path, int flags) noexcept {
-    NEXT(int, "unlinkat", int, const char *, int);
-    tell('M', path, directory);
-    return real(directory, path, flags);
-}
-
-extern "C" int rmdir(const char *path) noexcept {
-    NEXT(int, "rmdir", const char *);
-    tell('M', path);
-    return real(path);
-}
-
-extern "C" int remove(const char *path) noexcept {
-    NEXT(int, "remove", const char *);
-    tell('M', path);
-    return real(path);
-}
-
-extern "C" int execve(const char *path, char *const *argv, char *const *environment) noexcept {
-    NEXT(int, "execve", const char *, char *const *, char *const *);
-    tell('E', path);
-    return real(path, argv, environment);
-}
-
-extern "C" int execv(const char *path, char *const *argv) noexcept {
-    NEXT(int, "execv", const char *, char *const *);
-    tell('E', path);
-    return real(path, argv);
-}
-
-extern "C" int execvp(const char *path, char *const *argv) noexcept {
-    NEXT(int, "execvp", const char *, char *const *);
-    tell_search(path);
-    return real(path, argv);
-}
-
-extern "C" int execvpe(const char *path, char *const *argv, char *const *environment) noexcept {
-    NEXT(int, "execvpe", const char *, char *const *, char *const *);
-    tell_search(path);
-    return real(path, argv, environment);
-}
-
-extern "C" int posix_spawnp(pid_t *pid, const char *name, const posix_spawn_file_actions_t *actions,
-                            const posix_spawnattr_t *attributes, char *const *argv, char *const *environment) noexcept {
-    NEXT(int, "posix_spawnp", pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
-         char *const *, char *const *);
-    tell_search(name);
-    return real(pid, name, actions, attributes, argv, environment);
-}
-
-extern "C" int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
-                           const posix_spawnattr_t *attributes, char *const *argv, char *const *environment) noexcept {
-    NEXT(int, "posix_spawn", pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
-         char *const *, char *const *);
-    tell('E', path);
-    return real(pid, path, actions, attributes, argv, environment);
 }

@@ -18,25 +18,23 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 from typing import NoReturn
 
 import msgspec
 
 import pypto_build.rules
 from pypto_build.client.asking import NUMBER, SconsStart
+from pypto_build.proof.digests import changed_since
+from pypto_build.proof.looking import Identity, identity
 from pypto_build.rules.machinery import standing
 from pypto_build.rules.targets import STATUS_VARIABLE
-
-#: (inode, size, time of change, time of status change)
-Stamp = tuple[int, int, int, int]
+from pypto_build.toolchain.forks import flush_streams, take_streams
 
 _STANDS_S = 300.0
 # How long one may take to answer before the command goes on without it.
 _ANSWERS_S = 2.0
 # After so much time without a command there is time to look at what the next one will need.
 _QUIET_S = 0.2
-_TICK_NS = 50_000_000
 _LARGEST = 1 << 16
 _SCONSTRUCT = str(Path(pypto_build.rules.__file__).with_name("SConstruct"))
 
@@ -46,29 +44,25 @@ def key_of(words: Sequence[str], environment: Mapping[str, str], start: SconsSta
     umask = os.umask(0o077)
     os.umask(umask)
     where = os.stat(".")  # not its name alone: another one may be there by now
+    terminals = [os.isatty(stream) for stream in range(3)]
     others = sorted(pair for pair in environment.items() if pair[0] != STATUS_VARIABLE)
     return hashlib.sha256(
-        marshal.dumps((list(words), start, others, os.getcwd(), where.st_dev, where.st_ino, umask, _terminals()))
+        marshal.dumps((list(words), start, others, os.getcwd(), where.st_dev, where.st_ino, umask, terminals))
     ).digest()
 
 
-def _terminals() -> list[bool]:
-    return [os.isatty(stream) for stream in range(3)]
-
-
-def stamps(paths: Iterable[str]) -> dict[str, Stamp]:
+def stamps(paths: Iterable[str]) -> dict[str, Identity]:
     """What the system says of files; those that are not there are left out."""
     found = {}
     for path in paths:
         with suppress(OSError):
-            status = os.stat(path)
-            found[path] = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            found[path] = identity(os.stat(path))
     return found
 
 
-def is_settled(found: Mapping[str, Stamp], started: int) -> bool:
+def is_settled(found: Mapping[str, Identity], started: int) -> bool:
     """Whether none of these files changed after a process ``started``, by the system's clock."""
-    return all(max(stamp[2:]) + _TICK_NS <= started for stamp in found.values())
+    return not any(changed_since(stamp, started) for stamp in found.values())
 
 
 def hand_over(stand: socket.socket, environment: Mapping[str, str]) -> int | None:
@@ -88,8 +82,8 @@ def hand_over(stand: socket.socket, environment: Mapping[str, str]) -> int | Non
         if not ready or not ours.recv(1):
             return None
         ours.send(b"!")
-        for number in (signal.SIGTERM, signal.SIGHUP):  # it gets those too, and ends by itself
-            signal.signal(number, _wait_on)
+        for number in (signal.SIGTERM, signal.SIGHUP):  # it gets those too, and ends by itself: it is waited for
+            signal.signal(number, lambda *_: None)
         while True:
             with suppress(KeyboardInterrupt):
                 told = ours.recv(NUMBER.size)
@@ -97,10 +91,6 @@ def hand_over(stand: socket.socket, environment: Mapping[str, str]) -> int | Non
     if len(told) < NUMBER.size:
         raise EOFError
     return int(NUMBER.unpack(told)[0])
-
-
-def _wait_on(_signal: int, _frame: FrameType | None) -> None:
-    """Whoever works for this process ends first."""
 
 
 class Leaving:
@@ -136,10 +126,7 @@ class Leaving:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._close()
         os.close(self._told)
-        null = os.open(os.devnull, os.O_RDWR)
-        for stream in range(3):
-            os.dup2(null, stream)
-        os.close(null)
+        take_streams([os.open(os.devnull, os.O_RDWR) for _ in range(3)])
         self.in_fork, self._told = _Stand(self._register, code, told, look_ahead).serve(self._key)
 
     def tell(self) -> None:
@@ -156,7 +143,7 @@ class _Stand:
     """A process that stands; it does nothing but fork, and keep what the next fork will need."""
 
     def __init__(
-        self, register: socket.socket, code: Mapping[str, Stamp], told: int, look_ahead: Callable[[], None]
+        self, register: socket.socket, code: Mapping[str, Identity], told: int, look_ahead: Callable[[], None]
     ) -> None:
         self._register, self._code, self._look_ahead = register, code, look_ahead
         self._wants_look = False
@@ -225,9 +212,7 @@ class _Stand:
         connection.send(b"+")
         if not connection.recv(1):
             os._exit(0)  # it took too long: the command runs without it
-        for target, stream in enumerate(descriptors[:3]):
-            os.dup2(stream, target)
-            os.close(stream)
+        take_streams(descriptors[:3])
         if status_file:
             os.environ[STATUS_VARIABLE] = status_file
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -236,9 +221,7 @@ class _Stand:
 
 def end_fork(connection: socket.socket, status: int) -> NoReturn:
     """A fork has done its command."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
+    flush_streams()
     with suppress(OSError):
         connection.send(NUMBER.pack(status))
     os._exit(status & 0xFF)

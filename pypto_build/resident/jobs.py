@@ -2,7 +2,7 @@
 
 Its only word is the descriptor of a socket of whole messages. A job is one of them: the bytes of address space that
 each of its processes may have (0 for any), the words of ``pypto-build``, working directory and environment. With it
-come the descriptors of its output and of a pipe. Into the pipe go `FORK_NUMBER` of its process group, then of its exit
+come the descriptors of its output and of a pipe. Into the pipe go `NUMBER` of its process group, then of its exit
 status and of its peak of memory in KiB; nothing, if this process is not what its files are any more. When the owner's
 end of the socket closes, what still runs is asked to end, and made to after some seconds.
 """
@@ -22,15 +22,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from pypto_build.facts.jobs import FORK_NUMBER, LARGEST_FORK
-from pypto_build.resident.again import Stamp, is_settled, stamps
-from pypto_build.resident.loaded import load, run_command, signal_group, take_over
+from pypto_build.proof.looking import Identity
+from pypto_build.resident.again import is_settled, stamps
+from pypto_build.resident.loaded import load, run_command, take_over
+from pypto_build.toolchain.forks import NUMBER, request, signal_group
 
 _TO_END_S = 5.0
 
 
 class _Jobs:
-    def __init__(self, owner: socket.socket, loaded: dict[str, Stamp]) -> None:
+    def __init__(self, owner: socket.socket, loaded: dict[str, Identity]) -> None:
         self._owner, self._loaded = owner, loaded
         self._running: dict[int, tuple[int, int]] = {}  # the process and its pipe by its descriptor
         self._poll = select.poll()
@@ -46,13 +47,10 @@ class _Jobs:
                     return self._end()
 
     def _take(self) -> bool:
-        data, descriptors, _, _ = socket.recv_fds(self._owner, LARGEST_FORK, 2)
-        if data and len(descriptors) == 2 and stamps(self._loaded) == self._loaded:
-            self._start(data, *descriptors)
-        else:
-            for descriptor in descriptors:
-                os.close(descriptor)
-        return bool(data)
+        with request(self._owner, 2) as (data, descriptors):
+            if descriptors and stamps(self._loaded) == self._loaded:
+                self._start(data, *descriptors)
+            return bool(data)
 
     def _start(self, data: bytes, output: int, told: int) -> None:
         process = os.fork()
@@ -63,11 +61,10 @@ class _Jobs:
                 os.close(other)
             os.close(told)
             _work(data, output)
-        os.close(output)
         with suppress(OSError):
-            os.write(told, FORK_NUMBER.pack(process))
+            os.write(told, NUMBER.pack(process))
         descriptor = os.pidfd_open(process)
-        self._running[descriptor] = process, told
+        self._running[descriptor] = process, os.dup(told)
         self._poll.register(descriptor, select.POLLIN)
 
     def _finish(self, descriptor: int) -> None:
@@ -77,7 +74,7 @@ class _Jobs:
         _, status, usage = os.wait4(process, 0)
         signal_group(process, signal.SIGKILL)  # what it left behind
         with suppress(OSError):
-            os.write(told, FORK_NUMBER.pack(os.waitstatus_to_exitcode(status)) + FORK_NUMBER.pack(usage.ru_maxrss))
+            os.write(told, NUMBER.pack(os.waitstatus_to_exitcode(status)) + NUMBER.pack(usage.ru_maxrss))
         os.close(told)
 
     def _end(self) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 from pypto_build.cli import Scons
+from pypto_build.toolchain.forks import status_of, take_streams
 
 # What commands need; the rest is loaded by those that want it.
 _LOADED = (
@@ -48,9 +48,7 @@ def load() -> list[str]:
 
 def take_over(streams: Sequence[int], environment: Mapping[str, str], directory: str) -> None:
     """Have the streams, which are closed, environment and working directory of a command."""
-    for target, stream in enumerate(streams):
-        os.dup2(stream, target)
-        os.close(stream)
+    take_streams(streams)
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(directory)
@@ -72,32 +70,4 @@ def run_command(words: Sequence[str], scons: Scons) -> int:
     """The exit status of a command line, done in this process with what is done at its end."""
     from pypto_build import cli
 
-    return run_plain(lambda: cli.main(words, scons))
-
-
-def run_plain(command: Callable[[], int]) -> int:
-    """The exit status of a command, with what Python does at its end."""
-    status: object = 1
-    try:
-        status = command()
-    except SystemExit as exit_:
-        status = _status(exit_)
-    except KeyboardInterrupt:
-        status = 128 + signal.SIGINT
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-    return status if isinstance(status, int) else 1
-
-
-def _status(exit_: SystemExit) -> int:
-    if exit_.code is None or isinstance(exit_.code, int):
-        return exit_.code or 0
-    print(exit_.code, file=sys.stderr)
-    return 1
-
-
-def signal_group(group: int, number: int) -> None:
-    """Send a signal to the processes of a group, if there are any."""
-    with suppress(OSError):
-        os.killpg(group, number)
+    return status_of(lambda: cli.main(words, scons))

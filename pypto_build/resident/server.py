@@ -19,13 +19,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from types import FrameType
 from typing import Any, NoReturn
 
 from pypto_build.client.asking import NUMBER, SconsStart
 from pypto_build.client.meeting import describe_situation, same_user
-from pypto_build.resident.again import Leaving, Stamp, end_fork, hand_over, is_settled, key_of, stamps
-from pypto_build.resident.loaded import load, run_command, run_plain, signal_group, take_over
+from pypto_build.proof.looking import Identity
+from pypto_build.resident.again import Leaving, end_fork, hand_over, is_settled, key_of, stamps
+from pypto_build.resident.loaded import load, run_command, take_over
+from pypto_build.toolchain.forks import signal_group, status_of
 
 IDLE_S = 900.0
 _REQUEST_S = 5.0
@@ -55,7 +56,7 @@ class _Stand:
 
 
 class _Server:
-    def __init__(self, listening: socket.socket, loaded: dict[str, Stamp]) -> None:
+    def __init__(self, listening: socket.socket, loaded: dict[str, Identity]) -> None:
         self._listening, self._loaded = listening, loaded
         self._commands: dict[int, _Command] = {}  # by the descriptor of the process
         self._stands: dict[int, _Stand] = {}  # by the descriptor of the socket, the newest last
@@ -181,7 +182,7 @@ class _Worker:
             words, start = _take_over(request, streams)
             self._connection.settimeout(None)
             if start:
-                status = run_plain(partial(self._scons, words, dict(os.environ), start))
+                status = status_of(partial(self._scons, words, dict(os.environ), start))
             else:
                 status = run_command(words, self._scons)
         except (OSError, ValueError, EOFError, TypeError):
@@ -241,7 +242,7 @@ def _take_over(request: Any, streams: Sequence[int]) -> tuple[list[str], SconsSt
 
 def main(argv: Sequence[str]) -> int:
     """Answer at the socket ``argv[0]``, unless another process does."""
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     (path,) = argv
     with open(f"{path}.pid", "a", encoding="ascii") as note:
         try:
@@ -269,10 +270,6 @@ def main(argv: Sequence[str]) -> int:
                 with suppress(OSError):
                     os.unlink(path)
     return 0
-
-
-def _leave(_signal_number: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(0)
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ class ArtifactTargets:
     def binary_paths(self) -> list[str]:
         """What a runtime loads, as text: there may be thousands."""
         place = os.path.join(self.binaries_dir, "")
-        own = [place + plan.unit.binary for plan in self.plans]
+        own = [place + plan.binary for plan in self.plans]
         return [*own, *(path for part in self.parts for path in (*part.binary_paths, str(part.interface)))]
 
     def ensure(self, workspace: Workspace) -> int:
@@ -367,7 +367,7 @@ def _renewed(workspace: Workspace, targets: ArtifactTargets, how: str) -> dict[s
     for plan, steps in zip(targets.plans, targets.steps, strict=True):
         keys = [(step.place.directory, step.action.name) for step in steps]
         if any(progress.how.get(key) == how for key in keys):
-            name = workspace.short(plan.unit.source)
+            name = workspace.short(plan.source)
             reason = next((progress.reasons[key] for key in keys if key in progress.reasons), "")
             found[name] = "content changed" if reason == f"content of {name} changed" else reason
     return found

@@ -69,13 +69,13 @@ def _texts(workspace: Workspace, plans: Sequence[Plan], binaries: Path) -> tuple
     prefix = str(binaries) + os.sep
     entries = [entry for entry in known if not str(entry.get("output", "")).startswith(prefix)]
     # A spliced file first: it is what the binary was compiled from, the kernel's own is what editors have open.
-    compiled = [(plan, source) for plan in plans for source in (plan.spliced, plan.unit.source) if source]
+    compiled = [(plan, source) for plan in plans for source in (plan.spliced, plan.source) if source]
     entries += [_entry(workspace, plan, source, prefix) for plan, source in compiled]
     entries.sort(key=lambda entry: str(entry.get("output")))
     return text, msgspec.json.format(msgspec.json.encode(entries), indent=1) + b"\n"
 
 
 def _entry(workspace: Workspace, plan: Plan, source: Path, prefix: str) -> dict[str, Any]:
-    output = f"{prefix}{plan.unit.name}.o"
+    output = f"{prefix}{plan.name}.o"
     arguments = plan.compile_argv(str(source), output)
     return {"directory": str(workspace.top), "file": str(source), "output": output, "arguments": arguments}

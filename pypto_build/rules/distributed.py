@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from SCons.Action import Action
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.distributed import Distributed, load_distributed
@@ -17,22 +16,18 @@ from pypto_build.proof import Place
 from pypto_build.rules.artifact import (
     Artifacts,
     ArtifactTargets,
-    chip_words,
     declare_config,
     declare_loaded,
-    tell_all_built,
 )
 from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.embedded_runtime import embedded_runtime
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.steps import Step
-from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
-from pypto_build.rules.replay import show_results
+from pypto_build.rules.machinery.workspace import Workspace, workspace_of
 from pypto_build.rules.splice import Spliced, Splices
-from pypto_build.rules.verb_targets import declare_verb, verb_flags
+from pypto_build.rules.verb_targets import declare_verb
 from pypto_build.rules.verbs import Needs, Verb
-from pypto_build.toolchain.python import own_tool
 
 #: What looks at a distributed artifact: the module in the place of a verb's own.
 TOOLS = {
@@ -89,18 +84,8 @@ def declare_tool(
 
         declare_triage(env, _of_ranks(verb), usual, targets, verdict)
     else:
-        _declare_looking(env, verb, targets, verdict if verb.needs is Needs.REPLAY else ())
-
-
-def _declare_looking(env: Environment, verb: Verb, targets: ArtifactTargets, looked: Nodes) -> None:
-    assert targets.embedded is not None
-    words = [*own_tool(TOOLS[verb.name]), str(targets.artifact.root), "--platform", targets.platform.name]
-    words += ["--build-dir", str(targets.output), "--embedded", targets.embedded.get_abspath()]
-    words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
-    words += chip_words(targets)
-    actions = [Action(tell_all_built, None), *([Action(show_results, None)] if looked else [])]
-    actions.append(Action([[escape(word) for word in [*words, *verb_flags(env, verb)]]], None))
-    env.AlwaysBuild(env.Alias(verb.name, [*targets.all, *looked], actions, PYPTO_BUILT=[targets]))
+        looked = verdict if verb.needs is Needs.REPLAY else ()
+        declare_verb(env, _of_ranks(verb), targets.artifact.root, targets, looked)
 
 
 def _of_ranks(verb: Verb) -> Verb:

@@ -18,6 +18,8 @@ from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.host import HostCompiler
 from pypto_build.toolchain.python import own_tool
 
+_packages_dir = cache(runtime_build.packages_dir)
+
 
 def module_path(compiler: HostCompiler) -> Path:
     """Where the runtime's Python module lies once it is built.
@@ -28,11 +30,6 @@ def module_path(compiler: HostCompiler) -> Path:
     digest = hashlib.sha256(f"{compiler.identity}\0{sys.version}".encode())
     digest.update(_sources_digest())
     return cache_dir() / "runtime" / digest.hexdigest()[:32] / runtime_build.module_filename()
-
-
-@cache
-def _packages_dir() -> str:
-    return runtime_build.packages_dir()
 
 
 @cache
@@ -83,8 +80,7 @@ def embedded_runtime(env: Environment) -> Node:
     extras = workspace_of(env).extras
     if "embedded runtime" not in extras:  # it reads all of the runtime's sources
         extras["embedded runtime"] = runtime_step(workspace_of(env))
-    step = extras["embedded runtime"]
-    assert isinstance(step, Step)
+    step: Step = extras["embedded runtime"]
     module = step.place.path(step.action.name)
     if step.proven:
         return env.File(escape(str(module)))

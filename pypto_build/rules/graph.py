@@ -23,7 +23,7 @@ def graph_lines(workspace: Workspace, targets: ArtifactTargets) -> Iterator[str]
     yield "  verdict.json"
     for plan, steps in zip(targets.plans, targets.steps, strict=True):
         yield from (f"    {line}" for line in _unit(workspace, plan, steps))
-        if module := modules.get(plan.unit.source):
+        if module := modules.get(plan.source):
             depth = 2 * len(steps) + 2 + (2 if plan.spliced else 0)
             yield f"    {' ' * depth}{workspace.short(module)}"
     yield _output(4, targets.signing, "interface.json")
@@ -41,7 +41,7 @@ def _unit(workspace: Workspace, plan: Plan, steps: tuple[Step, ...]) -> Iterator
     if plan.spliced:
         yield f"{' ' * depth}{workspace.short(plan.spliced)}"
         depth += 2
-    yield f"{' ' * depth}{workspace.short(plan.unit.source)}"
+    yield f"{' ' * depth}{workspace.short(plan.source)}"
 
 
 def _output(depth: int, step: Step, name: str) -> str:

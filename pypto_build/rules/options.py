@@ -251,22 +251,14 @@ def parse_options(arguments: Mapping[str, str]) -> Options:
             near = difflib.get_close_matches(name.upper(), OPTIONS, n=1, cutoff=0.6)
             way_out = f"did you mean {near[0]}=?" if near else "'scons' alone lists the options"
             raise OptionError(f"{name}={text}: no such option; {way_out}")
-        try:
-            values[name] = _parse(option.kind, text)
-        except ValueError as error:
-            raise OptionError(f"{name}={text}: {error}; {name} is {option.doc}") from None
+        if (value := _parse(option.kind, text)) is None:
+            raise OptionError(f"{name}={text}: is not {option.kind.what}; {name} is {option.doc}")
+        values[name] = value
     return Options(values)
 
 
-def _parse(kind: ValueKind, text: str) -> bool | int | float | str:
-    """The value. Raises ValueError that says what it is not."""
-    value = _convert(kind, text)
-    if value is None:
-        raise ValueError(f"is not {kind.what}")
-    return value
-
-
-def _convert(kind: ValueKind, text: str) -> bool | int | float | str | None:
+def _parse(kind: ValueKind, text: str) -> bool | int | float | str | None:
+    """The value; None for a text that is none."""
     if kind.type is bool:
         return _SWITCHED.get(text.lower())
     if kind.type is str:

@@ -171,10 +171,8 @@ def wants_files(workspace: Workspace) -> bool:
 
 def outcomes_of(workspace: Workspace) -> Outcomes:
     """Those of a workspace, which are finished when the process ends."""
-    known: Mapping[str, Any] = workspace.extras
-    if "outcomes" not in known:
-        found = workspace.extras["outcomes"] = Outcomes(workspace)
-        workspace.at_end.append(found.finish)
-    outcomes = workspace.extras["outcomes"]
-    assert isinstance(outcomes, Outcomes)
-    return outcomes
+    if "outcomes" not in workspace.extras:
+        workspace.extras["outcomes"] = Outcomes(workspace)
+        workspace.at_end.append(workspace.extras["outcomes"].finish)
+    found: Outcomes = workspace.extras["outcomes"]
+    return found

@@ -112,19 +112,12 @@ def _is_computed(artifact: Path) -> bool:
 
 def _argv(workspace: Workspace, source: Path, artifact: Path, platform: str) -> list[str]:
     options = workspace.options
-    where = [str(source), "--output", str(artifact), "--platform", platform]
-    if options["COMPILER"] == "pypto":
-        words = [*where]
-        words += ["--python", options["PYTHON"]] if options["PYTHON"] else []
-        return [*words, *(["--dump-passes"] if options["DUMP_PASSES"] else [])]
-    words = [*where]
-    words += ["--no-golden"]
-    words += ["--vintage", options["VINTAGE"]] if options["VINTAGE"] else []
-    words += ["--ptoas", options["PTOAS"]] if options["PTOAS"] else []
-    words += ["--seed", str(options["SEED"])] if options["SEED"] else []
-    words += ["--skip-ptoas"] if options["SKIP_PTOAS"] else []
-    words += ["--dump-passes"] if options["DUMP_PASSES"] else []
-    return words
+    by_pypto = options["COMPILER"] == "pypto"
+    words = [str(source), "--output", str(artifact), "--platform", platform, *([] if by_pypto else ["--no-golden"])]
+    for name in ("PYTHON",) if by_pypto else ("VINTAGE", "PTOAS", "SEED"):
+        words += [f"--{name.lower()}", str(options[name])] if options[name] else []
+    words += ["--skip-ptoas"] if options["SKIP_PTOAS"] and not by_pypto else []
+    return [*words, *(["--dump-passes"] if options["DUMP_PASSES"] else [])]
 
 
 def _assembler(workspace: Workspace, platform: Platform) -> str:

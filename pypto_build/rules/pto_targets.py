@@ -20,11 +20,8 @@ from pypto_build.toolchain.python import own_tool
 def declare_splice(env: Environment, artifacts: Sequence[ArtifactTargets]) -> None:
     """``splice``: the spliced files; with ``WRITE=1`` they go into the artifact."""
     nodes = [node for targets in artifacts for node in targets.spliced.nodes]
-    if workspace_of(env).options["WRITE"]:
-        alias = env.Alias("splice", nodes, Action(_write, None), PYPTO_SPLICED=artifacts)
-    else:
-        alias = env.Alias("splice", nodes)
-    env.AlwaysBuild(alias)
+    action = Action(_write, None) if workspace_of(env).options["WRITE"] else None
+    env.AlwaysBuild(env.Alias("splice", nodes, action, PYPTO_SPLICED=artifacts))
 
 
 def _write(target: Nodes, source: Nodes, env: Environment) -> None:

@@ -56,18 +56,15 @@ def preload_verdicts() -> None:
 def finish_replays(target: Nodes, source: Nodes, env: Environment) -> int:
     """Show those of ``source`` that did not have to run; the status of the first that did not pass."""
     show_results(target, source, env)
-    found = replays_of(env, source)
+    workspace, found = workspace_of(env), replays_of(env, source)
     for replay in found:
         if not replay.ran:
             _show_cached(replay)
             if not replay.of_a_test:
-                _note_outcome(workspace_of(env), replay)
-    verdicts = (read_verdict(replay.results / "verdict.json") for replay in found)
-    workspace = workspace_of(env)
-    statuses = (
-        status_of(workspace, verdict.exit_status, replay) for replay, verdict in zip(found, verdicts, strict=True)
-    )
-    return next(filter(None, statuses), 0)
+                _note_outcome(workspace, replay)
+    statuses = (read_verdict(replay.results / "verdict.json").exit_status for replay in found)
+    allowed = (status_of(workspace, status, replay) for status, replay in zip(statuses, found, strict=True))
+    return next(filter(None, allowed), 0)
 
 
 def show_results(target: Nodes, source: Nodes, env: Environment) -> None:
@@ -307,11 +304,6 @@ def _unkeyed(workspace: Workspace) -> tuple[str, ...]:
     return (*words, *(["--verbose"] if workspace.verbose else []))
 
 
-def _time_limit(workspace: Workspace, subject: Subject) -> tuple[str, ...]:
-    """How long the run may take."""
-    return "--timeout", str(workspace.options["TIMEOUT"] * subject.patience)
-
-
 def _under(workspace: Workspace, action: Action, subject: Subject) -> Action:
     """The run with further variables in its environment, and judged by a class of the user's."""
     limits, file = subject.limits, subject.origin.partition("::")[0]
@@ -321,7 +313,8 @@ def _under(workspace: Workspace, action: Action, subject: Subject) -> Action:
         argv = (*own_tool("pypto_build.interop.scene.run"), *options)
         action = replace(action, argv=argv, inputs=(*action.inputs, file))
     action = replace(action, environment={**action.environment, **limits}, settings={**action.settings, **limits})
-    return replace(action, unkeyed=(*action.unkeyed, *_time_limit(workspace, subject)))
+    time_limit = str(workspace.options["TIMEOUT"] * subject.patience)
+    return replace(action, unkeyed=(*action.unkeyed, "--timeout", time_limit))
 
 
 def _run_judged(spawn: Spawn, judges: ForkedTools, command: list[str], environment: dict[str, str]) -> tuple[int, str]:
@@ -450,7 +443,7 @@ def _amend_verdict(replay: Replay, **said: Any) -> Verdict:
     if changed:
         result = msgspec.structs.replace(result, **changed)
         write_verdict(result, verdict)
-        step.place.amend(step.action, f"{step.action.tree}/{verdict.name}")
+        step.place.amend(step.action.name, f"{step.action.tree}/{verdict.name}")
     return result
 
 

@@ -189,7 +189,7 @@ def _declare(env: Environment, values: Mapping[str, Any]) -> Nodes:
         targets = declare_loaded(env, artifact, values["platform"], variant)
     for part in targets.parts or (targets,):
         update_compile_commands(workspace, part)
-    golden = _golden(workspace, values["golden"])
+    golden = Path(os.path.abspath(workspace.top / values["golden"])) if values["golden"] else None
     if golden or values["signature"]:
         from pypto_build.rules.contracts import check_contract
 
@@ -210,10 +210,6 @@ def _params(targets: ArtifactTargets) -> Sequence[Param]:
     from pypto_build.artifact.interface import sign
 
     return sign(targets.artifact).interface.params
-
-
-def _golden(workspace: Workspace, given: str | Path | None) -> Path | None:
-    return Path(os.path.abspath(workspace.top / given)) if given else None
 
 
 def _finish(target: Nodes, source: Nodes, env: Environment) -> int:

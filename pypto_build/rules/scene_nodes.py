@@ -26,7 +26,7 @@ def open_node(workspace: Workspace, root: Path, of_class: Path) -> Distributed:
     These lie in ``of_class``, so that cases share what is built of them; one whose directions of tensors are others
     than in another case is in ``root``. Raises a usage error for what cannot be read.
     """
-    written: dict[Path, bytes] = workspace.extras.setdefault(_WRITTEN, {})  # type: ignore[assignment]
+    written: dict[Path, bytes] = workspace.extras.setdefault(_WRITTEN, {})
     links = root / CHILDREN_DIR
     found = {file.stem: file.read_bytes() for file in sorted((root / PROGRAMS_DIR).glob("*.py"))}
     for stale in [path for path in links.glob("*") if path.name not in found]:

@@ -140,7 +140,8 @@ class _Opening:
 
     def describe(self, files: Sequence[_File], selector: str, cases: Sequence[str], builds: bool) -> None:
         """Find out which cases are meant by ``selector``; with ``builds``, their units are built from then on."""
-        declared = [self._pool.submit(self._declared, file) for file in files]
+        begin = self._early.begin
+        declared = [self._pool.submit(_declared, self._workspace, self._tools, file, begin) for file in files]
         descriptions: dict[str, FileDescription] = {}
         chosen: list[_Chosen] = []
         for file, answer in zip(files, declared, strict=True):
@@ -164,9 +165,6 @@ class _Opening:
         if told := os.environ.get(DESCRIPTIONS_VARIABLE):
             write_bytes(Path(told), msgspec.json.encode(descriptions))
 
-    def _declared(self, file: _File) -> Scenes:
-        return _declared(self._workspace, self._tools, file, self._early.begin)
-
     def _choose(self, found: Sequence[_Chosen], builds: bool) -> None:
         """Take those of the cases that run here."""
         for one in found:
@@ -180,7 +178,8 @@ class _Opening:
     def subjects(self) -> list[Subject]:
         """Make the data of the cases that run; those that got some."""
         subjects: list[Subject] = []
-        outcomes = list(self._pool.map(self._make_data, self._running))
+        make = partial(_make_data, self._workspace, self._tools, begin_others=self._early.begin)
+        outcomes = list(self._pool.map(make, self._running))
         self._early.end()
         for one, outcome in zip(self._running, outcomes, strict=True):
             if outcome.status:
@@ -191,9 +190,6 @@ class _Opening:
             except ArtifactError as error:
                 self.refused.append(CaseRefusal(one.origin, str(error), error.exit_status))
         return subjects
-
-    def _make_data(self, one: _Chosen) -> Outcome:
-        return _make_data(self._workspace, self._tools, one, self._early.begin)
 
 
 def _files(workspace: Workspace, selector: str) -> list[_File]:
@@ -253,11 +249,7 @@ def _declared(workspace: Workspace, tools: ForkedTools, file: _File, begin: Call
         shared=False,
     )
 
-    def told() -> tuple[()]:
-        begin()
-        return ()
-
-    outcome = place.perform(action, tools.run, told, forks=tools)
+    outcome = place.perform(action, tools.run, begin, forks=tools)
     if outcome.status:
         raise ArtifactError("", _last_error(outcome).removeprefix("error: "), "")
     return read_scenes(place.path(_DESCRIPTION))
@@ -355,10 +347,9 @@ def _make_data(workspace: Workspace, tools: ForkedTools, one: _Chosen, begin_oth
         shared=False,
     )
 
-    def begin() -> tuple[()]:
+    def begin() -> None:
         begin_others()
         terminal.say(f"[scene] data {scene.name}::{one.case.name}  ({place.reason(action)})")
-        return ()
 
     return place.perform(action, tools.run, begin, forks=tools)
 

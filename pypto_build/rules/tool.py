@@ -131,11 +131,12 @@ def _choose_job(env: Environment) -> Callable[[], AbstractContextManager[None]] 
     """Where the command line names many artifacts, go on in a process for each; what its commands wait for."""
     from pypto_build.rules.many.batch import Forked
     from pypto_build.rules.many.start import run_many
+    from pypto_build.rules.many.told import end_job
 
     try:
         run_many(env, _open_workspace)
     except Forked as forked:
-        _INVOCATION.become_job(forked.teller.end)
+        _INVOCATION.become_job(partial(end_job, forked.writer))
         return forked.slots.turn
     return None
 

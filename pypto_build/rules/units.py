@@ -46,38 +46,31 @@ _EPOCH = {"SOURCE_DATE_EPOCH": "946684800"}
 
 
 @dataclass(frozen=True)
-class Unit:
-    """One source and its binary. ``name`` is the path under the binaries' directory without a suffix."""
+class Plan:
+    """How one unit is built: its recipe, and what it adds to that. ``name`` is the path of its binary under their
+    directory, without a suffix."""
 
     name: str
     source: Path
-    suffix: str
-
-    @property
-    def binary(self) -> str:
-        """What a runtime loads."""
-        return f"{self.name}{self.suffix}"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How one unit is built: its recipe, and what it adds to that."""
-
-    unit: Unit
     recipe: UnitRecipe
     extra_dirs: tuple[Path, ...] = ()
     extra_flags: tuple[str, ...] = ()
     spliced: Path | None = None  # what is compiled instead of the unit's own source
 
+    @property
+    def binary(self) -> str:
+        """What a runtime loads."""
+        return f"{self.name}{self.recipe.suffix}"
+
     def with_splice(self, file: Path) -> Plan:
         """The plan for compiling ``file``, a new version of the source."""
-        flags = (*self.extra_flags, "-iquote", str(self.unit.source.parent))
+        flags = (*self.extra_flags, "-iquote", str(self.source.parent))
         return replace(self, extra_flags=flags, spliced=file)
 
     @property
     def compiled(self) -> Path:
         """The file that is compiled."""
-        return self.spliced or self.unit.source
+        return self.spliced or self.source
 
     def compile_argv(self, source: str, target: str) -> list[str]:
         """The command that compiles everything that the unit uses, for these file names."""
@@ -121,15 +114,15 @@ class Compilation:
 
     def _plan(self, name: str, kind: str, source: Path, extra_dirs: tuple[Path, ...] = ()) -> Plan:
         recipe = self._recipe[kind]
-        return Plan(Unit(name, source, recipe.suffix), recipe, extra_dirs, self._maps[kind])
+        return Plan(name, source, recipe, extra_dirs, self._maps[kind])
 
     def _mapped(self, recipe: UnitRecipe) -> tuple[str, ...]:
         """The flag by which what is compiled does not tell where the artifact lies, unless it has line numbers."""
-        return () if recipe.located else tuple(recipe.map_prefix(self._root))
+        return () if recipe.located else (f"-ffile-prefix-map={self._root}=.",)
 
     def steps(self, plan: Plan) -> list[Step]:
         """The compilation of a unit, and the steps after it."""
-        base = f"{self._variant}{plan.unit.name}"
+        base = f"{self._variant}{plan.name}"
         found = [self._compile(plan, f"{base}.o")]
         for step in plan.recipe.steps:
             before, name = found[-1].action.outputs[0], f"{base}{step.suffix}"
@@ -138,19 +131,16 @@ class Compilation:
             also = tuple(map(str, plan.recipe.also)) if len(found) == 1 else ()
             calls = plan.recipe.calling and len(found) == 1
             action = self._action(plan, name, argv, (source, *also), source, self._called(plan) if calls else "")
-            aids = None
-            if calls:
-                aids = partial(self._callees, plan, before)
-            subject = f"{plan.unit.name}{step.suffix}"
-            back = f"[cpp->.so] restored {subject}  (as it was made before)" if name.endswith(plan.unit.suffix) else ""
+            subject = f"{plan.name}{step.suffix}"
+            back = f"[cpp->.so] restored {subject}  (as it was made before)"
             found.append(
                 Step(
                     self._place,
                     action,
                     f"[cpp->.so] {step.label}",
                     subject,
-                    aids=aids,
-                    restored=back,
+                    aids=partial(self._callees, plan, before) if calls else None,
+                    restored=back if step.suffix == plan.recipe.suffix else "",
                     hushed=self._hushed,
                 )
             )
@@ -166,7 +156,7 @@ class Compilation:
             self._place,
             action,
             "[cpp->.so] compile",
-            self._workspace.short(plan.unit.source),
+            self._workspace.short(plan.source),
             spawn=partial(self._compile_calling, plan) if plan.recipe.calling else run_captured,
             aids=lambda: self._aids(plan),
             hushed=self._hushed,
@@ -253,9 +243,7 @@ class Compilation:
         ours, _ = missing_instances(self._place.path(compiled))
         found = self._instances_for(plan.recipe).of(ours) if ours else ()
         if found is None:
-            terminal.complain(
-                f"scons: {plan.unit.name}: the instructions that it calls could not be compiled; try again"
-            )
+            terminal.complain(f"scons: {plan.name}: the instructions that it calls could not be compiled; try again")
             raise Refused(1)
         return found
 
@@ -296,7 +284,7 @@ def _is_plain(plan: Plan) -> bool:
     text = _text(plan).replace("\\\n", "")
     headers = plan.recipe.include_dirs[0]
     for found in re.finditer(rf'(?m)^[ \t]*#[ \t]*include[ \t]*(?:<([\w./-]+)>|"([\w./-]+)"){_REMARK}$', text):
-        name, beside = found[1] or found[2], found[2] and (plan.unit.source.parent / found[2]).exists()
+        name, beside = found[1] or found[2], found[2] and (plan.source.parent / found[2]).exists()
         if beside or not ((headers / name).is_file() or (found[1] and re.fullmatch(r"\w+(\.h)?", name))):
             return False
         text = text.replace(found[0], "", 1)

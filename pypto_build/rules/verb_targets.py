@@ -11,7 +11,7 @@ from SCons.Script import ARGUMENTS, GetOption
 
 from pypto_build.artifact import ArtifactError, artifact_name
 from pypto_build.facts.run_options import OF_SIMPLER
-from pypto_build.rules.artifact import ArtifactTargets, tell_all_built
+from pypto_build.rules.artifact import ArtifactTargets, chip_words, tell_all_built
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.workspace import escape, workspace_of
 from pypto_build.rules.options import OPTIONS
@@ -47,9 +47,9 @@ def declare_verb(
         if verb.needs is not Needs.INTERFACE:
             embedded = targets.embedded if verb.needs is not Needs.FOR_SIMPLER else None
             words += ["--embedded", embedded.get_abspath()] if embedded else []
-            words += (
-                ["--binaries", str(targets.binaries_dir)] if targets.variant and verb.needs is not Needs.REPLAY else []
-            )
+            elsewhere = targets.variant and (targets.parts or verb.needs is not Needs.REPLAY)
+            words += ["--binaries", str(targets.binaries_dir)] if elsewhere else []
+            words += chip_words(targets)
             needed = [*([embedded] if embedded else []), *targets.binaries, *targets.config]
         words += ["--usual", str(beside.binaries_dir)] if beside and beside.variant else []
         needed += [*verdict, *(beside.binaries if beside else ())]

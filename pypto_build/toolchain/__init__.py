@@ -1,5 +1,7 @@
 """Platform to compiler command lines."""
 
-from pypto_build.toolchain.errors import ToolchainError
+from __future__ import annotations
 
-__all__ = ["ToolchainError"]
+
+class ToolchainError(Exception):
+    """A compiler or an SDK that is missing or unusable. ``str()`` is one line that says what to do."""

@@ -7,11 +7,11 @@ as bare machine code, so its ``.text`` is taken out of the linked file and check
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from pypto_build.facts.platforms import HOST_GRAPH, Platform
-from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.programs import identify
 from pypto_build.toolchain.python import own_tool
 from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, ToolStep, UnitRecipe
@@ -24,9 +24,7 @@ from pypto_build.toolchain.simpler import (
 from pypto_build.toolchain.simpler_tree import SimplerTree
 
 VARIABLE = "ASCEND_HOME_PATH"
-_CCEC = "bin/ccec"
-_LINKER = "bin/ld.lld"
-_DEVICE_CXX = "tools/hcc/bin/aarch64-target-linux-gnu-g++"
+_PROGRAMS = ("bin/ccec", "bin/ld.lld", "tools/hcc/bin/aarch64-target-linux-gnu-g++")
 
 _KERNEL_FLAGS = ("-O3", "-g", "-x", "cce", "-Wall", "-std=c++17", "--cce-aicore-only")
 _LLVM_FLAGS = (
@@ -41,23 +39,12 @@ _ARCH = {"a2a3": "dav-c220", "a5": "dav-c310"}
 _CORE = {"aiv": "vec", "aic": "cube"}
 
 
-@dataclass(frozen=True)
-class AscendToolkit:
+class AscendToolkit(NamedTuple):
     """The programs of a toolkit."""
 
-    home: Path
-
-    @property
-    def ccec(self) -> Path:
-        return self.home / _CCEC
-
-    @property
-    def linker(self) -> Path:
-        return self.home / _LINKER
-
-    @property
-    def device_cxx(self) -> Path:
-        return self.home / _DEVICE_CXX
+    ccec: Path
+    linker: Path
+    device_cxx: Path
 
 
 def find_toolkit(platform: Platform, environment: Mapping[str, str]) -> AscendToolkit:
@@ -72,10 +59,10 @@ def find_toolkit(platform: Platform, environment: Mapping[str, str]) -> AscendTo
         raise ToolchainError(
             f"PLATFORM={platform.name}: {VARIABLE} is not set; set it to the toolkit's directory, {way_out}"
         )
-    toolkit = AscendToolkit(Path(home))
-    for program in (toolkit.ccec, toolkit.linker, toolkit.device_cxx):
+    toolkit = AscendToolkit(*(Path(home, program) for program in _PROGRAMS))
+    for program in toolkit:
         if not program.is_file():
-            has = program.relative_to(toolkit.home)
+            has = program.relative_to(home)
             raise ToolchainError(
                 f"PLATFORM={platform.name}: {program} does not exist; "
                 f"point {VARIABLE} at a toolkit that has {has}, {way_out}"

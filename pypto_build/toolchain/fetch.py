@@ -15,8 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pypto_build.toolchain import pins
-from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain import ToolchainError, pins
 
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 

@@ -18,7 +18,6 @@ import select
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -31,12 +30,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
+from pypto_build.toolchain import forks
 from pypto_build.toolchain.python import own_environment, own_tool, run_tool
 
-_SIZE = struct.Struct("I")
 #: What the library that watches tools has under this name: where it writes from now on.
 _REDIRECT = "pypto_witness_redirect"
-_KILLED, _INTERRUPTED = 137, 130
+_KILLED = 137
 #: The variable with the address for a process that may have commands run.
 ADDRESS = "PYPTO_FORKED_TOOLS"
 #: Requests that wait until the tools are loaded.
@@ -116,16 +115,13 @@ class ForkedTools:
             log = Path(directory, "log")
             log.touch()
             variables[self._log_variable] = str(log)
-        ours, theirs = socket.socketpair()
-        with theirs, socket.socket(socket.AF_UNIX) as listener:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
             listener.bind(address := os.path.join(directory, "socket"))
             listener.listen(_WAITING)
-            descriptors = theirs.fileno(), listener.fileno()
-            command = [*own_tool(__name__), *map(str, descriptors), self._log_variable, *self._modules]
-            started = time.time_ns()
-            self._process = subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, pass_fds=descriptors)
-            self._since = started
-        self._connection, self._address, self._owner = ours, address, os.getpid()
+            words = [str(listener.fileno()), self._log_variable, *self._modules]
+            self._since = time.time_ns()
+            self._process, self._connection = forks.start(__name__, words, variables, inherited=[listener.fileno()])
+        self._address, self._owner = address, os.getpid()
 
 
 def ask(address: str, words: Sequence[str], environment: Mapping[str, str], output: int) -> int:
@@ -133,18 +129,9 @@ def ask(address: str, words: Sequence[str], environment: Mapping[str, str], outp
     byte, or nothing if it was killed. Raises `OSError` where nobody answers.
     """
     request = json.dumps([list(words), dict(environment), os.getcwd()]).encode()
-    status, write_status = os.pipe()
-    try:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(address)
-            socket.send_fds(connection, [_SIZE.pack(len(request))], [output, write_status])
-            connection.sendall(request)
-    except OSError:
-        os.close(status)
-        raise
-    finally:
-        os.close(write_status)
-    return status
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        connection.connect(address)
+        return forks.send(connection, request, [output])
 
 
 def main(argv: Sequence[str]) -> int:
@@ -157,7 +144,11 @@ def main(argv: Sequence[str]) -> int:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever asked says what there is to say
         while end not in select.select([end, listener], [], [])[0]:
-            _serve(end, listener, log_variable)
+            with listener.accept()[0] as connection, forks.request(connection, 2) as (request, descriptors):
+                if descriptors and os.fork() == 0:
+                    for ours in (connection, listener, end):
+                        ours.close()
+                    _work(request, log_variable, *descriptors)
     finally:  # whoever started it may be gone
         shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
     return 0
@@ -170,52 +161,22 @@ def _load(name: str) -> ModuleType:
     return importlib.import_module(main) if hasattr(module, "__path__") and find_spec(main) else module
 
 
-def _serve(end: socket.socket, listener: socket.socket, log_variable: str) -> None:
-    """Start one command."""
-    with listener.accept()[0] as connection:
-        header, descriptors, _, _ = socket.recv_fds(connection, _SIZE.size, 2)
-        try:
-            if len(header) < _SIZE.size or len(descriptors) < 2:
-                return
-            size = _SIZE.unpack(header)[0]
-            request = _receive(connection, size)
-            if len(request) == size and os.fork() == 0:
-                for ours in (connection, listener, end):
-                    ours.close()
-                _work(request, descriptors, log_variable)
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
-
-
-def _receive(connection: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size and (piece := connection.recv(size - len(data))):
-        data += piece
-    return data
-
-
-def _work(request: bytes, descriptors: list[int], log_variable: str) -> NoReturn:
+def _work(request: bytes, log_variable: str, output: int, told: int) -> NoReturn:
     """Be the command, in this process, which ends with it."""
-    status, (output, ended) = 1, descriptors
-    try:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
-        os.close(output)
-        os.set_inheritable(ended, False)
-        threading.Thread(target=_end_unless_waited_for, args=(ended,), daemon=True).start()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    os.set_inheritable(told, False)
+    threading.Thread(target=_end_unless_waited_for, args=(told,), daemon=True).start()
+
+    def command() -> object:
         words, environment, directory = json.loads(request)
         become(words, environment, directory, log_variable)
-        status = _load(words[0]).main(words[1:])
-    except SystemExit as error:
-        status = error.code if isinstance(error.code, int) else 1
-    except KeyboardInterrupt:  # whoever asked knows
-        status = _INTERRUPTED
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    leave(ended, status)
+        return _load(words[0]).main(words[1:])
+
+    forks.do(command, told)
 
 
 def _end_unless_waited_for(told: int) -> None:
@@ -234,16 +195,6 @@ def become(words: Sequence[str], environment: Mapping[str, str], directory: str,
     os.chdir(directory)
     tempfile.tempdir = None
     sys.argv = list(words)
-
-
-def leave(told: int, status: int) -> NoReturn:
-    """End this process, and tell by a pipe with which exit status the command would have."""
-    with suppress(OSError, ValueError):
-        sys.stdout.flush()
-        sys.stderr.flush()
-    with suppress(OSError):  # nobody waits any more
-        os.write(told, bytes([status & 0xFF]))
-    os._exit(0)
 
 
 def _be_watched(before: str, log: str) -> None:

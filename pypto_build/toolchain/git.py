@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain import ToolchainError
 
 
 def run_git(*words: str) -> subprocess.CompletedProcess[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pypto_build.facts.platforms import HOST_GRAPH, TENSORMAP, Platform
 from pypto_build.facts.run_options import NUMERICS
-from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.programs import version_text
 from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, ToolStep, UnitRecipe
 

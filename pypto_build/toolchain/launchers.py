@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain import ToolchainError
 
 LAUNCHERS: tuple[str, ...] = ("ccache", "sccache", "distcc", "icecc")
 _TIME_LIMIT_S = 10
@@ -35,17 +35,10 @@ def find_launcher(name: str, environment: Mapping[str, str]) -> Launcher | None:
     if not path:
         raise ToolchainError(f"LAUNCHER={name}: not found on PATH; install {name} or leave LAUNCHER out")
     if name == "sccache":
-        _start_server(path, environment)
+        # Its client would start its server in our temporary directory: too long a name for its socket, and gone with
+        # the command. One that runs is left alone.
+        _said([path, "--start-server"], environment)
     return Launcher(path, tuple(_private(name, path, environment)))
-
-
-def _start_server(path: str, environment: Mapping[str, str]) -> None:
-    """Have sccache's server run, which its client would start in our temporary directory: too long a name for its
-    socket, and gone with the command. One that runs is left alone."""
-    with suppress(OSError, subprocess.SubprocessError):
-        subprocess.run(
-            [path, "--start-server"], env=environment, capture_output=True, timeout=_TIME_LIMIT_S, check=False
-        )
 
 
 def _private(name: str, path: str, environment: Mapping[str, str]) -> list[str]:
@@ -59,14 +52,15 @@ def _private(name: str, path: str, environment: Mapping[str, str]) -> list[str]:
 
 def _told(path: str, environment: Mapping[str, str], setting: str) -> list[str]:
     """A directory that ccache has from its environment or its configuration."""
+    said = _said([path, "--get-config", setting], environment)
+    return [said] if os.path.isabs(said) else []
+
+
+def _said(command: list[str], environment: Mapping[str, str]) -> str:
+    """What a command says in a line; nothing if it fails."""
     with suppress(OSError, subprocess.SubprocessError):
         run = subprocess.run(
-            [path, "--get-config", setting],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=_TIME_LIMIT_S,
-            check=True,
+            command, env=environment, capture_output=True, text=True, timeout=_TIME_LIMIT_S, check=True
         )
-        return [run.stdout.strip()] if os.path.isabs(run.stdout.strip()) else []
-    return []
+        return run.stdout.strip()
+    return ""

@@ -20,9 +20,8 @@ from pathlib import Path
 import msgspec
 
 from pypto_build.artifact.files import read_text
-from pypto_build.toolchain import git
+from pypto_build.toolchain import ToolchainError, git
 from pypto_build.toolchain.cache import cache_dir
-from pypto_build.toolchain.errors import ToolchainError
 from pypto_build.toolchain.python import own_tool
 
 PINS_FILE = Path(__file__).with_name("pins.toml")

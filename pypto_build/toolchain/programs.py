@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 
-from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain import ToolchainError
 
 _TIME_LIMIT_S = 30  # a launcher script on a cold network disk takes seconds, a program that waits for input for ever
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_build.facts.platforms import Platform
-from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.programs import version_text
 
 OWN = "own"

@@ -66,11 +66,17 @@ def run_kept(command: Sequence[str], environment: Mapping[str, str]) -> tuple[in
 
 
 def start_kept(
-    command: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | int
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    output: IO[bytes] | int,
+    memory: int = 0,
+    directory: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """A command that ends with this process, both of whose streams are written to ``output``."""
+    """A command that ends with this process, both of whose streams are written to ``output``, in a ``directory`` of its
+    own. ``memory`` limits it as in ``kept``."""
     return subprocess.Popen(
-        kept(command),
+        kept(command, memory),
+        cwd=directory,
         env=environment,
         stdin=subprocess.PIPE,
         stdout=output,

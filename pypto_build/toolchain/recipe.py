@@ -22,7 +22,7 @@ class ToolStep:
 
     def argv(self, source: str, target: str) -> list[str]:
         """The command for these file names."""
-        return _fill(self.words, source, target)
+        return [word.replace(SOURCE, source).replace(TARGET, target) for word in self.words]
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,6 @@ class UnitRecipe:
         """Whether its output names the paths of sources, as line numbers do."""
         return any(word.startswith("-g") and word != "-g0" for word in self.compiler)
 
-    def map_prefix(self, root: Path) -> Sequence[str]:
-        """The flag that keeps the path of the directory ``root`` out of an object."""
-        return (f"-ffile-prefix-map={root}=.",)
-
     def precompile_argv(self, header: str, target: str) -> list[str]:
         """The command that precompiles the header."""
         dirs = [f"-I{directory}" for directory in self.include_dirs]
@@ -71,7 +67,3 @@ class UnitRecipe:
 
 #: A recipe for each kind of unit.
 Recipe = Mapping[str, UnitRecipe]
-
-
-def _fill(words: Sequence[str], source: str, target: str) -> list[str]:
-    return [word.replace(SOURCE, source).replace(TARGET, target) for word in words]

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.python import python_code
 
 _NANOBIND = "import nanobind; print(nanobind.cmake_dir())"

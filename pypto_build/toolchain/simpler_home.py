@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_build.artifact.files import read_source
-from pypto_build.toolchain import git, pins
-from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain import ToolchainError, git, pins
 from pypto_build.toolchain.python import python_code
 from pypto_build.toolchain.simpler_tree import SimplerTree, open_tree
 

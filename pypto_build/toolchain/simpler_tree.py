@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_build.facts.platforms import Platform
-from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain import ToolchainError
 
 
 @dataclass(frozen=True)

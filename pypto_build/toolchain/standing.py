@@ -21,13 +21,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from pypto_build.toolchain.forked import become, leave
+from pypto_build.toolchain import forks
+from pypto_build.toolchain.forked import become
 
 #: What a fork tells through its pipe: that it is there, that it does what it was asked for; then its exit status.
 THERE, AT_WORK = b"+", b"!"
-#: Descriptors that a request comes with: the three streams, the pipe for what is told, that of the turn.
+#: Descriptors that a request comes with: the three streams, the pipe of the turn, that for what is told.
 DESCRIPTORS = 5
-LARGEST = 1 << 18
 
 
 def main(argv: Sequence[str]) -> int:
@@ -40,14 +40,12 @@ def main(argv: Sequence[str]) -> int:
     try:
         module.load(words, started)
         while True:
-            data, descriptors, _, _ = socket.recv_fds(connection, LARGEST, DESCRIPTORS)
-            if not data or not module.is_whole():
-                return 0
-            if len(descriptors) == DESCRIPTORS and os.fork() == 0:
-                connection.close()
-                _work(module, words, json.loads(data), descriptors, log_variable)
-            for descriptor in descriptors:
-                os.close(descriptor)
+            with forks.request(connection, DESCRIPTORS) as (request, descriptors):
+                if not request or not module.is_whole():
+                    return 0
+                if descriptors and os.fork() == 0:
+                    connection.close()
+                    _work(module, words, json.loads(request), descriptors, log_variable)
     finally:  # whoever started it may be gone
         shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
 
@@ -56,28 +54,23 @@ def _work(
     module: Any, words: list[str], request: dict[str, Any], descriptors: list[int], log_variable: str
 ) -> NoReturn:
     """Be the command, in this process, which ends with it."""
-    *streams, told, turn = descriptors
-    status = 1
-    try:
-        with suppress(OSError):
-            os.setpgid(0, request["group"])
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until its turn comes
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    *streams, turn, told = descriptors
+    with suppress(OSError):
+        os.setpgid(0, request["group"])
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until its turn comes
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def command() -> object:
         os.write(told, THERE)
-        for number, stream in enumerate(streams):
-            os.dup2(stream, number)
-            os.close(stream)
+        forks.take_streams(streams)
         for output in (sys.stdout, sys.stderr):
             output.reconfigure(line_buffering=output is sys.stderr or os.isatty(1))  # type: ignore[union-attr]
         environment = request["environment"] | {request["turn"]: str(turn)}
         become(words, environment, request["directory"], log_variable)
-        status = module.run(lambda: os.write(told, AT_WORK))
-    except SystemExit as error:
-        status = error.code if isinstance(error.code, int) else 1
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    leave(told, status)
+        return module.run(lambda: os.write(told, AT_WORK))
+
+    forks.do(command, told)
 
 
 if __name__ == "__main__":

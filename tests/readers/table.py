@@ -40,9 +40,8 @@ from pypto_build.proof.store import sealed
 from pypto_build.pto import PtoError
 from pypto_build.runtime.flight import flight_bytes
 from pypto_build.runtime.report import REPORT_BYTES
-from pypto_build.toolchain import own_text
+from pypto_build.toolchain import ToolchainError, own_text
 from pypto_build.toolchain.elf import ElfError, extract_text, read_elf
-from pypto_build.toolchain.errors import ToolchainError
 from pypto_build.toolchain.host import INCLUDE_DIR
 from pypto_build.toolchain.pins import PINS_FILE, read_pins
 from tests.readers import mutate, ranks

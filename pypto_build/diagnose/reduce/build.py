@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.facts.platforms import PLATFORMS
-from pypto_build.toolchain.errors import ToolchainError
+from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.host import CHECKED_FLAGS, INCLUDE_DIR, find_compiler, host_recipe, kernel_numerics
 from pypto_build.toolchain.recipe import UnitRecipe
 

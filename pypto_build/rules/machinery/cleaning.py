@@ -57,6 +57,8 @@ _FILES = (
     FIRST_SIGHT,
     MARKER,
 )
+# What BUILD_DIR has of all artifacts.
+_OF_ALL = ("compile_commands.json", FAILED_TESTS, DECLARED_TESTS, "gl-code-quality-report.json")
 _BUILT_SUFFIXES = (".cpp", ".o", ".so", ".tmp", ".pt", ".json", ".bin", ".jsonl", ".npy", ".txt", ".dot", ".html")
 
 
@@ -72,14 +74,10 @@ def clean_outputs(workspace: Workspace, platform: str) -> None:
         terminal.complain(f"scons: JIT={workspace.options['JIT']}: nothing of it is built; {there}")
     for artifact in _artifacts(workspace.build_dir / "scenes", "worker.*", "node.*") if not name else ():
         _remove(artifact, workspace)  # of tests that drive a worker themselves
-    commands = workspace.build_dir / "compile_commands.json"
-    if not (name or platform) and commands.exists():
-        _remove(commands, workspace)
-    for path in (workspace.build_dir / file for file in (FAILED_TESTS, DECLARED_TESTS, "gl-code-quality-report.json")):
-        if not (name or platform) and path.exists():
-            _remove(path, workspace)
-    for log in workspace.build_dir.glob("logs/*.log") if not (name or platform) else ():
-        _remove(log, workspace)
+    of_all = (workspace.build_dir / file for file in _OF_ALL) if not (name or platform) else ()
+    logs = workspace.build_dir.glob("logs/*.log") if not (name or platform) else ()
+    for path in (*filter(Path.exists, of_all), *logs):
+        _remove(path, workspace)
     for directory in (*workspace.build_dir.glob("*"), workspace.build_dir):
         _remove_if_empty(directory)
 

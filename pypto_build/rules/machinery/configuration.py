@@ -35,11 +35,6 @@ class Configuration:
         return " ".join(self.given)
 
     @property
-    def data(self) -> str:
-        """The directory given in place of the artifact's `data/`, if there is one."""
-        return next((given.removeprefix("DATA=") for given in self.given if given.startswith("DATA=")), "")
-
-    @property
     def name(self) -> str:
         """Of its directory: readable, and another one for each configuration."""
         if not self.given:

@@ -25,7 +25,6 @@ from pypto_build.trace import span
 
 if TYPE_CHECKING:
     from pypto_build.rules.machinery.profile import Profile
-    from pypto_build.rules.machinery.watch import Round
 
 _USER_ERRORS = (ArtifactError, OptionError, RuleError, ToolchainError)
 
@@ -40,7 +39,7 @@ class Invocation:
     def __init__(self) -> None:
         self.verdicts = Verdicts(OF_AN_ARTIFACT)
         self._workspaces: list[Workspace] = []
-        self._round: Round | None = None
+        self._end_round: Callable[[Sequence[Workspace]], None] | None = None
         self._profile: Profile | None = None
         self._at_call: AtCall | None = None
         self._end_job: Callable[[Sequence[Workspace], Verdicts], None] | None = None
@@ -49,7 +48,7 @@ class Invocation:
         """With WATCH=1, go on in a process for each round. Another environment of an SConstruct is in one already."""
         from pypto_build.rules.machinery.watch import each_round
 
-        self._round = self._round or each_round(look_ahead)
+        self._end_round = self._end_round or each_round(look_ahead)
 
     def call_first(self, at_call: AtCall | None) -> None:
         """What is called before a plain replay looks at anything; it may go on in another process."""
@@ -87,18 +86,16 @@ class Invocation:
         for workspace in self._workspaces:
             for step in workspace.at_end:
                 step()
-        self._record_failures()
+        self.verdicts.record_failures([text for each in self._workspaces for text in each.progress.failures])
         self._suggest()
         _explain_unknown_targets()
         self._save()
-        self._report_round()
+        if self._end_round:
+            self._end_round(self._workspaces)
         if self._profile:
             self._profile.report()
         if self._end_job:
             self._end_job(self._workspaces, self.verdicts)
-
-    def _record_failures(self) -> None:
-        self.verdicts.record_failures([text for each in self._workspaces for text in each.progress.failures])
 
     def _suggest(self) -> None:
         """The last line of a replay that did not pass."""
@@ -111,10 +108,6 @@ class Invocation:
         with span("save what is proven"):
             for workspace in self._workspaces if not GetOption("clean") else ():
                 workspace.save()
-
-    def _report_round(self) -> None:
-        if self._round:
-            self._round.report(self._workspaces)
 
     @contextmanager
     def user_errors(self) -> Iterator[None]:

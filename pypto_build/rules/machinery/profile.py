@@ -30,7 +30,6 @@ class Span:
     name: str
     start: float
     end: float
-    process: int
     inside: float = 0.0  # of this time, what spans of the same thread inside it took
 
     @property
@@ -103,7 +102,7 @@ def _nested(events: Sequence[dict[str, Any]]) -> list[Span]:
     spans: list[Span] = []
     open_spans: list[Span] = []
     for event in sorted(events, key=lambda event: (event["ts"], -event["dur"])):
-        span = Span(event["name"], event["ts"], event["ts"] + event["dur"], event["pid"])
+        span = Span(event["name"], event["ts"], event["ts"] + event["dur"])
         while open_spans and open_spans[-1].end <= span.start:
             open_spans.pop()
         outer = next((other for other in reversed(open_spans) if other.end >= span.end), None)

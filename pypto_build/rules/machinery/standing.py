@@ -27,6 +27,7 @@ from pypto_build.proof.witness import VARIABLE
 from pypto_build.rules.machinery.actions import WaitingTool
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.targets import STATUS_VARIABLE
+from pypto_build.toolchain import forks
 from pypto_build.toolchain.python import own_environment, own_tool
 from pypto_build.toolchain.standing import AT_WORK
 from pypto_build.trace import VARIABLE as TRACE
@@ -63,17 +64,12 @@ class Standing:
         log = Path(self._directory, "log")
         log.touch()
         variables = {"TMPDIR": self._directory, VARIABLE: str(log)}
-        self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            tool = own_tool("pypto_build.toolchain.standing")
-            self._process = subprocess.Popen(
-                [*tool, str(theirs.fileno()), VARIABLE, str(self.since), f"{kept.module}.standing", *kept.words],
-                env=own_environment(dict(kept.environment)) | variables,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-            )
+        self._process, self._connection = forks.start(
+            "pypto_build.toolchain.standing",
+            [VARIABLE, str(self.since), f"{kept.module}.standing", *kept.words],
+            own_environment(dict(kept.environment)) | variables,
+            output=subprocess.DEVNULL,
+        )
 
     @property
     def is_worn(self) -> bool:
@@ -100,17 +96,14 @@ class _Fork:
 
     def __init__(self, connection: socket.socket, since: int, environment: Mapping[str, str]) -> None:
         self.since = since
-        self._told, told = os.pipe()
         turn, self._turn = os.pipe()
         request = {"environment": dict(environment), "directory": os.getcwd(), "group": os.getpgrp(), "turn": TURN}
         try:
-            socket.send_fds(connection, [json.dumps(request).encode()], [0, 1, 2, told, turn], socket.MSG_DONTWAIT)
+            self._told = forks.send(connection, json.dumps(request).encode(), [0, 1, 2, turn], socket.MSG_DONTWAIT)
         except OSError:
-            os.close(self._told)
             os.close(self._turn)
             raise
         finally:
-            os.close(told)
             os.close(turn)
 
     def go(self) -> tuple[int, str] | None:

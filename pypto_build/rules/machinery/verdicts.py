@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -95,7 +95,8 @@ class Verdicts:
         """The artifacts that cannot be built, each with the first failure of its own."""
         outputs = list(self._outputs())
         for options, output, directories in outputs:
-            own = [failure for failure in broken if _lies_in(Path(failure.node.get_abspath()), directories)]
+            paths = [Path(failure.node.get_abspath()) for failure in broken]
+            own = [one for one, path in zip(broken, paths, strict=True) if any(map(path.is_relative_to, directories))]
             if found := own or (broken if len(outputs) == 1 else []):
                 yield options, output, found[0]
 
@@ -121,10 +122,6 @@ def report_status(status: int) -> None:
     """Tell `pypto-build` how this run ended."""
     if path := os.environ.get(STATUS_VARIABLE):
         Path(path).write_text(str(status), encoding="utf-8")
-
-
-def _lies_in(path: Path, directories: Iterable[Path]) -> bool:
-    return any(path.is_relative_to(directory) for directory in directories)
 
 
 def _kind(failure: BuildError) -> Status:

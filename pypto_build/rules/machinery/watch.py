@@ -156,8 +156,9 @@ def _stamp(status: os.stat_result) -> Stamp:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def each_round(look_ahead: Callable[[], None]) -> Round:
-    """Returns in a new process for every round; the process that called it never goes on, but may `look_ahead`.
+def each_round(look_ahead: Callable[[], None]) -> Callable[[Sequence[Workspace]], None]:
+    """Returns in a new process for every round what has to be called at its end, with the workspaces; the process that
+    called it never goes on, but may `look_ahead`.
 
     It ends at Ctrl-C, with the status of the last round, and at once if the first round finds nothing to depend on.
 
@@ -176,7 +177,7 @@ def each_round(look_ahead: Callable[[], None]) -> Round:
             child = os.fork()
             if not child:
                 os.close(reader)
-                return Round(writer)
+                return partial(_report, writer)
             os.close(writer)
             told, status = _end_of(child, reader)
             watched = told if told.sources else watched
@@ -219,23 +220,17 @@ def _end_of(child: int, reader: int) -> tuple[Watched, int]:
     return msgspec.json.decode(told or b"{}", type=Watched), os.waitstatus_to_exitcode(status)
 
 
-class Round:
-    """One round, in a process of its own; whoever waits for its end is told by ``writer`` what it depended on."""
-
-    def __init__(self, writer: int) -> None:
-        self._writer = writer
-
-    def report(self, workspaces: Sequence[Workspace]) -> None:
-        """Tell what ``workspaces`` depended on, as they know when the round ends."""
-        watched = Watched(
-            sources=sorted({str(path) for workspace in workspaces for path in _sources(workspace)}),
-            headers=sorted({path for workspace in workspaces for path in _headers(workspace)}),
-            scripts=[str(path) for path in _scripts(workspaces) if path.is_file()],
-            without=sorted({str(workspace.build_dir) for workspace in workspaces}),
-            replay=standing.NEXT.wanted,
-        )
-        with suppress(BrokenPipeError), open(self._writer, "wb") as stream:
-            stream.write(msgspec.json.encode(watched))
+def _report(writer: int, workspaces: Sequence[Workspace]) -> None:
+    """Tell whoever waits for the end of a round what ``workspaces`` depended on, as they know then."""
+    watched = Watched(
+        sources=sorted({str(path) for workspace in workspaces for path in _sources(workspace)}),
+        headers=sorted({path for workspace in workspaces for path in _headers(workspace)}),
+        scripts=[str(path) for path in _scripts(workspaces) if path.is_file()],
+        without=sorted({str(workspace.build_dir) for workspace in workspaces}),
+        replay=standing.NEXT.wanted,
+    )
+    with suppress(BrokenPipeError), open(writer, "wb") as stream:
+        stream.write(msgspec.json.encode(watched))
 
 
 def _sources(workspace: Workspace) -> Iterator[Path]:

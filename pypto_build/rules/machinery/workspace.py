@@ -6,9 +6,9 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,8 +18,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import read_bytes
 from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.facts.run_options import SIMPLER
-from pypto_build.proof import Place, Store, looking
-from pypto_build.proof.witness import library
+from pypto_build.proof import Place, Store, looking, witness
 from pypto_build.rules.machinery.actions import Confine
 from pypto_build.rules.machinery.environment import passed_environment
 from pypto_build.rules.machinery.locks import lock_output
@@ -78,7 +77,7 @@ class Workspace:
         self.include_dirs: set[Path] = set()  # where the headers of the units are looked for
         self.progress = Progress()
         self._shortened: dict[str, str] = {}  # directories, for people
-        self.extras: dict[str, object] = {}  # what rules keep for this run, by their names
+        self.extras: dict[str, Any] = {}  # what rules keep for this run, by their names
         self.at_end: list[Callable[[], None]] = []  # what rules do when this process ends
 
     @property
@@ -105,24 +104,19 @@ class Workspace:
     @cached_property
     def watcher(self) -> Path | None:
         """The library that watches what tools read; None where there is nothing to compile it with."""
-        try:
-            compiler = self.compiler.path
-        except ToolchainError:
-            return None
-        return library(compiler, cache_dir() / "witness", self.environment)
-
-    @cached_property
-    def _looking(self) -> Path | None:
-        """The library that looks at many files."""
-        try:
-            return library(self.compiler.path, cache_dir() / "witness", self.environment, looking.SOURCE)
-        except ToolchainError:
-            return None
+        return self._library(witness.SOURCE)
 
     @cached_property
     def looker(self) -> looking.Looker:
         """Asks the system for many files at once."""
-        return looking.Looker(lambda: self._looking)
+        return looking.Looker(cache(partial(self._library, looking.SOURCE)))
+
+    def _library(self, source: Path) -> Path | None:
+        """A library of ours; None where there is nothing to compile it with."""
+        try:
+            return witness.library(self.compiler.path, cache_dir() / "witness", self.environment, source)
+        except ToolchainError:
+            return None
 
     @property
     def manifests(self) -> EvaluatedManifests:

@@ -23,11 +23,13 @@ from pypto_build.facts.jobs import FarmLine, FarmReady
 from pypto_build.replay.history import Past
 from pypto_build.rules.machinery.slots import Slots
 from pypto_build.rules.many import OF_ALL, OF_THE_FARM, memory
-from pypto_build.rules.many.choice import FILES, Job
+from pypto_build.rules.many.choice import Job
 from pypto_build.rules.many.farm import SPREAD, Farm, row_of_result
 from pypto_build.rules.many.limits import Limits
 from pypto_build.rules.many.row import Row, row_of
-from pypto_build.rules.many.told import Teller, Told, heard
+from pypto_build.rules.many.told import Told, heard
+from pypto_build.rules.outcomes import FILES
+from pypto_build.toolchain.forks import take_streams
 
 _GRACE_S, _FARM_GRACE_S = 1.0, 5.0
 _EVERY_S = 0.25
@@ -35,11 +37,11 @@ _LOOKED_AT_ONCE = 8  # artifacts that are worth a process that looks at them
 
 
 class Forked(Exception):
-    """Raised in the process of a job, whose artifact is what is asked for from here on."""
+    """Raised in the process of a job, whose artifact is what is asked for from here on; it tells by ``writer``."""
 
-    def __init__(self, teller: Teller, slots: Slots) -> None:
+    def __init__(self, writer: int, slots: Slots) -> None:
         super().__init__()
-        self.teller, self.slots = teller, slots
+        self.writer, self.slots = writer, slots
 
 
 @dataclass
@@ -72,7 +74,6 @@ class Batch:
         farm: Farm | None = None,
     ) -> None:
         self.rows: dict[str, Row] = {}  # what is known, by the labels of jobs
-        self.began = time.monotonic()
         self.interrupted = False
         self._jobs = list(jobs)
         self._past, self._limits, self._logs, self._verbs, self._farm = past, limits, logs, list(verbs), farm
@@ -141,7 +142,7 @@ class Batch:
             child = self._fork(job, self._log(job))
             if isinstance(child, int):
                 _become(job)
-                raise Forked(Teller(child), self._slots)
+                raise Forked(child, self._slots)
         if not self._waiting:  # whoever is left may use what the others leave
             left = (self._limits.memory - self._taken()) // memory.ASSUMED
             self._slots.offer(min(self._limits.processors - len(self._running), left))
@@ -276,11 +277,7 @@ def _write_to(log: Path | None) -> None:
     if log:
         log.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for stream, file in ((0, nothing), (1, descriptor), (2, descriptor)):
-        os.dup2(file, stream)
-    os.close(descriptor)
-    os.close(nothing)
+    take_streams([os.open(os.devnull, os.O_RDONLY), os.dup(descriptor), descriptor])
 
 
 def _become(job: Job) -> None:

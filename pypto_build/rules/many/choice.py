@@ -17,11 +17,10 @@ from pypto_build.artifact.files import read_bytes
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.rules.many import OF_ALL, SIGNS
 from pypto_build.rules.options import OptionError, parse_options
+from pypto_build.rules.outcomes import FILES
 from pypto_build.rules.targets import OF_AN_ARTIFACT, TARGETS, check_taken
 from pypto_build.rules.verbs import VERBS, Needs
 
-#: What the files for CI are written by.
-FILES = ("JUNIT", "JSON", "SARIF")
 _ALONE = ("WATCH", "PROFILE")
 _NAMED = 10
 
@@ -143,21 +142,11 @@ def _matches(pattern: str, build_output: Path, examples: Path) -> list[Path]:
         if os.sep in pattern:
             paths = [Path(os.path.abspath(path)) for path in glob.glob(os.path.expanduser(pattern))]
         else:
-            with os.scandir(place) if place.is_dir() else _none() as entries:
-                paths = [Path(entry.path) for entry in entries if fnmatch.fnmatchcase(entry.name, pattern)]
+            names = os.listdir(place) if place.is_dir() else []
+            paths = [place / name for name in fnmatch.filter(names, pattern)]
         if found := sorted(path for path in paths if is_artifact(path)):
             return found
     return [resolve_jit(pattern, build_output, examples)]  # which says what there is
-
-
-class _none:
-    """No entries."""
-
-    def __enter__(self) -> tuple[os.DirEntry[str], ...]:
-        return ()
-
-    def __exit__(self, *_: object) -> None:
-        return None
 
 
 def _check_name(known: Job, job: Job) -> None:

@@ -19,10 +19,10 @@ from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.workspace import Workspace, workspace_of
 from pypto_build.rules.many import OF_ALL
 from pypto_build.rules.many.batch import finding, log_of
-from pypto_build.rules.many.choice import FILES, Job
+from pypto_build.rules.many.choice import Job
 from pypto_build.rules.many.farm import Farm, row_of_result
 from pypto_build.rules.many.limits import Limits
-from pypto_build.rules.outcomes import outcomes_of
+from pypto_build.rules.outcomes import FILES, outcomes_of
 from pypto_build.rules.replay import Replay
 
 _NAME = "tests on the farm"
@@ -57,8 +57,7 @@ def hand_over(env: Environment, name: str, values: Mapping[str, Any], replay: Re
     if _NAME not in workspace.extras:
         workspace.extras[_NAME] = _Handed(_farm(workspace))
         env.AlwaysBuild(env.Alias(_NAME, [], Action(_run, None)))
-    handed = workspace.extras[_NAME]
-    assert isinstance(handed, _Handed)
+    handed: _Handed = workspace.extras[_NAME]
     given = {key: str(values[key.lower()]) for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
     handed.jobs[name] = Job(replay.targets.artifact.root, replay.targets.platform.name, given, title=name)
     alias: Nodes = env.Alias(name, env.Alias(_NAME))
@@ -75,8 +74,8 @@ def _farm(workspace: Workspace) -> Farm:
 def _run(target: Nodes, source: Nodes, env: Environment) -> None:
     """Have the farm do all of them. Ctrl-C reaches it too, since it is no session of its own."""
     workspace = workspace_of(env)
-    handed, outcomes = workspace.extras[_NAME], outcomes_of(workspace)
-    assert isinstance(handed, _Handed)
+    handed: _Handed = workspace.extras[_NAME]
+    outcomes = outcomes_of(workspace)
     process, reader = handed.farm.start(list(handed.jobs.values()), apart=False)
     left = dict(handed.jobs)
     with open(reader, "rb") as results:

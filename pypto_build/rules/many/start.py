@@ -23,7 +23,7 @@ from pypto_build.rules.machinery.verdicts import INTERRUPTED, report_status
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.many import OF_ALL, OF_THE_FARM, memory
 from pypto_build.rules.many.batch import Batch, revision_of, text_of
-from pypto_build.rules.many.choice import FILES, Job, check, choose
+from pypto_build.rules.many.choice import Job, check, choose
 from pypto_build.rules.many.farm import SPREAD, Farm
 from pypto_build.rules.many.limits import Limits
 from pypto_build.rules.many.row import Row, severity
@@ -31,7 +31,7 @@ from pypto_build.rules.many.shares import split_rounds
 from pypto_build.rules.many.table import show_table
 from pypto_build.rules.many.told import Told
 from pypto_build.rules.options import Options, parse_options
-from pypto_build.rules.outcomes import write_outcomes
+from pypto_build.rules.outcomes import FILES, write_outcomes
 from pypto_build.toolchain.python import own_tool
 
 #: Opens the workspace for options, as the tool does.

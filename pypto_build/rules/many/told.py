@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -16,6 +15,7 @@ from pypto_build.facts.outcomes import Outcome
 from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.machinery.verdicts import Verdicts
 from pypto_build.rules.machinery.workspace import Workspace
+from pypto_build.toolchain.forks import flush_streams
 
 
 class Told(msgspec.Struct):
@@ -32,28 +32,18 @@ class Told(msgspec.Struct):
     built: int = 0
 
 
-class Teller:
-    """The end of the pipe that a job has."""
+def end_job(writer: int, workspaces: Sequence[Workspace], verdicts: Verdicts) -> None:
+    """Say through a pipe what came of the job that this process does, and end it; the batch may be gone."""
+    from pypto_build.rules.outcomes import outcomes_of
 
-    def __init__(self, writer: int) -> None:
-        self._writer = writer
-
-    def tell(self, told: Told) -> None:
-        """Say how it ended; the batch may be gone."""
-        data = msgspec.msgpack.encode(told)
-        with suppress(OSError), open(self._writer, "wb") as stream:
-            stream.write(data)
-
-    def end(self, workspaces: Sequence[Workspace], verdicts: Verdicts) -> None:
-        """Say what came of the job, and end this process."""
-        from pypto_build.rules.outcomes import outcomes_of
-
-        outcomes = [outcome for workspace in workspaces for outcome in outcomes_of(workspace).replays]
-        command = next((command for workspace in workspaces for command in workspace.progress.unexplained), "")
-        built = sum(len(workspace.progress.renewed) for workspace in workspaces)
-        status = verdicts.status or (0 if _is_done() else EXIT_STATUS["usage_error"])
-        self.tell(Told(status, verdicts.message, command, outcomes, built))
-        leave()
+    outcomes = [outcome for workspace in workspaces for outcome in outcomes_of(workspace).replays]
+    command = next((command for workspace in workspaces for command in workspace.progress.unexplained), "")
+    built = sum(len(workspace.progress.renewed) for workspace in workspaces)
+    status = verdicts.status or (0 if _is_done() else EXIT_STATUS["usage_error"])
+    with suppress(OSError), open(writer, "wb") as stream:
+        stream.write(msgspec.msgpack.encode(Told(status, verdicts.message, command, outcomes, built)))
+    flush_streams()
+    os._exit(0)
 
 
 def _is_done() -> bool:
@@ -68,11 +58,3 @@ def heard(data: bytes) -> Told | None:
         return msgspec.msgpack.decode(data, type=Told) if data else None
     except msgspec.MsgspecError:
         return None
-
-
-def leave() -> None:
-    """End this process, which is a fork: what its parent does at its end is not done here."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(0)

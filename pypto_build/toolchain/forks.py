@@ -1,0 +1,124 @@
+"""Processes that have loaded what commands need, and are forked for each: how they are asked, and how a fork ends.
+
+A request is a message with descriptors. The last of these is that of a pipe by which is told what becomes of it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import NoReturn
+
+from pypto_build.toolchain.python import own_tool
+
+#: A number that is told through such a pipe.
+NUMBER = struct.Struct("i")
+#: Bytes of a request, at most; the system may take less.
+LARGEST = 1 << 18
+
+
+def start(
+    module: str,
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    output: int | None = None,
+    inherited: Sequence[int] = (),
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """A process that runs a module of ours, and the socket by which it gets requests: it ends when that is closed.
+
+    The descriptor of the socket's other end comes before its ``words``. It prints to ``output``, else where we do,
+    and has further descriptors that are ``inherited``.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = subprocess.Popen(
+            [*own_tool(module), str(theirs.fileno()), *words],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=[theirs.fileno(), *inherited],
+        )
+    return process, ours
+
+
+def send(connection: socket.socket, request: bytes, descriptors: Sequence[int], flags: int = 0) -> int:
+    """Send a request; the descriptor from which can be read what is told of it. Raises `OSError`."""
+    told, tell = os.pipe()
+    try:
+        if len(request) > LARGEST:
+            raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
+        socket.send_fds(connection, [request], [*descriptors, tell], flags)
+    except OSError:
+        os.close(told)
+        raise
+    finally:
+        os.close(tell)
+    return told
+
+
+@contextmanager
+def request(connection: socket.socket, count: int) -> Iterator[tuple[bytes, list[int]]]:
+    """The next request, and its descriptors as long as the block runs: none if they are not ``count``. Nothing at all
+    when the other end is closed."""
+    data, descriptors, _, _ = socket.recv_fds(connection, LARGEST, count)
+    try:
+        yield data, descriptors if len(descriptors) == count else []
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def take_streams(streams: Sequence[int]) -> None:
+    """Have these standard streams from now on; they are closed."""
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+
+
+def flush_streams() -> None:
+    """Write out what was printed, as far as anybody takes it."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+
+
+def status_of(command: Callable[[], object]) -> int:
+    """The exit status of a command that is done in this process, with what Python does at its end."""
+    status: object = 1
+    try:
+        status = command()
+    except SystemExit as exit_:
+        status = 0 if exit_.code is None else exit_.code
+        if not isinstance(status, int):
+            print(status, file=sys.stderr)
+    except KeyboardInterrupt:
+        status = 128 + signal.SIGINT
+    flush_streams()
+    return status if isinstance(status, int) else 1
+
+
+def do(command: Callable[[], object], tell: int) -> NoReturn:
+    """Do a command in this process, a fork, which ends with it: a byte through a pipe tells its exit status."""
+    status = 1
+    try:
+        status = status_of(command)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    flush_streams()
+    with suppress(OSError):  # nobody waits any more
+        os.write(tell, bytes([status & 0xFF]))
+    os._exit(0)
+
+
+def signal_group(group: int, number: int) -> None:
+    """Send a signal to the processes of a group, if there are any."""
+    with suppress(OSError):
+        os.killpg(group, number)
