@@ -98,7 +98,7 @@ class WindowBuffer:
 class DomainMember:
     """What one rank has of a domain."""
 
-    buffers: Mapping[str, WindowBuffer]
+    buffers: Mapping[str, Any]
     device_ctx: int
     domain_rank: int
     domain_size: int
@@ -107,17 +107,31 @@ class DomainMember:
     actual_window_size: int = 0
 
 
-class Domain(Mapping[int, DomainMember]):
+class ByRanks(Mapping[int, DomainMember]):
     """A domain, by ranks; a context manager, whose memory stays until the run is over."""
 
-    def __init__(self, windows: Windows) -> None:
-        self.windows, self.name = windows, windows.domain
+    def __init__(self, name: str, ranks: Sequence[int]) -> None:
+        self.name, self.ranks = name, tuple(ranks)
 
-    def __enter__(self) -> Domain:
+    def __enter__(self) -> ByRanks:
         return self
 
     def __exit__(self, *_: object) -> None:
         pass
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.ranks)
+
+    def __len__(self) -> int:
+        return len(self.ranks)
+
+
+class Domain(ByRanks):
+    """A domain with its windows."""
+
+    def __init__(self, windows: Windows) -> None:
+        super().__init__(windows.domain, windows.ranks)
+        self.windows = windows
 
     def __getitem__(self, rank: int) -> DomainMember:
         windows = self.windows
@@ -127,12 +141,6 @@ class Domain(Mapping[int, DomainMember]):
         buffers = {buffer.name: WindowBuffer(windows, buffer, rank) for buffer in windows.buffers}
         context, base = windows.contexts[place], windows.addresses[place]
         return DomainMember(buffers, context, place, len(windows.ranks), windows.domain, base, windows.size)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.windows.ranks)
-
-    def __len__(self) -> int:
-        return len(self.windows.ranks)
 
 
 @dataclass(frozen=True)
