@@ -18,6 +18,7 @@ from pypto_build.interop.scene.faults import NeedsSimpler
 from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, dtype_name, tensor_of
 from pypto_build.interop.scene.queues import WorkerChipQueue, create_worker_chip_queue
 from pypto_build.interop.scene.regions import Exchange, WorkerChipOrchRegion
+from pypto_build.replay.chips.dispatches import TensorArgType
 from pypto_build.replay.chips.memory import BUFFER_ALIGNMENT, round_up
 from pypto_build.replay.chips.stand_ins import ByRanks, DomainMember
 from pypto_build.replay.scalars import natural_dtype, scalar_bits
@@ -32,7 +33,6 @@ from simpler.task_interface import CommBufferSpec, DataType, TaskArgs, TensorArg
 {made}def host_orch(orch, _args, config, *, tensors, callables, sub_ids, _keep, world_size, _domain_provider=None):
 '''
 _TAIL = "\n\nhost_orch._pypto_distributed_entry = True\n"
-_TAGS = ("INPUT", "OUTPUT", "INOUT", "OUTPUT_EXISTING", "NO_DEP")
 _WRITES = (1, 2, 3, 4)
 _OF_DIRECTIONS = {ArgDirection.IN: 0, ArgDirection.OUT: 3, ArgDirection.INOUT: 2}
 _ENUMS = {row.torch: row.enum for row in DTYPES.values() if row.enum and row.torch and row.name != "INDEX"}
@@ -356,7 +356,7 @@ class Recorder:
         for tensor, tag in zip(args.tensors, args.tags, strict=True):
             windowed = isinstance(tensor, WindowTensor)
             text = tensor.text if windowed else f"make_tensor_arg(orch._worker, {self._host(tensor, tag)})"
-            self.lines.append(f"{variable}.add_tensor({text}, TensorArgType.{_TAGS[tag]})")
+            self.lines.append(f"{variable}.add_tensor({text}, TensorArgType.{TensorArgType(tag).name})")
         for value in args.scalars:
             self.lines.append(f"{variable}.add_scalar({value.text if isinstance(value, DriverNumber) else value})")
         self.lines.append(f"_keep.append({variable})")

@@ -13,7 +13,7 @@ from typing import Any
 
 from pypto_build.artifact.distributed import MOST_RANKS
 from pypto_build.facts.dtypes import DTYPES, ITEMSIZE
-from pypto_build.replay.chips.dispatches import Dispatch, DispatchGraph, DispatchTensor, Tag
+from pypto_build.replay.chips.dispatches import Dispatch, DispatchGraph, DispatchTensor, TensorArgType
 from pypto_build.replay.chips.memory import BUFFER_ALIGNMENT, Buffer, Windows, make_windows, round_up
 from pypto_build.replay.chips.regions import NO_REGIONS, HostRegions
 from pypto_build.replay.chips.tensors import HostTensor, Storage, stand_in_torch
@@ -47,14 +47,14 @@ class TaskArgs:
         self.tensors: list[DispatchTensor] = []
         self.scalars: list[int] = []
 
-    def add_tensor(self, tensor: Any, tag: Tag = Tag.INPUT) -> None:
+    def add_tensor(self, tensor: Any, tag: TensorArgType = TensorArgType.INPUT) -> None:
         """Append a tensor. Raises `TypeError` after a scalar, and for what is no tensor of this replay."""
         if self.scalars:
             raise TypeError("cannot add tensor after scalar")
         if isinstance(tensor, WindowTensor):
-            self.tensors.append(DispatchTensor(tensor, Tag(tag), windowed=True))
+            self.tensors.append(DispatchTensor(tensor, TensorArgType(tag), windowed=True))
         elif isinstance(tensor, HostTensor):
-            self.tensors.append(DispatchTensor(tensor, Tag(tag)))
+            self.tensors.append(DispatchTensor(tensor, TensorArgType(tag)))
         else:
             raise TypeError(f"add_tensor: {type(tensor).__name__} is no tensor")
 
@@ -255,7 +255,7 @@ def _modules(torch: bool) -> dict[str, ModuleType]:
                 "CommBufferSpec": CommBufferSpec,
                 "DataType": DataType,
                 "TaskArgs": TaskArgs,
-                "TensorArgType": Tag,
+                "TensorArgType": TensorArgType,
             },
         ),
         ("pypto", {}),
