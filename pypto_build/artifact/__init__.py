@@ -6,7 +6,7 @@ modules of their own, imported where they are used.
 
 from __future__ import annotations
 
-from .errors import EXIT_STATUS, ArtifactError, ErrorKind
+from .errors import ArtifactError, ErrorKind
 from .jit import find_artifacts, resolve_jit
 from .layout import (
     artifact_name,
@@ -23,34 +23,29 @@ from .records import (
     CORE_TYPES,
     ArgDirection,
     Artifact,
-    CompiledMeta,
     CoreType,
     Kernel,
     Manifest,
     MetaParam,
     Orchestration,
-    Signature,
 )
 from .snapshot import Snapshot, missing_goldens, require_goldens, snapshot
 from .vintage import VINTAGES, Vintage, detect_vintage
 
 __all__ = [
     "CORE_TYPES",
-    "EXIT_STATUS",
     "MANIFEST_NAME",
     "META_NAME",
     "VINTAGES",
     "ArgDirection",
     "Artifact",
     "ArtifactError",
-    "CompiledMeta",
     "CoreType",
     "ErrorKind",
     "Kernel",
     "Manifest",
     "MetaParam",
     "Orchestration",
-    "Signature",
     "Snapshot",
     "Vintage",
     "artifact_name",

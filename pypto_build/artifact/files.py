@@ -91,6 +91,23 @@ def read_source(path: str | Path) -> str:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", "restore it or compile again") from None
 
 
+def read_record(
+    path: Path, kind: type[Document], wrong: str, way_out: str, *, unread: str = "", schema: int | None = None
+) -> Document:
+    """The document at ``path``. Raises a usage error with a ``way_out``; ``wrong`` says that it is something else, and
+    ``unread`` is the way out where it cannot be read. One that has a ``schema`` must have this one."""
+    try:
+        document = decode_json(read_bytes(path), kind)
+    except OSError as error:
+        raise ArtifactError(path, f"cannot be read: {error.strerror}", unread or way_out) from None
+    except msgspec.MsgspecError as error:
+        raise ArtifactError(path, f"{wrong}: {error}", way_out) from None
+    found = getattr(document, "schema", None)
+    if found != schema:
+        raise ArtifactError(path, f"schema: {found} is not read, only {schema}", way_out)
+    return document
+
+
 def decode_json(data: bytes, kind: type[Document]) -> Document:
     """The document in ``data``. Raises ``msgspec.DecodeError``, whatever is wrong with it."""
     try:

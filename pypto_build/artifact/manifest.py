@@ -144,6 +144,9 @@ class _Reader:
         line = entry.line if isinstance(entry, Entry) else 0
         return f"{self.path}:{line}" if line else str(self.path)
 
+    def fault(self, entry: object, message: str) -> ArtifactError:
+        return ArtifactError(self.place(entry), message, _COMPILE_AGAIN)
+
     def kernels(self, entries: object) -> tuple[Kernel, ...]:
         if not isinstance(entries, (list, tuple)):
             raise ArtifactError(self.path, "KERNELS is not a list", _COMPILE_AGAIN)
@@ -227,9 +230,7 @@ class _Reader:
         for key, default in (("function_name", DEFAULT_ENTRY), ("config_name", DEFAULT_CONFIG)):
             symbol = entry.get(key) or default
             if not isinstance(symbol, str) or not _IDENTIFIER.match(symbol):
-                raise ArtifactError(
-                    self.place(entry), f"{field}.{key}: {shown(symbol)} is not a C++ function name", _COMPILE_AGAIN
-                )
+                raise self.fault(entry, f"{field}.{key}: {shown(symbol)} is not a C++ function name")
             symbols[key] = symbol
         return Orchestration(source=source, signature=self.signature(entry, field), external=is_external, **symbols)
 
@@ -239,9 +240,7 @@ class _Reader:
         for key, value in entry.items():
             fault = _runtime_fault(key, value)
             if fault:
-                raise ArtifactError(
-                    self.place(entry), f"RUNTIME_CONFIG.{key}: {shown(value)} is {fault}", _COMPILE_AGAIN
-                )
+                raise self.fault(entry, f"RUNTIME_CONFIG.{key}: {shown(value)} is {fault}")
         return {key: str(value) if isinstance(value, str) else value for key, value in entry.items()}
 
     def signature(self, entry: dict[str, Any], field: str) -> Signature | None:
@@ -249,15 +248,13 @@ class _Reader:
         if value is None:
             return None
         if not isinstance(value, (list, tuple)) or not all(isinstance(d, ArgDirection) for d in value):
-            raise ArtifactError(
-                self.place(entry), f"{field}.signature is not a list of ArgDirection members", _COMPILE_AGAIN
-            )
+            raise self.fault(entry, f"{field}.signature is not a list of ArgDirection members")
         return tuple(d for d in value if d is not ArgDirection.SCALAR)
 
     def include_dirs(self, entry: dict[str, Any], field: str) -> tuple[Path, ...]:
         value = entry.get("extra_include_dirs", ())
         if not isinstance(value, (list, tuple)):
-            raise ArtifactError(self.place(entry), f"{field}.extra_include_dirs is not a list", _COMPILE_AGAIN)
+            raise self.fault(entry, f"{field}.extra_include_dirs is not a list")
         return tuple(
             self.tree.external(item, self.place(entry), f"{field}.extra_include_dirs[{i}]")
             for i, item in enumerate(value)
@@ -265,7 +262,7 @@ class _Reader:
 
     def required(self, entry: dict[str, Any], field: str, key: str) -> Any:
         if key not in entry:
-            raise ArtifactError(self.place(entry), f"{field}.{key} is missing", _COMPILE_AGAIN)
+            raise self.fault(entry, f"{field}.{key} is missing")
         return entry[key]
 
 

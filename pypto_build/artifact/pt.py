@@ -14,6 +14,7 @@ import struct
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -28,6 +29,7 @@ from .shapes import row_major_strides
 _LEGACY_MAGIC = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
 _RESAVE = "save it again: torch.save(tensor.detach().cpu().contiguous(), path)"
 _ALIGNMENT = 64
+_FORMATS: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
 #: What zipfile raises for archives that are none.
 _DAMAGED = (
     *(zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError),
@@ -167,15 +169,7 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes | memoryview, align_at
 
 
 def _as_elements(data: memoryview, itemsize: int) -> memoryview:
-    match itemsize:
-        case 1:
-            return data
-        case 2:
-            return data.cast("H")
-        case 4:
-            return data.cast("I")
-        case _:
-            return data.cast("Q")
+    return data.cast(_FORMATS[itemsize])
 
 
 def _axes(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int, int, int]]:

@@ -15,8 +15,6 @@ from typing import Any
 
 import msgspec
 
-from pypto_build.facts.platforms import PLATFORMS
-
 from .errors import ArtifactError
 from .files import read_text
 from .manifest_eval import Evaluator
@@ -47,10 +45,7 @@ class NotLiteral(Exception):
 
 def is_scene_test(path: Path) -> bool:
     """Whether a file may declare scene tests, by its text."""
-    try:
-        text = read_text(path, _LARGEST, errors="replace")
-    except (OSError, ArtifactError):
-        return False
+    text = _text_of(path)
     return bool(_DECORATED.search(text) and _IMPORTED.search(text))
 
 
@@ -160,7 +155,7 @@ class _Reader:
         if name == "CALLABLE":
             return callable_fields(self._names.value(value)) if level == CHIP_LEVEL else {}
         if name in ("RTOL", "ATOL"):
-            return {name.lower(): self._number(value)}
+            return {name.lower(): float(self._names.value(value))}
         if name == "SKIP_GOLDEN":
             return {"skip_golden": self._names.value(value)}
         if name == "RUNTIME_ENV":
@@ -183,9 +178,6 @@ class _Reader:
         keys = [getattr(key, "value", None) for key in node.keys]
         wanted = {key: value for key, value in zip(keys, node.values, strict=True) if key in read}
         return case_of({str(key): self._names.value(value) for key, value in wanted.items()})
-
-    def _number(self, node: ast.expr) -> float:
-        return float(self._names.value(node))
 
     def _marked(self, node: ast.ClassDef) -> str:
         return next(filter(None, map(self._mark, node.decorator_list)), "")
@@ -284,8 +276,3 @@ def _is_harmless(statement: ast.stmt) -> bool:
         return False
     value = statement.value
     return isinstance(value, ast.Constant) or ast.unparse(value).startswith(("sys.path.", "torch."))
-
-
-def selected_platforms() -> tuple[str, ...]:
-    """The platforms that run here."""
-    return tuple(name for name, platform in PLATFORMS.items() if platform.simulated)

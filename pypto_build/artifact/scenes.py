@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from .errors import ArtifactError
-from .files import decode_json, read_bytes
+from .files import Document, read_record
 from .records import DEFAULT_CONFIG, DEFAULT_ENTRY, ArgDirection, Artifact, CoreType, Kernel, Orchestration
 
 #: Levels of a scene test that run on one chip.
@@ -150,26 +150,20 @@ def encode_scenes(scenes: Scenes) -> bytes:
 
 def read_scenes(path: Path) -> Scenes:
     """Reads what `encode_scenes` wrote; a usage error if it is something else."""
-    scenes: Scenes = _read(path, Scenes)
-    return scenes
+    return _read(path, Scenes)
 
 
 def read_arguments(path: Path) -> Arguments:
     """Reads the arguments that a case's data was made for; a usage error for names that are none."""
-    arguments: Arguments = _read(path, Arguments)
+    arguments = _read(path, Arguments)
     for name in (*arguments.tensors, *arguments.scalars):
         if not name.isidentifier():
             raise ArtifactError(path, f"{name!r} is not a parameter name", "make the data again with FORCE=1")
     return arguments
 
 
-def _read(path: Path, kind: type[Any]) -> Any:
-    try:
-        return decode_json(read_bytes(path), kind)
-    except OSError as error:
-        raise ArtifactError(path, f"cannot be read: {error.strerror}", "run it again") from None
-    except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"is damaged: {error}", "remove it and run again") from None
+def _read(path: Path, kind: type[Document]) -> Document:
+    return read_record(path, kind, "is damaged", "remove it and run again", unread="run it again")
 
 
 def scene_artifact(scene: Scene, file: Path, root: Path) -> Artifact:

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pypto_build.lazy import attributes
+
 if TYPE_CHECKING:
     from pypto_build.interop.compiled import ReplayError, replay_compiled
 
 __all__ = ["ReplayError", "replay_compiled"]
 
 
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from pypto_build.interop import compiled
-
-    return getattr(compiled, name)
+__getattr__ = attributes(__name__, {"compiled": __all__})

@@ -46,6 +46,13 @@ def beside_sources(artifact_dir: Path, platform: str) -> Binaries:
     return Binaries(kernels, artifact.orchestration.source.with_suffix(".so"))
 
 
+def binaries_of(interface: Interface, root: Path, directory: Path, platform: str, skip_compile: bool) -> Binaries:
+    """The binaries below ``directory``, or with ``skip_compile`` those beside the sources in ``root``; checked."""
+    binaries = beside_sources(root, platform) if skip_compile else built(interface, directory, platform)
+    check_binaries(binaries, interface, platform)
+    return binaries
+
+
 def check_binaries(binaries: Binaries, interface: Interface, platform: str) -> None:
     """Raises a build error that names the first file which is missing, or which this platform cannot load."""
     simulated = PLATFORMS[platform].simulated

@@ -11,7 +11,7 @@ from typing import Any
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.distributed import Distributed, devices_of, load_distributed, require_callables
 from pypto_build.artifact.interface import Interface, read_interface
-from pypto_build.interop.binaries import Binaries, beside_sources, built, check_binaries
+from pypto_build.interop.binaries import Binaries, binaries_of
 from pypto_build.interop.engine import SimplerRounds, program_job, refuse_ours
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, ScalarArg
@@ -64,12 +64,8 @@ class SimplerChipsEngine:
 
     def _program(self, request: Request, root: Path, directory: Path) -> tuple[Interface, Binaries]:
         interface = read_interface(directory / "interface.json")
-        if self.skip_compile:
-            binaries = beside_sources(root, request.platform)
-        else:
-            binaries = built(interface, directory / self.variant, request.platform)
-        check_binaries(binaries, interface, request.platform)
-        return interface, binaries
+        place = directory / self.variant
+        return interface, binaries_of(interface, root, place, request.platform, self.skip_compile)
 
 
 def _as_passed(scalar: ScalarArg) -> int:

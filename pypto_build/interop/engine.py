@@ -24,7 +24,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.interface import Interface
 from pypto_build.facts.dtypes import SIMPLER_CARRIERS
 from pypto_build.facts.run_options import OF_ITS_RECORDS, RUN_OPTIONS, SETTINGS, SIMPLER
-from pypto_build.interop.binaries import Binaries, beside_sources, built, check_binaries
+from pypto_build.interop.binaries import Binaries, binaries_of
 from pypto_build.interop.faults import run_fault
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding
@@ -57,11 +57,8 @@ class SimplerEngine:
     def open(self, request: Request, interface: Interface, binding: Binding, arena: Arena) -> SimplerRounds:
         """Starts the process. Raises `ArtifactError` for binaries that are missing or do not fit."""
         refuse_ours(request)
-        if self.skip_compile:
-            binaries = beside_sources(request.artifact_dir, request.platform)
-        else:
-            binaries = built(interface, request.binaries or request.build_dir, request.platform)
-        check_binaries(binaries, interface, request.platform)
+        place = request.binaries or request.build_dir
+        binaries = binaries_of(interface, request.artifact_dir, place, request.platform, self.skip_compile)
 
         def job(scratch: Path) -> dict[str, Any]:
             return {"device": self.device, **program_job(interface, binaries, scratch)}

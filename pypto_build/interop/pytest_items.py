@@ -21,9 +21,11 @@ import pytest
 
 from pypto_build.artifact import ArtifactError, described_root, read_manifest
 from pypto_build.artifact.scene_test import SNAPSHOT_CASE
+from pypto_build.artifact.scenes import matches
 from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.facts.run_options import EMBEDDED, SIMPLER, TORCH
 from pypto_build.interop.cases import find_cases
+from pypto_build.interop.items import Failed, Item
 from pypto_build.interop.pytest_flags import PASSED_ON, given, listed, named_platforms
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.ascend import find_toolkit
@@ -61,12 +63,12 @@ class SceneTestFile(pytest.File):
         cases = list(_cases(self.path))
         chosen = listed(self.config, "--case")
         for selector in chosen:
-            if not any(_selects(selector, owner, case) for owner, case, _ in cases):
+            if not any(matches(selector, owner, case) for owner, case, _ in cases):
                 names = ", ".join(case for _, case, _ in cases)
                 raise pytest.UsageError(f"--case {selector}: no such case in {self.path}; it has {names}")
         named = named_platforms(self.config)
         for owner, case, platforms in cases:
-            if chosen and not any(_selects(selector, owner, case) for selector in chosen):
+            if chosen and not any(matches(selector, owner, case) for selector in chosen):
                 continue
             for name in named or [name for name in platforms if PLATFORMS[name].simulated]:
                 if name in platforms:
@@ -74,7 +76,7 @@ class SceneTestFile(pytest.File):
                     yield SceneCase.from_parent(self, name=label, platform=PLATFORMS[name], case=f"{owner}::{case}")
 
 
-class _Run(pytest.Item):
+class _Run(Item):
     """An item that is a process; what it printed is the report of its failure."""
 
     def __init__(self, *, platform: Platform, **more: object) -> None:
@@ -93,22 +95,9 @@ class _Run(pytest.Item):
             status, printed = run_kept(self.command(device), own_environment())
         self.add_report_section("call", "run", printed)
         if status:
-            raise RunFailed(printed)
+            raise Failed(_told(printed))
         if names := re.findall(r"^\[RUN\]   '(\w+)' UNCHECKED", printed, re.MULTILINE):
             self.warn(pytest.PytestWarning(f"no golden for {', '.join(names)}: ran, and nothing was compared"))
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:
-        """The last lines that a run printed, without a traceback of ours."""
-        if isinstance(excinfo.value, RunFailed):
-            lines = str(excinfo.value).splitlines()
-            words = ("FAIL", "UNCHECKED", "[pack] ")
-            told = [line for line in lines if "error" in line.lower() or any(word in line for word in words)]
-            return "\n".join(told or lines[-10:])
-        return str(super().repr_failure(excinfo))
-
-    def reportinfo(self) -> tuple[Path, int, str]:
-        """Where the item is."""
-        return self.path, 0, self.name
 
     def passed_on(self, spelt: Callable[[tuple[str, ...]], str] = lambda names: names[0]) -> list[str]:
         """The flags that a run is given as they are; ``spelt`` chooses among their names."""
@@ -123,8 +112,11 @@ class _Run(pytest.Item):
         return str(given(self.config, "--rounds") or 1)
 
 
-class RunFailed(Exception):
-    """A run that did not pass; its text is what it printed."""
+def _told(printed: str) -> str:
+    """What a run that did not pass printed about it, else its last lines."""
+    lines, words = printed.splitlines(), ("FAIL", "UNCHECKED", "[pack] ")
+    told = [line for line in lines if "error" in line.lower() or any(word in line for word in words)]
+    return "\n".join(told or lines[-10:])
 
 
 class Replay(_Run):
@@ -166,7 +158,7 @@ class SceneCase(_Run):
         """``--runtime`` is one of simpler's own here."""
         runtime = given(self.config, "--runtime")
         if runtime in (EMBEDDED, TORCH):
-            raise RunFailed(f"error: --runtime {runtime}: a scene test runs on simpler; give pytest kernel_config.py")
+            raise Failed(f"error: --runtime {runtime}: a scene test runs on simpler; give pytest kernel_config.py")
         return ["--runtime", runtime] if runtime and runtime != SIMPLER else []
 
 
@@ -243,8 +235,3 @@ def _cases(path: Path) -> Iterator[tuple[str, str, list[str]]]:
                     keys = [getattr(key, "value", None) for key in case.keys]
                     values = dict(zip(keys, case.values, strict=True))
                     yield node.name, ast.literal_eval(values["name"]), ast.literal_eval(values["platforms"])
-
-
-def _selects(selector: str, owner: str, case: str) -> bool:
-    left, separator, right = selector.rpartition("::")
-    return (not separator and right == case) or (bool(separator) and left in ("", owner) and right in ("", case))

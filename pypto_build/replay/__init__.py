@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pypto_build.lazy import attributes
+
 if TYPE_CHECKING:
     from pypto_build.replay.request import Request
     from pypto_build.replay.session import replay
@@ -14,12 +16,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Request", "Verdict", "replay"]
 
-_HOME = {"Request": "request", "replay": "session", "Verdict": "verdict"}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = attributes(__name__, {"request": ["Request"], "session": ["replay"], "verdict": ["Verdict"]})

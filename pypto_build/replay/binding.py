@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -113,9 +113,9 @@ def bind(
     )
     parameters = [param for param in ordered if param.kind == "tensor"]
     _require_memory(parameters)
-    bind_tensor: Callable[[Param], TensorArg]
-    bind_tensor = _Seeded(seed).tensor if seeded else _FromSnapshot(data, parameters).tensor
-    tensors = tuple(bind_tensor(param) for param in parameters)
+    tensors = tuple(
+        _seeded_tensor(param, seed) if seeded else _snapshot_tensor(param, data, parameters) for param in parameters
+    )
     unknown = tuple(sorted((set(data.inputs) | set(data.outputs)) - names))
     return Binding(tensors, bound_scalars, seed if seeded else None, unknown)
 
@@ -155,46 +155,46 @@ def _require_inputs(needed: list[str], data: Snapshot) -> None:
     """All missing input files at once."""
     missing = [name for name in needed if name not in data.inputs]
     if missing:
-        raise ArtifactError(
+        raise _golden_error(
             data.root / "in" / f"{missing[0]}.pt",
             f"input missing for {', '.join(missing)}",
             f"the directory has {', '.join(data.inputs)}; save it there, or give another snapshot with DATA=",
-            kind="golden_error",
         )
 
 
-class _FromSnapshot:
-    """Tensors whose bytes come from the snapshot's files; what the interface leaves open comes from them too."""
+def _golden_error(path: Path, message: str, hint: str = "") -> ArtifactError:
+    """A fault of a file of the snapshot."""
+    return ArtifactError(path, message, hint, kind="golden_error")
 
-    def __init__(self, data: Snapshot, params: Sequence[Param]) -> None:
-        self._data, self._params = data, params
 
-    def tensor(self, param: Param) -> TensorArg:
-        source, golden = self._data.inputs.get(param.name), self._data.outputs.get(param.name)
-        direction = param.direction or _direction_from_files(source, golden)
-        initial = _read(source, param) if source is not None and direction != "OUT" else None
-        known = initial
-        like = golden or source
-        if known is None and like is not None and not _is_settled(param):
-            known = _read(like, param)
-        dtype, shape = (known.dtype, known.shape) if known else (param.dtype, self._shape_like_an_input(param))
-        if dtype is None or shape is None:
-            raise _unknown_shape(param)
-        return TensorArg(param.name, direction, dtype, shape, initial.contiguous() if initial else None)
+def _snapshot_tensor(param: Param, data: Snapshot, params: Sequence[Param]) -> TensorArg:
+    """A tensor whose bytes come from the snapshot's files; what the interface leaves open comes from them too."""
+    source, golden = data.inputs.get(param.name), data.outputs.get(param.name)
+    direction = param.direction or _direction_from_files(source, golden)
+    initial = _read(source, param) if source is not None and direction != "OUT" else None
+    known = initial
+    like = golden or source
+    if known is None and like is not None and not _is_settled(param):
+        known = _read(like, param)
+    dtype, shape = (known.dtype, known.shape) if known else (param.dtype, _shape_like_an_input(param, data, params))
+    if dtype is None or shape is None:
+        raise _unknown_shape(param)
+    return TensorArg(param.name, direction, dtype, shape, initial.contiguous() if initial else None)
 
-    def _shape_like_an_input(self, param: Param) -> Shape | None:
-        """The declared shape; where it leaves sizes open, that of the inputs which are declared like it."""
-        if param.shape is None or -1 not in param.shape:
-            return param.shape
-        alike = [each.name for each in self._params if each.shape == param.shape and each.name in self._data.inputs]
-        shapes = {read_pt(self._data.inputs[name], kind="golden_error").shape for name in alike}
-        if len(shapes) == 1:
-            return shapes.pop()
-        raise ArtifactError(
-            "compiled_meta.json",
-            f"nothing tells the sizes of output '{param.name}', which is declared {list(param.shape)}",
-            f"save one of the right shape as {self._data.root / 'out' / f'{param.name}.pt'}",
-        )
+
+def _shape_like_an_input(param: Param, data: Snapshot, params: Sequence[Param]) -> Shape | None:
+    """The declared shape; where it leaves sizes open, that of the inputs which are declared like it."""
+    if param.shape is None or -1 not in param.shape:
+        return param.shape
+    alike = [each.name for each in params if each.shape == param.shape and each.name in data.inputs]
+    shapes = {read_pt(data.inputs[name], kind="golden_error").shape for name in alike}
+    if len(shapes) == 1:
+        return shapes.pop()
+    raise ArtifactError(
+        "compiled_meta.json",
+        f"nothing tells the sizes of output '{param.name}', which is declared {list(param.shape)}",
+        f"save one of the right shape as {data.root / 'out' / f'{param.name}.pt'}",
+    )
 
 
 def with_goldens(
@@ -221,12 +221,8 @@ def _with_golden(tensor: TensorArg, data: Snapshot) -> TensorArg:
     golden = _as_declared(read_pt(path, kind="golden_error"), tensor.dtype)
     for what, have, want in (("dtype", golden.dtype, tensor.dtype), ("shape", golden.shape, tensor.shape)):
         if have != want:
-            raise ArtifactError(
-                path,
-                f"{what} {_text(have)}, but output '{tensor.name}' has {_text(want)}",
-                "save the golden again as the program computes it",
-                kind="golden_error",
-            )
+            message = f"{what} {_text(have)}, but output '{tensor.name}' has {_text(want)}"
+            raise _golden_error(path, message, "save the golden again as the program computes it")
     return dataclasses.replace(tensor, golden=golden.contiguous())
 
 
@@ -241,26 +237,21 @@ def _direction_from_files(source: Path | None, golden: Path | None) -> str:
     return "OUT" if source is None else "INOUT"
 
 
-class _Seeded:
-    """Tensors made from a seed: reproducible, and different for each parameter."""
+def _seeded_tensor(param: Param, seed: int) -> TensorArg:
+    """A tensor made from a seed: reproducible, and different for each parameter."""
+    shape, dtype = _declared_shape(param), param.dtype
+    if shape is None or dtype is None:
+        raise _unknown_shape(param)
+    direction = param.direction or "INOUT"
+    if direction == "OUT":
+        return TensorArg(param.name, direction, dtype, shape)
+    from pypto_build.replay.seeded import seeded_bytes
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-
-    def tensor(self, param: Param) -> TensorArg:
-        shape, dtype = _declared_shape(param), param.dtype
-        if shape is None or dtype is None:
-            raise _unknown_shape(param)
-        direction = param.direction or "INOUT"
-        if direction == "OUT":
-            return TensorArg(param.name, direction, dtype, shape)
-        from pypto_build.replay.seeded import seeded_bytes
-
-        try:
-            return TensorArg(param.name, direction, dtype, shape, seeded_bytes(self._seed, param.name, dtype, shape))
-        except (MemoryError, ValueError):  # numpy's limits: bytes, and the number of dimensions
-            message = f"there is not enough memory to make up tensor '{param.name}' of shape {list(shape)}"
-            raise ArtifactError("compiled_meta.json", message, "give data of that shape with DATA=") from None
+    try:
+        return TensorArg(param.name, direction, dtype, shape, seeded_bytes(seed, param.name, dtype, shape))
+    except (MemoryError, ValueError):  # numpy's limits: bytes, and the number of dimensions
+        message = f"there is not enough memory to make up tensor '{param.name}' of shape {list(shape)}"
+        raise ArtifactError("compiled_meta.json", message, "give data of that shape with DATA=") from None
 
 
 def _is_settled(param: Param) -> bool:
@@ -299,19 +290,11 @@ def _read(path: Path, param: Param) -> PtTensor:
     """The tensor in `path`, checked against what the parameter is declared as."""
     tensor = _as_declared(read_pt(path, kind="golden_error"), param.dtype)
     if param.dtype is not None and tensor.dtype != param.dtype:
-        raise ArtifactError(
-            path,
-            f"dtype {tensor.dtype}, but parameter '{param.name}' is {param.dtype}",
-            "save it again in that dtype, or compile the artifact anew",
-            kind="golden_error",
-        )
+        message = f"dtype {tensor.dtype}, but parameter '{param.name}' is {param.dtype}"
+        raise _golden_error(path, message, "save it again in that dtype, or compile the artifact anew")
     if not param.fits(tensor.shape):
-        raise ArtifactError(
-            path,
-            f"shape {list(tensor.shape)}, but parameter '{param.name}' is {list(param.shape or ())}",
-            "save it again in that shape, or compile the artifact anew",
-            kind="golden_error",
-        )
+        message = f"shape {list(tensor.shape)}, but parameter '{param.name}' is {list(param.shape or ())}"
+        raise _golden_error(path, message, "save it again in that shape, or compile the artifact anew")
     return tensor
 
 
@@ -326,24 +309,16 @@ def _snapshot_scalar(param: Param, data: Snapshot) -> ScalarArg:
     path = data.inputs[param.name]
     tensor = read_pt(path, kind="golden_error")
     if math.prod(tensor.shape) != 1 or len(tensor.shape) > 1:
-        raise ArtifactError(
-            path,
-            f"shape {list(tensor.shape)}, but parameter '{param.name}' is a scalar",
-            "save it as a 0-dim tensor",
-            kind="golden_error",
-        )
+        message = f"shape {list(tensor.shape)}, but parameter '{param.name}' is a scalar"
+        raise _golden_error(path, message, "save it as a 0-dim tensor")
     if param.dtype is not None and tensor.dtype != param.dtype:
-        raise ArtifactError(
-            path,
-            f"dtype {tensor.dtype}, but scalar '{param.name}' is {param.dtype}",
-            "save it again in that dtype",
-            kind="golden_error",
-        )
+        message = f"dtype {tensor.dtype}, but scalar '{param.name}' is {param.dtype}"
+        raise _golden_error(path, message, "save it again in that dtype")
     try:
         value = scalar_value(bytes(tensor.contiguous()), tensor.dtype)
         return ScalarArg(param.name, tensor.dtype, value, scalar_bits(value, tensor.dtype))
     except ValueError as error:
-        raise ArtifactError(path, str(error), kind="golden_error") from None
+        raise _golden_error(path, str(error)) from None
 
 
 def _seeded_scalar(param: Param, data: Snapshot) -> ScalarArg:

@@ -6,6 +6,7 @@ Exit status: 0 pass, 1 mismatch, 2 usage, 3 build, 4 golden, 5 runtime fault, 6 
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import signal
 import sys
@@ -16,11 +17,11 @@ from types import FrameType
 from typing import NoReturn
 
 from pypto_build.artifact.errors import ArtifactError
-from pypto_build.facts.run_options import EMBEDDED, FAST
+from pypto_build.facts.run_options import EMBEDDED, FAST, whole
 from pypto_build.replay.ahead import Ahead, start_ahead
 from pypto_build.replay.request import Request
 from pypto_build.replay.results import REPLAYS, hide, show
-from pypto_build.replay.run_options import add_run_options, settings_of
+from pypto_build.replay.run_options import add_run_options, number, settings_of
 from pypto_build.replay.scalars import Scalar, parse_scalar
 from pypto_build.replay.session import replay
 from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Verdict, write_verdict
@@ -36,19 +37,6 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise ArtifactError("python -m pypto_build.replay", message, "--help lists the options")
-
-
-def _above(low: float, convert: Callable[[str], float]) -> Callable[[str], float]:
-    """A number of at least `low`, or above it when it is a duration."""
-
-    def parse(text: str) -> float:
-        value = convert(text)
-        if not value >= low:
-            raise ValueError
-        return value
-
-    parse.__name__ = f"number (at least {low:g})"
-    return parse
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -81,27 +69,16 @@ def parser() -> argparse.ArgumentParser:
     add("--binaries", type=Path, metavar="DIR", help="where kernels/ and orchestration/ are, if not in OUT")
     add("--results", metavar="NAME", help="they go to OUT/replays/NAME, and OUT links to them")
     add("--embedded", type=Path, required=True, metavar="PATH", help="the embedded runtime's extension module")
-    add("--threads", type=_above(0, int), default=0, metavar="N", help="threads that run kernels (this machine's)")
-    add("--memory", type=_above(1, int), metavar="MB", help="memory limit of the run (3/4 of this machine's)")
+    add("--threads", type=number(whole(0)), default=0, metavar="N", help="threads that run kernels (this machine's)")
+    add("--memory", type=number(whole(1)), metavar="MB", help="memory limit of the run (3/4 of this machine's)")
     add("--golden", type=Path, metavar="DIR", help="where the goldens are, if not in out/ of the data")
     add("--verbose", action="store_true", help="say what is done at every stage, not only what came of it")
     add("--runtime", default=EMBEDDED, metavar="NAME", help="what executes the replay: embedded, or torch")
-    add(
-        "--comparator",
-        action="append",
-        type=_pair,
-        default=[],
-        metavar="NAME=SPEC",
-        help="rule for one output, such as y=ratio_allclose(max_error_ratio=0.01); may be given again",
-    )
-    add(
-        "--scalar",
-        action="append",
-        type=_scalar_pair,
-        default=[],
-        metavar="NAME=VALUE",
-        help="value of a scalar parameter instead of the snapshot's; may be given again",
-    )
+    pairs = functools.partial(add, action="append", default=[])
+    rule = "rule for one output, such as y=ratio_allclose(max_error_ratio=0.01); may be given again"
+    pairs("--comparator", type=_pair, metavar="NAME=SPEC", help=rule)
+    value = "value of a scalar parameter instead of the snapshot's; may be given again"
+    pairs("--scalar", type=_scalar_pair, metavar="NAME=VALUE", help=value)
     add_run_options(options, lambda option: EMBEDDED in option.runtimes and option.name != "RUNTIME")
     return options
 

@@ -11,7 +11,7 @@ import msgspec
 
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.errors import ArtifactError
-from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.artifact.files import read_record
 from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.runtime.faults import FaultRecord, is_known
 from pypto_build.runtime.flight import About, Event, What, read_flight
@@ -94,14 +94,7 @@ def _kept(event: Event, rank: int, last: int) -> Kept:
 
 def read_kept(path: Path) -> Flight:
     """The events in `path`. Raises `ArtifactError` where there are none, or something else."""
-    try:
-        flight = decode_json(read_bytes(path), Flight)
-    except OSError as error:
-        raise ArtifactError(path, f"cannot be read: {error.strerror}", "replay again") from None
-    except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"holds no events: {error}", "replay again") from None
-    if flight.schema != SCHEMA:
-        raise ArtifactError(path, f"schema: {flight.schema} is not read, only {SCHEMA}", "replay again")
+    flight = read_record(path, Flight, "holds no events", "replay again", schema=SCHEMA)
     if flight.fault and not is_known(flight.fault):
         raise ArtifactError(path, f"fault: kind {flight.fault.kind} is unknown", "replay again")
     return flight

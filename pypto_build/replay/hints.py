@@ -297,38 +297,27 @@ def _span(flags: npt.NDArray[np.bool_]) -> tuple[int, int] | None:
 
 
 def _rows(case: Case) -> str | None:
-    if len(case.shape) < 2:
-        return None
+    return _block(case, 0, "rows", "rows") if len(case.shape) > 1 else None
+
+
+def _columns(case: Case) -> str | None:
+    return _block(case, 1, "columns" if len(case.shape) > 1 else "elements", "columns") if case.shape else None
+
+
+def _block(case: Case, axis: int, noun: str, valid: str) -> str | None:
+    """The mismatches lie in a block of rows (axis 0) or columns (1), which the message calls by a noun."""
     matrix = case.mask.reshape(-1, case.shape[-1])
-    span, total = _span(np.asarray(matrix.any(axis=1))), matrix.shape[0]
+    span, total = _span(np.asarray(matrix.any(axis=1 - axis))), matrix.shape[axis]
     if span is None:
         return None
     first, last = span
     count = last - first + 1
     if count == 1:
-        return f"only row {first} of {total} differs"
-    if last == total - 1:
-        return f"only the last {count} of {total} rows differ: a tail block; look at its valid rows"
-    if first == 0:
-        return f"only the first {count} of {total} rows differ: the first block"
-    return f"only rows {first} to {last} of {total} differ: one block"
-
-
-def _columns(case: Case) -> str | None:
-    if len(case.shape) < 1:
-        return None
-    matrix = case.mask.reshape(-1, case.shape[-1])
-    span, total = _span(np.asarray(matrix.any(axis=0))), matrix.shape[1]
-    if span is None:
-        return None
-    first, last = span
-    noun = "columns" if len(case.shape) > 1 else "elements"
-    if first == last:
         return f"only {noun[:-1]} {first} of {total} differs"
     if last == total - 1:
-        return f"only the last {last - first + 1} of {total} {noun} differ: a tail block; look at its valid columns"
+        return f"only the last {count} of {total} {noun} differ: a tail block; look at its valid {valid}"
     if first == 0:
-        return f"only the first {last - first + 1} of {total} {noun} differ: the first block"
+        return f"only the first {count} of {total} {noun} differ: the first block"
     return f"only {noun} {first} to {last} of {total} differ: one block"
 
 

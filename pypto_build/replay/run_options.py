@@ -36,10 +36,11 @@ def _conversion(option: RunOption) -> dict[str, Any]:
         return {"type": _log_level}
     if option.kind.choices:
         return {"choices": tuple(filter(None, option.kind.choices))}
-    return {} if option.kind.type is str else {"type": _number(option.kind)}
+    return {} if option.kind.type is str else {"type": number(option.kind)}
 
 
-def _number(kind: ValueKind) -> Callable[[str], float]:
+def number(kind: ValueKind) -> Callable[[str], float]:
+    """Reads a number of this kind, for argparse."""
     low, high = kind.min, kind.max
 
     def parse(text: str) -> float:

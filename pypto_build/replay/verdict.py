@@ -13,8 +13,7 @@ from typing import Literal
 import msgspec
 
 from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.errors import ArtifactError
-from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.artifact.files import read_record
 from pypto_build.runtime.faults import FaultRecord
 
 Status = Literal["pass", "mismatch", "unchecked", "usage_error", "build_error", "golden_error", "runtime_error", "hang"]
@@ -150,12 +149,4 @@ def write_verdict(verdict: Verdict, path: Path) -> None:
 
 def read_verdict(path: Path) -> Verdict:
     """The verdict in `path`. Raises a usage error where there is none, or something else."""
-    try:
-        verdict = decode_json(read_bytes(path), Verdict)
-    except OSError as error:
-        raise ArtifactError(path, f"cannot be read: {error.strerror}", "replay first") from None
-    except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"is no verdict: {error}", "replay again") from None
-    if verdict.schema != SCHEMA:
-        raise ArtifactError(path, f"schema: {verdict.schema} is not read, only {SCHEMA}", "replay again")
-    return verdict
+    return read_record(path, Verdict, "is no verdict", "replay again", unread="replay first", schema=SCHEMA)

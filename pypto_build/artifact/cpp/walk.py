@@ -145,11 +145,15 @@ class Walker(WalkState):
         with self.scope():
             self.each(node)
 
+    def _part(self, node: Node, field: str) -> None:
+        """Walks a part of a statement, if it has it."""
+        child = node.child_by_field_name(field)
+        if child is not None:
+            self.statement(child)
+
     def _scope_macro(self, node: Node) -> None:
         """``PTO2_SCOPE(...) {`` looks like a nested function definition to the grammar."""
-        body = node.child_by_field_name("body")
-        if body is not None:
-            self.statement(body)
+        self._part(node, "body")
 
     def _return(self, node: Node) -> None:
         found = [self.value(child) for child in node.named_children]
@@ -160,14 +164,10 @@ class Walker(WalkState):
         outermost, self._in_loop = not self._in_loop, True
         with self.scope():
             for _ in range(2 if outermost else 1):
-                for part in ("initializer", "condition", "update"):
-                    child = node.child_by_field_name(part)
-                    if child is not None:
-                        self.statement(child)
+                for field in ("initializer", "condition", "update"):
+                    self._part(node, field)
                 self.scopes[-1].update(counter(self, node))
-                body = node.child_by_field_name("body")
-                if body is not None:
-                    self.statement(body)
+                self._part(node, "body")
         if outermost:
             self._in_loop = False
 
@@ -175,9 +175,7 @@ class Walker(WalkState):
         name = declared_name(node.child_by_field_name("declarator"))
         with self.scope():
             self.scopes[-1][name] = self.value(node.child_by_field_name("right")).element(None)
-            body = node.child_by_field_name("body")
-            if body is not None:
-                self.statement(body)
+            self._part(node, "body")
 
     def _declaration(self, node: Node) -> None:
         type_node = node.child_by_field_name("type")

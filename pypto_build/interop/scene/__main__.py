@@ -247,15 +247,11 @@ def _list_file(scenes: Scenes) -> int:
             reasons = {scene.why_not(case, name) for name, row in PLATFORMS.items() if row.simulated}
             runs = "" in reasons
             running += runs
-            why = "" if runs else f"  does not run here: {scene.reason or _first(reasons)}"
+            why = "" if runs else f"  does not run here: {scene.reason or min(reasons)}"
             print(f"    {case.name}  {', '.join(platforms)}{why}")
         for name in scene.others:
             print(f"    {name}  {f'does not run here: {scene.reason}' if scene.reason else 'pytest runs it'}")
     return running
-
-
-def _first(reasons: set[str]) -> str:
-    return min(reasons)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -9,12 +9,9 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from pypto_build.interop.scene.arguments import TaskArgsBuilder
-
-if TYPE_CHECKING:
-    pass
 
 _Marked = TypeVar("_Marked")
 

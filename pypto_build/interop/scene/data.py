@@ -47,25 +47,22 @@ def find_scene(file: Path, class_name: str, case_name: str, with_stand_ins: bool
     return found(), case
 
 
-def make_data(
-    file: Path,
-    class_name: str,
-    case_name: str,
-    output: Path,
-    *,
-    outputs: set[int],
-    golden: bool,
-    judged: bool,
-    seed: int,
-) -> None:
-    """Write the data of a case into ``output``."""
+def arguments_for(scene: Any, file: Path, params: Any, seed: int) -> TaskArgsBuilder:
+    """The arguments of a case. Raises a usage error for a class that returns something else."""
+    seed_all(seed)
+    args: TaskArgsBuilder = scene.generate_args(params)
+    if not hasattr(args, "tensor_names"):
+        said = f"{type(scene).__name__}.generate_args returns a {type(args).__name__}"
+        raise ArtifactError(file, said, "return TaskArgsBuilder")
+    return args
+
+
+def make_data(file: Path, class_name: str, case_name: str, given: argparse.Namespace) -> None:
+    """Write the data of a case, as the command line says."""
+    output: Path = given.output
     scene, case = find_scene(file, class_name, case_name)
     params = case.get("params", {})
-    seed_all(seed)
-    args = scene.generate_args(params)
-    if not hasattr(args, "tensor_names"):
-        kind = type(args).__name__
-        raise ArtifactError(file, f"{class_name}.generate_args returns a {kind}", "return TaskArgsBuilder")
+    args = arguments_for(scene, file, params, given.seed)
     scalars = [spec for spec in args.specs if not isinstance(spec.value, torch.Tensor)]
     names = args.tensor_names()
     for name in names:
@@ -73,8 +70,9 @@ def make_data(
     for spec in scalars:
         write_scalar(output / "in" / f"{spec.name}.pt", spec.name, spec.value)
     arguments = arguments_of(names, [spec.name for spec in scalars])
-    if golden:
-        _write_golden(scene, args, params, output, outputs, judged)
+    if not given.skip_golden:
+        outputs = {int(number) for number in given.outputs.split(",") if number}
+        _write_golden(scene, args, params, output, outputs, given.judged)
     write_bytes(output / ARGUMENTS_NAME, msgspec.json.encode(arguments) + b"\n")
 
 
@@ -82,14 +80,20 @@ def _write_golden(
     scene: Any, args: TaskArgsBuilder, params: Any, output: Path, outputs: set[int], judged: bool
 ) -> None:
     place = output / (JUDGED_GOLDEN if judged else "out")
-    expected = args.clone()
-    with golden_threads():
-        scene.compute_golden(expected, params)
+    expected = expected_of(scene, args, params)
     for index, name in enumerate(args.tensor_names()):
         if index in outputs:
             golden = getattr(expected, name)
             golden = golden.contiguous() if judged else like_argument(getattr(args, name), name, golden)
             write_tensor(place / f"{name}.pt", name, golden)
+
+
+def expected_of(scene: Any, args: TaskArgsBuilder, params: Any) -> TaskArgsBuilder:
+    """What the arguments should be after the run."""
+    expected = args.clone()
+    with _golden_threads():
+        scene.compute_golden(expected, params)
+    return expected
 
 
 def like_argument(argument: torch.Tensor, name: str, golden: Any) -> torch.Tensor:
@@ -117,7 +121,7 @@ def seed_all(seed: int) -> None:
 
 
 @contextmanager
-def golden_threads() -> Iterator[None]:
+def _golden_threads() -> Iterator[None]:
     """Within it, torch has as many threads as goldens are computed with."""
     before = torch.get_num_threads()
     torch.set_num_threads(min(before, _MOST_THREADS))
@@ -137,21 +141,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns its exit status."""
     parser = case_parser("data", "a case of a scene test", "where the data goes")
     parser.add_argument("--outputs", default="", metavar="N,N", help="the tensors that have goldens, by number")
-    return make_of_case(parser, argv, _make)
-
-
-def _make(file: Path, class_name: str, case: str, given: argparse.Namespace) -> None:
-    outputs = {int(number) for number in given.outputs.split(",") if number}
-    make_data(
-        file,
-        class_name,
-        case,
-        given.output,
-        outputs=outputs,
-        golden=not given.skip_golden,
-        judged=given.judged,
-        seed=given.seed,
-    )
+    return make_of_case(parser, argv, make_data)
 
 
 def case_parser(module: str, case: str, output: str) -> argparse.ArgumentParser:

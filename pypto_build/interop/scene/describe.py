@@ -35,11 +35,9 @@ def describe(path: Path) -> Scenes:
     """What ``path`` declares; a file that cannot be executed here declares nothing, and the reason."""
     try:
         return Scenes(tuple(map(_scene, scene_classes(load_file(path)))))
-    except ArtifactError:
+    except (ArtifactError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
         return Scenes(reason=why(error))
 
 

@@ -10,8 +10,8 @@ import pytest
 from pypto_build.artifact.scene_reader import case_of
 from pypto_build.artifact.scenes import Scene, SceneCase
 from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.interop.items import Absent
 from pypto_build.interop.pytest_flags import given, named_platforms
-from pypto_build.interop.scene.absent_item import Absent
 from pypto_build.interop.scene.faults import NeedsSimpler
 
 

@@ -33,12 +33,12 @@ from pypto_build.interop.scene.arguments import TaskArgsBuilder
 from pypto_build.interop.scene.case import CallableNamespace
 from pypto_build.interop.scene.data import (
     JUDGED_GOLDEN,
+    arguments_for,
     case_parser,
+    expected_of,
     find_scene,
-    golden_threads,
     like_argument,
     make_of_case,
-    seed_all,
 )
 from pypto_build.interop.scene.host_callable import file_of
 from pypto_build.interop.scene.memory import Tensor, bytes_of, tensor_of
@@ -63,33 +63,21 @@ class _Registered:
     hosts: dict[int, str] = field(default_factory=dict)
 
 
-def make_node(
-    file: Path, class_name: str, case_name: str, output: Path, *, golden: bool, judged: bool, seed: int
-) -> None:
-    """Write the artifact of a case into ``output``. Raises whatever the file's code raises."""
+def make_node(file: Path, class_name: str, case_name: str, given: argparse.Namespace) -> None:
+    """Write the artifact of a case, as the command line says. Raises whatever the file's code raises."""
+    output: Path = given.output
     scene, case = find_scene(file, class_name, case_name, with_stand_ins=True)
     params, config = case.get("params", {}), case.get("config", {})
-    seed_all(seed)
-    args = scene.generate_args(params)
-    if not hasattr(args, "tensor_names"):
-        kind = type(args).__name__
-        raise ArtifactError(file, f"{class_name}.generate_args returns a {kind}", "return TaskArgsBuilder")
-    expected = _expected(scene, args, params) if golden else None
+    args = arguments_for(scene, file, params, given.seed)
+    expected = None if given.skip_golden else expected_of(scene, args, params)
     world, registered = int(config.get("device_count", 1)), _register(scene, file)
     recorder = Recorder(world, registered.chips, registered.functions, registered.hosts, _tensors(args))
     scene.CALLABLE["orchestration"](recorder, CallableNamespace(registered.given), args, config_of(config))
     if not recorder.first:
         raise ArtifactError(file, f"{class_name}: the orchestration of {case_name} submits nothing to a chip", "")
     shutil.rmtree(output, ignore_errors=True)
-    _write_data(args, expected, recorder, output / "data", judged)
+    _write_data(args, expected, recorder, output / "data", given.judged)
     _write_program(file, class_name, type(scene)._st_runtime, registered, recorder, output)
-
-
-def _expected(scene: Any, args: TaskArgsBuilder, params: Any) -> TaskArgsBuilder:
-    expected = args.clone()
-    with golden_threads():
-        scene.compute_golden(expected, params)
-    return expected
 
 
 def _register(scene: Any, file: Path) -> _Registered:
@@ -177,12 +165,7 @@ def _param(name: str, shape: Sequence[int], written: bool) -> Mapping[str, Any]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns its exit status."""
     parser = case_parser("node_data", "a case of a scene test of several chips", "where the artifact goes")
-    return make_of_case(parser, argv, _make)
-
-
-def _make(file: Path, class_name: str, case: str, given: argparse.Namespace) -> None:
-    golden = not given.skip_golden
-    make_node(file, class_name, case, given.output, golden=golden, judged=given.judged, seed=given.seed)
+    return make_of_case(parser, argv, make_node)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -26,7 +25,7 @@ from pypto_build.artifact.scenes import (
 )
 from pypto_build.replay.verdict import Verdict, read_verdict
 from pypto_build.toolchain.forked import ForkedTools
-from pypto_build.toolchain.python import end_session, kept, own_environment, own_tool
+from pypto_build.toolchain.python import end_session, own_environment, own_tool, start_kept
 
 _DESCRIBE = "pypto_build.interop.scene.describe"
 #: What a case came to.
@@ -129,20 +128,8 @@ class CasesRun:
         limit = [] if any(word.startswith("TIMEOUT=") for word in words) else [f"TIMEOUT={_TIME_LIMIT_S}"]
         command = [*own_tool("pypto_build.cli"), "replay", f"SCENE={selector}", "-p", platform, "-k", *limit, *words]
         with self._printed.open("wb") as printed:
-            self._process = subprocess.Popen(
-                kept(command),
-                env=own_environment(
-                    {
-                        **environment,
-                        OUTCOMES_VARIABLE: str(self._outcomes),
-                        DESCRIPTIONS_VARIABLE: str(self._descriptions),
-                    }
-                ),
-                stdin=subprocess.PIPE,
-                stdout=printed,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            told = {OUTCOMES_VARIABLE: str(self._outcomes), DESCRIPTIONS_VARIABLE: str(self._descriptions)}
+            self._process = start_kept(command, own_environment({**environment, **told}), printed)
 
     def descriptions(self) -> dict[str, FileDescription]:
         """What the files declare, by their paths; waits for it. Empty if the build has ended before."""

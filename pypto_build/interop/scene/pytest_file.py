@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -12,8 +11,8 @@ import pytest
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.scenes import Scene, Scenes, matches
 from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.interop.items import Absent, Failed, Item
 from pypto_build.interop.pytest_flags import PASSED_ON, given, listed, named_platforms
-from pypto_build.interop.scene.absent_item import Absent
 from pypto_build.interop.scene.fixtures import stand_in_for
 from pypto_build.interop.scene.methods import Methods, is_left_out, others_of
 from pypto_build.interop.scene.outcomes import (
@@ -101,7 +100,7 @@ class SceneFile(pytest.File):
         return words
 
 
-class SceneItem(pytest.Item):
+class SceneItem(Item):
     """One case on one platform, which is run with all others of the session."""
 
     def __init__(self, *, platform: str, label: str, **more: object) -> None:
@@ -120,17 +119,7 @@ class SceneItem(pytest.Item):
             pytest.skip(result.message)
         if result.word == FAILED:
             self.add_report_section("call", "run", result.printed)
-            raise CaseFailed(result.message)
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:
-        """What is wrong, without a traceback of ours."""
-        if isinstance(excinfo.value, CaseFailed):
-            return str(excinfo.value)
-        return str(super().repr_failure(excinfo))
-
-    def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
-        """Where the item is."""
-        return self.path, 0, self.name
+            raise Failed(result.message)
 
 
 class _Runs:
@@ -173,10 +162,6 @@ class _Runs:
 
 
 _RUNS = pytest.StashKey[_Runs]()
-
-
-class CaseFailed(Exception):
-    """A case that did not pass; its text is why."""
 
 
 def file_of(parent: pytest.Collector, path: Path) -> SceneFile:

@@ -186,10 +186,8 @@ class WorkerChipQueue:
 
     def wait(self, attempt: Callable[[], Any], what: str, timeout: float) -> Any:
         """What `attempt` returns that is true. Raises TimeoutError, and RuntimeError if the chip has given up."""
-        deadline = self.region.exchange.deadline(timeout)
-        while not (found := attempt()):
-            if deadline.sleep():
-                continue
+        found = self.region.exchange.poll(attempt, timeout)
+        if not found:
             if self.region.counter(self.layout.chip_abort_flag_offset).test(1, WaitCmp.GE).matched:
                 self._gave_up = "the chip has given up (remote abort)"
                 self.require_live()

@@ -18,7 +18,9 @@ from pypto_build.interop.scene.faults import NeedsSimpler
 from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, dtype_name, tensor_of
 from pypto_build.interop.scene.queues import WorkerChipQueue, create_worker_chip_queue
 from pypto_build.interop.scene.regions import Exchange, WorkerChipOrchRegion
+from pypto_build.replay.chips.dispatches import TensorArgType
 from pypto_build.replay.chips.memory import BUFFER_ALIGNMENT, round_up
+from pypto_build.replay.chips.stand_ins import ByRanks, DomainMember
 from pypto_build.replay.scalars import natural_dtype, scalar_bits
 
 _HEAD = '''"""What an orchestration submitted, recorded call by call."""
@@ -31,7 +33,6 @@ from simpler.task_interface import CommBufferSpec, DataType, TaskArgs, TensorArg
 {made}def host_orch(orch, _args, config, *, tensors, callables, sub_ids, _keep, world_size, _domain_provider=None):
 '''
 _TAIL = "\n\nhost_orch._pypto_distributed_entry = True\n"
-_TAGS = ("INPUT", "OUTPUT", "INOUT", "OUTPUT_EXISTING", "NO_DEP")
 _WRITES = (1, 2, 3, 4)
 _OF_DIRECTIONS = {ArgDirection.IN: 0, ArgDirection.OUT: 3, ArgDirection.INOUT: 2}
 _ENUMS = {row.torch: row.enum for row in DTYPES.values() if row.enum and row.torch and row.name != "INDEX"}
@@ -153,35 +154,18 @@ class _WindowBuffer:
         return WindowTensor(text, tuple(shapes), name)
 
 
-@dataclass(frozen=True)
-class _Member:
-    buffers: Mapping[str, _WindowBuffer]
-    device_ctx: int
-    domain_rank: int
-    domain_size: int
-    name: str
-    local_window_base: int
-    actual_window_size: int
-
-
-class _Domain(Mapping[int, _Member]):
+class _Domain(ByRanks):
     """A domain by ranks."""
 
     def __init__(self, number: int, name: str, ranks: Sequence[int], window: int, buffers: Sequence[Any]) -> None:
-        self.name, self._number, self._window = name, number, window
-        self._ranks, self._buffers = list(ranks), list(buffers)
-
-    def __enter__(self) -> _Domain:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
+        super().__init__(name, ranks)
+        self._number, self._window, self._buffers = number, window, list(buffers)
 
     def release(self) -> None:
         """Its memory goes when the run is over."""
 
-    def __getitem__(self, rank: int) -> _Member:
-        if rank not in self._ranks:
+    def __getitem__(self, rank: int) -> DomainMember:
+        if rank not in self.ranks:
             raise KeyError(rank)
         text, shown = f"d{self._number}[{rank}]", (self._number + 1 << 40) + (rank + 1 << 32)
         buffers, start = {}, shown
@@ -191,14 +175,8 @@ class _Domain(Mapping[int, _Member]):
         context, base = (
             DriverNumber(f"{text}.{name}", shown + more) for name, more in (("device_ctx", 8), ("local_window_base", 0))
         )
-        place, size = self._ranks.index(rank), len(self._ranks)
-        return _Member(buffers, context, place, size, self.name, base, self._window)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._ranks)
-
-    def __len__(self) -> int:
-        return len(self._ranks)
+        place, size = self.ranks.index(rank), len(self.ranks)
+        return DomainMember(buffers, context, place, size, self.name, base, self._window)
 
 
 @dataclass(frozen=True)
@@ -378,7 +356,7 @@ class Recorder:
         for tensor, tag in zip(args.tensors, args.tags, strict=True):
             windowed = isinstance(tensor, WindowTensor)
             text = tensor.text if windowed else f"make_tensor_arg(orch._worker, {self._host(tensor, tag)})"
-            self.lines.append(f"{variable}.add_tensor({text}, TensorArgType.{_TAGS[tag]})")
+            self.lines.append(f"{variable}.add_tensor({text}, TensorArgType.{TensorArgType(tag).name})")
         for value in args.scalars:
             self.lines.append(f"{variable}.add_scalar({value.text if isinstance(value, DriverNumber) else value})")
         self.lines.append(f"_keep.append({variable})")

@@ -10,10 +10,10 @@ import ctypes
 import mmap
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from pypto_build.facts.comparisons import COMPARISONS, holds
 from pypto_build.interop.scene.memory import Buffer, bytes_of
@@ -26,6 +26,8 @@ WORKER_CHIP_ORCH_COMM_ABI_MINOR = 0
 _VERSION = WORKER_CHIP_ORCH_COMM_ABI_MAJOR << 16 | WORKER_CHIP_ORCH_COMM_ABI_MINOR
 _COUNTER_BYTES = 4
 _SHORTEST_S, _LONGEST_S = 2e-5, 1e-3  # between two looks
+
+Found = TypeVar("Found")
 
 
 class NotifyOp(IntEnum):
@@ -142,13 +144,17 @@ class Exchange:
         if self._chips is not None and self._chips.is_over:
             self._end_chips()
 
-    def deadline(self, timeout: float) -> Deadline:
-        """The end of a wait of `timeout` seconds, which begins now that all runs. Raises ValueError for a timeout
-        that is none, and as `look`."""
+    def poll(self, attempt: Callable[[], Found | None], timeout: float) -> Found | None:
+        """What `attempt` returns that is true, asked at least once and then again for `timeout` seconds, which begin
+        now that all runs. Raises ValueError for a timeout that is none, and as `look`."""
         if timeout is None or not float(timeout) > 0:
             raise ValueError(f"a wait takes a positive timeout in seconds, not {timeout}")
         self.look()
-        return Deadline(float(timeout))
+        end, pause = time.monotonic() + float(timeout), _SHORTEST_S
+        while not (found := attempt()) and (left := end - time.monotonic()) > 0:
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, _LONGEST_S)
+        return found or None
 
     def finish(self) -> None:
         """The orchestration has returned: let the chips come to their end. Raises RuntimeError for a fault."""
@@ -308,14 +314,12 @@ class WorkerChipOrchCounter:
     def wait(self, cmp_value: int, cmp: WaitCmp, timeout: float) -> int:
         """Look at it until it matches, at most `timeout` seconds; its value. Raises TimeoutError, and as `test`."""
         self._region.require_live()
-        deadline = self._region.exchange.deadline(timeout)
-        while True:
+
+        def matching() -> SignalTestResult | None:
             seen = self.test(cmp_value, cmp)
-            if seen.matched:
-                return seen.observed
-            if not deadline.sleep():
-                break
-        last = self._look(cmp_value, cmp)
+            return seen if seen.matched else None
+
+        last = self._region.exchange.poll(matching, timeout) or self._look(cmp_value, cmp)
         if last.matched:
             return last.observed
         over = ", and the chip has ended" if self._region.exchange.is_idle else ""
@@ -323,22 +327,6 @@ class WorkerChipOrchCounter:
             f"{self._region}: counter {self.offset} was waited for to be {COMPARISONS[WaitCmp(cmp)]} {int(cmp_value)} "
             f"for {float(timeout):g} s; observed={last.observed}{over}"
         )
-
-
-class Deadline:
-    """The end of a wait of `timeout` seconds."""
-
-    def __init__(self, timeout: float) -> None:
-        self._end, self._pause = time.monotonic() + timeout, _SHORTEST_S
-
-    def sleep(self) -> bool:
-        """Sleep a moment, a longer one each time; False when it is over."""
-        left = self._end - time.monotonic()
-        if left <= 0:
-            return False
-        time.sleep(min(self._pause, left))
-        self._pause = min(2 * self._pause, _LONGEST_S)
-        return True
 
 
 def host_bytes(buffer: Any, nbytes: int | None) -> memoryview:

@@ -12,21 +12,12 @@ import torch
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.artifact.scenes import Arguments
-from pypto_build.facts.dtypes import ITEMSIZE
+from pypto_build.facts.dtypes import ITEMSIZE, TORCH
 
 #: torch's dtype of a scalar by the ctypes type that carries it; integers count as 64 bits, floats as float32.
 _OF_CTYPES: dict[type[Any], str] = {
-    ctypes.c_float: "float32",
-    ctypes.c_double: "float64",
-    ctypes.c_int8: "int8",
-    ctypes.c_int16: "int16",
-    ctypes.c_int32: "int32",
-    ctypes.c_int64: "int64",
-    ctypes.c_uint8: "uint8",
-    ctypes.c_uint16: "uint16",
-    ctypes.c_uint32: "uint32",
-    ctypes.c_uint64: "uint64",
-    ctypes.c_bool: "bool",
+    **{ctypes.c_float: "float32", ctypes.c_double: "float64"},
+    **{getattr(ctypes, f"c_{name}"): name for name, row in TORCH.items() if not row.is_float},
 }
 #: What carries the bytes of a tensor whose elements nothing of ours has a name for.
 _CARRIER = "uint8"

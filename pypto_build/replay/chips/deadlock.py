@@ -63,15 +63,10 @@ def explain(
     because = f"; {blocked[0]}" if blocked else f"; {later[0]}" if later else ""
     members = {rank for windows in domains for rank in windows.ranks}
     over = sorted(members - running.keys() - {rank for rank, *_ in behind})
-    ended = (
-        f"; rank{'s' * (len(over) > 1)} {', '.join(map(str, over))} {_have(over)} nothing left to run" if over else ""
-    )
+    ranks, have = ("ranks", "have") if len(over) > 1 else ("rank", "has")
+    ended = f"; {ranks} {', '.join(map(str, over))} {have} nothing left to run" if over else ""
     hint = _TOKEN_HINT if blocked else _HINT
     return f"the ranks wait for each other: {'; '.join(told[:_SHOWN])}{more}{because}{ended}", hint
-
-
-def _have(ranks: Sequence[int]) -> str:
-    return "have" if len(ranks) > 1 else "has"
 
 
 def _wait(board: Board, wait: Wait, dispatch: Dispatch, domains: Sequence[Windows]) -> str:

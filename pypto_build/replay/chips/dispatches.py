@@ -9,8 +9,8 @@ from enum import IntEnum
 from pypto_build.replay.chips.tensors import HostTensor
 
 
-class Tag(IntEnum):
-    """What a dispatch does with a tensor, numbered as in simpler's ``TensorArgType``."""
+class TensorArgType(IntEnum):
+    """What a dispatch does with a tensor, under simpler's name, numbered as there."""
 
     INPUT = 0
     OUTPUT = 1
@@ -19,9 +19,9 @@ class Tag(IntEnum):
     NO_DEP = 4
 
 
-_LOOKS_UP = (Tag.INPUT, Tag.INOUT)
-_REGISTERS = (Tag.OUTPUT, Tag.INOUT, Tag.OUTPUT_EXISTING)
-_DIRECTIONS = {Tag.INPUT: "IN", Tag.OUTPUT: "OUT", Tag.OUTPUT_EXISTING: "OUT"}
+_LOOKS_UP = (TensorArgType.INPUT, TensorArgType.INOUT)
+_REGISTERS = (TensorArgType.OUTPUT, TensorArgType.INOUT, TensorArgType.OUTPUT_EXISTING)
+_DIRECTIONS = {TensorArgType.INPUT: "IN", TensorArgType.OUTPUT: "OUT", TensorArgType.OUTPUT_EXISTING: "OUT"}
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class DispatchTensor:
     """A tensor of a dispatch. One that lies in a window is `windowed` and gives no edge."""
 
     tensor: HostTensor
-    tag: Tag
+    tag: TensorArgType
     windowed: bool = False
 
     @property

@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pypto_build.artifact.distributed import Distributed, devices_of, load_distributed, require_callables
-from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.extras import require_torch
 from pypto_build.artifact.interface import Interface, read_interface
 from pypto_build.artifact.manifest import MANIFEST_NAME
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding
 from pypto_build.replay.child import Origin, Reply, tensor_buffers
-from pypto_build.replay.chips.host import REPORT_BYTES, ChipProgram, ChipsJob, Watcher, serve_chips
+from pypto_build.replay.chips.host import ChipProgram, ChipsJob, Watcher, serve_chips
 from pypto_build.replay.chips.regions import map_regions
+from pypto_build.replay.embedded import require_files
 from pypto_build.replay.faults import Death, RunFault, describe_death
 from pypto_build.replay.request import Request
 from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.session import require_platform
 from pypto_build.replay.verdict import ErrorInfo
-from pypto_build.replay.worker import Worker, default_memory_bytes
+from pypto_build.replay.worker import REPORT_BYTES, Worker, default_memory_bytes
 from pypto_build.runtime.report import Report, read_report
 
 
@@ -62,11 +62,7 @@ class ChipsEngine:
             devices,
             map_regions(),
         )
-        for path in job.binaries:
-            if not path.is_file():
-                raise ArtifactError(
-                    path, "is missing", "build the artifact first: scons build JIT=…", kind="build_error"
-                )
+        require_files(job.binaries)
         memory = default_memory_bytes() if request.memory_mb is None else request.memory_mb << 20
         return ChipsWorker(job, binding, arena, request, memory)
 

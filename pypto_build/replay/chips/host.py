@@ -33,12 +33,8 @@ from pypto_build.replay.faults import UNHEARD
 from pypto_build.replay.loading import LoadingNote
 from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.scalars import Scalar
+from pypto_build.replay.worker import FLIGHT_BYTES, REPORT_BYTES
 from pypto_build.runtime.faults import RuntimeFault, python_fault
-
-#: Size of the runtime's report buffer; the host has the first, each rank one after it.
-REPORT_BYTES = 1 << 17
-#: Size of its flight recorder; each rank has one.
-FLIGHT_BYTES = 4268160
 
 _LOOK_S = 0.02  # how often it is looked at whether ranks can go on
 
@@ -220,7 +216,7 @@ class _Host:
 
     def _options(self, rank: int, dispatch: Dispatch) -> dict[str, Any]:
         """What the runtime is told: windows are written by others too, so nothing is poisoned and no copy is made."""
-        start = (rank + 1) * REPORT_BYTES
+        start = (rank + 1) * REPORT_BYTES  # the host has the first
         directory = Path(str(self._job.options["output_dir"])) / f"rank{rank}" / f"d{dispatch.index}"
         options = dict(self._job.options)
         if _leaves_records(options):

@@ -13,7 +13,7 @@ from typing import Any
 
 from pypto_build.artifact.distributed import MOST_RANKS
 from pypto_build.facts.dtypes import DTYPES, ITEMSIZE
-from pypto_build.replay.chips.dispatches import Dispatch, DispatchGraph, DispatchTensor, Tag
+from pypto_build.replay.chips.dispatches import Dispatch, DispatchGraph, DispatchTensor, TensorArgType
 from pypto_build.replay.chips.memory import BUFFER_ALIGNMENT, Buffer, Windows, make_windows, round_up
 from pypto_build.replay.chips.regions import NO_REGIONS, HostRegions
 from pypto_build.replay.chips.tensors import HostTensor, Storage, stand_in_torch
@@ -47,14 +47,14 @@ class TaskArgs:
         self.tensors: list[DispatchTensor] = []
         self.scalars: list[int] = []
 
-    def add_tensor(self, tensor: Any, tag: Tag = Tag.INPUT) -> None:
+    def add_tensor(self, tensor: Any, tag: TensorArgType = TensorArgType.INPUT) -> None:
         """Append a tensor. Raises `TypeError` after a scalar, and for what is no tensor of this replay."""
         if self.scalars:
             raise TypeError("cannot add tensor after scalar")
         if isinstance(tensor, WindowTensor):
-            self.tensors.append(DispatchTensor(tensor, Tag(tag), windowed=True))
+            self.tensors.append(DispatchTensor(tensor, TensorArgType(tag), windowed=True))
         elif isinstance(tensor, HostTensor):
-            self.tensors.append(DispatchTensor(tensor, Tag(tag)))
+            self.tensors.append(DispatchTensor(tensor, TensorArgType(tag)))
         else:
             raise TypeError(f"add_tensor: {type(tensor).__name__} is no tensor")
 
@@ -98,7 +98,7 @@ class WindowBuffer:
 class DomainMember:
     """What one rank has of a domain."""
 
-    buffers: Mapping[str, WindowBuffer]
+    buffers: Mapping[str, Any]
     device_ctx: int
     domain_rank: int
     domain_size: int
@@ -107,17 +107,31 @@ class DomainMember:
     actual_window_size: int = 0
 
 
-class Domain(Mapping[int, DomainMember]):
+class ByRanks(Mapping[int, DomainMember]):
     """A domain, by ranks; a context manager, whose memory stays until the run is over."""
 
-    def __init__(self, windows: Windows) -> None:
-        self.windows, self.name = windows, windows.domain
+    def __init__(self, name: str, ranks: Sequence[int]) -> None:
+        self.name, self.ranks = name, tuple(ranks)
 
-    def __enter__(self) -> Domain:
+    def __enter__(self) -> ByRanks:
         return self
 
     def __exit__(self, *_: object) -> None:
         pass
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.ranks)
+
+    def __len__(self) -> int:
+        return len(self.ranks)
+
+
+class Domain(ByRanks):
+    """A domain with its windows."""
+
+    def __init__(self, windows: Windows) -> None:
+        super().__init__(windows.domain, windows.ranks)
+        self.windows = windows
 
     def __getitem__(self, rank: int) -> DomainMember:
         windows = self.windows
@@ -127,12 +141,6 @@ class Domain(Mapping[int, DomainMember]):
         buffers = {buffer.name: WindowBuffer(windows, buffer, rank) for buffer in windows.buffers}
         context, base = windows.contexts[place], windows.addresses[place]
         return DomainMember(buffers, context, place, len(windows.ranks), windows.domain, base, windows.size)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.windows.ranks)
-
-    def __len__(self) -> int:
-        return len(self.windows.ranks)
 
 
 @dataclass(frozen=True)
@@ -247,7 +255,7 @@ def _modules(torch: bool) -> dict[str, ModuleType]:
                 "CommBufferSpec": CommBufferSpec,
                 "DataType": DataType,
                 "TaskArgs": TaskArgs,
-                "TensorArgType": Tag,
+                "TensorArgType": TensorArgType,
             },
         ),
         ("pypto", {}),

@@ -7,7 +7,6 @@ that memory, so what a kernel stores is seen by the next one.
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,10 +14,12 @@ from typing import Any
 
 import torch
 
+from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.pto.torch.dtypes import TORCH
 from pypto_build.replay.reference.entry import BLOCK, BLOCKS, EXTENT, LANE, SCALAR
 from pypto_build.replay.reference.slots import Slot, TensorArgument
 from pypto_build.replay.reference.units import Body, Unit
+from pypto_build.replay.scalars import scalar_value
 
 
 @dataclass(frozen=True)
@@ -123,20 +124,11 @@ def _pointer(unit: Unit, given: TensorArgument) -> Any:
 
 
 _POINTERS = 4096  # so many are remembered
-_SIZES = {"i8": 8, "i16": 16, "i32": 32, "ui8": 8, "ui16": 16, "ui32": 32}
 
 
 def scalar_of(bits: int, kind: str) -> Any:
     """The value of a .pto scalar type that 64 bits of a task's argument stand for."""
-    if kind == "f32":
-        return struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0]
-    if kind == "f64":
-        return struct.unpack("<d", struct.pack("<Q", bits & (2**64 - 1)))[0]
-    if kind in ("f16", "bf16"):
-        raw = torch.tensor([bits & 0xFFFF]).to(torch.int16)
-        return float(raw.view(getattr(torch, TORCH[kind])))
     if kind == "i1":
         return bool(bits & 1)
-    size = _SIZES.get(kind, 64)
-    value = bits & ((1 << size) - 1)
-    return value if kind.startswith("u") or value < 1 << (size - 1) else value - (1 << size)
+    dtype = TORCH.get(kind, "int64")
+    return scalar_value((bits & (1 << 64) - 1).to_bytes(8, "little")[: ITEMSIZE[dtype]], dtype)

@@ -11,6 +11,7 @@ from pypto_build.artifact import ArgDirection
 from pypto_build.interop.scene.absent import absent
 from pypto_build.interop.scene.recorder import CommBufferSpec, TaskArgs
 from pypto_build.interop.scene.worker import CallConfig, ChipCallable, CoreCallable
+from pypto_build.replay.chips.dispatches import TensorArgType
 
 __all__ = [
     "ArgDirection",
@@ -23,16 +24,6 @@ __all__ = [
     "TensorArgType",
     "scalar_to_uint64",
 ]
-
-
-class TensorArgType(IntEnum):
-    """What a task does with a tensor."""
-
-    INPUT = 0
-    OUTPUT = 1
-    INOUT = 2
-    OUTPUT_EXISTING = 3
-    NO_DEP = 4
 
 
 class DataType(IntEnum):
