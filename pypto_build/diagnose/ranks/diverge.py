@@ -17,16 +17,16 @@ from dataclasses import dataclass, replace
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.extras import require_torch
-from pypto_build.diagnose.console import run_tool, taking_long
+from pypto_build.diagnose.console import command, taking_long
 from pypto_build.diagnose.diverge.__main__ import parser as parser_of_one
 from pypto_build.diagnose.diverge.compare import Difference, Limits, describe, mask_of
 from pypto_build.diagnose.diverge.findings import relative
 from pypto_build.diagnose.diverge.kernel import KernelParting
 from pypto_build.diagnose.dump.__main__ import Viewer, open_viewer
 from pypto_build.diagnose.findings import Finding, Related, deliver
-from pypto_build.diagnose.ranks.chips import add_chip_options, engine_of
+from pypto_build.diagnose.ranks.chips import add_world_options, engine_of
 from pypto_build.diagnose.ranks.lines import At, partings
-from pypto_build.diagnose.ranks.run import RanksRun
+from pypto_build.diagnose.ranks.run import RanksRun, add_chip_options
 from pypto_build.diagnose.recorded.args_dump import DumpedArg
 from pypto_build.diagnose.requests import request_of
 from pypto_build.facts.run_options import TORCH
@@ -50,13 +50,6 @@ class Departure:
     record: DumpedArg
     found: Difference
     follows: bool
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    options = parser_of_one()
-    add_chip_options(options)
-    return options
 
 
 def _replayed(
@@ -190,7 +183,9 @@ def _golden(verdict: Verdict) -> Iterator[Finding]:
         )
 
 
-def _run(given: argparse.Namespace) -> int:
+@command("diverge", parser_of_one, add_chip_options, add_world_options)
+def main(given: argparse.Namespace) -> int:
+    """0 nothing found, 1 something was, else the exit status of a run that failed."""
     require_torch("the reference")
     if given.against or given.program:
         option = "AGAINST" if given.against else "PROGRAM"
@@ -216,12 +211,6 @@ def _run(given: argparse.Namespace) -> int:
     else:
         findings = list(_golden(verdict))
     return deliver("diverge", given.artifact, findings, given, given.build_dir)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """0 nothing found, 1 something was, else the exit status of a run that failed."""
-    given = parser().parse_args(argv)
-    return run_tool("diverge", lambda: _run(given))
 
 
 if __name__ == "__main__":
