@@ -119,6 +119,11 @@ def _is_number(cell: str) -> bool:
     return cell.replace(",", "").replace(".", "").replace("%", "").replace("-", "").isdigit() or cell in ("", "-")
 
 
+def counted(number: int, one: str, several: str = "") -> str:
+    """`1 task`, `2,000 tasks`, `2 dispatches`."""
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
 def progress(items: Iterable[Item], doing: str, total: int) -> Iterator[Item]:
     """The items; on a terminal, a line says after two seconds how many are done."""
     done = 0
