@@ -19,8 +19,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import read_bytes
 from pypto_build.diagnose.diverge.compare import Difference, Limits, compare_bytes
@@ -59,7 +57,6 @@ class Parting:
     instruction: str
     what: str
     difference: Difference | None = None
-    index: tuple[int, int] = (0, 0)
 
 
 # --- the kernel's side ------------------------------------------------------------------------------------------------
@@ -307,8 +304,7 @@ def _compare(kernel: Event, module: Event, dtype: str, limits: Limits) -> Partin
         compare_bytes(kernel.data, module.data, dtype, limits) if len(kernel.data) == len(module.data) else None
     )
     if difference is not None:
-        index = tuple(int(i) for i in np.unravel_index(difference.first, (max(module.rows, 1), max(module.cols, 1))))
-        return Parting(*both, "it writes other values", difference, (index[0], index[1]))
+        return Parting(*both, "it writes other values", difference)
     if -1 not in (kernel.address, module.address) and kernel.address != module.address and kernel.name != "TPOP":
         return Parting(
             *both, f"its tile lies at byte {kernel.address} of {kernel.space}, in the module at {module.address}"
