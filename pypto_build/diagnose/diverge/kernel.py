@@ -51,6 +51,15 @@ def locate(launch: Launch, finding: TaskFinding, limits: Limits) -> list[KernelP
     return at_task.partings(limits, {name: kernel.source for name, kernel in sources.items()})
 
 
+def run_probed(call: Any, directory: Path) -> None:
+    """Run a task whose kernels have probes, which write to a directory."""
+    os.environ[PROBE_DIRECTORY] = str(directory)
+    try:
+        call.run()
+    finally:
+        del os.environ[PROBE_DIRECTORY]
+
+
 class _AtTask:
     """The callback: the task's kernels with probes, its PyTorch with probes, then the end of the run."""
 
@@ -71,11 +80,7 @@ class _AtTask:
         self.members = self.references.members(call) or []
         with suppress(ReferenceFault):  # what it had written until then counts
             self.references.execute(call, copies.slots)
-        os.environ[PROBE_DIRECTORY] = str(self.directory)
-        try:
-            call.run()
-        finally:
-            del os.environ[PROBE_DIRECTORY]
+        run_probed(call, self.directory)
         raise Stop
 
     def partings(self, limits: Limits, sources: Mapping[str, Path]) -> list[KernelParting]:
