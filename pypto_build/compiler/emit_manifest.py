@@ -20,6 +20,14 @@ def generate_manifest(entry: IrFunction, result: OrchestrationResult, vintage: A
     kernels = "".join(
         _kernel(name, result) for name in sorted(result.func_name_to_id, key=result.func_name_to_id.__getitem__)
     )
+    runtime = f'\t"runtime": "tensormap_and_ringbuffer",\n{config}'
+    return manifest_text(
+        entry.name, runtime, tensors, kernels, "# Runtime configuration for tensormap_and_ringbuffer\n"
+    )
+
+
+def manifest_text(program: str, config: str, signature: str, kernels: str, about: str = "") -> str:
+    """A manifest around rows of its configuration and of its kernels; ``about`` is a comment on the former."""
     return f"""\
 # Kernel and Orchestration Configuration
 
@@ -29,15 +37,13 @@ from simpler.task_interface import ArgDirection as _D
 
 _ROOT_DIR = Path(__file__).parent
 
-# Runtime configuration for tensormap_and_ringbuffer
-RUNTIME_CONFIG = {{
-	"runtime": "tensormap_and_ringbuffer",
+{about}RUNTIME_CONFIG = {{
 {config}}}
 
 ORCHESTRATION = {{
-	"source": str(_ROOT_DIR / "orchestration" / "{entry.name}.cpp"),
+	"source": str(_ROOT_DIR / "orchestration" / "{program}.cpp"),
 	"function_name": "aicpu_orchestration_entry",
-	"signature": [{tensors}],
+	"signature": [{signature}],
 }}
 
 KERNELS = [

@@ -6,8 +6,9 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import wraps
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
@@ -57,6 +58,36 @@ def run_tool(name: str, tool: Callable[[], int]) -> int:
         return 2
 
 
+class Main(Protocol):
+    """The `main` of a tool: takes the words of a command line, those of the process by default."""
+
+    def __call__(self, argv: Sequence[str] | None = None) -> int: ...
+
+
+def command(
+    name: str,
+    parser: Callable[[], argparse.ArgumentParser],
+    *more: Callable[[argparse.ArgumentParser], None],
+    run: Callable[[str, Callable[[], int]], int] = run_tool,
+) -> Callable[[Callable[[argparse.Namespace], int]], Main]:
+    """Makes the `main` of a tool of its body, which gets what `parser` reads, to which `more` add flags; the words
+    themselves are `words` in it."""
+
+    def decorate(body: Callable[[argparse.Namespace], int]) -> Main:
+        @wraps(body)
+        def main(argv: Sequence[str] | None = None) -> int:
+            words = list(sys.argv[1:] if argv is None else argv)
+            options = parser()
+            for add in more:
+                add(options)
+            given = options.parse_args(words, argparse.Namespace(words=words))
+            return run(name, lambda: body(given))
+
+        return main
+
+    return decorate
+
+
 def one_of(option: str, value: str, known: Sequence[str]) -> None:
     """Raise a usage error for a value that this tool does not take."""
     if value not in known:
@@ -86,6 +117,11 @@ def table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> list[str]:
 
 def _is_number(cell: str) -> bool:
     return cell.replace(",", "").replace(".", "").replace("%", "").replace("-", "").isdigit() or cell in ("", "-")
+
+
+def counted(number: int, one: str, several: str = "") -> str:
+    """`1 task`, `2,000 tasks`, `2 dispatches`."""
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
 def progress(items: Iterable[Item], doing: str, total: int) -> Iterator[Item]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Flag, auto
 
 import numpy as np
 
@@ -13,29 +14,53 @@ from .models import Array
 _ULPS = (1, 4, 64, 1024)
 
 
+class By(Flag):
+    """Who is known to give an answer: the embedded runtime as it is, a device, upstream's simulator."""
+
+    HERE = auto()
+    DEVICE = auto()
+    SIMULATOR = auto()
+
+
+NOBODY, HERE, DEVICE, SIMULATOR = By(0), By.HERE, By.DEVICE, By.SIMULATOR
+
+
 @dataclass(frozen=True)
 class KnownAnswer:
-    """One known answer: what it is called, its elements, and how many units in the last place may be between."""
+    """One known answer: what it is called, its elements, who gives it, and how many units in the last place may be
+    between."""
 
     label: str
     values: Array
+    by: By = NOBODY
     ulps: int = 0
 
 
 @dataclass(frozen=True)
 class Question:
-    """A row of the table of agreements (`pto/ops/agreement.py`), of the same name as the output that tells.
-
-    ``device`` and ``simulator`` are the labels of what the two are known to give, empty where nobody says; ``here`` is
-    that of the embedded runtime as it is.
-    """
+    """A row of the table of agreements (`pto/ops/agreement.py`), of the same name as the output that tells."""
 
     name: str
     dtype: str
     answers: tuple[KnownAnswer, ...]
-    here: str
-    device: str = ""
-    simulator: str = ""
+
+    def _label(self, by: By) -> str:
+        return next((answer.label for answer in self.answers if by in answer.by), "")
+
+    @property
+    def here(self) -> str:
+        """The label of what the embedded runtime gives as it is."""
+        return self._label(HERE)
+
+    @property
+    def device(self) -> str:
+        """The label of what a device is known to give, empty where nobody says."""
+        return self._label(DEVICE)
+
+    @property
+    def simulator(self) -> str:
+        """The label of what upstream's simulator is known to give."""
+        return self._label(SIMULATOR)
 
 
 @dataclass(frozen=True)
@@ -53,10 +78,14 @@ class Group:
         return f"_jit_conformance_{self.name}"
 
 
-def within(label: str, exact: Array) -> tuple[KnownAnswer, ...]:
-    """An exact answer in float32, and the same up to errors."""
+def within(exact: Array, by: By, nearly: By = NOBODY) -> tuple[KnownAnswer, ...]:
+    """An answer in float32 that is rounded correctly, and the same up to errors; ``nearly`` who makes the smallest."""
     values = exact.astype(np.float32)
-    return (KnownAnswer(label, values), *(KnownAnswer(f"within {n} of the last place", values, n) for n in _ULPS))
+    return (
+        KnownAnswer("rounded correctly", values, by),
+        KnownAnswer(f"within {_ULPS[0]} of the last place", values, nearly, _ULPS[0]),
+        *(KnownAnswer(f"within {n} of the last place", values, ulps=n) for n in _ULPS[1:]),
+    )
 
 
 def floats(*numbers: float) -> Array:

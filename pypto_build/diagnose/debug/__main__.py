@@ -12,10 +12,9 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections.abc import Sequence
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.diagnose.console import add_beside, add_run_options, one_of, run_tool, tool_parser
+from pypto_build.diagnose.console import add_beside, add_run_options, command, one_of, tool_parser
 from pypto_build.diagnose.debug.breakpoints import breakpoints_of
 from pypto_build.diagnose.debug.debuggers import DebugSession, gdb_words, lldb_words, rr_words
 from pypto_build.diagnose.script import commands_in
@@ -39,12 +38,9 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    given = parser().parse_args(argv)
-    return run_tool("debug", lambda: _debug(given))
-
-
-def _debug(given: argparse.Namespace) -> int:
+@command("debug", parser)
+def main(given: argparse.Namespace) -> int:
+    """The exit status."""
     one_of("DEBUGGER", given.debugger, ("gdb", "lldb"))
     if given.task and (not given.task.isdecimal() or len(given.task) > 9):
         raise ArtifactError("", f"TASK={given.task} is no task's number", "give one, such as TASK=3")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
@@ -32,7 +32,6 @@ class DebugSession:
     work: Path
     commands: Sequence[str] | None = None
     core: Path | None = None
-    environment: dict[str, str] = field(default_factory=dict)
 
 
 def require(name: str) -> str:

@@ -95,11 +95,13 @@ class _Tile:
         return f"{_SPACES[self.space]} 0x{self.address - base:x}" if inside else hex(self.address)
 
 
-class _TilePrinter:
-    """`UB 0x0  128x128 float {0.77, -0.58, …}`"""
-
+class _Printer:
     def __init__(self, value: Any) -> None:
         self.value = value
+
+
+class _TilePrinter(_Printer):
+    """`UB 0x0  128x128 float {0.77, -0.58, …}`"""
 
     def to_string(self) -> str:
         tile = _Tile(self.value)
@@ -125,11 +127,8 @@ def _extents(value: Any) -> list[int]:
     return [int(given[next(open_)]) if one < 0 else one for one in fixed]
 
 
-class _GlobalTensorPrinter:
+class _GlobalTensorPrinter(_Printer):
     """`0x7f…  [1, 1, 1, 128, 128] strides [16384, 16384, 16384, 128, 1] float {…}`"""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
 
     def to_string(self) -> str:
         element = self.value.type.strip_typedefs().template_argument(0).strip_typedefs()
@@ -154,11 +153,8 @@ _DTYPES = {
 }  # fmt: skip
 
 
-class _ChipTensorPrinter:
+class _ChipTensorPrinter(_Printer):
     """A task's tensor: `[128, 128] strides [128, 1] float32 at 0x7f… of a buffer of 65536 bytes {…}`"""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
 
     def to_string(self) -> str:
         value = self.value

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import msgspec
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.records import kernel_binary
-from pypto_build.diagnose.console import add_beside, add_run_options, run_tool, tool_parser
+from pypto_build.diagnose.console import add_beside, add_run_options, command, tool_parser
 from pypto_build.diagnose.debug.given import TASK_FILE, GivenTask, describe
 from pypto_build.diagnose.recorded.names import artifact_names
 from pypto_build.replay.reference.launch import Launch, open_launch
@@ -79,12 +78,9 @@ def _said(given: GivenTask) -> str:
     return f"task {given.task} {'+'.join(given.kernels)}{block}"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    given = parser().parse_args(argv)
-    return run_tool("debug", lambda: _run(given))
-
-
-def _run(given: argparse.Namespace) -> int:
+@command("debug", parser)
+def main(given: argparse.Namespace) -> int:
+    """The exit status."""
     built = (given.artifact, given.build_dir, given.embedded, given.platform)
     launch = open_launch(*built, given.data, given.seed, given.usual, given.numerics)
     work = given.binaries / "session"

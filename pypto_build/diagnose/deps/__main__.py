@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
-from pypto_build.diagnose.console import one_of, run_tool, tool_parser
+from pypto_build.diagnose.console import command, one_of, tool_parser
 from pypto_build.diagnose.deps.export import dot, trace
 from pypto_build.diagnose.deps.text import path_between, summary_lines, task_lines
 from pypto_build.diagnose.recorded.evidence import Evidence, no_record
@@ -93,10 +92,10 @@ def _export(evidence: Evidence, form: str, output: Path | None) -> Path:
     return path
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command("deps", parser)
+def main(given: argparse.Namespace) -> int:
     """Print or write what was asked for; 0, 1 where --to finds no order, 2 where there are no records."""
-    given = parser().parse_args(argv)
-    return run_tool("deps", lambda: run_deps(given))
+    return run_deps(given)
 
 
 if __name__ == "__main__":

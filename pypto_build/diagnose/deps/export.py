@@ -42,9 +42,9 @@ def trace(evidence: Evidence) -> str:
     timeline = evidence.timeline
     assert timeline is not None
     process = f"cores of {evidence.platform}" + (" (simulated)" if evidence.simulated else "")
-    events: list[dict[str, Any]] = [_meta(_CORES, "process_name", process)]
+    events: list[dict[str, Any]] = [track(_CORES, "process_name", process)]
     cores = sorted({row.core for row in timeline.rows})
-    events += [_meta(_CORES, "thread_name", timeline.core_name(core), core) for core in cores]
+    events += [track(_CORES, "thread_name", timeline.core_name(core), core) for core in cores]
     for row in timeline.rows:
         known = {"task": evidence.order.label(row.task), "dispatch_us": row.dispatch, "finish_us": row.finish}
         events.append(
@@ -61,7 +61,7 @@ def trace(evidence: Evidence) -> str:
         )
     events += _flows(evidence)
     if timeline.submitted:
-        events.append(_meta(_ORCHESTRATION, "process_name", "orchestration"))
+        events.append(track(_ORCHESTRATION, "process_name", "orchestration"))
         for task, time in sorted(timeline.submitted.items(), key=lambda item: item[1]):
             submit = {"name": f"submit {evidence.title(task)}", "ph": "i", "s": "t", "pid": _ORCHESTRATION, "tid": 0}
             events.append({**submit, "ts": time})
@@ -70,7 +70,8 @@ def trace(evidence: Evidence) -> str:
     return json.dumps({"displayTimeUnit": "ns", "otherData": other, "traceEvents": events}) + "\n"
 
 
-def _meta(process: int, what: str, name: str, thread: int = 0) -> dict[str, Any]:
+def track(process: int, what: str, name: str, thread: int = 0) -> dict[str, Any]:
+    """The event that names a process or a thread."""
     return {"name": what, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
 
 

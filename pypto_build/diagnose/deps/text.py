@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from pypto_build.diagnose.console import table
+from pypto_build.diagnose.console import counted, table
 from pypto_build.diagnose.recorded.critical_path import GAP_KINDS, IDLE_CAUSES, Analysis, occupancy
 from pypto_build.diagnose.recorded.evidence import SIMULATED, Evidence
 from pypto_build.diagnose.recorded.graph import Edge, Task, TaskGraph
@@ -80,8 +80,8 @@ def _graph_lines(evidence: Evidence, graph: TaskGraph) -> list[str]:
     widest = max(Counter(depth.values()).values(), default=0)
     pairs = sum(pred in graph.by_id for pred, _ in graph.pairs())
     lines = [
-        f"task graph: {_count(len(graph.order.numbers), 'task')}, {_count(pairs, 'edge')}, "
-        f"{_count(max(depth.values(), default=-1) + 1, 'level')}, up to {widest} tasks at a level"
+        f"task graph: {counted(len(graph.order.numbers), 'task')}, {counted(pairs, 'edge')}, "
+        f"{counted(max(depth.values(), default=-1) + 1, 'level')}, up to {widest} tasks at a level"
     ]
     kernels = Counter(evidence.kernel(task) for task in graph.tasks if task.func_ids)
     shown = [f"{name} x{count}" for name, count in kernels.most_common(_SHOWN_KERNELS)]
@@ -102,10 +102,6 @@ def graph_levels(graph: TaskGraph) -> dict[int, int]:
     return {raw: level for raw, level in levels.items() if raw in graph.by_id}
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 def _time_lines(evidence: Evidence, analysis: Analysis) -> list[str]:
     makespan = analysis.makespan or 1.0
     lines = [f"note: {SIMULATED}"] if evidence.simulated else []
@@ -116,7 +112,8 @@ def _time_lines(evidence: Evidence, analysis: Analysis) -> list[str]:
     static = f"longest path by durations {analysis.static_length:,.1f} us ({analysis.static_length / makespan:.1%})"
     lines.append(f"makespan {analysis.makespan:,.1f} us: {', '.join(shares)}; {static}")
     steps = analysis.observed
-    lines += ["", f"critical path, {_count(len(steps), 'task')}" + _cut(len(steps), _SHOWN_STEPS)]
+    cut = f", the first {_SHOWN_STEPS}" if len(steps) > _SHOWN_STEPS else ""
+    lines += ["", f"critical path, {counted(len(steps), 'task')}{cut}"]
     shown = steps[:_SHOWN_STEPS]
     spreads = evidence.measured.tasks
     rows = [[evidence.title(step.task).removeprefix("task "), *analysis.row(step)] for step in shown]
@@ -128,10 +125,6 @@ def _time_lines(evidence: Evidence, analysis: Analysis) -> list[str]:
     lines += table(rows, headings)
     lines += ["", "cores: busy and idle by cause, us"]
     return lines + _core_lines(evidence)
-
-
-def _cut(count: int, shown: int) -> str:
-    return f", the first {shown}" if count > shown else ""
 
 
 def _core_lines(evidence: Evidence) -> list[str]:

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.artifact.extras import require_torch
-from pypto_build.diagnose.console import add_run_options, tool_parser
+from pypto_build.diagnose.console import add_run_options, command, tool_parser
 from pypto_build.diagnose.findings import add_output_options
 from pypto_build.diagnose.requests import run_tool_on_runs
 
@@ -35,12 +34,9 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    given = parser().parse_args(argv)
-    return run_tool_on_runs("diverge", lambda: _diverge(given))
-
-
-def _diverge(given: argparse.Namespace) -> int:
+@command("diverge", parser, run=run_tool_on_runs)
+def main(given: argparse.Namespace) -> int:
+    """The exit status."""
     require_torch("the reference")
     from pypto_build.diagnose.diverge.run import diverge
 

@@ -100,5 +100,10 @@ def compare_bytes(
 ) -> Difference | None:
     """The difference of two stored rows of elements, None where there is none."""
     left, right = (storage(side, dtype, (-1,)) for side in (actual, expected))
-    mask = mask_of(left, right, dtype, limits)
-    return describe(left, right, dtype, mask) if mask.any() else None
+    return compare(left, right, dtype, limits)
+
+
+def compare(actual: Array, expected: Array, dtype: str, limits: Limits) -> Difference | None:
+    """The difference of two arrays of stored elements, None where there is none."""
+    mask = mask_of(actual, expected, dtype, limits)
+    return describe(actual, expected, dtype, mask) if mask.any() else None

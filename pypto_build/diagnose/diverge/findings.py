@@ -36,15 +36,11 @@ def _kernel_finding(
     first = partings[0] if partings else None
     source = first.source if first is not None else sources.get(finding.kernels[0][1], artifact)
     detail = _element_lines(finding, sources) + _input_lines(finding, sources)
-    related = []
     for parting in partings:
         where = parting.parting
         lane = f" (vector core {parting.lane})" if parting.lane else ""
         detail.append(
             f"{parting.kernel}{lane}: {where.instruction or 'the kernel'}: {where.what}{_values(where.difference)}"
-        )
-        related.append(
-            Related(relative(artifact, parting.module), where.pto_line, where.operation or "the module ends")
         )
     message = f"task {finding.task} {finding.kernel}{_block(finding)} computes something else than its module"
     if finding.fault:
@@ -55,15 +51,22 @@ def _kernel_finding(
         message,
         relative(artifact, source),
         first.parting.cpp_line if first is not None else 0,
-        _hint(first),
+        hint_of(first),
         detail=tuple(detail),
         tasks=(finding.task,),
         kernel=first.kernel if first is not None else finding.kernel,
-        related=tuple(related),
+        related=tuple(line_of(artifact, parting) for parting in partings),
     )
 
 
-def _hint(first: KernelParting | None) -> str:
+def line_of(artifact: Path, parting: KernelParting) -> Related:
+    """The line of the module where its kernel parts from it."""
+    where = parting.parting
+    return Related(relative(artifact, parting.module), where.pto_line, where.operation or "the module ends")
+
+
+def hint_of(first: KernelParting | None) -> str:
+    """What to do about a kernel that parts from its module, at a line if one is known."""
     if first is None:
         return "the kernel's body differs from its .pto module: compare them, or splice the module again"
     line = f"{first.module.name}:{first.parting.pto_line}"

@@ -7,8 +7,7 @@ import ctypes
 import mmap
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from pypto_build.artifact.first_sight import Change, changes, first_text
 from pypto_build.artifact.snapshot import snapshot
 from pypto_build.diagnose.diverge.compare import Difference, Limits, compare_bytes, mask_of
 from pypto_build.diagnose.diverge.findings import ORCHESTRATION, relative
-from pypto_build.diagnose.diverge.trials import CHOICE, MOST, Trial, edits_of, trials, with_choice
+from pypto_build.diagnose.diverge.trials import CHOICE, Trial, edits_of, trials, with_choice
 from pypto_build.diagnose.findings import Edit, Finding
 from pypto_build.diagnose.recorded.sites import SubmitSite, read_sites
 from pypto_build.facts.platforms import PLATFORMS
@@ -115,29 +114,26 @@ def _as_before(
     text = first_text(launch.build_dir, path) if mine else None
     if text is None:
         return None
-    with tempfile.TemporaryDirectory(prefix="pypto-trials-") as name:
-        library = _compile(launch, with_choice(text, []), Path(name))
-        if library is None:
-            return None
-        right = mmap.mmap(-1, 2)
-        other, progress = _with_orchestration(launch, library, Path(name)), Progress()
-        with suppress(RunFault):
-            in_child(_runs(other, binding, within, range(1, 2), library, right, progress), progress, timeout_s)
-        return mine if right[1] else None
+    return mine if _right(launch, binding, within, with_choice(text, []), 1, timeout_s) else None
 
 
 def _reverted(wrong: Sequence[_Wrong], edited: Sequence[Change]) -> Finding:
-    first = edited[0]
-    count, names = sum(one.found.count for one in wrong), ", ".join(f"'{one.name}'" for one in wrong)
     return Finding(
         ORCHESTRATION,
-        f"every kernel agrees with its module, yet {count} elements of {names} differ from the golden; with the "
-        f"orchestration as it was first built here every output matches it",
-        first.path,
-        first.line,
+        _makes_right(wrong, "the orchestration as it was first built here"),
+        edited[0].path,
+        edited[0].line,
         "put back what was edited, or look at it again",
         detail=tuple(f"edited since: {change.words}" for change in edited[:_SHOWN_CHANGES]),
         edits=tuple(Edit(one.path, one.line, one.new, one.old) for one in edited if one.new and one.old),
+    )
+
+
+def _makes_right(wrong: Sequence[_Wrong], what: str) -> str:
+    count, names = sum(one.found.count for one in wrong), ", ".join(f"'{one.name}'" for one in wrong)
+    return (
+        f"every kernel agrees with its module, yet {count} elements of {names} differ from the golden; with {what} "
+        "every output matches it"
     )
 
 
@@ -165,12 +161,9 @@ def _edit_finding(
     others = [
         f"so does {trial.what}: {path}:{edit.line}" for trial in right[1:4] for edit in edits_of(trial, text, path)[:1]
     ]
-    count = sum(one.found.count for one in wrong)
-    names = ", ".join(f"'{one.name}'" for one in wrong)
     return Finding(
         ORCHESTRATION,
-        f"every kernel agrees with its module, yet {count} elements of {names} differ from the golden; with "
-        f"{right[0].what} every output matches it",
+        _makes_right(wrong, right[0].what),
         path,
         edits[0].line,
         f"{len(tried)} edits of the orchestration were tried, and {len(right)} of them give the golden",
@@ -234,52 +227,46 @@ def _try(
 ) -> tuple[list[Trial], list[Trial]]:
     """The trials that were made, and those that give the golden."""
     tried = trials(text, launch.interface.kernels)
+    right = _right(launch, binding, within, with_choice(text, tried), len(tried), timeout_s) if tried else None
+    if right is None:
+        return [], []
+    return tried, [trial for number, trial in enumerate(tried, 1) if number in right]
+
+
+def _right(
+    launch: Launch, binding: Binding, within: Limits, text: str, count: int, timeout_s: float
+) -> set[int] | None:
+    """Which of the trials from 1 to `count` in the text of an orchestration give the golden; None if it is no C++."""
     with tempfile.TemporaryDirectory(prefix="pypto-trials-") as name:
         directory = Path(name)
-        library = _compile(launch, with_choice(text, tried), directory) if tried else None
+        library = _compile(launch, text, directory)
         if library is None:
-            return [], []
+            return None
         other = _with_orchestration(launch, library, directory)
-        right = mmap.mmap(-1, MOST + 1)  # what a child that dies has found stays
-        start = 1
-        for _ in range(_DEATHS):
-            progress = Progress()
+        right = mmap.mmap(-1, count + 1)  # what a child that dies has found stays
+        progress = Progress()
+
+        def work() -> None:
+            faults = load_embedded(launch.embedded).RuntimeFault
+            choice = ctypes.c_int.in_dll(ctypes.CDLL(str(library)), CHOICE)
+            for number in range(start, count + 1):
+                progress.set(number)
+                choice.value = number
+                try:
+                    other.run(lambda call: call.run())
+                except faults:
+                    continue
+                right[number] = not _outputs(other, binding, within)
+
+        start, deaths = 1, 0
+        while start <= count and deaths < _DEATHS:
+            progress.set(-1)
             try:
-                in_child(
-                    _runs(other, binding, within, range(start, len(tried) + 1), library, right, progress),
-                    progress,
-                    timeout_s,
-                )
+                in_child(work, progress, timeout_s)
                 break
             except RunFault:
-                start = max(progress.task, start) + 1
-        return tried, [trial for number, trial in enumerate(tried, 1) if right[number]]
-
-
-def _runs(
-    launch: Launch,
-    binding: Binding,
-    within: Limits,
-    numbers: Sequence[int],
-    library: Path,
-    right: mmap.mmap,
-    progress: Progress,
-) -> Callable[[], None]:
-    """Work that makes these trials, and marks those that give the golden."""
-
-    def work() -> None:
-        faults = load_embedded(launch.embedded).RuntimeFault
-        choice = ctypes.c_int.in_dll(ctypes.CDLL(str(library)), CHOICE)
-        for number in numbers:
-            progress.set(number)
-            choice.value = number
-            try:
-                launch.run(lambda call: call.run())
-            except faults:
-                continue
-            right[number] = not _outputs(launch, binding, within)
-
-    return work
+                start, deaths = max(progress.task, start) + 1, deaths + 1
+        return {number for number in range(1, count + 1) if right[number]}
 
 
 def _compile(launch: Launch, text: str, directory: Path) -> Path | None:
@@ -298,8 +285,7 @@ def _compile(launch: Launch, text: str, directory: Path) -> Path | None:
 
 def _with_orchestration(launch: Launch, library: Path, directory: Path) -> Launch:
     """The same launch with another orchestration; kernels are found where they are."""
-    for part in ("kernels",):
-        (directory / part).symlink_to((launch.build_dir / part).resolve())
+    (directory / "kernels").symlink_to((launch.build_dir / "kernels").resolve())
     target = directory / f"{launch.interface.orchestration.binary}.so"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.symlink_to(library)

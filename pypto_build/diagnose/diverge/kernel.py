@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pypto_build.artifact import Kernel, load_artifact
+from pypto_build.artifact import load_artifact
 from pypto_build.diagnose.diverge.compare import Limits
 from pypto_build.diagnose.diverge.lockstep import Copies, Stop, TaskFinding
 from pypto_build.diagnose.diverge.probe import Parting, Recorder, compile_probe, find_parting, read_events
@@ -40,17 +40,24 @@ def locate(launch: Launch, finding: TaskFinding, limits: Limits) -> list[KernelP
     shutil.rmtree(directory, ignore_errors=True)
     sources = {kernel.name: kernel for kernel in load_artifact(launch.artifact).kernels}
     names = dict.fromkeys(name for _, _, name in finding.kernels)
-    libraries = {name: _probed(launch, sources[name], directory) for name in names}
+    flags = kernel_numerics(launch.numerics)
+    libraries = {
+        name: compile_probe(sources[name].source, name, sources[name].core_type, launch.platform, directory, flags)
+        for name in names
+    }
     at_task = _AtTask(launch, finding, directory)
     with suppress(Stop):
         launch.run(at_task, libraries)
     return at_task.partings(limits, {name: kernel.source for name, kernel in sources.items()})
 
 
-def _probed(launch: Launch, kernel: Kernel, directory: Path) -> Path:
-    return compile_probe(
-        kernel.source, kernel.name, kernel.core_type, launch.platform, directory, kernel_numerics(launch.numerics)
-    )
+def run_probed(call: Any, directory: Path) -> None:
+    """Run a task whose kernels have probes, which write to a directory."""
+    os.environ[PROBE_DIRECTORY] = str(directory)
+    try:
+        call.run()
+    finally:
+        del os.environ[PROBE_DIRECTORY]
 
 
 class _AtTask:
@@ -73,11 +80,7 @@ class _AtTask:
         self.members = self.references.members(call) or []
         with suppress(ReferenceFault):  # what it had written until then counts
             self.references.execute(call, copies.slots)
-        os.environ[PROBE_DIRECTORY] = str(self.directory)
-        try:
-            call.run()
-        finally:
-            del os.environ[PROBE_DIRECTORY]
+        run_probed(call, self.directory)
         raise Stop
 
     def partings(self, limits: Limits, sources: Mapping[str, Path]) -> list[KernelParting]:

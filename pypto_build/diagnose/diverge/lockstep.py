@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from pypto_build.diagnose.diverge.compare import Difference, Limits, describe, mask_of
+from pypto_build.diagnose.diverge.compare import Difference, Limits, compare, mask_of
+from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.facts.run_options import FAST
 from pypto_build.replay.compare import coordinates
 from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
@@ -147,10 +148,9 @@ class Copies:
         self, number: int, slot: TensorArgument, copied: TensorArgument, finding: TaskFinding, limits: Limits
     ) -> bool:
         actual, expected = np.ascontiguousarray(window(slot)), np.ascontiguousarray(window(copied))
-        mask = mask_of(actual, expected, slot.dtype, limits)
-        if not mask.any():
+        finding.difference = compare(actual, expected, slot.dtype, limits)
+        if finding.difference is None:
             return False
-        finding.difference = describe(actual, expected, slot.dtype, mask)
         index = coordinates(finding.difference.first, slot.shape)
         offset = slot.offset + sum(i * stride for i, stride in zip(index, slot.strides, strict=True))
         finding.element, finding.dtype, finding.shape = Element(number, index, offset), slot.dtype, slot.shape
@@ -159,16 +159,12 @@ class Copies:
     def _rest_differs(self, finding: TaskFinding, limits: Limits) -> bool:
         """Writes beside the arguments' windows, in the buffers they lie in."""
         for number, slot in enumerate(self.originals):
-            key = (slot.buffer, slot.size) if isinstance(slot, TensorArgument) else None
-            if key is None or key not in self.buffers or not isinstance(slot, TensorArgument):
+            if not isinstance(slot, TensorArgument) or (slot.buffer, slot.size) not in self.buffers:
                 continue
-            usable = slot.size // np.dtype(STORAGE[slot.dtype]).itemsize * np.dtype(STORAGE[slot.dtype]).itemsize
-            actual, expected = (
-                side[:usable].view(STORAGE[slot.dtype]) for side in (_bytes(*key), self.buffers[key].numpy())
-            )
-            mask = mask_of(actual, expected, slot.dtype, limits)
-            if mask.any():
-                finding.difference = describe(actual, expected, slot.dtype, mask)
+            key = slot.buffer, slot.size
+            real, copy = (_elements(side, slot.dtype) for side in (_bytes(*key), self.buffers[key].numpy()))
+            finding.difference = compare(real, copy, slot.dtype, limits)
+            if finding.difference is not None:
                 finding.element = Element(number, (), finding.difference.first)
                 finding.dtype, finding.shape = slot.dtype, slot.shape
                 return True
@@ -181,14 +177,17 @@ def _bytes(address: int, size: int) -> Any:
     return np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), dtype=np.uint8)
 
 
+def _elements(data: Any, dtype: str) -> Any:
+    """Bytes as stored elements, as many as there are whole."""
+    return data[: len(data) // ITEMSIZE[dtype] * ITEMSIZE[dtype]].view(STORAGE[dtype])
+
+
 def window(slot: TensorArgument) -> Any:
     """An argument's elements as stored, in its shape; shares memory with the buffer."""
-    dtype = np.dtype(STORAGE[slot.dtype])
-    whole = _bytes(slot.buffer, slot.size)
-    whole = whole[: slot.size // dtype.itemsize * dtype.itemsize].view(dtype)
-    strides = tuple(stride * dtype.itemsize for stride in slot.strides)
+    whole = _elements(_bytes(slot.buffer, slot.size), slot.dtype)
+    strides = tuple(stride * whole.itemsize for stride in slot.strides)
     if 0 in slot.shape:
-        return np.zeros(slot.shape, dtype)
+        return np.zeros(slot.shape, whole.dtype)
     return np.lib.stride_tricks.as_strided(whole[slot.offset :], slot.shape, strides)
 
 

@@ -19,11 +19,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import read_bytes
 from pypto_build.diagnose.diverge.compare import Difference, Limits, compare_bytes
+from pypto_build.diagnose.lint.text import split_arguments
 from pypto_build.pto.ops import TABLE
 from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.reference.tasks import Member
@@ -58,7 +57,6 @@ class Parting:
     instruction: str
     what: str
     difference: Difference | None = None
-    index: tuple[int, int] = (0, 0)
 
 
 # --- the kernel's side ------------------------------------------------------------------------------------------------
@@ -77,23 +75,12 @@ def instrument(source: str) -> str:
 def _with_probe(line: str) -> str:
     found = _INSTRUCTION.match(line)
     if found is not None and found[2] in _KNOWN:
-        operands = _split(found[3])
+        operands = split_arguments(found[3])
         position = 1 if found[2] in _SECOND else 0
         if len(operands) > position and re.fullmatch(r"\w+", operands[position]):
             return f'{line} PYPTO_PROBE("{found[2]}", {operands[position]});'
     element = _SET_VALUE.match(line)
     return f'{line} PYPTO_PROBE("SetValue", {element[1]});' if element is not None else line
-
-
-def _split(text: str) -> list[str]:
-    """Operands at the top level."""
-    parts, depth, start = [], 0, 0
-    for at, char in enumerate(text):
-        depth += (char in "(<[") - (char in ")>]")
-        if char == "," and depth == 0:
-            parts.append(text[start:at].strip())
-            start = at + 1
-    return [*parts, text[start:].strip()]
 
 
 def compile_probe(
@@ -317,8 +304,7 @@ def _compare(kernel: Event, module: Event, dtype: str, limits: Limits) -> Partin
         compare_bytes(kernel.data, module.data, dtype, limits) if len(kernel.data) == len(module.data) else None
     )
     if difference is not None:
-        index = tuple(int(i) for i in np.unravel_index(difference.first, (max(module.rows, 1), max(module.cols, 1))))
-        return Parting(*both, "it writes other values", difference, (index[0], index[1]))
+        return Parting(*both, "it writes other values", difference)
     if -1 not in (kernel.address, module.address) and kernel.address != module.address and kernel.name != "TPOP":
         return Parting(
             *both, f"its tile lies at byte {kernel.address} of {kernel.space}, in the module at {module.address}"

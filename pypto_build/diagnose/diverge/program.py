@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,12 @@ import numpy as np
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME, read_compiled_files
 from pypto_build.artifact.files import read_source
-from pypto_build.diagnose.diverge.compare import Difference, Limits, describe, mask_of
+from pypto_build.diagnose.diverge.compare import Difference, Limits, compare
 from pypto_build.diagnose.diverge.findings import MODULE, ORCHESTRATION, element_text, relative
 from pypto_build.diagnose.diverge.golden import golden_findings
 from pypto_build.diagnose.diverge.lockstep import Copies, Stop, window
 from pypto_build.diagnose.findings import Finding, Related
+from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.replay.compare import coordinates
 from pypto_build.replay.reference.hook import References, slots_of
 from pypto_build.replay.reference.launch import Launch, Progress, in_child
@@ -172,6 +173,7 @@ def record_calls(launch: Launch, program: ProgramText) -> list[Call]:
             named = program.named(name)
             namespace[named] = _recorded(name, namespace[named], namespace, program, calls, kept)
     values: list[Any] = []
+    numbers: dict[int, int] = {}
     tensors = {t.name: (t, i) for i, t in enumerate(launch.binding.tensors)}
     scalars = {s.name: s.value for s in launch.binding.scalars}
     for index, tensor in enumerate(launch.binding.tensors):
@@ -184,20 +186,15 @@ def record_calls(launch: Launch, program: ProgramText) -> list[Call]:
         dtype = getattr(torch, tensor.dtype)
         raw = torch.frombuffer(bytearray(launch.arena.tensor(index)), dtype=torch.uint8)
         values.append(raw.view(dtype).reshape(tensor.shape))
+        numbers[raw.untyped_storage().data_ptr()] = -1 - index
     namespace[program.named(program.entry)](*values)
-    names = [param.variable for param in program.functions[program.entry].params]
-    numbers = {
-        value.untyped_storage().data_ptr(): -1 - tensors[name][1]
-        for name, value in zip(names, values, strict=True)
-        if hasattr(value, "shape")
-    }
     return [_renumbered(call, numbers) for call in calls]
 
 
 def _renumbered(call: Call, external: dict[int, int]) -> Call:
     """Parameters of the program by their number, -1 and below."""
     tensors = tuple(CalledTensor(external.get(t.storage, t.storage), t.offset, t.shape) for t in call.tensors)
-    return Call(call.kernel, tensors, call.scalars, call.blocks, call.position)
+    return replace(call, tensors=tensors)
 
 
 def _recorded(
@@ -273,8 +270,7 @@ class _Judge:
         names = [name for _, _, name in call.kernels]
         if wanted is None:
             return f"submits {'+'.join(names)}", f"the program ends after {len(self.calls)} kernels"
-        unit = {name: self._unit(name) for name in names}
-        if any(wanted.kernel not in (name, unit[name]) for name in names):
+        if any(wanted.kernel not in (name, re.sub(r"_ai[cv]$", "", name)) for name in names):
             return f"submits {'+'.join(names)}", f"the program calls {wanted.kernel}"
         if call.block_num != wanted.blocks:
             return f"runs on {call.block_num} blocks", f"in the program on {wanted.blocks}"
@@ -284,7 +280,7 @@ class _Judge:
             name = self._parameter(wanted, number)
             if tuple(slot.shape) != tensor.shape:
                 return f"gives {name} the shape {list(slot.shape)}", f"in the program it is {list(tensor.shape)}"
-            size = np.dtype(_numpy(slot.dtype)).itemsize
+            size = ITEMSIZE[slot.dtype]
             address = slot.buffer + slot.offset * size
             base = self.bases.setdefault(tensor.storage, address - tensor.offset)
             if slot.buffer != base and not slot.buffer <= base < slot.buffer + slot.size:
@@ -302,12 +298,8 @@ class _Judge:
                 return f"passes {scalars[number].variable} = {actual}", f"in the program it is {value}"
         return None
 
-    def _unit(self, name: str) -> str:
-        return re.sub(r"_ai[cv]$", "", name)
-
     def _parameter(self, wanted: Call, number: int) -> str:
-        parameters = self.program.functions[wanted.kernel].tensors()
-        return parameters[number].variable
+        return self.program.functions[wanted.kernel].tensors()[number].variable
 
     def _report(self, call: Any, wanted: Call | None, what: str, instead: str) -> None:
         names = "+".join(dict.fromkeys(name for _, _, name in call.kernels))
@@ -349,9 +341,9 @@ class _Judge:
             if mine.buffer == other.buffer:  # an input
                 continue
             actual, expected = np.ascontiguousarray(window(mine)), np.ascontiguousarray(window(other))
-            mask = mask_of(actual, expected, mine.dtype, self.limits)
-            if mask.any() and number < len(wanted.tensors):
-                self._report_module(call, wanted, number, mine, describe(actual, expected, mine.dtype, mask))
+            difference = compare(actual, expected, mine.dtype, self.limits)
+            if difference is not None and number < len(wanted.tensors):
+                self._report_module(call, wanted, number, mine, difference)
 
     def _report_module(
         self, call: Any, wanted: Call, number: int, slot: TensorArgument, difference: Difference
@@ -386,11 +378,12 @@ class _Judge:
         if fresh is None:
             return 0, []
         differences = diff_modules(parse_file(str(path)), parse(fresh, path.name))
-        for difference in differences:
-            shown = [f"- {path.name}:{number}: {text}" for number, text in difference.removed[:3]]
-            shown += [f"+ as compiled today: {text}" for _, text in difference.added[:3]]
-            return difference.removed[0][0] if difference.removed else 0, shown
-        return 0, []
+        if not differences:
+            return 0, []
+        first = differences[0]
+        shown = [f"- {path.name}:{number}: {text}" for number, text in first.removed[:3]]
+        shown += [f"+ as compiled today: {text}" for _, text in first.added[:3]]
+        return first.removed[0][0] if first.removed else 0, shown
 
 
 def _in_order(params: Sequence[IrParam], values: list[Any]) -> list[Any]:
@@ -410,12 +403,6 @@ def _tensor(slot: TensorArgument) -> Any:
     dtype = getattr(torch, slot.dtype)
     whole = memory(slot.buffer, slot.size)[: slot.size // dtype.itemsize * dtype.itemsize].view(dtype)
     return torch.as_strided(whole, slot.shape, slot.strides, slot.offset)
-
-
-def _numpy(dtype: str) -> str:
-    from pypto_build.replay.values import STORAGE
-
-    return STORAGE[dtype]
 
 
 def _address(data: memoryview) -> int:

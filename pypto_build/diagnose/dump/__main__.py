@@ -16,7 +16,7 @@ import numpy as np
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.pt import read_pt, write_pt
-from pypto_build.diagnose.console import one_of, run_tool, table, tool_parser
+from pypto_build.diagnose.console import command, one_of, table, tool_parser
 from pypto_build.diagnose.dump.statistics import histogram, statistics
 from pypto_build.diagnose.recorded.args_dump import ROLES, STAGES, ArgsDump, DumpedArg, find_manifest, read_dump
 from pypto_build.diagnose.recorded.evidence import no_record
@@ -237,11 +237,6 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def run_dump(given: argparse.Namespace) -> int:
-    """What the command line asks for; the exit status."""
-    return show(open_viewer(given.root, given.build_dir), given)
-
-
 def show(viewer: Viewer, given: argparse.Namespace) -> int:
     """What the command line asks for of one dump; the exit status."""
     records = viewer.select(given)
@@ -288,10 +283,10 @@ def remarks(viewer: Viewer) -> list[str]:
     return lines
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command("dump", parser)
+def main(given: argparse.Namespace) -> int:
     """View a dump; 0, or 1 where --against finds a difference."""
-    given = parser().parse_args(argv)
-    return run_tool("dump", lambda: run_dump(given))
+    return show(open_viewer(given.root, given.build_dir), given)
 
 
 if __name__ == "__main__":

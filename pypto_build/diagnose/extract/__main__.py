@@ -12,11 +12,11 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
+from pypto_build.artifact.extras import require_torch
 from pypto_build.artifact.layout import artifact_name
-from pypto_build.diagnose.console import add_run_options, tool_parser
+from pypto_build.diagnose.console import add_run_options, command, tool_parser
 from pypto_build.diagnose.extract.choice import choose
 from pypto_build.diagnose.requests import run_tool_on_runs
 
@@ -35,18 +35,15 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    given = parser().parse_args(argv)
-    return run_tool_on_runs("extract", lambda: _extract(given))
-
-
-def _extract(given: argparse.Namespace) -> int:
+@command("extract", parser, run=run_tool_on_runs)
+def main(given: argparse.Namespace) -> int:
+    """The exit status."""
     from pypto_build.diagnose.extract.work import Plan, extract
-    from pypto_build.diagnose.extract.write import needs_torch
     from pypto_build.replay.reference.launch import open_launch
 
     choice = choose(given.task, given.kernel, given.first)
-    needs_torch(given.golden)
+    if given.golden == "reference":
+        require_torch("GOLDEN=reference")
     where = given.output or Path(os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
     root = Path(os.path.abspath(where)) / f"{artifact_name(given.artifact).replace('.', '_')}_{choice.label}"
     built = given.artifact, given.build_dir, given.embedded, given.platform

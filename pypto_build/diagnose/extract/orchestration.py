@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 
 from pypto_build.compiler.vintages import ApiVintage
 from pypto_build.diagnose.extract.record import RecordedTask, ScalarUse, TensorUse
-from pypto_build.diagnose.extract.tensors import Parameter, ViewStep
+from pypto_build.diagnose.extract.tensors import Parameter, ViewStep, steps_to
 from pypto_build.facts.dtypes import DTYPES
 
 _ADD = {"IN": "add_input", "OUT": "add_output", "INOUT": "add_inout", "NO_DEP": "add_no_dep"}
@@ -129,7 +129,7 @@ class Text:
         parameter, _ = self.uses[task.number, use.index]
         name = f"ext_{parameter.name}"
         stem = parameter.name
-        for step in parameter.steps(use.view):
+        for step in steps_to(parameter.shape, parameter.base, use.view):
             stepped = f"{name}.{step}"
             known = self.views.get(stepped) if task.number not in self.manual else None
             if known is None:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pypto_build.artifact import Artifact
+from pypto_build.artifact.atomic import write_bytes
 from pypto_build.compiler.cpp_scalars import RESERVED
 from pypto_build.diagnose.extract.record import RecordedTask
 from pypto_build.diagnose.extract.tensors import Parameter
-from pypto_build.diagnose.recorded.graph import Edge, TaskGraph
+from pypto_build.diagnose.recorded.graph import Edge, TaskGraph, read_graph
 from pypto_build.diagnose.recorded.names import find_names
 from pypto_build.diagnose.recorded.sites import aliases, match_tasks, read_sites, tensor_names
 
@@ -93,8 +94,5 @@ def name_parameters(
 
 def kept_graph(text: str, directory: Path) -> TaskGraph:
     """The graph of a run, whose text is kept in ``directory``."""
-    from pypto_build.artifact.atomic import write_bytes
-    from pypto_build.diagnose.recorded.graph import read_graph
-
     write_bytes(directory / "deps.json", text.encode())
     return read_graph(directory / "deps.json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -209,7 +209,7 @@ class _Recorder:
 def _after(use: TensorUse) -> TensorUse:
     after = window_bytes(use.view)
     kept = use.before if after == use.before else after
-    return TensorUse(use.index, use.direction, use.view, use.before, kept)
+    return replace(use, after=kept)
 
 
 def window_bytes(view: TensorArgument) -> bytes:

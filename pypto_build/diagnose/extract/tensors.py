@@ -6,6 +6,7 @@ was recorded then is an input of its own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -49,10 +50,6 @@ class Parameter:
         """The element type by torch's name."""
         return self.key[2]
 
-    def steps(self, view: TensorArgument) -> list[ViewStep]:
-        """How an orchestration makes ``view`` of it. Raises ArtifactError where nothing does."""
-        return steps_to(self.shape, self.base, view)
-
 
 @dataclass(frozen=True)
 class ViewStep:
@@ -81,7 +78,7 @@ class _Growing:
         """Whether what the task found is what the tasks before have left."""
         here = elements(use.view, self.now, self.first)
         known = elements(use.view, self.known, self.first)
-        found = elements(use.view, self._window(use, use.before), use.view.window[0])
+        found = elements(use.view, self._window(use.before), use.view.window[0])
         return bool((here == found)[known].all())
 
     def add(self, number: int, use: TensorUse) -> None:
@@ -89,7 +86,7 @@ class _Growing:
         if use.view.empty:
             return
         first, last = (at - self.first for at in use.view.window)
-        before, after = self._window(use, use.before), self._window(use, use.after)
+        before, after = self._window(use.before), self._window(use.after)
         new = ~self.seen[first:last]
         self.initial[first:last][new] = before[new]
         self.now[first:last][new] = before[new]
@@ -130,7 +127,7 @@ class _Growing:
             nan = np.isnan(decode(self.now.view(STORAGE[dtype]), dtype)) & ~(self.changed | self.read)
             self.initial[nan] = self.now[nan] = 0
 
-    def _window(self, use: TensorUse, data: bytes) -> Elements:
+    def _window(self, data: bytes) -> Elements:
         return np.frombuffer(data, self.initial.dtype)
 
     def _resized(self, content: Elements, base: int, count: int) -> Elements:
@@ -215,7 +212,8 @@ def _shape(views: Sequence[TensorArgument], first: int, last: int) -> tuple[tupl
 
 
 def steps_to(shape: tuple[int, ...], base: int, view: TensorArgument) -> list[ViewStep]:
-    """The calls that make ``view`` of a row-major tensor of ``shape`` that begins at element ``base``."""
+    """The calls that make ``view`` of a row-major tensor of ``shape`` that begins at element ``base``. Raises
+    ArtifactError where none do."""
     strides = row_major_strides(shape)
     count = int(np.prod(shape, dtype=np.int64))
     offset = view.offset - base
@@ -281,11 +279,7 @@ def _windowed(
         steps.append(ViewStep("permute", (), tuple(order)))
         now = [now[axis] for axis in order]
     if tuple(now) != view.shape:
-        if not _row_major(now, view):
+        if not view.contiguous or math.prod(now) != math.prod(view.shape):
             return None
         steps.append(ViewStep("reshape", view.shape))
     return steps
-
-
-def _row_major(now: Sequence[int], view: TensorArgument) -> bool:
-    return view.contiguous and int(np.prod(now, dtype=np.int64)) == int(np.prod(view.shape, dtype=np.int64))

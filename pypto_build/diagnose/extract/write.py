@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import Artifact, ArtifactError
 from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.extras import require_torch
 from pypto_build.artifact.manifest_writer import quoted
 from pypto_build.artifact.modules import function_names
 from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.records import Kernel
+from pypto_build.compiler.emit_manifest import manifest_text
 from pypto_build.compiler.vintages import TODAY, VINTAGES, ApiVintage
 from pypto_build.diagnose.extract.orchestration import Text
 from pypto_build.diagnose.extract.order import OrderBesides
@@ -162,7 +162,8 @@ def _copy_kernel(kernel: Kernel, source: Path, root: Path) -> Path:
 
 def copy_modules(kernels: Sequence[Kernel], source: Path, root: Path, raw: Mapping[str, Path]) -> None:
     """Copy the .pto modules that the kernels were made from, and what was assembled from them (``raw``: elsewhere)."""
-    modules = {path: function_names(path.read_text("utf-8", "replace")) for path in _modules(source)}
+    paths = sorted(source.glob("ptoas/**/*.pto"))
+    modules = {path: function_names(path.read_text("utf-8", "replace")) for path in paths}
     functions = [name for names in modules.values() for name in names]
     for kernel in kernels:
         text = kernel.source.read_text("utf-8", "replace") if kernel.source.is_file() else ""
@@ -177,40 +178,11 @@ def copy_modules(kernels: Sequence[Kernel], source: Path, root: Path, raw: Mappi
                 shutil.copyfile(output, target.with_suffix(".cpp"))
 
 
-def _modules(source: Path) -> Iterator[Path]:
-    return iter(sorted(source.glob("ptoas/**/*.pto")))
-
-
 def _manifest(frame: Frame, kernels: Sequence[tuple[Kernel, Path]], external: Sequence[Parameter]) -> str:
     config = "".join(f"\t{quoted(key)}: {value!r},\n" for key, value in frame.runtime_config.items())
     directions = ", ".join(f"_D.{one.direction}" for one in external)
     rows = "".join(_kernel(kernel, place) for kernel, place in kernels)
-    return f"""\
-# Kernel and Orchestration Configuration
-
-from pathlib import Path
-
-from simpler.task_interface import ArgDirection as _D
-
-_ROOT_DIR = Path(__file__).parent
-
-RUNTIME_CONFIG = {{
-{config}}}
-
-ORCHESTRATION = {{
-	"source": str(_ROOT_DIR / "orchestration" / {quoted(frame.program + ".cpp")}),
-	"function_name": "aicpu_orchestration_entry",
-	"signature": [{directions}],
-}}
-
-KERNELS = [
-{rows}]
-
-CALLABLE = {{
-	"orchestration": ORCHESTRATION,
-	"incores": KERNELS,
-}}
-"""
+    return manifest_text(frame.program, config, directions, rows)
 
 
 def _kernel(kernel: Kernel, place: Path) -> str:
@@ -244,9 +216,3 @@ def _meta(frame: Frame, external: Sequence[Parameter]) -> str:
         "backend_type": frame.backend,
     }
     return json.dumps(document, indent=2) + "\n"
-
-
-def needs_torch(golden: str) -> None:
-    """Raise where GOLDEN=reference is asked for without PyTorch."""
-    if golden == "reference":
-        require_torch("GOLDEN=reference")

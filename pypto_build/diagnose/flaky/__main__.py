@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from pypto_build.artifact.interface import relative_source
 from pypto_build.artifact.pt import read_pt
-from pypto_build.diagnose.console import add_run_options, progress, run_tool, tool_parser
+from pypto_build.diagnose.console import add_run_options, command, progress, tool_parser
 from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
 from pypto_build.diagnose.flaky.orders import flipping_swap, random_order
 from pypto_build.diagnose.recorded.evidence import Evidence
@@ -29,6 +28,7 @@ from pypto_build.replay.verdict import Verdict
 
 _TOLD_INDICES = 4
 _TOLD_WRITERS = 6
+_NOT_SHARED = "; they share no argument, so what they race for is passed in another way"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -95,7 +95,9 @@ class Runner:
         return outputs
 
 
-def _run(given: argparse.Namespace) -> int:
+@command("flaky", parser)
+def main(given: argparse.Namespace) -> int:
+    """0 where every order gives the same outputs, 1 where not, else the exit status of a run that failed."""
     runner = Runner(given)
     try:
         base = runner.run(serial=True, dep_gen=True)
@@ -198,7 +200,7 @@ def _order_finding(
     return Finding(
         rule="flaky/order",
         message=f"{varying(found, base)}; it is enough to run {evidence.title(other)} before {evidence.title(one)}, "
-        f"which nothing orders{_through(shared)}",
+        f"which nothing orders{'' if shared else _NOT_SHARED}",
         path=path,
         line=line,
         hint="order the two: scons hazards names the declaration to change",
@@ -234,10 +236,6 @@ def _shared(evidence: Evidence, one: int, other: int) -> list[tuple[int, int]]:
     return sorted(pairs, key=lambda pair: not (first[pair[0]].writes or second[pair[1]].writes))
 
 
-def _through(shared: list[tuple[int, int]]) -> str:
-    return "" if shared else "; they share no argument, so what they race for is passed in another way"
-
-
 def _place(
     evidence: Evidence, one: int, other: int, shared: list[tuple[int, int]]
 ) -> tuple[str, int, tuple[Related, ...]]:
@@ -255,12 +253,6 @@ def _place(
     ]
     related = (Related(path, lines[0], f"{evidence.title(one)} declares it here"),) if lines[0] else ()
     return path, lines[1] or sites[1].line, related
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """0 where every order gives the same outputs, 1 where not, else the exit status of a run that failed."""
-    given = parser().parse_args(argv)
-    return run_tool("flaky", lambda: _run(given))
 
 
 if __name__ == "__main__":

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.diagnose.console import run_tool, tool_parser
+from pypto_build.artifact.interface import relative_source
+from pypto_build.diagnose.console import command, tool_parser
 from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
 from pypto_build.diagnose.hang.device_log import LogFacts, StalledTask, Where, log_files, read_logs
 from pypto_build.diagnose.hang.recorder import LastRun
@@ -170,8 +170,7 @@ class Hang:
         return (path, int(line)) if path else ("", 0)
 
     def _short(self, path: Path) -> str:
-        root = self.evidence.artifact.root if self.evidence.artifact else self.root
-        return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+        return relative_source(path, self.evidence.artifact.root if self.evidence.artifact else self.root)
 
     # -- text ---------------------------------------------------------------------------------------------------
 
@@ -188,11 +187,8 @@ class Hang:
                 lines.append(f"waits for {self.evidence.title(pred)}, {self.evidence.reason(edges[0])}")
         if task.state == "RUNNING":
             after = [self.evidence.title(succ) for succ in graph.succs.get(task.id, {})]
-            lines += (
-                [f"waited for by {', '.join(after[:4])}" + (f" and {len(after) - 4} more" if len(after) > 4 else "")]
-                if after
-                else []
-            )
+            more = f" and {len(after) - 4} more" if len(after) > 4 else ""
+            lines += [f"waited for by {', '.join(after[:4])}{more}"] if after else []
         return lines
 
     def summary(self) -> list[str]:
@@ -233,7 +229,9 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def _run(given: argparse.Namespace) -> int:
+@command("hang", parser)
+def main(given: argparse.Namespace) -> int:
+    """Explain a run, or logs: 1 if they tell of a fault, 0 if they do not, 2 if there are none."""
     return _recorded(given) if given.log is None else _logged(given)
 
 
@@ -264,12 +262,6 @@ def _logged(given: argparse.Namespace) -> int:
     for line in hang.summary():
         print(line)
     return deliver("hang", root, hang.findings(), given)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Explain the logs: 1 if they tell of a fault, 0 if they do not, 2 if there are none."""
-    given = parser().parse_args(argv)
-    return run_tool("hang", lambda: _run(given))
 
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from pypto_build.artifact import load_artifact
-from pypto_build.diagnose.console import add_run_options, run_tool, taking_long, tool_parser
+from pypto_build.diagnose.console import add_run_options, command, taking_long, tool_parser
 from pypto_build.diagnose.findings import Finding, Level, add_output_options, deliver
 from pypto_build.diagnose.hazards.traps import traps
 from pypto_build.diagnose.requests import request_of
@@ -54,7 +54,9 @@ def _wrong(verdict: Verdict) -> Level | None:
     return "error" if shows else "note" if mismatches else None
 
 
-def _run(given: argparse.Namespace) -> int:
+@command("hazards", parser)
+def main(given: argparse.Namespace) -> int:
+    """0 nothing found, 1 findings, else the exit status of the replay that could not be made, or ended early."""
     declared: list[Finding] = []
 
     def meanwhile() -> None:
@@ -87,12 +89,6 @@ def _run(given: argparse.Namespace) -> int:
         status = deliver("hazards", given.artifact, [*findings, *([ended] if ended else [])], given, given.build_dir)
         return status if complete else verdict.exit_status
     return deliver("hazards", given.artifact, findings, given, given.build_dir)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """0 nothing found, 1 findings, else the exit status of the replay that could not be made, or ended early."""
-    given = parser().parse_args(argv)
-    return run_tool("hazards", lambda: _run(given))
 
 
 if __name__ == "__main__":

@@ -161,8 +161,7 @@ def _distance(view: tuple[int, int], missing: _Missing) -> int:
 
 def _loop(context: Context, site: SubmitSite, writers: list[int]) -> tuple[int, int]:
     """The line of the innermost loop around a submission, 0 if there is none, and how many writers it submitted."""
-    source = context.artifact.orchestration.source
-    code = Code(source, context.orchestration, "\n".join(context.lines))
+    code = Code(context.orchestration, "\n".join(context.lines))
     line = 0
     for found in _LOOP.finditer(code.code):
         body = code.code.find("{", matching(code.code, found.end() - 1))

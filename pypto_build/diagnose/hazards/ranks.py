@@ -13,27 +13,26 @@ from __future__ import annotations
 import argparse
 import posixpath
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from pypto_build.artifact.distributed import read_devices
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes, read_source
-from pypto_build.diagnose.console import add_run_options, run_tool, taking_long, tool_parser
+from pypto_build.diagnose.console import add_run_options, command, taking_long, tool_parser
 from pypto_build.diagnose.findings import Edit, Finding, Related, add_output_options, deliver
 from pypto_build.diagnose.hazards.markers import CLEAN, LINE_BYTES, after_store
 from pypto_build.diagnose.hazards.traps import traps
 from pypto_build.diagnose.hazards.waiting import ended_finding
 from pypto_build.diagnose.hazards.within import findings_within
+from pypto_build.diagnose.ranks.chips import add_world_options, engine_of
 from pypto_build.diagnose.ranks.collectives import dispatched
-from pypto_build.diagnose.ranks.run import place_of
+from pypto_build.diagnose.ranks.run import add_chip_options, place_of
 from pypto_build.diagnose.requests import request_of
 from pypto_build.replay import replay
-from pypto_build.replay.chips.engine import ChipsEngine
 from pypto_build.replay.chips.records import DispatchRow, DomainRow, RanksRecord, SignalRow, WindowsRecord
 
 _WRITE, _ATOMIC = 2, 4
@@ -312,15 +311,31 @@ def _read(path: Path, kind: type[Kind]) -> Kind:
         raise ArtifactError(path, f"cannot be read: {error}", "run the tool again") from None
 
 
-def _run(given: argparse.Namespace) -> int:
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = tool_parser("hazards.ranks", __doc__)
+    add_run_options(options, 60.0)
+    add_chip_options(options)
+    options.add_argument(
+        "--memory-model", default="", choices=("", "weak"), help="weak: also what ranks see of each other"
+    )
+    options.add_argument("--trap", default="", metavar="KIND", help="end where nan, inf, saturate or denormal is made")
+    add_world_options(options)
+    options.add_argument("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
+    add_output_options(options)
+    return options
+
+
+@command("hazards", parser)
+def main(given: argparse.Namespace) -> int:
+    """0 nothing found, 1 findings, else the exit status of the replay that could not be made."""
     variant = (given.binaries or Path("weak" if given.memory_model else "check")).name
     results = given.build_dir / variant
-    chips: Mapping[str, Path] = dict(_chip(word) for word in given.chip)
     request = replace(
         request_of(given, results),
         binaries=None,  # each chip program has its own
         options={"accesses": True, "trap": list(traps(given.trap)), "memory": given.memory_model},
-        engine=ChipsEngine(chips, given.world, variant, devices=read_devices(given.devices, given.world)),
+        engine=engine_of(given, variant),
     )
     with taking_long("replaying the checked build"):
         verdict = replay(request, write=None)
@@ -341,33 +356,6 @@ def _run(given: argparse.Namespace) -> int:
     if verdict.error is not None:
         findings.append(ended_finding(given.artifact, verdict.error))
     return deliver("hazards", given.artifact, findings, given, given.build_dir)
-
-
-def _chip(word: str) -> tuple[str, Path]:
-    name, _, directory = word.partition("=")
-    return name, Path(directory)
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    options = tool_parser("hazards.ranks", __doc__)
-    add_run_options(options, 60.0)
-    options.add_argument("--chip", action="append", default=[], metavar="NAME=DIR", help="where a program was built")
-    options.add_argument(
-        "--memory-model", default="", choices=("", "weak"), help="weak: also what ranks see of each other"
-    )
-    options.add_argument("--trap", default="", metavar="KIND", help="end where nan, inf, saturate or denormal is made")
-    options.add_argument("--world", type=int, default=0, metavar="N", help="ranks (those it was compiled for)")
-    options.add_argument("--devices", default="", metavar="A,B", help="a device for each rank")
-    options.add_argument("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
-    add_output_options(options)
-    return options
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """0 nothing found, 1 findings, else the exit status of the replay that could not be made."""
-    given = parser().parse_args(argv)
-    return run_tool("hazards", lambda: _run(given))
 
 
 if __name__ == "__main__":

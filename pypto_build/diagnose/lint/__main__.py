@@ -8,13 +8,13 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError, detect_vintage, find_children, lacks_kernels, load_artifacts
 from pypto_build.artifact.derive import derive
 from pypto_build.artifact.files import read_source
-from pypto_build.diagnose.console import progress, run_tool, tool_parser
+from pypto_build.diagnose.console import command, progress, tool_parser
 from pypto_build.diagnose.findings import Finding, add_output_options, deliver
 from pypto_build.diagnose.lint import arguments, body, entry, modules, scopes, spliced, submission
 from pypto_build.diagnose.lint.subject import Subject
@@ -49,7 +49,7 @@ def lint(artifact_dir: Path, platform: str) -> list[Finding]:
         subjects = [
             Subject(
                 artifact,
-                detect_vintage(_text(artifact.orchestration.source), artifact.orchestration.source),
+                detect_vintage(read_source(artifact.orchestration.source), artifact.orchestration.source),
                 derive(artifact),
                 platform,
             )
@@ -65,10 +65,6 @@ def lint(artifact_dir: Path, platform: str) -> list[Finding]:
     for subject in subjects:  # what is wrong by itself says more than that it was edited
         found += [finding for finding in spliced.check_bodies(subject) if finding.path not in named]
     return found
-
-
-def _text(path: Path) -> str:
-    return read_source(path)
 
 
 def _unreadable(error: ArtifactError, root: Path) -> Finding:
@@ -91,16 +87,12 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command("lint", parser)
+def main(given: argparse.Namespace) -> int:
     """Print what is wrong; 0 if nothing is, 1 if something is, 2 if there is no artifact."""
-    given = parser().parse_args(argv)
-
-    def run() -> int:
-        if not given.artifact.is_dir():
-            raise ArtifactError(given.artifact, "no such directory", "name an artifact's directory")
-        return deliver("lint", given.artifact, lint(given.artifact, given.platform), given, given.build_dir)
-
-    return run_tool("lint", run)
+    if not given.artifact.is_dir():
+        raise ArtifactError(given.artifact, "no such directory", "name an artifact's directory")
+    return deliver("lint", given.artifact, lint(given.artifact, given.platform), given, given.build_dir)
 
 
 if __name__ == "__main__":

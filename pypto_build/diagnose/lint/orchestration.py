@@ -94,7 +94,7 @@ class Orchestration:
 
 def read_orchestration(path: Path, name: str) -> Orchestration:
     """The orchestration at `path`, shown as `name`."""
-    code = Code(path, name, read_source(path))
+    code = Code(name, read_source(path))
     text = code.code
     expected = _EXPECTED.search(text)
     args: dict[str, dict[int, int]] = {"tensor": {}, "scalar": {}}

@@ -9,6 +9,7 @@ from pathlib import Path
 from pypto_build.artifact import Artifact, Kernel, Vintage
 from pypto_build.artifact.derive import Derived
 from pypto_build.artifact.files import read_source
+from pypto_build.artifact.interface import relative_source
 from pypto_build.diagnose.findings import Finding, Level
 from pypto_build.diagnose.lint.orchestration import Orchestration, Submit, read_orchestration
 from pypto_build.diagnose.lint.wrapper import Wrapper, read_wrapper
@@ -25,8 +26,7 @@ class Subject:
 
     def short(self, path: Path) -> str:
         """A path relative to the artifact, or absolute if it lies elsewhere."""
-        root = self.artifact.root
-        return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+        return relative_source(path, self.artifact.root)
 
     @cached_property
     def orchestration(self) -> Orchestration:

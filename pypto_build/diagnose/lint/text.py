@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from functools import cached_property, lru_cache
-from pathlib import Path
 
 _COMMENT_OR_STRING = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*(\"?)", re.DOTALL)
 
@@ -23,8 +22,8 @@ def _blank(found: re.Match[str]) -> str:
 class Code:
     """One file: its code without comments, and the line of every offset."""
 
-    def __init__(self, path: Path, name: str, raw: str) -> None:
-        self.path, self.name, self.raw = path, name, raw
+    def __init__(self, name: str, raw: str) -> None:
+        self.name, self.raw = name, raw
         self.code = without_comments(raw)
 
     @cached_property
@@ -60,11 +59,11 @@ def arguments_at(code: str, opening: int) -> list[str]:
     return split_arguments(code[opening + 1 : _partners(code).get(opening, opening + 1)])
 
 
-def split_arguments(text: str) -> list[str]:
+def split_arguments(text: str, opening: str = "([{<", closing: str = ")]}>") -> list[str]:
     """The arguments of a call, at the top level's commas."""
     parts, depth, start = [], 0, 0
     for at, character in enumerate(text):
-        depth += (character in "([{<") - (character in ")]}>" and text[at - 1 : at] != "-")
+        depth += (character in opening) - (character in closing and text[at - 1 : at] != "-")
         if character == "," and depth == 0:
             parts.append(text[start:at].strip())
             start = at + 1

@@ -62,7 +62,7 @@ class Wrapper:
 
 def read_wrapper(path: Path, name: str) -> Wrapper:
     """The wrapper at `path`, shown as `name`."""
-    code = Code(path, name, read_source(path))
+    code = Code(name, read_source(path))
     functions = tuple(_functions(code))
     found = _ENTRY.search(code.code)
     opening = code.code.find("{", found.end()) if found else -1

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,7 +15,7 @@ import msgspec
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
-from pypto_build.diagnose.console import run_tool, tool_parser
+from pypto_build.diagnose.console import command, tool_parser
 from pypto_build.diagnose.findings import Finding, Report, as_sarif
 from pypto_build.diagnose.outcomes.formats import as_code_quality, as_json, as_junit, github_lines
 from pypto_build.diagnose.outcomes.outcome import TestOutcome
@@ -37,7 +36,9 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def _run(given: argparse.Namespace) -> int:
+@command("outcomes", parser)
+def main(given: argparse.Namespace) -> int:
+    """0 where all is written, else 2."""
     try:
         outcomes = msgspec.json.decode(sys.stdin.buffer.read(), type=list[TestOutcome])
     except msgspec.MsgspecError as error:
@@ -59,12 +60,6 @@ def _in_workspace(finding: Finding, top: Path) -> Finding:
     """The finding with the path that everybody who has the workspace knows."""
     inside = Path(finding.path).is_relative_to(top) if finding.path else False
     return msgspec.structs.replace(finding, path=str(Path(finding.path).relative_to(top))) if inside else finding
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """0 where all is written, else 2."""
-    given = parser().parse_args(argv)
-    return run_tool("outcomes", lambda: _run(given))
 
 
 if __name__ == "__main__":

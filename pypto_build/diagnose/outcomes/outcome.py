@@ -38,18 +38,14 @@ class TestOutcome(Outcome):
         if verdict.error is not None:
             path, line = self._position(verdict)
             text = f"{self.name}: {verdict.error.message}"
-            yield Finding(f"replay/{verdict.status}", text, path, line, verdict.error.hint or self._what_next)
+            yield Finding(f"replay/{verdict.status}", text, path, line, verdict.error.hint or self.command)
         source = self._orchestration()
         for output in verdict.outputs:
             if output.status == "mismatch":
                 text = f"{self.name}: {difference(output)}"
-                yield Finding("replay/mismatch", text, source, 0, self._what_next)
+                yield Finding("replay/mismatch", text, source, 0, self.command)
         if verdict.status == "unchecked":
             yield Finding("replay/unchecked", f"{self.name}: there is no golden to compare with", source, 0)
-
-    @property
-    def _what_next(self) -> str:
-        return self.command
 
     def _errors(self, top: Path) -> Iterator[Finding]:
         found = list(_DIAGNOSTIC.finditer(self.text))

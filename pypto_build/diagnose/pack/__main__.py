@@ -8,14 +8,14 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 from pypto_build import __version__
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact, snapshot
 from pypto_build.artifact.snapshot import REFERENCE, Snapshot
-from pypto_build.diagnose.console import run_tool, table, tool_parser
+from pypto_build.diagnose.console import command, table, tool_parser
 from pypto_build.diagnose.pack.contents import external_files, kind_of, tree_of
 from pypto_build.diagnose.pack.form import EXTERNAL, SUFFIX, Pack
 from pypto_build.diagnose.pack.writer import digested, write_pack
@@ -54,8 +54,8 @@ def _data(given: argparse.Namespace, artifact: Artifact) -> Snapshot | None:
     return snapshot(artifact, given.data)
 
 
-def _options(given: argparse.Namespace, words: Sequence[str]) -> dict[str, str]:
-    options = dict(one.split("=", 1) for one in given_options(words).assignments)
+def _options(given: argparse.Namespace) -> dict[str, str]:
+    options = dict(one.split("=", 1) for one in given_options(given.words).assignments)
     options |= {name: getattr(given, flag[2:].replace("-", "_")) for name, flag in _BUILD_FLAGS.items()}
     local = _LOCAL | {name for name in _MAYBE_LOCAL if Path(options.get(name, "")).exists()}
     kept = {name: value for name, value in options.items() if value and name not in local}
@@ -64,7 +64,6 @@ def _options(given: argparse.Namespace, words: Sequence[str]) -> dict[str, str]:
 
 def pack_run(
     given: argparse.Namespace,
-    words: Sequence[str],
     artifact: Artifact,
     parts: Mapping[str, Artifact] | None = None,
     more: Mapping[str, str] = MappingProxyType({}),
@@ -86,7 +85,7 @@ def pack_run(
     pack = Pack(
         artifact=artifact.name,
         platform=given.platform,
-        options=_options(given, words),
+        options=_options(given),
         files=digested(tree),
         status=evidence.verdict.status,
         own_data=data is None,
@@ -120,11 +119,10 @@ def _amount(size: int) -> str:
     return f"{size} B"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command("pack", parser)
+def main(given: argparse.Namespace) -> int:
     """Write the archive; 0, or 2 where there is nothing to pack."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    given = parser().parse_args(words)
-    return run_tool("pack", lambda: pack_run(given, words, load_artifact(given.artifact)))
+    return pack_run(given, load_artifact(given.artifact))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import read_source
 from pypto_build.artifact.layout import is_artifact
 from pypto_build.artifact.manifest import MANIFEST_NAME
-from pypto_build.diagnose.console import progress, run_tool, table, tool_parser
+from pypto_build.diagnose.console import command, progress, table, tool_parser
 from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
 from pypto_build.diagnose.passes.changes import Change, changes, difference
 from pypto_build.diagnose.passes.checks import CHECKS, CheckedFunction, Wrong, phase
@@ -144,7 +144,9 @@ def _known(dumps: Iterable[Dump], kernel: str) -> None:
         raise ArtifactError(f"KERNEL={kernel}", "no dump has this function", way)
 
 
-def _run(given: argparse.Namespace) -> int:
+@command("passes", parser)
+def main(given: argparse.Namespace) -> int:
+    """0 where every check holds, 1 where not, 2 where there is nothing to look at."""
     root: Path = given.artifact
     if not root.is_dir():
         raise ArtifactError(root, "no such directory", "name an artifact's directory")
@@ -172,12 +174,6 @@ def _run(given: argparse.Namespace) -> int:
     if first is not None and first.path.startswith(DIRECTORY):
         print(f"[passes] the first pass after which a check fails: {Path(first.path).stem}")
     return deliver("passes", root, findings, given)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """0 where every check holds, 1 where not, 2 where there is nothing to look at."""
-    given = parser().parse_args(argv)
-    return run_tool("passes", lambda: _run(given))
 
 
 if __name__ == "__main__":

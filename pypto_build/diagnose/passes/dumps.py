@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import read_source
-from pypto_build.diagnose.passes.listing import as_python
+from pypto_build.diagnose.passes.listing import Results, as_python
 
 _DUMP = re.compile(r"(?P<number>\d{1,9})_(?:after_)?(?P<name>.+)\.(?:py|txt)\Z")
 DIRECTORY = "passes_dump"
@@ -34,7 +34,7 @@ class DumpedFunction:
     line: int
     lines: tuple[str, ...]
     node: ast.FunctionDef
-    results: dict[int, list[tuple[str, ast.expr | None]]] = field(default_factory=dict, compare=False)
+    results: Results = field(default_factory=dict, compare=False)
 
     @property
     def parameters(self) -> list[str]:
@@ -73,7 +73,7 @@ def read_dump(path: Path) -> Dump:
     match = _DUMP.match(path.name)
     assert match is not None
     text = read_source(path)
-    results: dict[int, list[tuple[str, ast.expr | None]]] = {}
+    results: Results = {}
     source = text
     if path.suffix == ".txt":
         source, results = as_python(text)
@@ -110,9 +110,7 @@ def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
                 yield inner
 
 
-def _function(
-    node: ast.FunctionDef, lines: list[str], results: dict[int, list[tuple[str, ast.expr | None]]]
-) -> DumpedFunction:
+def _function(node: ast.FunctionDef, lines: list[str], results: Results) -> DumpedFunction:
     start = min([node.lineno, *(one.lineno for one in node.decorator_list)])
     if not node.decorator_list and start > 1 and lines[start - 2].startswith("#"):
         start -= 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
+from pypto_build.diagnose.lint.text import split_arguments
+
 _DIRECTION = re.compile(r"\b(\w+): (In|Out|InOut) ")
 _FOR = re.compile(r"for (?P<name>\w+) in (?P<range>range\(.*?\))(?: carrying (?P<carried>.*))?:\Z")
 _WHILE = re.compile(r"while(?: carrying (?P<carried>.*))?:\Z")
@@ -81,14 +83,7 @@ def _halves(code: str) -> tuple[str, str]:
 
 def _parts(text: str) -> list[str]:
     """The parts between commas outside of brackets."""
-    parts, depth, start = [], 0, 0
-    for position, sign in enumerate(text):
-        depth += (sign in "([{") - (sign in ")]}")
-        if sign == "," and not depth:
-            parts.append(text[start:position].strip())
-            start = position + 1
-    last = text[start:].strip()
-    return [*parts, last] if last else parts
+    return split_arguments(text, "([{", ")]}")
 
 
 def _typed(text: str) -> tuple[str, ast.expr | None]:

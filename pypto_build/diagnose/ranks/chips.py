@@ -8,14 +8,6 @@ from pypto_build.artifact.distributed import read_chips, read_devices
 from pypto_build.replay.chips.engine import ChipsEngine
 
 
-def add_chip_options(parser: argparse.ArgumentParser, world: bool = True) -> None:
-    """Where the chip programs were built, and how many ranks there are."""
-    add = parser.add_argument
-    add("--chip", action="append", default=[], metavar="NAME=DIR", help="where a program was built")
-    if world:
-        add_world_options(parser)
-
-
 def add_world_options(parser: argparse.ArgumentParser) -> None:
     """How many ranks there are."""
     parser.add_argument("--world", type=int, default=0, metavar="N", help="ranks (those it was compiled for)")

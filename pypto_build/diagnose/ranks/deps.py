@@ -8,30 +8,24 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.errors import ArtifactError
-from pypto_build.diagnose.console import one_of, run_tool
+from pypto_build.diagnose.console import command, one_of
 from pypto_build.diagnose.deps.__main__ import parser as parser_of_one
 from pypto_build.diagnose.deps.__main__ import run_deps
 from pypto_build.diagnose.ranks.export import dot, trace
-from pypto_build.diagnose.ranks.run import RanksRun, add_rank_options
+from pypto_build.diagnose.ranks.run import RanksRun, add_chip_options, add_rank_options
 from pypto_build.diagnose.ranks.text import summary_lines
 
 #: What one file can hold of all ranks.
 EXPORTS = ("dot", "trace")
 
 
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    options = parser_of_one()
-    add_rank_options(options)
-    return options
-
-
-def _run(given: argparse.Namespace) -> int:
+@command("deps", parser_of_one, add_rank_options, add_chip_options)
+def main(given: argparse.Namespace) -> int:
+    """Print or write what was asked for; 0, 1 where --to finds no order, 2 where there are no records."""
     run = RanksRun(given.root, given.build_dir or given.root, given.platform)
     if not given.rank:
         if given.task or given.to:
@@ -63,12 +57,6 @@ def _export(run: RanksRun, form: str, output: Path | None) -> Path:
     path = output or run.directory / name
     write_bytes(path, text.encode())
     return path
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Print or write what was asked for; 0, 1 where --to finds no order, 2 where there are no records."""
-    given = parser().parse_args(argv)
-    return run_tool("deps", lambda: _run(given))
 
 
 if __name__ == "__main__":

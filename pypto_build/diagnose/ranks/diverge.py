@@ -17,16 +17,16 @@ from dataclasses import dataclass, replace
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.extras import require_torch
-from pypto_build.diagnose.console import run_tool, taking_long
+from pypto_build.diagnose.console import command, taking_long
 from pypto_build.diagnose.diverge.__main__ import parser as parser_of_one
-from pypto_build.diagnose.diverge.compare import Difference, Limits, describe, mask_of
-from pypto_build.diagnose.diverge.findings import relative
+from pypto_build.diagnose.diverge.compare import Difference, Limits, compare
+from pypto_build.diagnose.diverge.findings import hint_of, line_of, relative
 from pypto_build.diagnose.diverge.kernel import KernelParting
 from pypto_build.diagnose.dump.__main__ import Viewer, open_viewer
-from pypto_build.diagnose.findings import Finding, Related, deliver
-from pypto_build.diagnose.ranks.chips import add_chip_options, engine_of
+from pypto_build.diagnose.findings import Finding, deliver
+from pypto_build.diagnose.ranks.chips import add_world_options, engine_of
 from pypto_build.diagnose.ranks.lines import At, partings
-from pypto_build.diagnose.ranks.run import RanksRun
+from pypto_build.diagnose.ranks.run import RanksRun, add_chip_options
 from pypto_build.diagnose.recorded.args_dump import DumpedArg
 from pypto_build.diagnose.requests import request_of
 from pypto_build.facts.run_options import TORCH
@@ -50,13 +50,6 @@ class Departure:
     record: DumpedArg
     found: Difference
     follows: bool
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    options = parser_of_one()
-    add_chip_options(options)
-    return options
 
 
 def _replayed(
@@ -121,9 +114,7 @@ def _difference(
     """How one argument differs in two runs; None where it does not, or was not kept."""
     if record.kind != "tensor" or not record.size or not expected.size or record.shape != expected.shape:
         return None
-    sides = viewer.dump.stored(record), other.dump.stored(expected)
-    mask = mask_of(*sides, record.dtype, limits)
-    return describe(*sides, record.dtype, mask) if mask.any() else None
+    return compare(viewer.dump.stored(record), other.dump.stored(expected), record.dtype, limits)
 
 
 def _partings(given: argparse.Namespace, run: RanksRun, first: Departure, limits: Limits) -> list[KernelParting]:
@@ -151,11 +142,8 @@ def _finding(run: RanksRun, first: Departure, others: int, parted: Sequence[Kern
     by = f"by torch.distributed's {collective.name}" if collective else "by its .pto module"
     detail = [f"{others} later outputs differ too, here or on other ranks"] if others else []
     detail += [f"{one.kernel}: {one.parting.instruction or 'the kernel'}: {one.parting.what}" for one in parted]
-    hint = "the kernel's body differs from its .pto module: compare them, or splice the module again"
-    if at is not None:
-        line = f"{at.module.name}:{at.parting.pto_line}"
-        hint = f"the kernel's body is wrong, not the module: compare this line with {line}, or splice the module again"
-    elif collective:
+    hint = hint_of(at)
+    if at is None and collective:
         hint = "what the ranks do together is no such collective, whichever of them does it: look at the whole kernel"
     return Finding(
         rule="diverge/kernel",
@@ -168,10 +156,7 @@ def _finding(run: RanksRun, first: Departure, others: int, parted: Sequence[Kern
         detail=tuple(detail),
         tasks=(number,) if number >= 0 else (),
         kernel=kernel,
-        related=tuple(
-            Related(relative(run.root, one.module), one.parting.pto_line, one.parting.operation or "the module ends")
-            for one in parted
-        ),
+        related=tuple(line_of(run.root, one) for one in parted),
     )
 
 
@@ -190,7 +175,9 @@ def _golden(verdict: Verdict) -> Iterator[Finding]:
         )
 
 
-def _run(given: argparse.Namespace) -> int:
+@command("diverge", parser_of_one, add_chip_options, add_world_options)
+def main(given: argparse.Namespace) -> int:
+    """0 nothing found, 1 something was, else the exit status of a run that failed."""
     require_torch("the reference")
     if given.against or given.program:
         option = "AGAINST" if given.against else "PROGRAM"
@@ -216,12 +203,6 @@ def _run(given: argparse.Namespace) -> int:
     else:
         findings = list(_golden(verdict))
     return deliver("diverge", given.artifact, findings, given, given.build_dir)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """0 nothing found, 1 something was, else the exit status of a run that failed."""
-    given = parser().parse_args(argv)
-    return run_tool("diverge", lambda: _run(given))
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pypto_build.artifact.errors import ArtifactError
-from pypto_build.diagnose.console import run_tool, table
+from pypto_build.diagnose.console import command, table
 from pypto_build.diagnose.dump.__main__ import HEADINGS, Viewer, open_viewer, remarks, show
 from pypto_build.diagnose.dump.__main__ import parser as parser_of_one
-from pypto_build.diagnose.ranks.run import RanksRun, add_rank_options
+from pypto_build.diagnose.ranks.run import RanksRun, add_chip_options, add_rank_options
 from pypto_build.diagnose.recorded.args_dump import DumpedArg
 from pypto_build.replay.chips.records import HOST, DispatchRow
 
@@ -38,14 +38,9 @@ class RankDump:
         return f"{self.row.rank}/d{self.row.index}"
 
 
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    options = parser_of_one()
-    add_rank_options(options)
-    return options
-
-
-def _run(given: argparse.Namespace) -> int:
+@command("dump", parser_of_one, add_rank_options, add_chip_options)
+def main(given: argparse.Namespace) -> int:
+    """View the dumps; 0, or 1 where --against finds a difference."""
     run = RanksRun(given.root, given.build_dir or given.root)
     rows = run.choose(given.rank) if given.rank else [row for row in run.dispatches if row.rank != HOST]
     if len(rows) == 1:
@@ -57,7 +52,8 @@ def _run(given: argparse.Namespace) -> int:
     dumps = _selected(run, rows, given)
     if given.export:
         return max(show(dump.viewer, given) for dump in dumps)
-    print("\n".join(table([[dump.place, *row] for dump in dumps for row in _rows(dump)], ("rank", *HEADINGS))))
+    cells = [[dump.place, *row] for dump in dumps for row in dump.viewer.rows(dump.records)]
+    print("\n".join(table(cells, ("rank", *HEADINGS))))
     for line in dict.fromkeys(line for dump in dumps for line in remarks(dump.viewer)):
         print(line)
     if given.values or (len(dumps) <= _DESCRIBED and all(len(dump.records) == 1 for dump in dumps)):
@@ -66,10 +62,6 @@ def _run(given: argparse.Namespace) -> int:
                 print(f"\nrank {dump.place} " + "\n".join(dump.viewer.describe(record)))
         print("".join(f"\n{line}" for line in agreement(dumps)), end="\n" if len(dumps) > 1 else "")
     return 0
-
-
-def _rows(dump: RankDump) -> list[list[str]]:
-    return dump.viewer.rows(dump.records)
 
 
 def _selected(run: RanksRun, rows: Sequence[DispatchRow], given: argparse.Namespace) -> list[RankDump]:
@@ -122,12 +114,6 @@ def agreement(dumps: Sequence[RankDump]) -> list[str]:
             f"the first at {places[0]}"
         )
     return lines
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """View the dumps; 0, or 1 where --against finds a difference."""
-    given = parser().parse_args(argv)
-    return run_tool("dump", lambda: _run(given))
 
 
 if __name__ == "__main__":

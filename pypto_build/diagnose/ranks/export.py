@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pypto_build.diagnose.deps.export import track
 from pypto_build.diagnose.ranks.messages import messages_of
 from pypto_build.diagnose.ranks.run import RanksRun
 from pypto_build.diagnose.recorded.evidence import SIMULATED
@@ -18,8 +19,8 @@ def trace(run: RanksRun) -> str:
     events: list[dict[str, Any]] = []
     for rank in dict.fromkeys(row.rank for row in run.dispatches):
         name = "host callables" if rank == HOST else f"rank {rank}" + (" (simulated)" if run.simulated else "")
-        events.append(_meta(_process(run, rank), "process_name", name))
-        events.append(_meta(_process(run, rank), "thread_name", "dispatches", _DISPATCHES))
+        events.append(track(_process(run, rank), "process_name", name))
+        events.append(track(_process(run, rank), "thread_name", "dispatches", _DISPATCHES))
     cores: dict[tuple[int, int], int] = {}  # process and task -> the thread of its first row
     for row in run.dispatches:
         begun, ended = run.span(row)
@@ -33,7 +34,7 @@ def trace(run: RanksRun) -> str:
         for one in timeline.rows:
             thread = one.core + 1
             cores.setdefault((row.number, one.task), thread)
-            events.append(_meta(process, "thread_name", timeline.core_name(one.core), thread))
+            events.append(track(process, "thread_name", timeline.core_name(one.core), thread))
             name = evidence.label(one.task)
             events.append(_slice(name, process, thread, one.start + shift, one.end + shift))
     for number, message in enumerate(messages_of(run)):
@@ -52,10 +53,6 @@ def trace(run: RanksRun) -> str:
 def _process(run: RanksRun, rank: int) -> int:
     """Processes are numbered from 1, the host's last."""
     return run.record.world + 1 if rank == HOST else rank + 1
-
-
-def _meta(process: int, what: str, name: str, thread: int = 0) -> dict[str, Any]:
-    return {"name": what, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
 
 
 def _slice(name: str, process: int, thread: int, begun: float, ended: float) -> dict[str, Any]:

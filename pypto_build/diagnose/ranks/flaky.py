@@ -10,25 +10,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 
-from pypto_build.diagnose.console import progress, run_tool
+from pypto_build.diagnose.console import command, progress
 from pypto_build.diagnose.findings import Finding, deliver
 from pypto_build.diagnose.flaky.__main__ import Failed, Outputs, Runner, varying
 from pypto_build.diagnose.flaky.__main__ import parser as parser_of_one
-from pypto_build.diagnose.ranks.chips import add_chip_options, engine_of
+from pypto_build.diagnose.ranks.chips import add_world_options, engine_of
+from pypto_build.diagnose.ranks.run import add_chip_options
 
 _HINT = "scons hazards names accesses that no notify and wait order; SHUFFLE=1 SEED={seed} replays this schedule's seed"
 
 
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    options = parser_of_one()
-    add_chip_options(options)
-    return options
-
-
-def _run(given: argparse.Namespace) -> int:
+@command("flaky", parser_of_one, add_chip_options, add_world_options)
+def main(given: argparse.Namespace) -> int:
+    """0 where every schedule gives the same outputs, 1 where not, else the exit status of a run that failed."""
     runner = Runner(given, engine_of(given, given.binaries.name if given.binaries else ""))
     try:
         base = runner.run()
@@ -57,12 +52,6 @@ def _schedules(runner: Runner, base: Outputs) -> list[Finding]:
             return [Finding("flaky/schedule", message, hint=_HINT.format(seed=seed))]
     print(f"[flaky] {given.rounds} schedules of all ranks: the same outputs")
     return []
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """0 where every schedule gives the same outputs, 1 where not, else the exit status of a run that failed."""
-    given = parser().parse_args(argv)
-    return run_tool("flaky", lambda: _run(given))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ The other ranks, and the other tasks of this one, run as they are: a kernel that
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -20,7 +19,7 @@ import msgspec
 from pypto_build.artifact import load_artifact
 from pypto_build.artifact.files import read_bytes
 from pypto_build.diagnose.diverge.compare import Limits
-from pypto_build.diagnose.diverge.kernel import PROBE_DIRECTORY, KernelParting
+from pypto_build.diagnose.diverge.kernel import KernelParting, run_probed
 from pypto_build.diagnose.diverge.probe import Event, Recorder, compile_probe, find_parting, read_events
 from pypto_build.diagnose.ranks.chips import engine_of
 from pypto_build.replay.chips.dispatches import Dispatch
@@ -126,14 +125,7 @@ class _Compiled(_Watcher):
     """Lets the probes of compiled kernels write."""
 
     def watching(self, domains: Sequence[Windows]) -> OnTask:
-        def run(call: Any) -> None:
-            os.environ[PROBE_DIRECTORY] = str(self.directory)
-            try:
-                call.run()
-            finally:
-                del os.environ[PROBE_DIRECTORY]
-
-        return run
+        return lambda call: run_probed(call, self.directory)
 
 
 class _Modules(_Watcher):

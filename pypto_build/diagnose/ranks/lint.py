@@ -19,7 +19,7 @@ from pypto_build.artifact.distributed import Distributed, load_distributed
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.layout import DRIVER, load_artifact
 from pypto_build.artifact.records import ArgDirection
-from pypto_build.diagnose.console import run_tool
+from pypto_build.diagnose.console import command
 from pypto_build.diagnose.findings import Edit, Finding, Level, deliver
 from pypto_build.diagnose.lint.__main__ import lint
 from pypto_build.diagnose.lint.__main__ import parser as parser_of_one
@@ -209,15 +209,11 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command("lint", parser_of_one)
+def main(given: argparse.Namespace) -> int:
     """Print what is wrong; 0 if nothing is, 1 if something is, 2 if there is no distributed artifact."""
-    given: argparse.Namespace = parser_of_one().parse_args(argv)
-
-    def run() -> int:
-        findings = lint_ranks(given.artifact, given.platform)
-        return deliver("lint", given.artifact, findings, given, given.build_dir)
-
-    return run_tool("lint", run)
+    findings = lint_ranks(given.artifact, given.platform)
+    return deliver("lint", given.artifact, findings, given, given.build_dir)
 
 
 if __name__ == "__main__":

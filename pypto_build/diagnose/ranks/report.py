@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.distributed import Distributed, load_distributed
 from pypto_build.artifact.layout import load_artifact
+from pypto_build.diagnose.console import command
 from pypto_build.diagnose.findings import in_order
 from pypto_build.diagnose.ranks.lint import lint_ranks
 from pypto_build.diagnose.ranks.picture import ranks_data
-from pypto_build.diagnose.ranks.run import RanksRun
+from pypto_build.diagnose.ranks.run import RanksRun, add_chip_options
 from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.diagnose.repeat import Repeat
 from pypto_build.diagnose.report.__main__ import parser as parser_of_one
@@ -34,13 +34,6 @@ from pypto_build.diagnose.report.whole import (
 )
 from pypto_build.diagnose.report.write import write_report
 from pypto_build.replay.chips.records import RanksRecord
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    options = parser_of_one()
-    options.add_argument("--chip", action="append", default=[], metavar="NAME=DIR", help="where a program was built")
-    return options
 
 
 def _sources(artifact: Distributed) -> dict[Path, str]:
@@ -86,13 +79,11 @@ def _ranks(record: RanksRecord) -> str:
     return str(record.world) if plain else f"{record.world}, on devices {', '.join(map(str, record.devices))}"
 
 
-def _data(given: argparse.Namespace, repeat: Repeat) -> dict[str, Any]:
-    return report_data(RanksRun(given.artifact, given.build_dir, given.platform), given, repeat)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
+@command("report", parser_of_one, add_chip_options)
+def main(given: argparse.Namespace) -> int:
     """Write the report; 0, or 2 where there is nothing to report on."""
-    return write_report(parser(), argv, _data)
+    run = RanksRun(given.artifact, given.build_dir, given.platform)
+    return write_report(given, lambda repeat: report_data(run, given, repeat))
 
 
 if __name__ == "__main__":

@@ -30,10 +30,13 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 
 
 def add_rank_options(parser: argparse.ArgumentParser) -> None:
-    """The flags of a tool that looks at all ranks or at one."""
-    add = parser.add_argument
-    add("--rank", default="", metavar="R[/dK]", help="the dispatches of a rank, or one of them")
-    add("--chip", action="append", default=[], metavar="NAME=DIR", help="where a program was built")
+    """The flag of a tool that looks at all ranks or at one."""
+    parser.add_argument("--rank", default="", metavar="R[/dK]", help="the dispatches of a rank, or one of them")
+
+
+def add_chip_options(parser: argparse.ArgumentParser) -> None:
+    """Where the chip programs were built."""
+    parser.add_argument("--chip", action="append", default=[], metavar="NAME=DIR", help="where a program was built")
 
 
 def read_record(path: Path, kind: type[Record], again: str = AGAIN) -> Record:

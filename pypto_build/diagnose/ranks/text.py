@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pypto_build.diagnose.console import table
+from pypto_build.diagnose.console import counted, table
 from pypto_build.diagnose.ranks.messages import Message, Stretch, critical_chain, messages_of
 from pypto_build.diagnose.ranks.run import RanksRun
 from pypto_build.diagnose.recorded.evidence import SIMULATED
@@ -23,9 +23,9 @@ def summary_lines(run: RanksRun) -> list[str]:
     """The whole run: who dispatched what when, who waited for whom, and what decided when it ended."""
     record, messages = run.record, messages_of(run)
     programs = {row.program for row in run.dispatches if row.rank != HOST}
-    counts = [_count(record.world, "rank"), f"{_count(len(run.dispatches), 'dispatch', 'dispatches')} of"]
+    counts = [counted(record.world, "rank"), f"{counted(len(run.dispatches), 'dispatch', 'dispatches')} of"]
     domains = ", ".join(f"{one.name} ({len(one.ranks)} ranks, {one.size:,} bytes)" for one in record.domains)
-    lines = [f"{counts[0]}, {counts[1]} {_count(len(programs), 'program')}, domains: {domains or 'none'}"]
+    lines = [f"{counts[0]}, {counts[1]} {counted(len(programs), 'program')}, domains: {domains or 'none'}"]
     lines += [f"note: {SIMULATED}"] if run.simulated else []
     lines += ["", *_shown("dispatches", dispatch_table(run, messages), _SHOWN_DISPATCHES)]
     if not run.messages:
@@ -37,16 +37,12 @@ def summary_lines(run: RanksRun) -> list[str]:
     else:
         lines += ["", "no messages on record: those of dispatches that did not end are lost"]
     if run.ended and (chain := critical_chain(run, messages)):
-        title = f"what decided when the run ended, {_count(len(chain), 'step')}"
+        title = f"what decided when the run ended, {counted(len(chain), 'step')}"
         lines += ["", *_shown(title, chain_table(run, chain), _SHOWN_STEPS, last=True)]
     if record.waiting:
         headings, rows = waiting_table(run)
         lines += ["", "waiting when the run ended", *table(rows, headings)]
     return lines
-
-
-def _count(number: int, one: str, several: str = "") -> str:
-    return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
 def _shown(title: str, found: Table, most: int, last: bool = False) -> list[str]:

@@ -5,13 +5,15 @@ python -m pypto_build.diagnose.ranks.triage ARTIFACT_DIR --platform P --build-di
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
-from pypto_build.diagnose.console import run_tool
-from pypto_build.diagnose.ranks.chips import add_chip_options, engine_of
+from pypto_build.diagnose.console import command
+from pypto_build.diagnose.ranks.chips import engine_of
 from pypto_build.diagnose.ranks.lint import lint_ranks
+from pypto_build.diagnose.ranks.run import add_chip_options
 from pypto_build.diagnose.triage.__main__ import Triage, run_triage
 from pypto_build.diagnose.triage.__main__ import parser as parser_of_one
 from pypto_build.replay import Request
@@ -46,13 +48,10 @@ class RanksTriage(Triage):
             yield from ("--devices", self.given.devices)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command("triage", parser_of_one, add_chip_options)  # --world is one of the options of the run
+def main(given: argparse.Namespace) -> int:
     """1 where a cause is found, else the exit status of the replay."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    options = parser_of_one()
-    add_chip_options(options, world=False)  # that is one of the options of the run
-    given = options.parse_args(words)
-    return run_tool("triage", lambda: run_triage(given, words, RanksTriage))
+    return run_triage(given, RanksTriage)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-from pypto_build.diagnose.console import add_run_options, tool_parser
+from pypto_build.diagnose.console import add_run_options, command, tool_parser
 from pypto_build.diagnose.reduce import BEFORE_A_RUN
 from pypto_build.diagnose.requests import run_tool_on_runs
 from pypto_build.farm.session import add_farm_options
@@ -44,15 +43,11 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    options = parser()
-    given = options.parse_args(argv)
+@command("reduce", parser, run=run_tool_on_runs)
+def main(given: argparse.Namespace) -> int:
+    """The exit status."""
     if given.embedded is None and given.keep.partition(":")[0] not in BEFORE_A_RUN:
-        options.error("--embedded is needed for what is run")
-    return run_tool_on_runs("reduce", lambda: _reduce(given))
-
-
-def _reduce(given: argparse.Namespace) -> int:
+        parser().error("--embedded is needed for what is run")
     from pypto_build.diagnose.reduce.work import reduce
 
     return reduce(given)

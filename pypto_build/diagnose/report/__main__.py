@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from pypto_build.diagnose.console import tool_parser
+from pypto_build.diagnose.console import command, tool_parser
 from pypto_build.diagnose.recorded.evidence import Evidence
-from pypto_build.diagnose.repeat import Repeat, add_passed_on
+from pypto_build.diagnose.repeat import add_passed_on
 from pypto_build.diagnose.report.whole import report_data
 from pypto_build.diagnose.report.write import write_report
 
@@ -31,14 +29,11 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def _data(given: argparse.Namespace, repeat: Repeat) -> dict[str, Any]:
-    evidence = Evidence(given.artifact, given.build_dir, given.platform)
-    return report_data(evidence, given.data, repeat, given.embedded)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
+@command("report", parser)
+def main(given: argparse.Namespace) -> int:
     """Write the report; 0, or 2 where there is nothing to report on."""
-    return write_report(parser(), argv, _data)
+    evidence = Evidence(given.artifact, given.build_dir, given.platform)
+    return write_report(given, lambda repeat: report_data(evidence, given.data, repeat, given.embedded))
 
 
 if __name__ == "__main__":

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.artifact.atomic import write_bytes
-from pypto_build.diagnose.console import run_tool, tool_parser
+from pypto_build.diagnose.console import command, tool_parser
 from pypto_build.diagnose.runs.page import runs_page
 from pypto_build.replay.history import History
 
@@ -25,17 +24,13 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def _run(given: argparse.Namespace) -> int:
+@command("runs", parser)
+def main(given: argparse.Namespace) -> int:
+    """0 where the page is written, else 2."""
     history = History(given.history)
     page = runs_page(history.runs(), history.results(), given.title)
     write_bytes(given.html, page.encode())
     return 0
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """0 where the page is written, else 2."""
-    given = parser().parse_args(argv)
-    return run_tool("runs", lambda: _run(given))
 
 
 if __name__ == "__main__":

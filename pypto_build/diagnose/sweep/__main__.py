@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.artifact.extras import require_torch
-from pypto_build.diagnose.console import add_run_options, run_tool, tool_parser
+from pypto_build.diagnose.console import add_run_options, command, tool_parser
 from pypto_build.farm.session import add_farm_options
 
 
@@ -39,12 +38,9 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    given = parser().parse_args(argv)
-    return run_tool("sweep", lambda: _sweep(given))
-
-
-def _sweep(given: argparse.Namespace) -> int:
+@command("sweep", parser)
+def main(given: argparse.Namespace) -> int:
+    """The exit status."""
     require_torch("the reference")
     from pypto_build.diagnose.sweep.work import sweep
 

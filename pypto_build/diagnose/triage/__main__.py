@@ -12,15 +12,17 @@ import argparse
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pypto_build import terminal
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.extras import require_torch
-from pypto_build.diagnose.console import run_tool, taking_long, tool_parser
+from pypto_build.diagnose.console import command, taking_long, tool_parser
 from pypto_build.diagnose.findings import Finding, Report, as_json, as_sarif, read_report, state_of
 from pypto_build.diagnose.repeat import Repeat, add_passed_on, given_options
+from pypto_build.diagnose.requests import request_of
 from pypto_build.diagnose.triage.causes import Answer, Circumstances
 from pypto_build.diagnose.triage.experiments import try_orders
 from pypto_build.replay import Request
@@ -171,24 +173,18 @@ class Triage:
     def request(self) -> Request:
         """A run like that of the verdict, with results of its own."""
         given = self.given
-        return Request(
-            artifact_dir=given.artifact,
-            build_dir=given.build_dir,
+        return replace(
+            request_of(given, given.build_dir / "triage"),
             binaries=given.kernels,
-            results=given.build_dir / "triage",
-            embedded=given.embedded,
-            platform=given.platform,
-            data=given.data,
             seed=int(given.seed or 0),
             timeout_s=float(given.timeout or 60.0),
-            all_goldens=False,
         )
 
 
-def run_triage(given: argparse.Namespace, words: Sequence[str], kind: type[Triage] = Triage) -> int:
+def run_triage(given: argparse.Namespace, kind: type[Triage] = Triage) -> int:
     """What the command line asks for, by instruments of a `kind`; the exit status."""
     verdict = read_verdict(given.build_dir / "verdict.json")
-    triage = kind(given, verdict, given_options(words))
+    triage = kind(given, verdict, given_options(given.words))
     triage.run()
     if given.until and not triage.answer.certain:
         return 0
@@ -237,11 +233,10 @@ def _ended(verdict: Verdict) -> str:
     return _ENDED.get(verdict.status, verdict.status)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@command("triage", parser)
+def main(given: argparse.Namespace) -> int:
     """1 where a cause is found, else the exit status of the replay."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    given = parser().parse_args(words)
-    return run_tool("triage", lambda: run_triage(given, words))
+    return run_triage(given)
 
 
 if __name__ == "__main__":

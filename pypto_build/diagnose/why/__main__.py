@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.extras import require_torch
-from pypto_build.diagnose.console import add_beside, add_run_options, tool_parser
+from pypto_build.diagnose.console import add_beside, add_run_options, command, tool_parser
 from pypto_build.diagnose.requests import run_tool_on_runs
 
 
@@ -36,12 +35,9 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    given = parser().parse_args(argv)
-    return run_tool_on_runs("why", lambda: _why(given))
-
-
-def _why(given: argparse.Namespace) -> int:
+@command("why", parser, run=run_tool_on_runs)
+def main(given: argparse.Namespace) -> int:
+    """The exit status."""
     require_torch("the reference")
     import msgspec
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import models
 from ..models import Array
-from ..question import Group, KnownAnswer, Question, floats
+from ..question import DEVICE, HERE, SIMULATOR, Group, KnownAnswer, Question, floats
 
 
 def group() -> Group:
@@ -48,25 +48,20 @@ def _largest(inputs: dict[str, Array]) -> tuple[Question, Question]:
             "max_with_nan",
             "float32",
             (
-                KnownAnswer("NaN where either is", np.where(one | other, nan, greater)),
-                KnownAnswer("NaN where the first is", np.where(one, nan, np.where(other, first, greater))),
+                KnownAnswer("NaN where either is", np.where(one | other, nan, greater), HERE | DEVICE),
+                KnownAnswer("NaN where the first is", np.where(one, nan, np.where(other, first, greater)), SIMULATOR),
                 KnownAnswer("NaN where the second is", np.where(other, nan, np.where(one, second, greater))),
                 KnownAnswer("the number where one is", np.fmax(first, second)),
             ),
-            here="NaN where either is",
-            device="NaN where either is",
-            simulator="NaN where the first is",
         ),
         Question(
             "row_max_with_nan",
             "float32",
             (
-                KnownAnswer("NaN", np.max(some, axis=1, keepdims=True)),
-                KnownAnswer("NaN where it comes first", np.where(np.isnan(some[:, :1]), nan, largest)),
+                KnownAnswer("NaN", np.max(some, axis=1, keepdims=True), HERE),
+                KnownAnswer("NaN where it comes first", np.where(np.isnan(some[:, :1]), nan, largest), SIMULATOR),
                 KnownAnswer("the largest number", largest),
             ),
-            here="NaN",
-            simulator="NaN where it comes first",
         ),
     )
 
@@ -78,13 +73,11 @@ def _relu(zeros: Array) -> Question:
         "relu_of_zero",
         "float32",
         (
-            KnownAnswer("0, and NaN stays", np.where(of_nan, nan, positive)),
-            KnownAnswer("-0, and NaN stays", np.where(of_nan, nan, signed)),
+            KnownAnswer("0, and NaN stays", np.where(of_nan, nan, positive), HERE),
+            KnownAnswer("-0, and NaN stays", np.where(of_nan, nan, signed), SIMULATOR),
             KnownAnswer("0, and NaN becomes 0", positive),
             KnownAnswer("-0, and NaN becomes 0", signed),
         ),
-        here="0, and NaN stays",
-        simulator="-0, and NaN stays",
     )
 
 
@@ -99,23 +92,17 @@ def _comparisons(inputs: dict[str, Array]) -> tuple[Question, Question]:
             "compare_words",
             "float32",
             (
-                KnownAnswer("for equality whatever the mode", yes(words == others)),
-                KnownAnswer("by the mode", yes(words < others)),
+                KnownAnswer("for equality whatever the mode", yes(words == others), HERE | DEVICE),
+                KnownAnswer("by the mode", yes(words < others), SIMULATOR),
             ),
-            here="for equality whatever the mode",
-            device="for equality whatever the mode",
-            simulator="by the mode",
         ),
         Question(
             "compare_near",
             "float32",
             (
-                KnownAnswer("what is equal", yes(close == 0)),
-                KnownAnswer("what is within 10^-9", yes(np.abs(close) < 1e-9)),
+                KnownAnswer("what is equal", yes(close == 0), HERE | DEVICE),
+                KnownAnswer("what is within 10^-9", yes(np.abs(close) < 1e-9), SIMULATOR),
             ),
-            here="what is equal",
-            device="what is equal",
-            simulator="what is within 10^-9",
         ),
     )
 
@@ -128,10 +115,7 @@ def _mask_rows(signs: Array) -> Question:
         "mask_rows",
         "float32",
         (
-            KnownAnswer("each row at a row of the mask", chosen(signs[:, :36] > 0)),
-            KnownAnswer("bits run on from row to row", chosen(models.select_running_on(signs > 0, 36, 8))),
+            KnownAnswer("each row at a row of the mask", chosen(signs[:, :36] > 0), HERE | DEVICE),
+            KnownAnswer("bits run on from row to row", chosen(models.select_running_on(signs > 0, 36, 8)), SIMULATOR),
         ),
-        here="each row at a row of the mask",
-        device="each row at a row of the mask",
-        simulator="bits run on from row to row",
     )

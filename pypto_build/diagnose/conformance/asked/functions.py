@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..question import Group, KnownAnswer, Question, within
+from ..question import DEVICE, HERE, SIMULATOR, Group, KnownAnswer, Question, within
 
 
 def group() -> Group:
@@ -19,55 +19,28 @@ def group() -> Group:
     operands_flushed = np.where(np.abs(small) < least, 0, small.astype(np.float64)) / 2
     in_steps = np.float32(1) / np.sqrt(positive)
     questions = (
-        Question(
-            "exponential",
-            "float32",
-            within("rounded correctly", np.exp(powers.astype(np.float64))),
-            here="within 1 of the last place",
-            simulator="rounded correctly",
-        ),
-        Question(
-            "logarithm",
-            "float32",
-            within("rounded correctly", np.log(exact)),
-            here="within 1 of the last place",
-            simulator="rounded correctly",
-        ),
+        Question("exponential", "float32", within(np.exp(powers.astype(np.float64)), SIMULATOR, nearly=HERE)),
+        Question("logarithm", "float32", within(np.log(exact), SIMULATOR, nearly=HERE)),
         Question(
             "inverse_root",
             "float32",
             (
-                KnownAnswer("a root and a division, each rounded", in_steps),
-                *within("rounded correctly", 1 / np.sqrt(exact)),
+                KnownAnswer("a root and a division, each rounded", in_steps, HERE),
+                *within(1 / np.sqrt(exact), SIMULATOR),
             ),
-            here="a root and a division, each rounded",
-            simulator="rounded correctly",
         ),
-        Question(
-            "root",
-            "float32",
-            within("rounded correctly", np.sqrt(exact)),
-            here="rounded correctly",
-            simulator="rounded correctly",
-        ),
-        Question(
-            "quotient",
-            "float32",
-            within("rounded correctly", powers.astype(np.float64) / exact),
-            here="rounded correctly",
-            simulator="rounded correctly",
-        ),
+        Question("root", "float32", within(np.sqrt(exact), HERE | SIMULATOR)),
+        Question("quotient", "float32", within(powers.astype(np.float64) / exact, HERE | SIMULATOR)),
         Question(
             "subnormal",
             "float32",
             (
-                KnownAnswer("kept", halved.astype(np.float32)),
-                KnownAnswer("results become zero", np.where(np.abs(halved) < least, 0, halved).astype(np.float32)),
+                KnownAnswer("kept", halved.astype(np.float32), HERE | SIMULATOR),
+                KnownAnswer(
+                    "results become zero", np.where(np.abs(halved) < least, 0, halved).astype(np.float32), DEVICE
+                ),
                 KnownAnswer("operands become zero, results are kept", operands_flushed.astype(np.float32)),
             ),
-            here="kept",
-            device="results become zero",
-            simulator="kept",
         ),
     )
     return Group("functions", {"powers": powers, "positive": positive, "small": small}, questions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import models
-from ..question import Group, KnownAnswer, Question
+from ..question import DEVICE, HERE, SIMULATOR, Group, KnownAnswer, Question
 
 
 def group() -> Group:
@@ -30,39 +30,32 @@ def group() -> Group:
         "accumulate_from_c",
         "float32",
         (
-            KnownAnswer("begins with C, each step rounded", steps(c, left, right)),
+            KnownAnswer("begins with C, each step rounded", steps(c, left, right), HERE | DEVICE),
             KnownAnswer("begins with C, 16 products at a time", steps(c, left, right, 16)),
             KnownAnswer("begins with C, 8 products at a time", steps(c, left, right, 8)),
-            KnownAnswer("adds C at the end", (c + product).astype(np.float32)),
+            KnownAnswer("adds C at the end", (c + product).astype(np.float32), SIMULATOR),
         ),
-        here="begins with C, each step rounded",
-        device="begins with C, each step rounded",
-        simulator="adds C at the end",
     )
     order = Question(
         "product_order",
         "float32",
         (
-            KnownAnswer("one after the other", steps(nothing, mixed, more)),
+            KnownAnswer("one after the other", steps(nothing, mixed, more), HERE | SIMULATOR),
             KnownAnswer("16 at a time, added and rounded once", steps(nothing, mixed, more, 16)),
             KnownAnswer("16 at a time, rounded and then added", steps(nothing, mixed, more, 16, apart=True)),
             KnownAnswer("8 at a time, added and rounded once", steps(nothing, mixed, more, 8)),
             KnownAnswer("32 at a time, added and rounded once", steps(nothing, mixed, more, 32)),
             KnownAnswer("all at once", steps(nothing, mixed, more, 64)),
         ),
-        here="one after the other",
-        simulator="one after the other",
     )
     exact = float_left.astype(np.float64) @ float_right.astype(np.float64)
     floats = Question(
         "float_products",
         "float32",
         (
-            KnownAnswer("all bits", exact.astype(np.float32)),
+            KnownAnswer("all bits", exact.astype(np.float32), HERE | SIMULATOR),
             KnownAnswer("operands rounded to HF32", models.hf32(float_left) @ models.hf32(float_right)),
         ),
-        here="all bits",
-        simulator="all bits",
     )
     inputs = {
         "c_left": corner,

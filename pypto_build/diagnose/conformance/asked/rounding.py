@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import models
-from ..question import Group, KnownAnswer, Question, floats
+from ..question import DEVICE, HERE, SIMULATOR, Group, KnownAnswer, Question, floats
 
 
 def group() -> Group:
@@ -24,53 +24,45 @@ def group() -> Group:
             "round_to_half",
             "float16",
             (
-                KnownAnswer("ties away from zero, as ROUND says", models.half_away(near_half)),
-                KnownAnswer("ties to even whatever the mode", near_half.astype(np.float16)),
+                KnownAnswer("ties away from zero, as ROUND says", models.half_away(near_half), HERE | DEVICE),
+                KnownAnswer("ties to even whatever the mode", near_half.astype(np.float16), SIMULATOR),
             ),
-            here="ties away from zero, as ROUND says",
-            device="ties away from zero, as ROUND says",
-            simulator="ties to even whatever the mode",
         ),
         Question(
             "round_to_bfloat16",
             "bfloat16",
             (
-                KnownAnswer("ties away from zero, as ROUND says", models.bfloat16(near_short, away=True)),
-                KnownAnswer("ties to even whatever the mode", models.bfloat16(near_short, away=False)),
+                KnownAnswer(
+                    "ties away from zero, as ROUND says", models.bfloat16(near_short, away=True), HERE | DEVICE
+                ),
+                KnownAnswer("ties to even whatever the mode", models.bfloat16(near_short, away=False), SIMULATOR),
             ),
-            here="ties away from zero, as ROUND says",
-            device="ties away from zero, as ROUND says",
-            simulator="ties to even whatever the mode",
         ),
         Question(
             "round_to_whole",
             "float32",
-            (KnownAnswer("rounded to whole numbers", np.rint(near_whole)), KnownAnswer("copied", near_whole)),
-            here="rounded to whole numbers",
-            device="rounded to whole numbers",
-            simulator="copied",
+            (
+                KnownAnswer("rounded to whole numbers", np.rint(near_whole), HERE | DEVICE),
+                KnownAnswer("copied", near_whole, SIMULATOR),
+            ),
         ),
         Question(
             "round_words",
             "float32",
             (
-                KnownAnswer("towards zero, as TRUNC says", models.words_cut_off(words)),
-                KnownAnswer("to nearest even whatever the mode", words.astype(np.float32)),
+                KnownAnswer("towards zero, as TRUNC says", models.words_cut_off(words), HERE | DEVICE),
+                KnownAnswer("to nearest even whatever the mode", words.astype(np.float32), SIMULATOR),
             ),
-            here="towards zero, as TRUNC says",
-            device="towards zero, as TRUNC says",
-            simulator="to nearest even whatever the mode",
         ),
         Question(
             "nan_to_integer",
             "int32",
             (
-                KnownAnswer("NaN is 0, others the nearest end", models.to_words(special, 0, high)),
+                KnownAnswer("NaN is 0, others the nearest end", models.to_words(special, 0, high), HERE),
                 KnownAnswer("all the lowest number", models.to_words(special, low, low)),
                 KnownAnswer("NaN is the lowest number, others the nearest end", models.to_words(special, low, high)),
                 KnownAnswer("NaN is the largest number, others the nearest end", models.to_words(special, high, high)),
             ),
-            here="NaN is 0, others the nearest end",
         ),
     )
     inputs = {

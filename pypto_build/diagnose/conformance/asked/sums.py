@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import models
-from ..question import Group, KnownAnswer, Question
+from ..question import DEVICE, HERE, SIMULATOR, Group, KnownAnswer, Question
 
 
 def group() -> Group:
@@ -24,42 +24,34 @@ def group() -> Group:
             "row_sum_order",
             "float32",
             (
-                KnownAnswer("pieces of 64 in pairs, then a tree of neighbours", models.sum_in_pieces(rows)),
+                KnownAnswer("pieces of 64 in pairs, then a tree of neighbours", models.sum_in_pieces(rows), DEVICE),
                 KnownAnswer("a tree of neighbours in each 64, one after the other", models.sum_of_trees(rows)),
-                KnownAnswer("from left to right", models.sum_in_sequence(rows)),
+                KnownAnswer("from left to right", models.sum_in_sequence(rows), SIMULATOR),
                 KnownAnswer("eight side by side", models.sum_by_clang(rows)),
-                KnownAnswer("four vectors of eight side by side", models.sum_side_by_side(rows)),
+                KnownAnswer("four vectors of eight side by side", models.sum_side_by_side(rows), HERE),
             ),
-            here="four vectors of eight side by side",
-            device="pieces of 64 in pairs, then a tree of neighbours",
-            simulator="from left to right",
         ),
         Question(
             "row_sum_half",
             "float16",
             (
-                KnownAnswer("in half, at most 65504", models.neighbours(halves, models.add_saturated)),
+                KnownAnswer("in half, at most 65504", models.neighbours(halves, models.add_saturated), DEVICE),
                 KnownAnswer("in half, infinite beyond", models.neighbours(halves, models.add_floats)),
-                KnownAnswer("in float, rounded once", in_float.astype(np.float16)),
+                KnownAnswer("in float, rounded once", in_float.astype(np.float16), HERE | SIMULATOR),
             ),
-            here="in float, rounded once",
-            device="in half, at most 65504",
-            simulator="in float, rounded once",
         ),
         Question(
             "col_sum_half",
             "float16",
             (
-                KnownAnswer("row after row, each sum rounded", models.sum_in_sequence(columns.T).T),
+                KnownAnswer("row after row, each sum rounded", models.sum_in_sequence(columns.T).T, DEVICE | SIMULATOR),
                 KnownAnswer("pairs of rows, each sum rounded", pairs),
                 KnownAnswer(
                     "in float, rounded once",
                     models.sum_in_sequence(columns.T.astype(np.float32)).T.astype(np.float16),
+                    HERE,
                 ),
             ),
-            here="in float, rounded once",
-            device="row after row, each sum rounded",
-            simulator="row after row, each sum rounded",
         ),
     )
     return Group("sums", {"rows": rows, "halves": halves, "columns": columns}, questions)
