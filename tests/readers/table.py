@@ -235,7 +235,7 @@ def _kernel(path: Path) -> None:
     from pypto_build.replay.reference import entry
     from pypto_build.rules.machinery.staleness import _body_digest
 
-    argument_names.__globals__["_cache"].clear()
+    argument_names.cache_clear()
     names = argument_names(path)
     read_wrapper(path, path.name)
     text = read_text(path, errors="replace")

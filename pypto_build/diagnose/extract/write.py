@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,9 +65,23 @@ def write_artifact(given: Extracted, root: Path) -> None:
     Raises ArtifactError where something else is there.
     """
     require_own(root)
+    origin = {
+        "artifact": str(given.source.root),
+        "tasks": [task.number for task in given.tasks],
+        "golden": given.golden,
+    }
+    with replacing(root, origin) as temporary:
+        _write(given, temporary)
+
+
+@contextmanager
+def replacing(root: Path, origin: Mapping[str, object]) -> Iterator[Path]:
+    """A directory for an artifact, which takes the place of ``root`` when it is whole; ``origin`` is what it says of
+    where it comes from."""
     temporary = root.with_name(f".{root.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
-    _write(given, temporary)
+    yield temporary
+    write_bytes(temporary / ORIGIN_NAME, json.dumps({"schema": 1, **origin}, indent=2).encode() + b"\n")
     shutil.rmtree(root, ignore_errors=True)
     temporary.rename(root)
 
@@ -95,13 +110,6 @@ def _write(given: Extracted, root: Path) -> None:
     origin = f"{given.source.name}: task {numbers(given.tasks)}"
     write_texts(root, frame, text.render(frame.program, origin), places, given.external)
     write_data(given.external, root / "data", golden=bool(given.golden))
-    record = {
-        "schema": 1,
-        "artifact": str(given.source.root),
-        "tasks": [task.number for task in given.tasks],
-        "golden": given.golden,
-    }
-    write_bytes(root / ORIGIN_NAME, json.dumps(record, indent=2).encode() + b"\n")
 
 
 @dataclass(frozen=True)

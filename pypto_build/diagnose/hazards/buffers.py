@@ -77,6 +77,10 @@ class Segments:
         sizes = self.edges[pieces + 1] - self.edges[pieces]
         return int(self.edges[pieces.min()]), int(self.edges[pieces.max() + 1]), int(sizes.sum())
 
+    def left_over(self, count: int) -> Array:
+        """The pieces of the first `count` regions that none of the others has."""
+        return np.setdiff1d(np.concatenate(self.pieces[:count]), np.concatenate((*self.pieces[count:], self.edges[:0])))
+
 
 def cut(regions: Array) -> Segments:
     """The pieces of each of `regions`, which lie in one buffer."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pypto_build.diagnose.hazards.buffers import Array, Buffers, Segments, cut
+from pypto_build.diagnose.hazards.buffers import Array, Buffers, cut
 from pypto_build.diagnose.hazards.order import Order
 from pypto_build.diagnose.hazards.record import ATOMIC, WRITE, Record
 
@@ -228,6 +228,3 @@ def _concurrent(regions: Array, one: int, other: int) -> bool:
         return True
     i, j = int(a["member"]), int(b["member"])
     return i != j and not (b["known"][i] >= a["epoch"] or a["known"][j] >= b["epoch"])
-
-
-__all__ = ["Conflict", "Segments", "between_tasks", "within_tasks"]

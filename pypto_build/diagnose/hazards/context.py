@@ -6,17 +6,15 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 
 from pypto_build.artifact import Artifact
 from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.findings import Edit
 from pypto_build.diagnose.hazards.buffers import Buffers
-from pypto_build.diagnose.hazards.positions import InstructionPosition, find_positions
+from pypto_build.diagnose.hazards.positions import InstructionPosition, find_positions, relative
 from pypto_build.diagnose.hazards.record import WRITE, Argument, Record, TaskRecord
-from pypto_build.diagnose.recorded.graph import Task, TaskArg, TaskGraph
 from pypto_build.diagnose.recorded.names import artifact_names
-from pypto_build.diagnose.recorded.sites import SiteArg, SubmitSite, aliases, match_tasks, read_sites
+from pypto_build.diagnose.recorded.sites import SiteArg, SubmitSite, aliases
 
 _MEMBERS = ("AIC", "AIV0", "AIV1")
 
@@ -28,28 +26,14 @@ class Context:
         self.artifact = artifact
         self.record = record
         self.buffers = buffers
-        self.orchestration = self._short(artifact.orchestration.source)
+        self.orchestration = relative(artifact.orchestration.source, artifact.root)
         self._names = artifact_names(artifact.root)
         self._positions: dict[int, InstructionPosition] = {}
         self._spans: dict[int, list[tuple[int, int]]] = {}
 
-    def _short(self, path: Path) -> str:
-        root = self.artifact.root.resolve()
-        return path.resolve().relative_to(root).as_posix() if path.resolve().is_relative_to(root) else str(path)
-
     @cached_property
     def _sites(self) -> dict[int, SubmitSite]:
-        """Where tasks were submitted, by the position of the task."""
-        tasks = [
-            Task(
-                index,
-                tuple(dict.fromkeys(kernel for kernel in task.kernels if kernel >= 0)),
-                args=tuple(TaskArg(i, arg.tag, None, arg.dtype, ()) for i, arg in enumerate(task.args)),
-            )
-            for index, task in enumerate(self.record.tasks)
-            if task.number >= 0
-        ]
-        return match_tasks(TaskGraph(Path(), tuple(tasks), ()), read_sites(self.artifact.orchestration.source))
+        return self.record.submitted(self.artifact.orchestration.source)
 
     @cached_property
     def lines(self) -> list[str]:
@@ -62,7 +46,7 @@ class Context:
 
     def site(self, number: int) -> SubmitSite | None:
         """Where the task was submitted, if that is certain."""
-        return self._sites.get(self.record.by_number[number])
+        return self._sites.get(number)
 
     def title(self, number: int) -> str:
         """`task 3 kernel_mul`."""
@@ -179,7 +163,8 @@ class Context:
 
     def _source(self, site: int) -> str:
         func_id = self.record.sites[site].kernel
-        return next((self._short(k.source) for k in self.artifact.kernels if k.func_id == func_id), "")
+        root = self.artifact.root
+        return next((relative(k.source, root) for k in self.artifact.kernels if k.func_id == func_id), "")
 
     def position_of(self, region: int) -> InstructionPosition:
         """Instruction and line of a region."""

@@ -59,9 +59,7 @@ def _holds(context: Context, region: int, index: int) -> bool:
 def misuse_findings(context: Context, misuse: Misuse, consequences: dict[int, list[str]]) -> Iterator[Finding]:
     """One finding a kernel, argument and kind of contradiction. `consequences` are lines by region."""
     for (_, index, wrong), regions in misuse.items():
-        row = context.record.regions[regions[0]]
-        number = int(row["task"])
-        yield _FINDING[wrong](context, number, index, regions, consequences)
+        yield _FINDING[wrong](context, context.record.task_of[regions[0]], index, regions, consequences)
 
 
 def _detail(context: Context, regions: list[int], consequences: dict[int, list[str]]) -> tuple[str, ...]:
@@ -69,11 +67,6 @@ def _detail(context: Context, regions: list[int], consequences: dict[int, list[s
     lines = [f"by {len(tasks)} tasks: {', '.join(map(str, tasks[:8]))}{' ...' if len(tasks) > 8 else ''}"]
     effects = list(dict.fromkeys(line for region in regions for line in consequences.get(region, [])))
     return tuple((lines if len(tasks) > 1 else []) + effects[:6])
-
-
-def _declared(context: Context, number: int, index: int) -> tuple[Related, ...]:
-    given = context.site_arg(number, index)
-    return (Related(context.orchestration, given.line, "declared here"),) if given else ()
 
 
 def _change(
@@ -142,10 +135,9 @@ def _beyond(
     context: Context, number: int, index: int, regions: list[int], consequences: dict[int, list[str]]
 ) -> Finding:
     position = context.position_of(regions[0])
-    row = context.record.regions[regions[0]]
     low, high = context.argument(number, index).span
-    begin = int(row["base"])
-    end = begin + (int(row["rows"]) - 1) * int(row["stride"]) + int(row["length"])
+    begin, end = context.record.extent_of[regions[0]]
+    kernel = context.kernel(number, int(context.record.regions["member"][regions[0]]))
     given, site = context.site_arg(number, index), context.site(number)
     view = context.declared_at(given.variable, site.line) if given and site and given.variable in context.views else 0
     if given and view and begin == low:  # the kernel starts where the view does: it is the view that is too small
@@ -158,7 +150,7 @@ def _beyond(
             hint="make the view as large as what the kernel works on, or have the kernel clamp it",
             detail=_detail(context, regions, consequences),
             tasks=(number,),
-            kernel=context.kernel(number, int(row["member"])),
+            kernel=kernel,
             related=(Related(position.path, position.line, f"{position.instruction} is here"),),
         )
     return Finding(
@@ -170,8 +162,8 @@ def _beyond(
         hint="keep the view's offset, shape and strides inside the tensor",
         detail=_detail(context, regions, consequences),
         tasks=(number,),
-        kernel=context.kernel(number, int(row["member"])),
-        related=_declared(context, number, index),
+        kernel=kernel,
+        related=(Related(context.orchestration, given.line, "declared here"),) if given else (),
     )
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from pypto_build.artifact import Artifact, ArtifactError
 from pypto_build.artifact.files import read_source
+from pypto_build.artifact.interface import relative_source
 from pypto_build.diagnose.findings import Finding
+from pypto_build.diagnose.lint.text import matching
 from pypto_build.diagnose.lint.wrapper import read_wrapper
 from pypto_build.diagnose.recorded.sites import read_sites
 from pypto_build.facts.faults import FaultKind
@@ -51,16 +53,17 @@ def _position(artifact: Artifact, error: ErrorInfo) -> tuple[str, int]:
     for path, line in [*known, *places, *_scope(error)]:
         file = next((one for one in files if one.as_posix().endswith(_tail(path))), None)
         if file:
-            return _short(artifact, file), _loop_around(file, line) if _spins(error) else line
+            return relative_source(file, artifact.root), _loop_around(file, line) if _spins(error) else line
+    orchestration = artifact.orchestration.source
     if error.kernel is None:
-        return _short(artifact, artifact.orchestration.source), _named_line(artifact.orchestration.source, error)
+        return relative_source(orchestration, artifact.root), _named_line(orchestration, error)
     kernel = next((kernel for kernel in artifact.kernels if kernel.name == error.kernel), None)
     if kernel is None:
         return "", 0
     if error.fault and error.fault.kind in (FaultKind.STALL, FaultKind.TENSOR_WAIT):  # it never ran
-        sites = [site.line for site in read_sites(artifact.orchestration.source) if kernel.func_id in site.func_ids]
-        return _short(artifact, artifact.orchestration.source), sites[0] if len(sites) == 1 else 0
-    return _short(artifact, kernel.source), _body_line(kernel.source, _spins(error))
+        sites = [site.line for site in read_sites(orchestration) if kernel.func_id in site.func_ids]
+        return relative_source(orchestration, artifact.root), sites[0] if len(sites) == 1 else 0
+    return relative_source(kernel.source, artifact.root), _body_line(kernel.source, _spins(error))
 
 
 def _spins(error: ErrorInfo) -> bool:
@@ -120,22 +123,11 @@ def _loops(code: str) -> list[tuple[int, int]]:
     """Where loops begin and end, outer ones first: at the brace, or the semicolon, that closes the body."""
     found = []
     for match in _LOOP.finditer(code):
-        end = _closing(code, match.end() - 1, "(", ")")
+        end = matching(code, match.end() - 1) + 1
         body = end + len(code[end:]) - len(code[end:].lstrip())
-        found.append(
-            (match.start(), _closing(code, body, "{", "}") if code[body : body + 1] == "{" else code.find(";", body))
-        )
+        last = matching(code, body) + 1 if code[body : body + 1] == "{" else code.find(";", body)
+        found.append((match.start(), last))
     return found
-
-
-def _closing(code: str, at: int, opens: str, closes: str) -> int:
-    """Behind what closes the bracket that is open at a place; the end of the code where nothing does."""
-    depth = 0
-    for place in range(at, len(code)):
-        depth += (code[place] == opens) - (code[place] == closes)
-        if depth == 0:
-            return place + 1
-    return len(code)
 
 
 def _endless(code: str, start: int, end: int) -> int | None:
@@ -145,7 +137,3 @@ def _endless(code: str, start: int, end: int) -> int | None:
     kinds = [[at for at in loops if pattern.match(code, at)] for pattern in (_NO_END, _NO_STEP)]
     found = next(filter(None, (*kinds, loops)), [])
     return found[0] if len(found) == 1 else None
-
-
-def _short(artifact: Artifact, path: Path) -> str:
-    return path.relative_to(artifact.root).as_posix() if path.is_relative_to(artifact.root) else str(path)

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pypto_build.artifact.files import read_source
-from pypto_build.diagnose.findings import Edit, Finding, Related
+from pypto_build.diagnose.findings import Finding, Related
 from pypto_build.diagnose.hazards.context import Context
-from pypto_build.diagnose.hazards.markers import LINE_BYTES, after_store
+from pypto_build.diagnose.hazards.markers import LINE_BYTES, after_store, edits_beside
 from pypto_build.diagnose.hazards.order import Order
 from pypto_build.diagnose.hazards.record import PLAIN, READ, WRITE, LateStore, Record
 
@@ -68,8 +67,6 @@ def barrier_findings(context: Context) -> Iterator[Finding]:
 def _barrier_finding(context: Context, store: LateStore, region: int, shared: int) -> Finding:
     position, where = context.position(store.site), context.position_of(region)
     markers = after_store(position.instruction == "plain write", "ALL")
-    text = read_source(context.artifact.root / position.path) if position.line else ""
-    statement = text.splitlines()[position.line - 1].strip() if position.line else ""
     index = context.argument_of(region)
     return Finding(
         rule="memory/unfenced-barrier",
@@ -82,9 +79,7 @@ def _barrier_finding(context: Context, store: LateStore, region: int, shared: in
         tasks=(store.task,),
         kernel=context.kernel(store.task, store.member),
         related=(Related(where.path, where.line, f"{where.instruction} is here"),),
-        edits=(Edit(position.path, position.line, statement, f"{statement} {markers}"),)
-        if statement.endswith(";")
-        else (),
+        edits=edits_beside(context.artifact.root, position.path, position.line, markers),
     )
 
 

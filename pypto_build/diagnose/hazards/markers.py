@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from pypto_build.artifact.files import read_source
+from pypto_build.diagnose.findings import Edit
+
 #: Of a line of a data cache.
 LINE_BYTES = 64
 CLEAN, FENCE = "dcci((__gm__ void *)0, cache_line_t::ENTIRE_DATA_CACHE);", "dsb(DSB_DDR);"
@@ -10,3 +15,11 @@ CLEAN, FENCE = "dcci((__gm__ void *)0, cache_line_t::ENTIRE_DATA_CACHE);", "dsb(
 def after_store(plain: bool, pipe: str) -> str:
     """The markers behind a store of C++ itself, or of a pipe."""
     return f"{CLEAN} {FENCE}" if plain else f"pipe_barrier(PIPE_{pipe}); {FENCE}"
+
+
+def edits_beside(root: Path, path: str, line: int, markers: str, *, before: bool = False) -> tuple[Edit, ...]:
+    """Puts markers beside the statement of a line, where the line is one."""
+    statement = read_source(root / path).splitlines()[line - 1].strip() if line else ""
+    if not statement.endswith(";"):
+        return ()
+    return (Edit(path, line, statement, f"{markers} {statement}" if before else f"{statement} {markers}"),)

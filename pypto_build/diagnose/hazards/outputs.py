@@ -66,12 +66,10 @@ def _missing(context: Context, hole: OutputHole) -> _Missing:
     """By what instructions were seen to write; code that stores by itself is seen by what it left only."""
     regions = context.record.regions
     low, high = hole.address, hole.address + hole.bytes
-    writes = np.flatnonzero((regions["kind"] & WRITE > 0) & (regions["base"] >= low) & (regions["base"] < high))
     whole = np.zeros(1, dtype=REGION)
     whole["base"], whole["length"], whole["rows"] = low, hole.bytes, 1
-    segments = cut(np.concatenate((whole, regions[writes])))
-    written = np.concatenate(segments.pieces[1:]) if len(writes) else np.zeros(0, np.int64)
-    left = np.setdiff1d(segments.pieces[0], written)
+    segments = cut(np.concatenate((whole, regions[_writing(regions, hole)])))
+    left = segments.left_over(1)
     begin, end, size = segments.span(left) if len(left) else (low, high, 0)
     if size != hole.count * hole.element:
         begin, end = low + hole.first * hole.element, high
@@ -172,18 +170,15 @@ def _loop(context: Context, site: SubmitSite, writers: list[int]) -> tuple[int, 
 
 def _store(context: Context, number: int, missing: _Missing) -> int | None:
     """The last write of a task to the output, as a region."""
-    written = _written(context, number, missing)
-    return int(written[-1]) if len(written) else None
-
-
-def _written(context: Context, number: int, missing: _Missing) -> Array:
     part = context.record.regions_of(number)
-    regions = context.record.regions[part]
-    low, high = missing.hole.address, missing.hole.address + missing.hole.bytes
-    found: Array = part.start + np.flatnonzero(
-        (regions["kind"] & WRITE > 0) & (regions["base"] >= low) & (regions["base"] < high)
-    )
-    return found
+    written = np.flatnonzero(_writing(context.record.regions[part], missing.hole))
+    return int(part.start + written[-1]) if len(written) else None
+
+
+def _writing(regions: Array, hole: OutputHole) -> Array:
+    """Which regions are stores that begin in the output."""
+    low, high = hole.address, hole.address + hole.bytes
+    return np.asarray((regions["kind"] & WRITE > 0) & (regions["base"] >= low) & (regions["base"] < high))
 
 
 def _stores(context: Context, missing: _Missing) -> tuple[Related, ...]:

@@ -61,7 +61,7 @@ def _position(site: AccessSite, lines: list[str], root: Path) -> InstructionPosi
             name = _instruction_name(function)
             instruction = name or instruction
         elif path and path != "??" and line.isdigit():
-            return InstructionPosition(instruction, _relative(Path(path), root), int(line))
+            return InstructionPosition(instruction, relative(Path(path), root), int(line))
     return InstructionPosition(instruction)
 
 
@@ -72,7 +72,8 @@ def _instruction_name(function: str) -> str:
     return name if re.fullmatch(r"T[A-Z0-9_]+|M(?:GATHER|SCATTER)|[GS]etValue", name) else ""
 
 
-def _relative(path: Path, root: Path) -> str:
+def relative(path: Path, root: Path) -> str:
+    """The path from `root` on where it lies below it, wherever links lead; else as it is."""
     try:
         return str(path.resolve().relative_to(root.resolve()))
     except ValueError:

@@ -16,28 +16,24 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
-from pypto_build.artifact.errors import ArtifactError
-from pypto_build.artifact.files import decode_json, read_bytes, read_source
 from pypto_build.diagnose.console import add_run_options, command, taking_long, tool_parser
-from pypto_build.diagnose.findings import Edit, Finding, Related, add_output_options, deliver
-from pypto_build.diagnose.hazards.markers import CLEAN, LINE_BYTES, after_store
+from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
+from pypto_build.diagnose.hazards.markers import CLEAN, LINE_BYTES, after_store, edits_beside
 from pypto_build.diagnose.hazards.traps import traps
 from pypto_build.diagnose.hazards.waiting import ended_finding
 from pypto_build.diagnose.hazards.within import findings_within
 from pypto_build.diagnose.ranks.chips import add_world_options, engine_of
 from pypto_build.diagnose.ranks.collectives import dispatched
-from pypto_build.diagnose.ranks.run import add_chip_options, place_of
+from pypto_build.diagnose.ranks.run import add_chip_options, place_of, read_record
 from pypto_build.diagnose.requests import request_of
 from pypto_build.replay import replay
 from pypto_build.replay.chips.records import DispatchRow, DomainRow, RanksRecord, SignalRow, WindowsRecord
 
 _WRITE, _ATOMIC = 2, 4
-
-Kind = TypeVar("Kind", bound=msgspec.Struct)
+_AGAIN = "run the tool again"
 
 
 class Access(msgspec.Struct, frozen=True):
@@ -88,14 +84,20 @@ class Access(msgspec.Struct, frozen=True):
         )
 
 
-def unordered(accesses: Iterable[Access], domains: Sequence[DomainRow]) -> Iterator[Finding]:
-    """A finding for each pair of instructions whose accesses nothing orders."""
+def _by_window(accesses: Iterable[Access]) -> dict[tuple[int, int], list[Access]]:
+    """By domain and owner of the window, in the order of their first bytes."""
     windows: dict[tuple[int, int], list[Access]] = {}
     for access in accesses:
         windows.setdefault((access.domain, access.owner), []).append(access)
-    seen: set[tuple[str, str, str, str]] = set()
-    for (domain, _), found in windows.items():
+    for found in windows.values():
         found.sort(key=lambda access: access.start)
+    return windows
+
+
+def unordered(accesses: Iterable[Access], domains: Sequence[DomainRow]) -> Iterator[Finding]:
+    """A finding for each pair of instructions whose accesses nothing orders."""
+    seen: set[tuple[str, str, str, str]] = set()
+    for (domain, _), found in _by_window(accesses).items():
         for place, one in enumerate(found):
             for other in found[place + 1 :]:
                 if other.start >= one.stop:
@@ -171,13 +173,9 @@ def _split(access: Access) -> tuple[str, int]:
 
 def unseen(accesses: Iterable[Access], domains: Sequence[DomainRow], root: Path) -> Iterator[Finding]:
     """A finding for each store that a rank is told of, and reads, before it need be visible to it."""
-    windows: dict[tuple[int, int], list[Access]] = {}
-    for access in accesses:
-        windows.setdefault((access.domain, access.owner), []).append(access)
     told: set[tuple[str, str]] = set()
-    for (domain, _), found in sorted(windows.items()):
+    for (domain, _), found in sorted(_by_window(accesses).items()):
         writes = sorted((access for access in found if access.writes), key=lambda one: (one.dispatch.number, one.start))
-        found.sort(key=lambda access: access.start)
         for write in writes:
             for read in found:
                 if read.start >= write.stop:
@@ -212,7 +210,7 @@ def _unseen_finding(write: Access, read: Access, domain: DomainRow, root: Path) 
             tasks=(read.task,),
             kernel=read.kernel,
             related=(Related(path, line, f"{_who(write)} writes it"),) if line else (),
-            edits=_edit(root, other_path, other_line, CLEAN, before=True),
+            edits=edits_beside(root, other_path, other_line, CLEAN, before=True),
         )
     plain = write.instruction == "plain write"
     markers = after_store(plain, "MTE3")
@@ -227,18 +225,8 @@ def _unseen_finding(write: Access, read: Access, domain: DomainRow, root: Path) 
         tasks=(write.task,),
         kernel=write.kernel,
         related=(Related(other_path, other_line, f"{_who(read)} reads it"),) if other_line else (),
-        edits=_edit(root, path, line, markers),
+        edits=edits_beside(root, path, line, markers),
     )
-
-
-def _edit(root: Path, path: str, line: int, markers: str, *, before: bool = False) -> tuple[Edit, ...]:
-    """Puts markers beside the statement of a line, where the line is one."""
-    if not line:
-        return ()
-    statement = read_source(root / path).splitlines()[line - 1].strip()
-    if not statement.endswith(";"):
-        return ()
-    return (Edit(path, line, statement, f"{markers} {statement}" if before else f"{statement} {markers}"),)
 
 
 def _window_bytes(one: Access, other: Access, domain: DomainRow) -> str:
@@ -286,7 +274,7 @@ def read_accesses(directory: Path, record: RanksRecord) -> list[Access]:
         path = directory / f"rank{dispatch.rank}" / f"d{dispatch.index}" / "windows.json"
         if not path.is_file():
             continue
-        windows = _read(path, WindowsRecord)
+        windows = read_record(path, WindowsRecord, _AGAIN)
         for base, stride, length, rows, kind, site, clock, visible, task in windows.accesses:
             place = place_of(record.domains, base)
             if place is None:
@@ -302,13 +290,6 @@ def read_accesses(directory: Path, record: RanksRecord) -> list[Access]:
                     )
                 )  # fmt: skip
     return found
-
-
-def _read(path: Path, kind: type[Kind]) -> Kind:
-    try:
-        return decode_json(read_bytes(path), kind)
-    except (OSError, msgspec.MsgspecError) as error:
-        raise ArtifactError(path, f"cannot be read: {error}", "run the tool again") from None
 
 
 def parser() -> argparse.ArgumentParser:
@@ -344,7 +325,7 @@ def main(given: argparse.Namespace) -> int:
         if verdict.error is not None:
             print(f"hazards: {verdict.error.message}; {verdict.error.hint}", file=sys.stderr)
         return verdict.exit_status
-    record = _read(records / "ranks.json", RanksRecord)
+    record = read_record(records / "ranks.json", RanksRecord, _AGAIN)
     accesses = read_accesses(records, record)
     findings = [*unordered(accesses, record.domains), *of_signals(record.signals)]
     if given.memory_model:

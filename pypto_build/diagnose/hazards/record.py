@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,8 @@ import numpy as np
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.diagnose.recorded.graph import Task, TaskArg, TaskGraph
+from pypto_build.diagnose.recorded.sites import SubmitSite, match_tasks, read_sites
 
 READ, WRITE, ATOMIC, PLAIN = 1, 2, 4, 32
 
@@ -304,6 +307,19 @@ class Record:
         """The regions of a task."""
         return slice(self.first_region[number], self.first_region[number + 1])
 
+    def submitted(self, orchestration: Path) -> dict[int, SubmitSite]:
+        """Where tasks were submitted, by number, as far as that is certain."""
+        tasks = [
+            Task(
+                task.number,
+                tuple(dict.fromkeys(kernel for kernel in task.kernels if kernel >= 0)),
+                args=tuple(TaskArg(i, arg.tag, None, arg.dtype, ()) for i, arg in enumerate(task.args)),
+            )
+            for task in self.tasks
+            if task.number >= 0
+        ]
+        return match_tasks(TaskGraph(orchestration, tuple(tasks), ()), read_sites(orchestration))
+
 
 def read_record(directory: Path) -> Record:
     """What a run left in `directory`. Raises a usage error where there is none that can be read."""
@@ -349,10 +365,12 @@ def document_fault(document: _Document) -> str:
 
 def region_fault(document: _Document, regions: np.ndarray[Any, Any]) -> str:
     """What is wrong with the regions of a document; empty if nothing is."""
-    lanes = np.array([len(task.kernels) for task in sorted(document.tasks, key=_number) if task.number >= 0] or [0])
+    lanes = np.array(
+        [len(task.kernels) for task in sorted(document.tasks, key=attrgetter("number")) if task.number >= 0]
+    )
     if len(regions) == 0:
         return ""
-    if int(regions["task"].max()) >= sum(task.number >= 0 for task in document.tasks):
+    if int(regions["task"].max()) >= len(lanes):
         return "a region of a task that is not there"
     if int(regions["site"].max()) >= len(document.sites):
         return "a region at a place that is not there"
@@ -362,7 +380,3 @@ def region_fault(document: _Document, regions: np.ndarray[Any, Any]) -> str:
         return f"a region of more rows than {_MOST_ROWS}, or none"
     reach = regions["rows"].astype(np.float64) * regions["stride"] + regions["base"] + regions["length"]
     return "a region beyond all memory" if (reach > _END).any() else ""
-
-
-def _number(task: TaskRecord) -> int:
-    return task.number

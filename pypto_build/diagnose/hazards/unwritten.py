@@ -58,9 +58,7 @@ def _loads(context: Context) -> Iterator[_Load]:
 def _missing(regions: Array, reads: Array, writes: Array) -> tuple[int, int, int] | None:
     """First address, end, and number of the bytes that are read and not written; None where there are none."""
     segments = cut(regions[np.concatenate((reads, writes))])
-    read = np.unique(np.concatenate(segments.pieces[: len(reads)]))
-    written = np.concatenate(segments.pieces[len(reads) :]) if len(writes) else np.zeros(0, np.int64)
-    left = np.setdiff1d(read, written)
+    left = segments.left_over(len(reads))
     return segments.span(left) if len(left) else None
 
 

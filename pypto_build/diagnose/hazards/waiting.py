@@ -8,6 +8,7 @@ from pathlib import Path
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.distributed import load_distributed
 from pypto_build.artifact.files import read_source
+from pypto_build.artifact.interface import relative_source
 from pypto_build.diagnose.findings import Finding, Related
 from pypto_build.replay.verdict import ErrorInfo
 
@@ -39,8 +40,7 @@ def _waits(artifact: Path, error: ErrorInfo) -> tuple[str, list[int]]:
     found = {text.count("\n", 0, match.start()) + 1: match["expected"] for match in _WAIT.finditer(text)}
     values = {line: _value(text, word) for line, word in found.items()}
     matching = [line for line, value in values.items() if value == expected] or list(found)
-    path = source.relative_to(artifact).as_posix() if source.is_relative_to(artifact) else str(source)
-    return path, matching
+    return relative_source(source, artifact), matching
 
 
 def _value(text: str, word: str) -> int | None:

@@ -53,12 +53,7 @@ def _wasted(order: Order, producer: int, index: int, pairs: set[tuple[int, int]]
 
 def _finding(context: Context, one: int, other: int, why: str) -> Finding:
     site = context.site(other)
-    line = _line(context, site.line if site else 0)
-    edits: tuple[Edit, ...] = ()
-    if line:
-        statement = _ADD_DEP.search(context.lines[line - 1])
-        assert statement is not None
-        edits = (Edit(context.orchestration, line, statement[0], ""),)
+    line, statement = _statement(context, site.line if site else 0)
     return Finding(
         rule="hazards/wasted-dependency",
         message=f"{context.title(other)} waits for {context.title(one)} by an explicit dependency, {why}",
@@ -68,16 +63,16 @@ def _finding(context: Context, one: int, other: int, why: str) -> Finding:
         level="note",
         tasks=(one, other),
         kernel=context.kernels(other),
-        edits=edits,
+        edits=(Edit(context.orchestration, line, statement, ""),) if line else (),
     )
 
 
-def _line(context: Context, submit: int) -> int:
-    """The last line above a submission that names dependencies."""
+def _statement(context: Context, submit: int) -> tuple[int, str]:
+    """The last line above a submission that names dependencies, and how; 0 and nothing if there is none."""
     for number in range(submit, max(submit - 40, 0), -1):
         text = context.lines[number - 1]
-        if _ADD_DEP.search(text):
-            return number
+        if found := _ADD_DEP.search(text):
+            return number, found[0]
         if number < submit and "rt_submit" in text:
             break
-    return 0
+    return 0, ""

@@ -22,7 +22,7 @@ from typing import Any
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import open_file
 from pypto_build.artifact.shapes import row_major_strides
-from pypto_build.diagnose.recorded.records import extents, read_document, shown, whole, wholes
+from pypto_build.diagnose.recorded.records import extents, newest, read_document, shown, whole, wholes
 from pypto_build.diagnose.recorded.tasks import parse_id
 from pypto_build.facts.dtypes import ITEMSIZE, torch_name
 from pypto_build.replay.values import Array, decode, storage
@@ -117,13 +117,7 @@ class ArgsDump:
 
 def find_manifest(path: Path) -> Path | None:
     """The manifest at or below `path`, the newest if there are several; None if there is none."""
-    if path.is_file():
-        return path
-    for pattern in _MANIFESTS:
-        found = sorted(file for file in path.glob(pattern) if file.is_file())
-        if found:
-            return found[-1]
-    return None
+    return path if path.is_file() else newest(path, _MANIFESTS)
 
 
 def read_dump(path: Path) -> ArgsDump:

@@ -15,7 +15,7 @@ from typing import Any
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.shapes import row_major_strides
-from pypto_build.diagnose.recorded.records import extents, read_document, whole, wholes
+from pypto_build.diagnose.recorded.records import extents, newest, read_document, whole, wholes
 from pypto_build.diagnose.recorded.tasks import TaskOrder, id_text, parse_id
 from pypto_build.facts.dtypes import ITEMSIZE, torch_name
 
@@ -156,9 +156,8 @@ def find_graph(*candidates: Path) -> Path | None:
         if candidate.is_file():
             return candidate
         for base in (candidate, candidate.parent):
-            for name in _PLACES:
-                if (base / name).is_file():
-                    return base / name
+            if found := newest(base, _PLACES):
+                return found
     return None
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import msgspec
 
 from pypto_build.artifact import ArtifactError, load_artifact
-from pypto_build.artifact.files import decode_json, read_bytes, read_text
+from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.artifact.interface import read_interface
+from pypto_build.diagnose.recorded.records import text_or_nothing
 
 #: `x_tensor = reinterpret_cast<__gm__ ChipTensor*>(args[0])`, `alpha_conv.u64 = args[3]`, and how the examples cast.
 # What a wrapper makes of a scalar's 64 bits.
@@ -63,9 +65,8 @@ class Names:
 
     def scalar(self, func_ids: Iterable[int], index: int, bits: int) -> tuple[str, float | int | bool] | None:
         """The C++ type of scalar `index`, and the value that its 64 `bits` are; None where no wrapper tells."""
-        for func_id in func_ids:
-            known = self.kernels.get(func_id)
-            name = scalar_type(known.source, index) if known and known.source else ""
+        for source in self._sources(func_ids):
+            name = scalar_type(source, index)
             if name in _FORMATS:
                 (value,) = struct.unpack_from(_FORMATS[name], struct.pack("<Q", bits & (1 << 64) - 1))
                 return name, value
@@ -73,15 +74,14 @@ class Names:
 
     def argument(self, func_ids: Iterable[int], index: int) -> str:
         """The name of argument `index`, or nothing where the wrapper does not tell."""
-        for func_id in func_ids:
-            known = self.kernels.get(func_id)
-            name = argument_names(known.source).get(index) if known and known.source else None
-            if name:
-                return name
-        return ""
+        found = (argument_names(source).get(index) for source in self._sources(func_ids))
+        return next(filter(None, found), "")
+
+    def _sources(self, func_ids: Iterable[int]) -> Iterator[Path]:
+        known = (self.kernels.get(func_id) for func_id in func_ids)
+        return (kernel.source for kernel in known if kernel and kernel.source)
 
 
-_cache: dict[Path, dict[int, str]] = {}
 # `float alpha = alpha_conv.val;` in a wrapper, after `alpha_conv.u64 = args[2];`
 _TYPED = re.compile(r"\b(\w+)\s+(\w+)\s*=\s*(\w+)_conv\s*\.\s*(?!u64)\w+\s*;")
 
@@ -89,26 +89,18 @@ _TYPED = re.compile(r"\b(\w+)\s+(\w+)\s*=\s*(\w+)_conv\s*\.\s*(?!u64)\w+\s*;")
 def scalar_type(source: Path, index: int) -> str:
     """The C++ type that a kernel's wrapper takes scalar `args[index]` for; empty where it does not tell."""
     name = argument_names(source).get(index)
-    try:
-        found = _TYPED.finditer(read_text(source, errors="replace")) if name else ()
-    except OSError:
-        return ""
+    found = _TYPED.finditer(text_or_nothing(source)) if name else ()
     return next((match[1] for match in found if match[3] == name), "")
 
 
+@cache
 def argument_names(source: Path) -> dict[int, str]:
     """The names under which a kernel's wrapper unpacks `args[i]`, by i; empty if it cannot be read."""
-    if source not in _cache:
-        try:
-            text = read_text(source, errors="replace")
-        except OSError:
-            text = ""
-        entry = text.find("kernel_entry")
-        found: dict[int, str] = {}
-        for match in _UNPACK.finditer(text, max(entry, 0)):
-            found.setdefault(int(match[2]), match[1])
-        _cache[source] = found
-    return _cache[source]
+    text = text_or_nothing(source)
+    found: dict[int, str] = {}
+    for match in _UNPACK.finditer(text, max(text.find("kernel_entry"), 0)):
+        found.setdefault(int(match[2]), match[1])
+    return found
 
 
 def artifact_names(artifact_dir: Path) -> Names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,23 @@ _MOST = 64
 _LATEST = 2.0**63
 _SHOWN = 60
 _WHOLE = re.compile(r"\s*-?[0-9]{1,20}\s*\Z")
+
+
+def text_or_nothing(path: Path) -> str:
+    """The text of a source, which only gives names; empty if it cannot be read."""
+    try:
+        return read_text(path, errors="replace")
+    except OSError:
+        return ""
+
+
+def newest(directory: Path, patterns: Iterable[str]) -> Path | None:
+    """The last file of the first pattern that any file below a directory has."""
+    for pattern in patterns:
+        found = sorted(file for file in directory.glob(pattern) if file.is_file())
+        if found:
+            return found[-1]
+    return None
 
 
 def read_document(path: Path, again: str) -> Any:

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pypto_build.artifact.files import read_text
 from pypto_build.diagnose.recorded.graph import Task, TaskGraph
+from pypto_build.diagnose.recorded.records import text_or_nothing
 
 _KINDS = {
     "input": ("INPUT",),
@@ -65,11 +65,7 @@ class SubmitSite:
 
 def read_sites(source: Path) -> list[SubmitSite]:
     """The submit calls of an orchestration, in the order of the text; empty if the file cannot be read."""
-    try:
-        text = read_text(source, errors="replace")
-    except OSError:
-        return []
-    text = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    text = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text_or_nothing(source))
     collected: dict[str, list[SiteArg]] = {}
     mixed: dict[str, tuple[int, ...]] = {}
     sites = []
@@ -95,10 +91,7 @@ def _numbers(words: Sequence[str]) -> tuple[int, ...]:
 
 def aliases(source: Path) -> dict[str, str]:
     """Variables that are views or other names of another variable."""
-    try:
-        text = _COMMENT.sub(" ", read_text(source, errors="replace"))
-    except OSError:
-        return {}
+    text = _COMMENT.sub(" ", text_or_nothing(source))
     varying = set(_ASSIGNED.findall(text))
     return {match[1]: match[2] for match in _ALIAS.finditer(text) if match[1] not in varying}
 

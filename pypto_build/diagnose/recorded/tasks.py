@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 from pypto_build.artifact import ArtifactError
 
@@ -44,10 +45,10 @@ class TaskOrder:
 
     numbers: Mapping[int, int]
     exact: bool = True
-    _ids: dict[int, int] = field(init=False, repr=False, default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self._ids.update({number: raw for raw, number in self.numbers.items()})
+    @cached_property
+    def _ids(self) -> dict[int, int]:
+        return {number: raw for raw, number in self.numbers.items()}
 
     @classmethod
     def of(cls, ids: Iterable[int]) -> TaskOrder:

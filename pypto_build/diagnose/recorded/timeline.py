@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.diagnose.recorded.records import moment, read_document, whole
+from pypto_build.diagnose.recorded.records import moment, newest, read_document, whole
 from pypto_build.diagnose.recorded.tasks import parse_id
 
 _AGAIN = "run again with SWIMLANE=4"
@@ -75,10 +75,8 @@ def find_timeline(*candidates: Path) -> Path | None:
         if candidate.is_file() and candidate.suffix == ".json" and candidate.name != "deps.json":
             return candidate
         for base in (candidate, candidate / "dfx_outputs", candidate / "swimlane_data", candidate.parent):
-            for pattern in _NAMES:
-                found = sorted(base.glob(pattern))
-                if found:
-                    return found[-1]
+            if found := newest(base, _NAMES):
+                return found
     return None
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from pypto_build.diagnose.extract.tensors import parameters
 from pypto_build.diagnose.extract.write import api_of, frame_of
 from pypto_build.diagnose.recorded.graph import TaskGraph
 from pypto_build.diagnose.reduce import BEFORE_A_RUN
+from pypto_build.diagnose.reduce.build import run_own
 from pypto_build.diagnose.reduce.case import Case
 from pypto_build.diagnose.reduce.judge import ENDS, FINDERS, Wanted, described
 from pypto_build.diagnose.reduce.search import Search
@@ -25,7 +25,7 @@ from pypto_build.replay import Request, replay
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.reference.launch import Launch
 from pypto_build.replay.verdict import Verdict
-from pypto_build.toolchain.python import own_environment, own_tool
+from pypto_build.toolchain.python import own_tool
 
 
 def wanted_of(keep: str) -> Wanted:
@@ -67,7 +67,7 @@ def confirmed(request: Request, wanted: Wanted) -> tuple[Wanted, Verdict]:
 
 @dataclass
 class Beginning:
-    """What the search starts from; ``say`` tells people."""
+    """What the search starts from."""
 
     launch: Launch
     artifact: Artifact
@@ -76,7 +76,6 @@ class Beginning:
     against: Path | None
     scratch: Path
     timeout_s: float
-    say: Callable[[str], None]
 
     def __post_init__(self) -> None:
         self.api = api_of(self.launch.interface.vintage, self.artifact.orchestration.source)
@@ -160,11 +159,7 @@ def good_artifact(artifact: Path, platform: str, scratch: Path) -> Path | None:
         return None
     target = scratch / "good" / artifact.name
     words = [*own_tool("pypto_build.compiler"), document.program, "--output", str(target), "--platform", platform]
-    run = subprocess.run(
-        [*words, "--no-golden"], capture_output=True, text=True, env=own_environment(), check=False,
-        stdin=subprocess.DEVNULL,
-    )  # fmt: skip
     try:
-        return load_artifact(target).root if run.returncode == 0 else None
+        return load_artifact(target).root if run_own([*words, "--no-golden"]).returncode == 0 else None
     except ArtifactError:
         return None

@@ -16,6 +16,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.host import CHECKED_FLAGS, INCLUDE_DIR, find_compiler, host_recipe, kernel_numerics
+from pypto_build.toolchain.python import own_environment, own_tool
 from pypto_build.toolchain.recipe import UnitRecipe
 
 #: Compiling is most of the time, so kernels of candidates are optimised little. The result is built as any artifact.
@@ -124,6 +125,25 @@ def _headers_digest() -> str:
     for path in sorted(path for path in INCLUDE_DIR.rglob("*") if path.is_file()):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def run_own(words: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a tool of ours without input."""
+    return subprocess.run(
+        words, capture_output=True, text=True, errors="replace", env=own_environment(), check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def run_verb(
+    verb: str, root: Path, build_dir: Path, given: argparse.Namespace, *more: str
+) -> subprocess.CompletedProcess[str]:
+    """Build an artifact as anybody would, with the compiler's options of ``given``, and do what ``verb`` says."""
+    words = [*own_tool("pypto_build.cli"), verb, str(root), "--platform", given.platform]
+    words += ["--build-dir", str(build_dir)]
+    for flag, value in (("kernel-flags", given.kernel_flags), ("arch", given.arch), ("cxx", given.cxx)):
+        words += [f"--{flag}={value}"] if value else []
+    return run_own([*words, *more])
 
 
 def _run(words: list[str]) -> subprocess.CompletedProcess[str]:

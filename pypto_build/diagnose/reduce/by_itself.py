@@ -4,15 +4,13 @@ orchestration with which the run does not end well. That text is reduced, and no
 from __future__ import annotations
 
 import argparse
-import hashlib
 import importlib
-import json
 import os
 import re
 import shlex
 import shutil
-import subprocess
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,16 +19,16 @@ from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.interface import read_interface
 from pypto_build.diagnose.extract.orchestration import Text
 from pypto_build.diagnose.extract.order import OrderBesides
-from pypto_build.diagnose.extract.write import ORIGIN_NAME, api_of, frame_of, write_texts
-from pypto_build.diagnose.reduce.build import Builder, Refused
+from pypto_build.diagnose.extract.write import api_of, frame_of, replacing, write_texts
+from pypto_build.diagnose.reduce.build import Builder, Refused, run_own, run_verb
 from pypto_build.diagnose.reduce.cvise import has_cvise, polished_text
-from pypto_build.diagnose.reduce.search import Log, jobs_of
+from pypto_build.diagnose.reduce.search import jobs_of, known_log
 from pypto_build.diagnose.reduce.text_search import TextSearch, Ways, fewer_lines, fewer_statements
-from pypto_build.toolchain.python import own_environment, own_tool
+from pypto_build.toolchain.python import own_tool
 
 ORCHESTRATION = "orchestration"
 #: What of an artifact's directory a copy has no use for.
-LEFT_OUT = ("out", "golden.json", "passes_dump", "report", "dfx_outputs", "build_output", "*.bak", "*.so", "*.o")
+_LEFT_OUT = ("out", "golden.json", "passes_dump", "report", "dfx_outputs", "build_output", "*.bak", "*.so", "*.o")
 _ERROR = re.compile(r"\berror: *(.*)")
 
 
@@ -49,12 +47,7 @@ class Reduction:
     ) -> TextSearch:
         """The search, with what an interrupted one knew."""
         question = [str(self.given.keep), wanted, text, self.given.platform, self.given.kernel_flags, self.given.arch]
-        question += [path.read_text(encoding="utf-8") for path in sorted(Path(__file__).parent.glob("*.py"))]
-        digest = hashlib.sha256("\0".join(question).encode()).hexdigest()[:12]
-        log = Log(self.scratch / f"tried.{digest}.log")
-        if log.known:
-            self.say(f"going on after {len(log.known)} candidates; remove {self.scratch} to start anew")
-        return TextSearch(ending, wanted, log, self.given.jobs, ahead)
+        return TextSearch(ending, wanted, known_log(self.scratch, question, (), self.say), self.given.jobs, ahead)
 
     def shortest(self, search: TextSearch, text: str, ways: Ways, what: str) -> str:
         """The text reduced, by C-Vise too where that is installed and the text is C++."""
@@ -66,16 +59,9 @@ class Reduction:
             short = shorter
         return short
 
-    def finish(self, write: Callable[[Path], None]) -> None:
-        """Put the result where it goes; ``write`` writes it into a directory."""
-        temporary = self.root.with_name(f".{self.root.name}.tmp")
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        write(temporary)
-        record = {"schema": 1, "artifact": str(self.given.artifact), "keep": self.given.keep}
-        write_bytes(temporary / ORIGIN_NAME, json.dumps(record, indent=2).encode() + b"\n")
-        shutil.rmtree(self.root, ignore_errors=True)
-        temporary.rename(self.root)
+    def result(self) -> AbstractContextManager[Path]:
+        """A directory for the result, which is put where it goes."""
+        return replacing(self.root, {"artifact": str(self.given.artifact), "keep": self.given.keep})
 
     @property
     def short(self) -> str:
@@ -119,7 +105,8 @@ def reduce_build_error(one: Reduction, name: str) -> int:
         search = one.search(ending, wanted, text, ending)
         short = one.shortest(search, text, fewer_lines, "lines")
         kernel = next((kernel for kernel in one.artifact.kernels if kernel.name == each), None)
-        one.finish(lambda root: _write_source(one, root, kernel, short))  # noqa: B023
+        with one.result() as root:
+            _write_source(one, root, kernel, short)
         return _compiled(one, wanted)
     what = f"'{name}' compiles" if name else "everything compiles"
     raise ArtifactError(f"KEEP={one.given.keep}", what, "name what is wrong")
@@ -160,22 +147,11 @@ def _write_source(one: Reduction, root: Path, kernel: Kernel | None, text: str) 
 
 def _compiled(one: Reduction, wanted: str) -> int:
     """Build the result as anybody would, and say what that says."""
-    words = [*own_tool("pypto_build.cli"), "build", str(one.root), "--platform", one.given.platform]
-    words += ["--build-dir", str(one.scratch / "build")]
-    for flag, value in (("kernel-flags", one.given.kernel_flags), ("arch", one.given.arch), ("cxx", one.given.cxx)):
-        words += [f"--{flag}={value}"] if value else []
-    run = _run(words)
+    run = run_verb("build", one.root, one.scratch / "build", one.given)
     same = any(_message(line) == wanted for line in (run.stdout + run.stderr).splitlines() if "error: " in line)
     how = "built, it has the same error" if same else f"built, it ends with status {run.returncode}"
     one.say(f"{one.short}: {how}", f"scons build JIT={shlex.quote(one.short)}")
     return 0
-
-
-def _run(words: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        words, capture_output=True, text=True, errors="replace", env=own_environment(), check=False,
-        stdin=subprocess.DEVNULL,
-    )  # fmt: skip
 
 
 # --- a golden that raises --------------------------------------------------------------------------------------------
@@ -199,8 +175,10 @@ def reduce_golden_error(one: Reduction) -> int:
     one.say(f"golden.py: {wanted}")
     search = one.search(lambda candidate: golden_ending(one, candidate), wanted, text)
     short = one.shortest(search, text, fewer_statements, "statements")
-    one.finish(lambda root: _write_golden(one, root, short))
-    run = _run([*own_tool("pypto_build.compiler.golden"), str(one.root)])
+    with one.result() as root:
+        copy_artifact(one.artifact, root)
+        write_bytes(root / "golden.py", short.encode())
+    run = run_own([*own_tool("pypto_build.compiler.golden"), str(one.root)])
     said = (run.stderr.strip().splitlines() or [f"status {run.returncode}"])[-1]
     shutil.rmtree(one.root / "data" / "out", ignore_errors=True)
     one.say(f"{one.short}: computed, it ends with {said.rpartition('golden.py')[2].lstrip(':')}")
@@ -242,16 +220,20 @@ def _computed(place: Path, names: list[str]) -> str:
     return "computes"
 
 
-def _write_golden(one: Reduction, root: Path, text: str) -> None:
-    shutil.copytree(one.artifact.root, root, ignore=shutil.ignore_patterns(*LEFT_OUT), dirs_exist_ok=True)
-    write_bytes(root / "golden.py", text.encode())
-
-
 # --- what all of these have in common --------------------------------------------------------------------------------
+
+
+def copy_artifact(artifact: Artifact, root: Path) -> None:
+    """Copy an artifact's directory, but for what was made from it."""
+    shutil.copytree(artifact.root, root, ignore=shutil.ignore_patterns(*_LEFT_OUT))
 
 
 def reduction(given: argparse.Namespace, artifact: Artifact, root: Path, say: Callable[..., None]) -> Reduction:
     """What ``given`` asks for."""
-    scratch = given.build_dir / "reduce" / re.sub(r"\W+", "_", given.keep)
     given.jobs = jobs_of(given.jobs)
-    return Reduction(given, artifact, root, scratch.absolute(), say)
+    return Reduction(given, artifact, root, scratch_of(given).absolute(), say)
+
+
+def scratch_of(given: argparse.Namespace) -> Path:
+    """Where what was tried is kept."""
+    return Path(given.build_dir) / "reduce" / re.sub(r"\W+", "_", given.keep)

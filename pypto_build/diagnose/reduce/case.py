@@ -86,6 +86,16 @@ class Case:
         return [self.codes[func_id] for func_id in wanted]
 
     @property
+    def modules(self) -> list[str]:
+        """The modules that its kernels are made from, by name."""
+        return list(dict.fromkeys(code.unit for code in self.used if code.unit))
+
+    @property
+    def by_hand(self) -> list[KernelCode]:
+        """Those of its kernels that were made from no module."""
+        return [code for code in self.used if not code.unit]
+
+    @property
     def external(self) -> list[Parameter]:
         """The parameters of its orchestration."""
         return [one for one in self.parameters if not one.scratch]
@@ -123,9 +133,8 @@ class Case:
     @property
     def operations(self) -> int:
         """Lines of its modules, or of the bodies of kernels that have none."""
-        units = {code.unit for code in self.used}
-        lines = sum(_counted(self.units[name].clean) for name in units if name)
-        return lines + sum(_counted(code.clean) for code in self.used if not code.unit)
+        lines = sum(_counted(self.units[name].clean) for name in self.modules)
+        return lines + sum(_counted(code.clean) for code in self.by_hand)
 
     def summary(self) -> str:
         """`1 task, 12 operations, 64 elements`."""

@@ -43,7 +43,7 @@ def require_cvise() -> None:
 
 def polished(search: Search, case: Case) -> Case:
     """The case with its hand-written kernels reduced by C-Vise, which takes minutes."""
-    for func_id in [code.kernel.func_id for code in case.used if not code.unit]:
+    for func_id in [code.kernel.func_id for code in case.by_hand]:
         before = case.summary()
         tried = search.tried
         case = _reduced(search, case, func_id)

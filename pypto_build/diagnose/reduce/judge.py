@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.interface import encode_interface, sign
 from pypto_build.diagnose.findings import read_report
-from pypto_build.diagnose.reduce.build import Builder, Refused
+from pypto_build.diagnose.reduce.build import Builder, Refused, run_own
 from pypto_build.diagnose.reduce.candidate import Candidate, Passed, candidate_of
 from pypto_build.diagnose.reduce.case import Case
 from pypto_build.diagnose.reduce.write import write_case
@@ -31,7 +31,7 @@ from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.values import STORAGE, decode, is_float
 from pypto_build.replay.verdict import OUT_OF_BOUNDS, ErrorInfo
 from pypto_build.replay.worker import Worker, default_memory_bytes
-from pypto_build.toolchain.python import own_environment, own_tool
+from pypto_build.toolchain.python import own_tool
 
 #: Who finds what a rule begins with, and whether it needs kernels that record what they touch.
 FINDERS = {"hazards": ("hazards", True), "check": ("hazards", True), "diverge": ("diverge", False)}
@@ -119,18 +119,10 @@ class Judge:
         if not self.wanted.twofold:
             return self._finding(candidate, libraries, root)
         same = all(kernel.faulty == kernel.clean for kernel in candidate.kernels)
-        clean: list[bytes] = []
-        if not same or self.wanted.kind == "mismatch":
-            try:
-                clean = self._run(candidate, libraries, faulty=False)
-            except RunFault as fault:
-                return f"clean {fault.status} {fault.error.message}"
-        try:
-            faulty = self._run(candidate, libraries, faulty=True)
-        except RunFault as fault:
-            return described(fault)
-        triples = zip(candidate.arguments, faulty, clean, strict=False)
-        return compared({one.name: differ(one, a, e, self.limits) for one, a, e in triples})
+        run = partial(self._run, candidate, libraries)
+        needed = not same or self.wanted.kind == "mismatch"
+        clean = partial(run, faulty=False) if needed else None
+        return ended(candidate.arguments, self.limits, partial(run, faulty=True), clean)
 
     def outputs(self, case: Case, *, faulty: bool) -> list[bytes]:
         """What the parameters hold after a run. Raises RunFault and Refused."""
@@ -195,15 +187,33 @@ class Judge:
         words = [*own_tool(f"pypto_build.diagnose.{tool}"), str(root), "--build-dir", str(out), "--embedded"]
         words += [str(self.embedded), "--json", str(report), "--timeout", str(self.limits.timeout_s)]
         words += ["--binaries", str(binaries)] if self.checked else []
-        run = subprocess.run(
-            words, capture_output=True, text=True, errors="replace", env=own_environment(), check=False,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        run = run_own(words)
         if not report.is_file():
             return f"unknown {(run.stderr.strip().splitlines() or ['no report'])[-1]}"
         found = [one for one in read_report(report).findings if one.rule == self.wanted.kind]
         named = [f"{one.rule} {one.kernel}".strip() for one in found]
         return next((one for one in named if self.wanted.holds(one)), named[0] if named else "pass")
+
+
+def ended(
+    arguments: Sequence[Passed],
+    limits: RunLimits,
+    faulty: Callable[[], list[bytes]],
+    clean: Callable[[], list[bytes]] | None,
+) -> str:
+    """How a run with the fault ends, where it matters beside one without it."""
+    right: list[bytes] = []
+    if clean:
+        try:
+            right = clean()
+        except RunFault as fault:
+            return f"clean {described(fault)}"
+    try:
+        wrong = faulty()
+    except RunFault as fault:
+        return described(fault)
+    triples = zip(arguments, wrong, right, strict=False)
+    return compared({one.name: differ(one, a, e, limits) for one, a, e in triples})
 
 
 def contents_after(job: Job, arguments: Sequence[Passed], timeout_s: float) -> list[bytes]:
@@ -266,9 +276,3 @@ def described(fault: RunFault) -> str:
 def _link(target: Path, library: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     target.symlink_to(library.resolve())
-
-
-def outputs_of(case: Case, contents: Sequence[bytes]) -> dict[str, bytes]:
-    """The contents of the parameters that tasks write, by name."""
-    pairs = zip(case.external, contents, strict=True)
-    return {one.name: content for one, content in pairs if one.direction != "IN"}

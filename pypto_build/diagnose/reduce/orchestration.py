@@ -9,19 +9,19 @@ from __future__ import annotations
 import shutil
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.pt import write_pt
 from pypto_build.diagnose.reduce.build import Builder, Refused
-from pypto_build.diagnose.reduce.by_itself import LEFT_OUT, ORCHESTRATION, Reduction
+from pypto_build.diagnose.reduce.by_itself import ORCHESTRATION, Reduction, copy_artifact
 from pypto_build.diagnose.reduce.candidate import Passed
-from pypto_build.diagnose.reduce.judge import MISMATCHES, RunLimits, compared, contents_after, described, differ
+from pypto_build.diagnose.reduce.judge import MISMATCHES, RunLimits, contents_after, ended
 from pypto_build.diagnose.reduce.text_search import fewer_lines
 from pypto_build.diagnose.reduce.texts import FaultLost, carry
 from pypto_build.replay.child import Job
-from pypto_build.replay.faults import RunFault
 from pypto_build.replay.loading import KernelBinary
 from pypto_build.replay.reference.launch import Launch
 from pypto_build.replay.run_options import SettingValue
@@ -64,25 +64,8 @@ class Orchestrations:
             return "lost"
         except Refused as refused:
             return f"refused {refused}"
-        if clean is None:
-            return self._fault(faulty)
-        try:
-            right = self.contents(clean)
-        except RunFault as fault:
-            return f"clean {described(fault)}"
-        try:
-            wrong = self.contents(faulty)
-        except RunFault as fault:
-            return described(fault)
-        triples = zip(self.arguments, wrong, right, strict=True)
-        return compared({one.name: differ(one, a, e, self.limits) for one, a, e in triples})
-
-    def _fault(self, library: Path) -> str:
-        try:
-            self.contents(library)
-        except RunFault as fault:
-            return described(fault)
-        return "ends"
+        run = partial(self.contents, clean) if clean else None
+        return ended(self.arguments, self.limits, partial(self.contents, faulty), run)
 
     def outputs(self, text: str) -> list[bytes]:
         """What the parameters hold after a run of a text."""
@@ -92,7 +75,7 @@ class Orchestrations:
         return self.builder.build([(ORCHESTRATION, text)])[ORCHESTRATION, text]
 
     def contents(self, library: Path) -> list[bytes]:
-        """The same of what is compiled. Raises RunFault."""
+        """What the parameters hold after a run of what is compiled. Raises RunFault."""
         interface, launch = self.launch.interface, self.launch
         kernels = tuple(
             KernelBinary(kernel.func_id, kernel.name, kernel.core_type, launch.library(kernel.core_type, kernel.name))
@@ -127,14 +110,15 @@ def reduce_orchestration(one: Reduction, launch: Launch, limits: RunLimits, clea
     search = one.search(runs.ending, wanted, faulty, runs.compiled)
     short = one.shortest(search, text, fewer_lines, "lines")
     golden = runs.outputs(short) if clean is not None else []
-    one.finish(lambda root: _write(runs, root, runs.with_fault(short), golden))
+    with one.result() as root:
+        _write(runs, root, runs.with_fault(short), golden)
     return one.root
 
 
 def _write(runs: Orchestrations, root: Path, text: str, golden: list[bytes]) -> None:
     """The artifact as it was built, with another orchestration; ``golden`` are its parameters after a right run."""
     artifact = runs.one.artifact
-    shutil.copytree(artifact.root, root, ignore=shutil.ignore_patterns(*LEFT_OUT), dirs_exist_ok=True)
+    copy_artifact(artifact, root)
     if not artifact.orchestration.source.is_relative_to(artifact.root):
         raise ArtifactError(artifact.orchestration.source, "lies outside of the artifact", "copy it there")
     write_bytes(root / artifact.orchestration.source.relative_to(artifact.root), text.encode())

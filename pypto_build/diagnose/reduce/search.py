@@ -6,6 +6,7 @@ after an interruption it goes the same way again, and asks the log instead of ru
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -18,6 +19,14 @@ from pypto_build.diagnose.reduce.judge import Judge
 
 #: Makes a candidate, or finds that there is none.
 Attempt = Callable[[], Case]
+
+
+def runs(count: int, largest: int | None = None) -> Iterator[tuple[int, int]]:
+    """Where to leave something out of so many: halves, quarters, … down to single ones, each from the end on."""
+    size = count // 2 if largest is None else largest
+    while size >= 1:
+        yield from ((start, start + size) for start in range(count - size, -1, -size))
+        size //= 2
 
 
 class Log:
@@ -45,6 +54,17 @@ class Log:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab", buffering=0) as file:
             file.write(text.encode())
+
+
+def known_log(directory: Path, question: Iterable[str], files: Iterable[Path], say: Callable[[str], None]) -> Log:
+    """What an interrupted search knew that asked the same of the same files."""
+    digest = hashlib.sha256("\0".join(question).encode())
+    for path in (*files, *sorted(Path(__file__).parent.glob("*.py"))):  # another version of this may judge otherwise
+        digest.update(path.read_bytes())
+    log = Log(directory / f"tried.{digest.hexdigest()[:12]}.log")
+    if log.known:
+        say(f"going on after {len(log.known)} candidates; remove {directory} to start anew")
+    return log
 
 
 class Search:

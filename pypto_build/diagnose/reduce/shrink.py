@@ -19,7 +19,7 @@ from pypto_build.artifact.shapes import row_major_strides
 from pypto_build.diagnose.extract.record import RecordedTask, ScalarUse, TensorUse
 from pypto_build.diagnose.extract.tensors import Parameter
 from pypto_build.diagnose.reduce.case import Case, Invalid
-from pypto_build.diagnose.reduce.search import Attempt
+from pypto_build.diagnose.reduce.search import Attempt, runs
 from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE, decode, is_float
 
@@ -79,10 +79,10 @@ def sizes(case: Case) -> Iterator[Attempt]:
 def _numbers(case: Case) -> set[int]:
     """Sizes: extents of tensors, and what modules have as dimensions."""
     found = {extent for one in case.external for extent in one.shape}
-    for name in {code.unit for code in case.used if code.unit}:
-        for line in case.units[name].clean:
+    for _, lines in _modules(case):
+        for line in lines:
             found |= {int(match[1] or match[3]) for match in _DIMENSION.finditer(line)}
-    for code in [code for code in case.used if not code.unit]:
+    for code in case.by_hand:
         found |= {int(size) for line in code.clean for match in _TILE.finditer(line) for size in match.groups()}
     return {number for number in found if number > 1}
 
@@ -96,11 +96,11 @@ def resized(case: Case, number: int, smaller: int, corner: int) -> Case:
     changes = {number: smaller, number * number: smaller * smaller}
     changes |= {number * other: smaller * other for other in known if other != number and number * other not in known}
     renumbered = case
-    for name in sorted({code.unit for code in case.used if code.unit}):
+    for name in sorted(case.modules):
         lines = [_substituted(line, changes) for line in case.units[name].clean]
         if lines != list(case.units[name].clean):
             renumbered = renumbered.with_module(name, lines)
-    for code in [code for code in case.used if not code.unit]:
+    for code in case.by_hand:
         lines = _substituted_text(code.clean, changes)
         if lines != list(code.clean):
             renumbered = renumbered.with_body(code.kernel.func_id, lines)
@@ -212,13 +212,10 @@ def operations(case: Case) -> Iterator[Attempt]:
     """Without operations: half of them, a quarter, …, one; what then nobody uses goes too."""
     for name, lines in _modules(case):
         removable = [at for at, line in enumerate(lines) if _removable(line)]
-        size = len(removable) // 2
-        while size >= 1:
-            for start in range(len(removable) - size, -1, -size):
-                gone = set(removable[start : start + size])
-                left = [line for at, line in enumerate(lines) if at not in gone]
-                yield partial(_tidied, case, name, left)
-            size //= 2
+        for start, stop in runs(len(removable)):
+            gone = set(removable[start:stop])
+            left = [line for at, line in enumerate(lines) if at not in gone]
+            yield partial(_tidied, case, name, left)
         yield from _bypassed(case, name, lines)
 
 
@@ -252,7 +249,7 @@ def _tidied(case: Case, name: str, lines: Sequence[str]) -> Case:
 
 
 def _modules(case: Case) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for name in dict.fromkeys(code.unit for code in case.used if code.unit):
+    for name in case.modules:
         yield name, case.units[name].clean
 
 
@@ -261,13 +258,10 @@ def _modules(case: Case) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def statements(case: Case) -> Iterator[Attempt]:
     """Kernels that no module was made from, without some lines: of both versions, so that the fault stays."""
-    for code in [code for code in case.used if not code.unit]:
+    for code in case.by_hand:
         lines = code.clean
-        size = len(lines) // 2
-        while size >= 1:
-            for start in range(len(lines) - size, -1, -size):
-                yield partial(case.with_body, code.kernel.func_id, (*lines[:start], *lines[start + size :]))
-            size //= 2
+        for start, stop in runs(len(lines)):
+            yield partial(case.with_body, code.kernel.func_id, (*lines[:start], *lines[stop:]))
 
 
 # --- data ------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 from pypto_build import terminal
-from pypto_build.diagnose.reduce.search import Log
+from pypto_build.diagnose.reduce.search import Log, runs
 
 #: What of a text may go: a candidate's lines.
 Ways = Callable[[list[str]], Iterable[list[str]]]
@@ -80,11 +80,8 @@ def _size(text: str) -> int:
 
 def fewer_lines(lines: list[str]) -> Iterator[list[str]]:
     """C++ without lines: half of them, a quarter, …, one; then without blocks, or without what encloses them."""
-    size = len(lines) // 2
-    while size >= 1:
-        for start in range(len(lines) - size, -1, -size):
-            yield [*lines[:start], *lines[start + size :]]
-        size //= 2
+    for start, stop in runs(len(lines)):
+        yield [*lines[:start], *lines[stop:]]
     for first, last in _blocks(lines):
         yield [*lines[:first], *lines[last + 1 :]]
         yield [*lines[:first], *lines[first + 1 : last], *lines[last + 1 :]]
@@ -115,14 +112,11 @@ def fewer_statements(lines: list[str]) -> Iterator[list[str]]:
         return
     for body in _bodies(tree):
         spans = [(_first_line(one), one.end_lineno or one.lineno) for one in body]
-        size = max(len(spans) // 2, 1)
-        while size >= 1:
-            for start in range(len(spans) - size, -1, -size):
-                first, last = spans[start][0] - 1, spans[start + size - 1][1]
-                indent = lines[first][: len(lines[first]) - len(lines[first].lstrip())]
-                instead = [f"{indent}pass"] if size == len(spans) and indent else []
-                yield [*lines[:first], *instead, *lines[last:]]
-            size //= 2
+        for start, stop in runs(len(spans), max(len(spans) // 2, 1)):
+            first, last = spans[start][0] - 1, spans[stop - 1][1]
+            indent = lines[first][: len(lines[first]) - len(lines[first].lstrip())]
+            instead = [f"{indent}pass"] if stop - start == len(spans) and indent else []
+            yield [*lines[:first], *instead, *lines[last:]]
     yield from _opened(lines, tree)
     for at, line in enumerate(lines):  # comments, blank lines
         if not line.strip() or line.lstrip().startswith("#"):

@@ -3,41 +3,33 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 import os
-import re
 import shlex
-import shutil
-import subprocess
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
-from pypto_build.artifact.atomic import write_bytes
 from pypto_build.diagnose.extract.sources import as_built
-from pypto_build.diagnose.extract.write import ORIGIN_NAME, require_own
+from pypto_build.diagnose.extract.write import replacing, require_own
 from pypto_build.diagnose.reduce import BEFORE_A_RUN, GOLDEN_ERROR, shrink
 from pypto_build.diagnose.reduce.begin import Beginning, confirmed, good_artifact, wanted_of
-from pypto_build.diagnose.reduce.build import Builder
-from pypto_build.diagnose.reduce.by_itself import reduce_build_error, reduce_golden_error, reduction
+from pypto_build.diagnose.reduce.build import Builder, run_verb
+from pypto_build.diagnose.reduce.by_itself import reduce_build_error, reduce_golden_error, reduction, scratch_of
 from pypto_build.diagnose.reduce.case import Case, Invalid
 from pypto_build.diagnose.reduce.cvise import polished, require_cvise
 from pypto_build.diagnose.reduce.judge import ENDS, MISMATCHES, Judge, RunLimits, Wanted
 from pypto_build.diagnose.reduce.orchestration import reduce_orchestration
 from pypto_build.diagnose.reduce.remote import FarmJudge
-from pypto_build.diagnose.reduce.search import Attempt, Log, Search, jobs_of
+from pypto_build.diagnose.reduce.search import Attempt, Search, jobs_of, known_log
 from pypto_build.diagnose.reduce.write import write_case
 from pypto_build.diagnose.requests import request_of
 from pypto_build.facts.run_options import FAST
 from pypto_build.farm.session import FarmSession, session_of
-from pypto_build.replay import Request
 from pypto_build.replay.reference.launch import open_launch
 from pypto_build.replay.tolerances import tolerances
 from pypto_build.replay.verdict import read_verdict
-from pypto_build.toolchain.python import own_environment, own_tool
 
 #: What is tried, in this order, again and again until none of it helps.
 _STEPS: tuple[tuple[str, Callable[[Case], Iterable[Attempt]]], ...] = (
@@ -70,12 +62,13 @@ def _reduce(given: argparse.Namespace, session: FarmSession | None) -> int:
         one = reduction(given, artifact, root, _say)
         return reduce_golden_error(one) if before == GOLDEN_ERROR else reduce_build_error(one, name)
     wanted = wanted_of(given.keep)
-    directory = given.build_dir / "reduce" / re.sub(r"\W+", "_", given.keep)
-    wanted, verdict = confirmed(_request(given, directory), wanted)
+    directory = scratch_of(given)
+    request = replace(request_of(given, directory / "replay"), rtol=given.rtol, atol=given.atol)
+    wanted, verdict = confirmed(request, wanted)
     rtol, atol = tolerances(given.artifact, given.rtol, given.atol)
     built = given.artifact, given.build_dir, given.embedded, given.platform
     launch = open_launch(*built, given.data, given.seed, given.binaries, given.numerics)
-    begin = Beginning(launch, artifact, wanted, verdict, given.against, directory, given.timeout, _say)
+    begin = Beginning(launch, artifact, wanted, verdict, given.against, directory, given.timeout)
     limits = RunLimits(given.timeout, rtol, atol)
     apart = wanted.kind in ENDS and verdict.error is not None and not verdict.error.kernel  # no kernel has a part in it
     if apart and (found := reduce_orchestration(reduction(given, artifact, root, _say), launch, limits, None)):
@@ -88,18 +81,12 @@ def _reduce(given: argparse.Namespace, session: FarmSession | None) -> int:
             if found := reduce_orchestration(one, launch, limits, right):
                 return _ended(given, found)
             raise _no_place(given)
-    judge = Judge(
-        Builder(directory / "built", given, artifact.runtime),
-        given.embedded,
-        directory,
-        _local(wanted),
-        limits,
-    )
+    builder = Builder(directory / "built", given, artifact.runtime)
+    # Within few tasks any output may differ: the fault is told by what differs between the two versions alone.
+    judge = Judge(builder, given.embedded, directory, replace(wanted, name=""), limits)
     if session:
         judge = FarmJudge(judge, session, given, artifact.runtime)
-    log = Log(directory / f"tried.{_question(given, artifact, wanted)}.log")
-    if log.known:
-        _say(f"going on after {len(log.known)} candidates; remove {directory} to start anew")
+    log = known_log(directory, _question(given, wanted), artifact.sources, _say)
     search = Search(judge, log, session.workers if session else jobs_of(given.jobs), _say)
     case = begin.first(search)
     if case is None:
@@ -114,18 +101,11 @@ def _reduce(given: argparse.Namespace, session: FarmSession | None) -> int:
     return _finish(given, root, case, judge, search)
 
 
-def _local(wanted: Wanted) -> Wanted:
-    """Within few tasks any output may differ: the fault is told by what differs between the two versions alone."""
-    return Wanted(wanted.kind, "", wanted.cause)
-
-
 def _against_program(begin: Beginning, given: argparse.Namespace, artifact: Artifact) -> Beginning:
     """Where every kernel is what its module says: compare with what the program says."""
     good = None if given.against else good_artifact(artifact.root, given.platform, begin.scratch)
     if good is not None:
-        again = Beginning(
-            begin.launch, artifact, begin.wanted, begin.verdict, good, begin.scratch, begin.timeout_s, _say
-        )
+        again = replace(begin, against=good)
         if again.faulty:
             _say("the modules are not what the program says: reducing to what differs from that")
             return again
@@ -152,12 +132,12 @@ def _no_place(given: argparse.Namespace) -> ArtifactError:
     )
 
 
-def _ended(given: argparse.Namespace, root: Path) -> int:
-    """Replay and pack an artifact whose orchestration was reduced."""
+def _ended(given: argparse.Namespace, root: Path, found: str = "") -> int:
+    """Replay an artifact as anybody would, and pack it; ``found`` is what else is said of it."""
     verdict, pack = packed(given, root)
     short = os.path.relpath(root)
     _say(
-        f"{short}: replayed, it ends with {verdict}",
+        f"{short}: replayed, it ends with {verdict}{found}",
         f"scons replay JIT={shlex.quote(short)}; to send: {pack or 'not packed'}",
     )
     return 0
@@ -168,7 +148,7 @@ def _by_module(search: Search, case: Case) -> Case:
     else the C++ is reduced as it is."""
     repaired = case
     try:
-        for name in dict.fromkeys(code.unit for code in case.used if code.unit):
+        for name in case.modules:
             repaired = repaired.with_module(name, repaired.units[name].clean)
         if search.holds(repaired):
             return repaired
@@ -188,42 +168,25 @@ def _shrunk(search: Search, case: Case) -> Case:
 
 
 def _finish(given: argparse.Namespace, root: Path, case: Case, judge: Judge, search: Search) -> int:
-    """Write the artifact, replay it as anybody would, pack it."""
+    """Write the artifact, replay and pack it."""
     golden = judge.outputs(case, faulty=False) if judge.wanted.kind == "mismatch" else []
-    temporary = root.with_name(f".{root.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    write_case(case, temporary, golden)
-    record = {"schema": 1, "artifact": str(given.artifact), "keep": given.keep, "tasks": [t.number for t in case.tasks]}
-    write_bytes(temporary / ORIGIN_NAME, json.dumps(record, indent=2).encode() + b"\n")
-    shutil.rmtree(root, ignore_errors=True)
-    temporary.rename(root)
+    origin = {"artifact": str(given.artifact), "keep": given.keep, "tasks": [task.number for task in case.tasks]}
+    with replacing(root, origin) as temporary:
+        write_case(case, temporary, golden)
     for one in case.external:
         _say(f"    {one.direction:5} {one.name} {one.dtype}[{', '.join(map(str, one.shape))}]")
     counted = f"{search.tried} candidates, {search.kept} kept"
     remembered = f", {search.remembered} known from before" if search.remembered else ""
-    short = os.path.relpath(root)
     _say(f"{case.summary()}: {counted}{remembered}")
-    verdict, pack = packed(given, root)
     found = "" if judge.wanted.twofold else f", and {search.ending(case).partition(' ')[0]} is found"
-    _say(
-        f"{short}: replayed, it ends with {verdict}{found}",
-        f"scons replay JIT={shlex.quote(short)}; to send: {pack or 'not packed'}",
-    )
-    return 0
+    return _ended(given, root, found)
 
 
 def packed(given: argparse.Namespace, root: Path) -> tuple[str, str]:
     """How the result's replay ends, and where its pack is."""
     build_dir = given.build_dir / "reduce" / "build"
-    words = [*own_tool("pypto_build.cli"), "pack", str(root), "--platform", given.platform]
-    words += ["--build-dir", str(build_dir)]
-    for flag, value in (("kernel-flags", given.kernel_flags), ("arch", given.arch), ("cxx", given.cxx)):
-        words += [f"--{flag}={value}"] if value else []
-    words += [f"--numerics={given.numerics}"] if given.numerics != FAST else []
-    run = subprocess.run(
-        words, capture_output=True, text=True, errors="replace", env=own_environment(), check=False,
-        stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+    numerics = [f"--numerics={given.numerics}"] if given.numerics != FAST else []
+    run = run_verb("pack", root, build_dir, given, *numerics)
     out = build_dir / given.platform / root.name
     packs = sorted(out.glob("*.tar.zst"))
     try:
@@ -234,27 +197,10 @@ def packed(given: argparse.Namespace, root: Path) -> tuple[str, str]:
     return f"{verdict.status}{' of ' + ', '.join(wrong) if wrong else ''}", os.path.relpath(packs[-1]) if packs else ""
 
 
-def _request(given: argparse.Namespace, directory: Path) -> Request:
-    return replace(request_of(given, directory / "replay"), rtol=given.rtol, atol=given.atol)
-
-
-def _question(given: argparse.Namespace, artifact: Artifact, wanted: Wanted) -> str:
-    """A digest of what is asked, so that endings are remembered for that alone."""
-    words = [
-        given.keep,
-        wanted.cause,
-        str(given.against),
-        given.platform,
-        given.kernel_flags,
-        given.arch,
-        given.numerics,
-    ]
-    words += [str(given.rtol), str(given.atol), str(given.embedded)]
-    digest = hashlib.sha256("\0".join(words).encode())
-    here = Path(__file__).parent  # another version of this may judge otherwise
-    for path in (*artifact.sources, *sorted(here.glob("*.py"))):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
+def _question(given: argparse.Namespace, wanted: Wanted) -> list[str]:
+    """What is asked: endings are remembered for that alone."""
+    words = [given.keep, wanted.cause, given.platform, given.kernel_flags, given.arch, given.numerics]
+    return [*words, str(given.against), str(given.rtol), str(given.atol), str(given.embedded)]
 
 
 def _say(*lines: str) -> None:

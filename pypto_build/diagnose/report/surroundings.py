@@ -14,6 +14,7 @@ from pypto_build import __version__
 from pypto_build.artifact import Artifact, ArtifactError, snapshot
 from pypto_build.artifact.digest import file_digest
 from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.artifact.interface import relative_source
 from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.programs import version_text
@@ -43,10 +44,7 @@ def environment(evidence: Evidence, data_dir: Path | None) -> list[list[str]]:
 
 def digests(artifact: Artifact, data_dir: Path | None) -> dict[str, str]:
     """The beginnings of the digests of manifest, sources and data, by path."""
-    files = {
-        path.relative_to(artifact.root).as_posix() if path.is_relative_to(artifact.root) else str(path): path
-        for path in artifact.sources
-    }
+    files = {relative_source(path, artifact.root): path for path in artifact.sources}
     try:
         data = snapshot(artifact, data_dir)
     except ArtifactError:

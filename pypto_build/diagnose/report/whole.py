@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from pypto_build.artifact import Artifact, ArtifactError, snapshot
+from pypto_build.artifact.interface import relative_source
 from pypto_build.artifact.pt import read_pt
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
 from pypto_build.diagnose.findings import Finding, Report, in_order, kept_reports, state_of
@@ -157,7 +158,7 @@ def source_data(
     listed = {**listed, **{path: "" for path in marks if path not in listed}}
     sources = [
         {
-            "path": _short(root, path),
+            "path": relative_source(path, root),
             "about": about,
             "text": path.read_text(encoding="utf-8", errors="replace"),
             "marks": [{"line": line, "text": text} for line, text in marks.get(path, ())],
@@ -172,10 +173,6 @@ def listed(artifact: Artifact) -> dict[Path, str]:
     """The sources of an artifact, each with what it is."""
     kernels = {kernel.source: f"kernel {kernel.func_id}, {kernel.core_type}" for kernel in artifact.kernels}
     return {artifact.orchestration.source: "orchestration", **kernels, artifact.manifest_path: "manifest"}
-
-
-def _short(root: Path, path: Path) -> str:
-    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
 
 
 def _marks(root: Path, findings: Sequence[Finding], verdict: Verdict) -> dict[Path, list[tuple[int, str]]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import html
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 from pathlib import Path
 
 from pypto_build.replay.history import Result, Run, flips
@@ -34,7 +34,7 @@ def runs_page(runs: Sequence[Run], results: Mapping[str, Mapping[int, Result]], 
     passing = sorted(latest.keys() - set(failing))
     last = f"{len(failing)} of {len(latest)} fail" if failing else f"all {len(latest)} pass"
     body = [
-        f"<header><h1>{_text(title)} {_badge(last, not failing)}</h1><p class=muted>{len(runs)} runs, the last "
+        f"<header><h1>{escape(title)} {_badge(last, not failing)}</h1><p class=muted>{len(runs)} runs, the last "
         f"{_when(runs[-1]) if runs else 'never'}</p></header><main>",
         _card("What needs attention", _jobs(failing, shown, known, results)),
         _card("What flipped", _flips(known, results)),
@@ -46,7 +46,7 @@ def runs_page(runs: Sequence[Run], results: Mapping[str, Mapping[int, Result]], 
     head = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f'<meta name="color-scheme" content="light dark"><meta http-equiv="Content-Security-Policy" content="{policy}">'
-        f"<title>{_text(title)}</title><style>{_CSS.read_text(encoding='utf-8')}{_STYLE}</style></head><body>"
+        f"<title>{escape(title)}</title><style>{_CSS.read_text(encoding='utf-8')}{_STYLE}</style></head><body>"
     )
     return f"{head}{''.join(body)}</body></html>\n"
 
@@ -65,18 +65,18 @@ def _job(job: str, shown: Sequence[Run], known: Mapping[int, Run], found: Mappin
     marks = "".join(_mark(run, found.get(run.number)) for run in shown)
     return [
         _badge(latest.status, latest.status in _GOOD),
-        f"<code>{_text(job)}</code>",
+        f"<code>{escape(job)}</code>",
         _at(first) if first else "",
         f"<span class=states>{marks}</span>",
         _times(known, [(run, result) for run, result in found.items() if not result.cached]),
-        _text(latest.reason),
+        escape(latest.reason),
     ]
 
 
 def _mark(run: Run, result: Result | None) -> str:
     kind = "none" if result is None else _kind(result.status)
     said = result.status if result else "not done"
-    return f'<i class="{kind}" title="{_text(said)}, {_text(run.revision)} {_when(run)}"></i>'
+    return f'<i class="{kind}" title="{escape(said)}, {escape(run.revision)} {_when(run)}"></i>'
 
 
 def _kind(status: str) -> str:
@@ -99,7 +99,7 @@ def _times(known: Mapping[int, Run], taken: Sequence[tuple[int, Result]]) -> str
         if run in known
     )
     return (
-        f'<svg class=times viewBox="-2 0 104 20" preserveAspectRatio="none"><title>{_text(told)}</title>'
+        f'<svg class=times viewBox="-2 0 104 20" preserveAspectRatio="none"><title>{escape(told)}</title>'
         f'<polyline points="{line}"/><circle cx="{x:.1f}" cy="{y:.1f}" r="1.5"/></svg> {values[-1]:.2f}'
     )
 
@@ -110,9 +110,9 @@ def _flips(known: Mapping[int, Run], results: Mapping[str, Mapping[int, Result]]
     rows = [
         [
             _at(known[run]) if run in known else "",
-            f"<code>{_text(job)}</code>",
+            f"<code>{escape(job)}</code>",
             f"{_badge(before.status, before.status in _GOOD)} → {_badge(now.status, now.status in _GOOD)}",
-            _text(now.reason),
+            escape(now.reason),
         ]
         for run, job, before, now in found[:_FLIPS]
     ]
@@ -125,7 +125,7 @@ def _runs(runs: Sequence[Run], results: Mapping[str, Mapping[int, Result]]) -> s
         found = [each[run.number] for each in results.values() if run.number in each]
         failed = sum(result.status not in _GOOD for result in found)
         cached = sum(result.cached for result in found)
-        rows.append([_at(run), _text(run.verbs), str(len(found)), str(failed), str(cached), f"{run.seconds:.1f}"])
+        rows.append([_at(run), escape(run.verbs), str(len(found)), str(failed), str(cached), f"{run.seconds:.1f}"])
     return _table(("run", "verb", "jobs", "failed", "cached", "seconds"), rows)
 
 
@@ -142,17 +142,13 @@ def _card(title: str, content: str) -> str:
 
 
 def _badge(text: str, good: bool) -> str:
-    return f'<span class="badge {"good" if good else "bad"}">{_text(text)}</span>'
+    return f'<span class="badge {"good" if good else "bad"}">{escape(text)}</span>'
 
 
 def _at(run: Run) -> str:
-    revision = f"<code>{_text(run.revision)}</code> " if run.revision else ""
+    revision = f"<code>{escape(run.revision)}</code> " if run.revision else ""
     return f"{revision}<span class=muted>{_when(run)}</span>"
 
 
 def _when(run: Run) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(run.began))
-
-
-def _text(text: str) -> str:
-    return html.escape(text)

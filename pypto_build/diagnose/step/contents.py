@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pypto_build.diagnose.why.runs import Expected
-from pypto_build.diagnose.why.trace import Array, Instruction, TileOperand, decoded
+from pypto_build.diagnose.why.trace import AccessedView, Array, Instruction, Tile, TileOperand, decoded
 from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE, decode
 
@@ -71,16 +71,21 @@ def _fill(raw: Array, filled: Array, low: int, first: int, data: memoryview) -> 
     filled[part] = True
 
 
-def _expected(done: Sequence[Instruction], space: int, addresses: Array, expected: Expected) -> tuple[Array, Array]:
-    """What the reference had where the elements at these addresses were written last."""
+def _expected(
+    done: Sequence[Instruction], space: int | None, addresses: Array, expected: Expected
+) -> tuple[Array, Array]:
+    """What the reference had where the elements at these addresses were written last: of a memory of the core, or of
+    global memory (None)."""
     values, told = np.zeros(addresses.shape), np.zeros(addresses.shape, bool)
     left = np.ones(addresses.shape, bool)
     low, high = int(addresses.min(initial=1 << 62)), int(addresses.max(initial=-1)) + 1
     for instruction in reversed(done):
-        for tile in instruction.written:
-            if tile.space != space or tile.span[0] >= high or tile.span[1] <= low:
-                continue
-            _take(tile.addresses, addresses, left, expected.values.get(instruction.number), values, told)
+        written: Sequence[Tile | AccessedView] = [tile for tile in instruction.written if tile.space == space]
+        if space is None:
+            written = [view for view in instruction.views if view.writes]
+        for one in written:
+            if one.span[0] < high and one.span[1] > low:
+                _take(one.addresses, addresses, left, expected.values.get(instruction.number), values, told)
         if not left.any():
             break
     return values, told
@@ -126,18 +131,5 @@ def tensor_contents(
         index += (np.arange(extent) * stride).reshape([-1 if i == axis else 1 for i in range(len(slot.shape))])
     usable = whole[: len(whole) // stored.itemsize * stored.itemsize].view(stored)
     values = np.asarray(decode(usable[index], slot.dtype))
-    wanted, told = _stored(done, slot.buffer + index * stored.itemsize, expected)
+    wanted, told = _expected(done, None, slot.buffer + index * stored.itemsize, expected)
     return Contents(slot.dtype, values, np.ones(slot.shape, bool), wanted, told)
-
-
-def _stored(done: Sequence[Instruction], addresses: Array, expected: Expected) -> tuple[Array, Array]:
-    """What the reference had where elements of global memory were stored last."""
-    values, told = np.zeros(addresses.shape), np.zeros(addresses.shape, bool)
-    left = np.ones(addresses.shape, bool)
-    low, high = int(addresses.min(initial=1 << 62)), int(addresses.max(initial=-1)) + 1
-    for instruction in reversed(done):
-        for view in instruction.views:
-            if not view.writes or view.span[0] >= high or view.span[1] <= low:
-                continue
-            _take(view.addresses, addresses, left, expected.values.get(instruction.number), values, told)
-    return values, told

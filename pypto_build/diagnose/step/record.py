@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +48,9 @@ class TaskTensor:
     """A tensor of the task: its kernel's name for it, where it lies, the file with its buffer before the task ran."""
 
     name: str
-    slot: tuple[Any, ...]
+    tensor: TensorArgument
     direction: str
     before: Path
-
-    @property
-    def tensor(self) -> TensorArgument:
-        """Where it lies."""
-        return TensorArgument(*self.slot)
 
 
 @dataclass(frozen=True)
@@ -119,15 +114,9 @@ def record(launch: Launch, checked: Path, task: int, block: int, progress: Progr
         raise ArtifactError("", f"BLOCK={block}: task {task} has {blocks} blocks", f"give 0 to {blocks - 1}")
     libraries, compiled, notes = _compiled(launch, checked, kernels, directory)
     at_task = _AtTask(launch, task, progress, directory)
-    options = dict(launch.options)
-    launch.options = {
-        **options, "output_dir": str(directory), "accesses": True, "trace": [task, block], "poison": True,
-    }  # fmt: skip
-    try:
-        with suppress(Stop):
-            launch.run(at_task, libraries)
-    finally:
-        launch.options = options
+    told = {"output_dir": str(directory), "accesses": True, "trace": [task, block], "poison": True}
+    with suppress(Stop):
+        replace(launch, options={**launch.options, **told}).run(at_task, libraries)
     notes += [*at_task.notes, *filter(None, [line_on(launch.numerics, launch.artifact)])]
     return Recorded(directory, task, blocks, at_task.members, compiled, at_task.referred, at_task.arguments, notes)
 
@@ -253,14 +242,13 @@ def _arguments(launch: Launch, call: Any, directory: Path) -> dict[int, TaskTens
     func_ids = [func_id for _, func_id, _ in call.kernels]
     found: dict[int, TaskTensor | Scalar] = {}
     for index, slot in enumerate(slots_of(call)):
+        name = names.argument(func_ids, index) or f"arg{index}"
         if isinstance(slot, TensorArgument):
             before = directory / f"arg.{index}.bin"
             before.write_bytes(memoryview((ctypes.c_uint8 * slot.size).from_address(slot.buffer)))
             direction = getattr(call.args[index], "direction", "")
-            name = names.argument(func_ids, index) or f"arg{index}"
-            found[index] = TaskTensor(name, tuple(slot), direction, before)
+            found[index] = TaskTensor(name, slot, direction, before)
         else:
             typed = names.scalar(func_ids, index, slot)
-            name = names.argument(func_ids, index) or f"arg{index}"
             found[index] = Scalar(name, *(typed or ("64 bits", slot)))
     return found

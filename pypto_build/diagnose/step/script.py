@@ -29,14 +29,6 @@ def _moved(session: Session, by: int, word: str) -> Lines:
     yield from text.where_lines(session)
 
 
-def _next(session: Session, word: str) -> Lines:
-    return _moved(session, 1, word)
-
-
-def _back(session: Session, word: str) -> Lines:
-    return _moved(session, -1, word)
-
-
 def _goto(session: Session, where: str) -> Lines:
     session.goto(where)
     yield from text.where_lines(session)
@@ -70,8 +62,8 @@ def _help(session: Session, _: str) -> Lines:
 COMMANDS: dict[str, Command] = {
     name: Command(usage, doc, run)
     for name, usage, doc, run in (
-        ("next", "next [N]", "on by one instruction, flag or barrier, or by N", _next),
-        ("back", "back [N]", "back by one, or by N", _back),
+        ("next", "next [N]", "on by one instruction, flag or barrier, or by N", lambda s, word: _moved(s, 1, word)),
+        ("back", "back [N]", "back by one, or by N", lambda s, word: _moved(s, -1, word)),
         ("goto", "goto 69|TADD#4|v17|#12|last", "to a line (x.pto:69), an instruction, what writes a tile next", _goto),
         ("wrong", "wrong", "to the first instruction that writes something else than PyTorch", _wrong),
         ("where", "where", "where one stands", lambda s, _: text.where_lines(s)),

@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.files import map_file, read_text
+from pypto_build.artifact.files import map_file
+from pypto_build.artifact.interface import relative_source
 from pypto_build.diagnose.diverge.compare import Limits
 from pypto_build.diagnose.hazards.positions import InstructionPosition, find_positions
+from pypto_build.diagnose.recorded.records import text_or_nothing
 from pypto_build.diagnose.step.contents import Contents, tensor_contents, tile_contents
 from pypto_build.diagnose.step.record import MEMBERS, KernelCall, TaskRecording, TaskTensor
 from pypto_build.diagnose.why.differ import differ
@@ -106,8 +108,7 @@ class Stepped:
     @cached_property
     def own_path(self) -> str:
         """The kernel's file, as steps name it."""
-        root, source = self.recording.artifact.resolve(), self.call.source.resolve()
-        return source.relative_to(root).as_posix() if source.is_relative_to(root) else str(source)
+        return relative_source(self.call.source.resolve(), self.recording.artifact.resolve())
 
     @cached_property
     def source(self) -> list[str]:
@@ -226,10 +227,7 @@ class Stepped:
 
 
 def _lines(path: Path) -> list[str]:
-    try:
-        return read_text(path, errors="replace").splitlines()
-    except OSError:
-        return []
+    return text_or_nothing(path).splitlines()
 
 
 class Session:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from pypto_build.diagnose.step.pipes import flags_at, pipes_at
 from pypto_build.diagnose.step.record import Scalar, TaskTensor
 from pypto_build.diagnose.step.scalars import scalars_at
 from pypto_build.diagnose.step.session import KernelStep, Operand, Session, Stepped, place_text
-from pypto_build.diagnose.why.trace import Array, TileOperand
+from pypto_build.diagnose.why.trace import Array
 
 #: Rows and columns of a matrix that are shown unless others are asked for; elements that differ; steps listed around.
 _ROWS, _COLS, _DIFFERENT, _AROUND = 8, 8, 8, 5
@@ -101,14 +100,6 @@ def list_lines(session: Session, around: int = _AROUND) -> Iterator[str]:
 # --- printing ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Shown:
-    """Something with elements: its title and contents."""
-
-    title: str
-    contents: Contents
-
-
 _WANTED = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*(?:\[(?P<part>[^\]]*)\])?\s*(?P<before>before)?")
 
 
@@ -124,10 +115,10 @@ def print_lines(session: Session, text: str) -> Iterator[str]:
     if scalar:
         yield scalar
         return
-    shown = shown_of(session, name, before)
-    yield shown.title
-    yield f"  {_difference(session.now, shown.contents)}"
-    yield from (f"  {line}" for line in matrix_lines(session.now, shown.contents, part))
+    title, contents = _shown(session, name, before)
+    yield f"{title}  {'before' if before else 'after'} #{session.at} {session.step.label}"
+    yield f"  {_difference(session.now, contents)}"
+    yield from (f"  {line}" for line in matrix_lines(session.now, contents, part))
 
 
 def _scalar(session: Session, name: str) -> str:
@@ -136,46 +127,39 @@ def _scalar(session: Session, name: str) -> str:
             return one.line
     for argument in session.recording.arguments.values():
         if isinstance(argument, Scalar) and argument.name == name:
-            return f"{name} = {_number(argument.value)} ({argument.type}), a scalar of the task"
+            return _given(argument)
     return ""
 
 
-def shown_of(session: Session, name: str, before: bool = False) -> Shown:
+def _given(scalar: Scalar) -> str:
+    return f"{scalar.name} = {_number(scalar.value)} ({scalar.type}), a scalar of the task"
+
+
+def _shown(session: Session, name: str, before: bool) -> tuple[str, Contents]:
     """A tile or a tensor by its name, or by what it is to the instruction. Raises ArtifactError."""
-    now = session.now
+    now, at = session.now, session.at
     if re.fullmatch(r"(dst|src|tmp)\d?", name) and name not in now.told:
         roles = [operand.role for operand in now.operands(session.step) if operand.tile is not None]
         if name not in (*roles, *(f"{role}0" for role in roles)):
             raise ArtifactError("", f"{session.step.label} has no '{name}'", f"it has {', '.join(roles) or 'no tiles'}")
     for operand in now.operands(session.step):
         if name in (operand.role, f"{operand.role}0") and operand.tile is not None:
-            return _tile(session, f"{operand.role} {operand.name}".strip(), operand.tile.operand, before)
-    variable = now.variable(name, session.at)
+            title = f"{operand.role} {operand.name}".strip()
+            return f"{title}  {place_text(operand.tile.operand)}", now.tile(operand.tile.operand, at, before)
+    variable = now.variable(name, at)
     if variable is not None and variable.tile is not None:
-        return _tile(session, name, variable.tile, before)
+        return f"{name}  {place_text(variable.tile)}", now.tile(variable.tile, at, before)
     address = int(variable.value) if variable is not None and variable.holds in ("view", "pointer") else -1
     for argument in session.recording.arguments.values():
         if isinstance(argument, TaskTensor):
             slot = argument.tensor
             if argument.name == name or slot.buffer <= address < slot.buffer + slot.size:
-                return _tensor(session, argument, before)
+                shape = "x".join(map(str, slot.shape)) or "1"
+                return f"'{argument.name}'  {shape} {slot.dtype}", now.tensor(argument, at, before)
     names = [*now.told, *(argument.name for argument in session.recording.arguments.values())]
     known = ", ".join(dict.fromkeys(names)) or "none"
     hint = "it has no value yet" if name in now.told else f"there are {known}"
     raise ArtifactError("", f"'{name}' is no tile, tensor or scalar here", hint)
-
-
-def _tile(session: Session, name: str, operand: TileOperand, before: bool) -> Shown:
-    when = "before" if before else "after"
-    title = f"{name}  {place_text(operand)}  {when} #{session.at} {session.step.label}"
-    return Shown(title, session.now.tile(operand, session.at, before))
-
-
-def _tensor(session: Session, argument: TaskTensor, before: bool) -> Shown:
-    shape = "x".join(map(str, argument.tensor.shape)) or "1"
-    when = "before" if before else "after"
-    title = f"'{argument.name}'  {shape} {argument.tensor.dtype}  {when} #{session.at} {session.step.label}"
-    return Shown(title, session.now.tensor(argument, session.at, before))
 
 
 def matrix_lines(now: Stepped, contents: Contents, part: str | None = None) -> Iterator[str]:
@@ -294,7 +278,7 @@ def scalar_lines(session: Session) -> Iterator[str]:
     yield from (f"  {one.line}" for one in found)
     for argument in session.recording.arguments.values():
         if isinstance(argument, Scalar):
-            yield f"  {argument.name} = {_number(argument.value)} ({argument.type}), a scalar of the task"
+            yield f"  {_given(argument)}"
 
 
 def tile_lines(session: Session) -> Iterator[str]:

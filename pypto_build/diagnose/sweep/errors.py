@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from pypto_build.facts.dtypes import DTYPES
+from pypto_build.facts.dtypes import TORCH
 from pypto_build.replay.compare import difference
 from pypto_build.replay.values import STORAGE, decode, is_float
 
@@ -89,7 +89,7 @@ def _percentiles(values: Sequence[float]) -> tuple[float, float, float, float]:
 
 def proposal(errors: Sequence[OutputError]) -> tuple[float | None, float | None, str]:
     """A relative and an absolute tolerance for one output, and why; none where no tolerance makes sense."""
-    row = next(row for row in DTYPES.values() if row.torch == errors[0].dtype)
+    row = TORCH[errors[0].dtype]
     counted = [one for one in errors if not one.not_finite]
     worst = max((one.max_abs for one in errors), default=0.0)
     if not row.is_float:

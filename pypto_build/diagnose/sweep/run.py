@@ -14,7 +14,7 @@ import msgspec
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.diagnose.sweep.cases import SweepCase, Symbol, bound
-from pypto_build.diagnose.sweep.errors import OutputError, compare
+from pypto_build.diagnose.sweep.errors import Distribution, OutputError, compare
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding
 from pypto_build.replay.faults import RunFault
@@ -43,6 +43,20 @@ class Result(msgspec.Struct, frozen=True):
     def failed(self) -> bool:
         """Whether the kernels are to blame."""
         return self.status in ("mismatch", "fault")
+
+
+class Document(msgspec.Struct):
+    """A sweep as a file: what JSON= gets, and what comes back from a farm."""
+
+    artifact: str
+    oracle: str
+    rtol: float
+    atol: float
+    sizes: list[str]
+    outputs: list[Distribution]
+    smallest: Result | None
+    cases: list[Result]
+    schema: int = 1
 
 
 @dataclass(frozen=True)

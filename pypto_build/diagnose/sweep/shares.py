@@ -12,8 +12,7 @@ import msgspec
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.snapshot import is_reference
 from pypto_build.diagnose.sweep.cases import SweepCase
-from pypto_build.diagnose.sweep.document import Document
-from pypto_build.diagnose.sweep.run import Result
+from pypto_build.diagnose.sweep.run import Document, Result
 from pypto_build.facts.jobs import FarmJob, FarmResult
 from pypto_build.farm.session import asked_of, session_of
 

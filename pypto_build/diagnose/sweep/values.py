@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pypto_build.facts.dtypes import DTYPES
+from pypto_build.facts.dtypes import TORCH
 from pypto_build.replay.values import encode
 
 Values = np.ndarray[Any, Any]
@@ -38,14 +38,6 @@ def make(kind: str, seed: int, name: str, dtype: str, shape: Shape) -> bytes:
     with np.errstate(all="ignore"):
         values = np.asarray(_MAKERS[kind](generator, shape, dtype), dtype=np.float32)
         return encode(np.ascontiguousarray(values), dtype).tobytes()
-
-
-def _normal(generator: np.random.Generator, shape: Shape, dtype: str) -> Values:
-    return np.asarray(generator.standard_normal(shape))
-
-
-def _uniform(generator: np.random.Generator, shape: Shape, dtype: str) -> Values:
-    return generator.uniform(-1, 1, shape)
 
 
 def _wide(generator: np.random.Generator, shape: Shape, dtype: str) -> Values:
@@ -94,10 +86,6 @@ def _constant_rows(generator: np.random.Generator, shape: Shape, dtype: str) -> 
     return np.array(np.broadcast_to(row, shape))
 
 
-def _small_integers(generator: np.random.Generator, shape: Shape, dtype: str) -> Values:
-    return generator.integers(-4, 5, shape).astype(np.float32)
-
-
 def _sprinkled(*special: float) -> Callable[[np.random.Generator, Shape, str], Values]:
     """Random values, a few of them special."""
 
@@ -110,13 +98,12 @@ def _sprinkled(*special: float) -> Callable[[np.random.Generator, Shape, str], V
 
 def _bits(dtype: str) -> tuple[int, int]:
     """Bits of exponent and mantissa."""
-    row = next(row for row in DTYPES.values() if row.torch == dtype)
-    return row.exponent, row.mantissa
+    return TORCH[dtype].exponent, TORCH[dtype].mantissa
 
 
 _MAKERS: dict[str, Callable[[np.random.Generator, Shape, str], Values]] = {
-    "normal": _normal,
-    "uniform": _uniform,
+    "normal": lambda generator, shape, dtype: generator.standard_normal(shape),
+    "uniform": lambda generator, shape, dtype: generator.uniform(-1, 1, shape),
     "wide": _wide,
     "zeros": _filled(0.0),
     "ones": _filled(1.0),
@@ -127,7 +114,7 @@ _MAKERS: dict[str, Callable[[np.random.Generator, Shape, str], Values]] = {
     "ramp": _ramp,
     "one-hot": _one_hot,
     "constant-rows": _constant_rows,
-    "small-integers": _small_integers,
+    "small-integers": lambda generator, shape, dtype: generator.integers(-4, 5, shape),
     "infinities": _sprinkled(np.inf, -np.inf),
     "nans": _sprinkled(np.nan),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shlex
 import shutil
@@ -17,7 +16,7 @@ from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.snapshot import is_reference
 from pypto_build.diagnose.console import progress, table
-from pypto_build.diagnose.extract.write import ORIGIN_NAME, require_own
+from pypto_build.diagnose.extract.write import replacing, require_own
 from pypto_build.diagnose.sweep.cases import (
     SweepCase,
     cases,
@@ -28,9 +27,8 @@ from pypto_build.diagnose.sweep.cases import (
     sizes_of,
     symbols,
 )
-from pypto_build.diagnose.sweep.document import Document
 from pypto_build.diagnose.sweep.errors import Distribution, distribution
-from pypto_build.diagnose.sweep.run import GOLDEN, MODULES, Result, Sweep, run_all
+from pypto_build.diagnose.sweep.run import GOLDEN, MODULES, Document, Result, Sweep, run_all
 from pypto_build.diagnose.sweep.shares import run_on_farm
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.farm.session import refuse_here
@@ -55,7 +53,8 @@ def sweep(given: argparse.Namespace) -> int:
     rtol, atol = tolerances(given.artifact, given.rtol, given.atol)
     whole = Sweep(launch, known, MODULES if by_modules else GOLDEN, rtol, atol, given.timeout)
     refuse_here(given, DATA=data)
-    running = run_on_farm(given, every, chosen) if given.scheduler else run_all(whole, chosen, _jobs(given))
+    jobs = given.jobs or os.cpu_count() or 1
+    running = run_on_farm(given, every, chosen) if given.scheduler else run_all(whole, chosen, jobs)
     results = sorted(progress(running, "sweeping", len(chosen)), key=lambda one: (one.seed, one.sizes))
     failing = [one for one in results if one.failed]
     smallest = min(failing, key=lambda one: plainness(one.case, one.elements), default=None)
@@ -70,10 +69,6 @@ def sweep(given: argparse.Namespace) -> int:
         short = shlex.quote(os.path.relpath(root))
         print(f"[sweep] the smallest that fails, {smallest.case.title}: scons replay JIT={short}")
     return 1 if failing else 0
-
-
-def _jobs(given: argparse.Namespace) -> int:
-    return given.jobs or os.cpu_count() or 1
 
 
 def _encoded(document: Document, path: Path) -> bytes:
@@ -131,18 +126,14 @@ def _keep(whole: Sweep, case: SweepCase, root: Path) -> None:
     """Write the artifact once more, with the data of a case."""
     source = whole.launch.artifact
     binding, expected = whole.data(case)
-    temporary = root.with_name(f".{root.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    shutil.copytree(source, temporary, ignore=shutil.ignore_patterns("data", "build", "__pycache__", ".*"))
-    for tensor in binding.tensors:
-        if tensor.initial is not None and tensor.direction != "OUT":
-            write_pt(temporary / "data/in" / f"{tensor.name}.pt", tensor.dtype, tensor.shape, tensor.initial)
-        if tensor.name in expected:
-            write_pt(temporary / "data/out" / f"{tensor.name}.pt", tensor.dtype, tensor.shape, expected[tensor.name])
-    for scalar in binding.scalars:
-        raw = scalar.bits.to_bytes(8, "little")[: ITEMSIZE[scalar.dtype]]
-        write_pt(temporary / "data/in" / f"{scalar.name}.pt", scalar.dtype, (), raw)
-    record = {"schema": 1, "artifact": str(source), "seed": case.seed, "values": case.kind, "sizes": case.sizes}
-    write_bytes(temporary / ORIGIN_NAME, json.dumps(record, indent=2).encode() + b"\n")
-    shutil.rmtree(root, ignore_errors=True)
-    temporary.rename(root)
+    origin = {"artifact": str(source), "seed": case.seed, "values": case.kind, "sizes": case.sizes}
+    with replacing(root, origin) as written:
+        shutil.copytree(source, written, ignore=shutil.ignore_patterns("data", "build", "__pycache__", ".*"))
+        for tensor in binding.tensors:
+            if tensor.initial is not None and tensor.direction != "OUT":
+                write_pt(written / "data/in" / f"{tensor.name}.pt", tensor.dtype, tensor.shape, tensor.initial)
+            if tensor.name in expected:
+                write_pt(written / "data/out" / f"{tensor.name}.pt", tensor.dtype, tensor.shape, expected[tensor.name])
+        for scalar in binding.scalars:
+            raw = scalar.bits.to_bytes(8, "little")[: ITEMSIZE[scalar.dtype]]
+            write_pt(written / "data/in" / f"{scalar.name}.pt", scalar.dtype, (), raw)

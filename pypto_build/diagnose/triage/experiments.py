@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+from pypto_build.artifact.digest import file_digest
 from pypto_build.replay import Request, replay
 from pypto_build.replay.run_options import SettingValue
 
@@ -42,8 +41,4 @@ def _bits(request: Request) -> tuple[str, dict[str, str]]:
     """How a run ended, and a digest of each output."""
     verdict = replay(request, write=None)
     actual = sorted((request.results_dir / "actual").glob("*.pt"))
-    return verdict.status, {path.stem: _digest(path) for path in actual}
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return verdict.status, {path.stem: file_digest(path) for path in actual}

@@ -150,7 +150,7 @@ def _in_child(launch: Launch, checked: Path, number: int, wanted: tuple[slice, .
         indices = _most_wrong(actual, _expected(launch, number, found, cone), wanted, tensor.dtype, limits)
     external = {_span(launch, i) for i, one in enumerate(launch.binding.tensors) if one.nbytes}
     runs = _runs(launch, checked, found, cone)
-    runs.intact = lambda: bytes_equal(_values(launch, number)[wanted], actual[wanted])
+    runs.intact = lambda: _values(launch, number)[wanted].tobytes() == actual[wanted].tobytes()
     item = np.dtype(STORAGE[tensor.dtype]).itemsize
     chains = []
     for index in indices:
@@ -184,11 +184,6 @@ def _given(launch: Launch) -> Intervals:
     spans = [_span(launch, i) for i, one in tensors if one.nbytes and one.direction != "OUT"]
     low, high = np.array(sorted(spans), np.int64).reshape(-1, 2).T
     return Intervals.of(low, high)
-
-
-def bytes_equal(one: Any, other: Any) -> bool:
-    """Whether two arrays hold the same, bit by bit."""
-    return bool(np.ascontiguousarray(one).tobytes() == np.ascontiguousarray(other).tobytes())
 
 
 def _intervals(base: int, tensor: Any, wanted: tuple[slice, ...]) -> Intervals:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from pypto_build.diagnose.diverge.compare import Limits
 from pypto_build.diagnose.hazards.positions import find_positions
@@ -87,8 +88,7 @@ class Chain:
         key = (one.task, one.block, one.member, number, f"{written.operand.place}:{row}:{col}")
         if key in self._known:
             known = self._known[key]
-            again = Link(known.where, known.value, known.expected, known.instruction, known.task, known.block,
-                         known.kernel, known.cpp, known.pto, "as above", known.differs)  # fmt: skip
+            again = replace(known, note="as above", parts=False, cut=False, instead="", combined=[], of=[])
             self._sites[id(again)] = self._sites[id(known)]
             return again
         link = self._link(

@@ -43,7 +43,7 @@ def cone_of(found: Found, wanted: Intervals, before: int, given: Iterable[Call] 
 
 def _storing(found: Found, number: int, wanted: Intervals, blocks: set[int]) -> set[int]:
     """The blocks of a task that store some of the bytes, and those whose stores they load."""
-    regions = found.accesses.of(number)
+    regions = found.regions_of(number)
     if found.is_opaque(number):
         args = [arg.span for arg in found.tasks[number].args if arg.writes]
         spans = np.array(args, np.int64).reshape(-1, 2)
@@ -79,7 +79,7 @@ def _touching(regions: Array, wanted: Intervals) -> Array:
 
 def _before(found: Found, number: int, wanted: Intervals, blocks: set[int]) -> Intervals:
     """What is wanted of the tasks before, where these blocks of a task store some of it."""
-    regions = found.accesses.of(number)
+    regions = found.regions_of(number)
     if len(blocks) < found.tasks[number].block_num:
         regions = regions[np.isin(regions["block"], list(blocks))]
     stores = regions[((regions["kind"] & WRITE) > 0) & ~is_atomic(regions)]
@@ -100,7 +100,7 @@ def reached_by(found: Found, source: Intervals) -> list[Call]:
         first, end = carried.hull
         if not (low[number] < end and high[number] > first):
             continue
-        regions = found.accesses.of(number)
+        regions = found.regions_of(number)
         loads = regions[((regions["kind"] & READ) > 0)]
         blocks = set(loads["block"][_touching(loads, carried)].tolist())
         if found.is_opaque(number):

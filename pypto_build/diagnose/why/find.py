@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,6 @@ import numpy as np
 from pypto_build.artifact.layout import load_artifact
 from pypto_build.artifact.records import kernel_binary
 from pypto_build.diagnose.hazards.record import ATOMIC, READ, WRITE, Record, TaskRecord, read_record
-from pypto_build.diagnose.recorded.graph import Task, TaskArg, TaskGraph
-from pypto_build.diagnose.recorded.sites import match_tasks, read_sites
 from pypto_build.diagnose.why.intervals import Intervals
 from pypto_build.diagnose.why.trace import Array
 from pypto_build.replay.reference.launch import Launch
@@ -34,40 +32,26 @@ _OURS = {"cstdint", "stdint.h", "pto/pto-inst.hpp", "tensor.h", "intrinsic.h", "
 _MOST_PIECES = 1 << 22
 
 
-@dataclass(frozen=True)
-class Accesses:
-    """Regions of global memory that calls touched, in columns; those of task `n` are `first[n]` to `first[n + 1]`."""
-
-    regions: Array
-    first: Array
-
-    def of(self, number: int) -> Array:
-        """A task's regions."""
-        return self.regions[self.first[number] : self.first[number + 1]]
-
-
 class Found:
     """What the first run says: tasks by number, and who loads and stores what."""
 
     def __init__(self, launch: Launch, record: Record) -> None:
         self.record = record
         self.tasks: list[TaskRecord] = [record.tasks[at] for at in record.positions]
-        regions = record.regions
-        self.accesses = Accesses(regions, np.searchsorted(regions["task"], np.arange(len(self.tasks) + 1)))
+
         self._artifact = launch.artifact
         self._source = launch.artifact / launch.interface.orchestration.source
         self.kernels = {kernel.func_id: kernel.name for kernel in launch.interface.kernels}
 
+    def regions_of(self, number: int) -> Array:
+        """The regions of global memory that a task touched."""
+        return self.record.regions[self.record.regions_of(number)]
+
     @cached_property
     def names(self) -> Mapping[int, list[str]]:
         """What the orchestration calls the tensors of a task, in the order of its arguments."""
-        tasks = [
-            Task(number, tuple(dict.fromkeys(func_id for func_id in task.kernels if func_id >= 0)),
-                 args=tuple(TaskArg(i, arg.tag, None, "", ()) for i, arg in enumerate(task.args)))
-            for number, task in enumerate(self.tasks)
-        ]  # fmt: skip
-        matched = match_tasks(TaskGraph(self._source, tuple(tasks), ()), read_sites(self._source))
-        return {number: [arg.variable.removeprefix("ext_") for arg in site.args] for number, site in matched.items()}
+        sites = self.record.submitted(self._source)
+        return {number: [arg.variable.removeprefix("ext_") for arg in site.args] for number, site in sites.items()}
 
     @cached_property
     def opaque(self) -> frozenset[int]:
@@ -92,18 +76,19 @@ class Found:
 
     @cached_property
     def _stores(self) -> Array:
-        return np.flatnonzero((self.accesses.regions["kind"] & WRITE) > 0)
+        return np.flatnonzero((self.record.regions["kind"] & WRITE) > 0)
 
     def writers(self, address: int, before: int) -> Iterator[Call]:
         """Who stored to an address, the last first, of tasks before number `before`."""
-        regions = self.accesses.regions[self._stores[: np.searchsorted(self._stores, self.accesses.first[before])]]
+        stores = self._stores[: np.searchsorted(self._stores, self.record.first_region[before])]
+        regions = self.record.regions[stores]
         hit = regions[_covering(regions, address)]
         found = sorted({(int(one["task"]), int(one["block"])) for one in hit}, reverse=True)
         yield from found
 
     def bytes_of(self, call: Call) -> int:
         """How many bytes it loads and stores."""
-        regions = self.accesses.of(call[0])
+        regions = self.regions_of(call[0])
         regions = regions[regions["block"] == call[1]]
         return int((regions["rows"].astype(np.int64) * regions["length"].astype(np.int64)).sum())
 
@@ -120,7 +105,7 @@ class Found:
     def _hulls(self, kind: int, of: Callable[[Any], bool]) -> tuple[list[int], list[int]]:
         count = len(self.tasks)
         low, high = np.full(count, np.iinfo(np.int64).max), np.zeros(count, np.int64)
-        regions = self.accesses.regions
+        regions = self.record.regions
         chosen = (regions["kind"] & kind) > 0
         np.minimum.at(low, regions["task"][chosen], regions["base"][chosen].astype(np.int64))
         np.maximum.at(high, regions["task"][chosen], self.record.ends[chosen].astype(np.int64))
@@ -151,12 +136,8 @@ def run(
     launch: Launch, callback: Callable[[Any], None] | None, options: Mapping[str, Any], libraries: Mapping[str, Path]
 ) -> None:
     """A run with other options than the launch's own, whose checked kernels judge nothing."""
-    usual = dict(launch.options)
-    launch.options = {**usual, "judge": False, "poison": True, **options}
-    try:
-        launch.run(callback, libraries)
-    finally:
-        launch.options = usual
+    told = {**launch.options, "judge": False, "poison": True, **options}
+    replace(launch, options=told).run(callback, libraries)
 
 
 def may_be_plain(source: Path) -> bool:

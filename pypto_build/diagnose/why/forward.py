@@ -109,7 +109,7 @@ class Walk:
         low, high = self.found.stored_hulls
         first, end = self.tainted.hull
         if low[number] < end and high[number] > first:
-            regions = self.found.accesses.of(number)
+            regions = self.found.regions_of(number)
             stores = regions[((regions["kind"] & WRITE) > 0) & ~is_atomic(regions) & ~np.isin(regions["block"], but)]
             if exact(stores):
                 self.tainted = self.tainted.without(pieces(stores))
@@ -118,7 +118,7 @@ class Walk:
         """Whether a call may load a byte that carries."""
         if self.found.is_opaque(call[0]):
             return True
-        regions = self.found.accesses.of(call[0])
+        regions = self.found.regions_of(call[0])
         loads = pieces(regions[(regions["block"] == call[1]) & ((regions["kind"] & READ) > 0)])
         return bool(self.tainted.touched(loads.low, loads.high).any())
 
