@@ -92,6 +92,18 @@ def test_what_shows_one_artifact_takes_no_glob_of_several(project: Project) -> N
     assert (run.status, run.output) == (2, f"scons: *** {said}\n")
 
 
+@pytest.mark.parametrize(
+    ("word", "hint"), [("replya", "did you mean replay?"), ("redis://127.0.0.1/0", "name one artifact")]
+)
+def test_a_word_that_is_no_verb_beside_a_glob_is_not_told_to_work_on_one_artifact(
+    project: Project, word: str, hint: str
+) -> None:
+    (project.artifact.parent / "_jit_chair").mkdir()
+    (project.artifact.parent / "_jit_chair" / "kernel_config.py").write_text("", encoding="utf-8")
+    run = project.scons(word, "JIT=_jit_cha*")
+    assert (run.status, run.output) == (2, f"scons: *** scons {word}: is no verb for several artifacts; {hint}\n")
+
+
 def test_submit_of_a_func_id_that_no_kernel_has(project: Project) -> None:
     project.edit("orchestration/chain.cpp", "rt_submit_aiv_task(1, params_t1)", "rt_submit_aiv_task(7, params_t1)")
     run = project.replay()

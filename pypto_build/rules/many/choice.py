@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 import glob
 import hashlib
@@ -16,7 +17,7 @@ from pypto_build.artifact.files import read_bytes
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.rules.many import OF_ALL, SIGNS
 from pypto_build.rules.options import OptionError, parse_options
-from pypto_build.rules.targets import OF_AN_ARTIFACT, check_taken
+from pypto_build.rules.targets import OF_AN_ARTIFACT, TARGETS, check_taken
 from pypto_build.rules.verbs import VERBS, Needs
 
 #: What the files for CI are written by.
@@ -70,6 +71,10 @@ def choose(arguments: Mapping[str, str], targets: Sequence[str], build_output: P
 def check(jobs: Sequence[Job], arguments: Mapping[str, str], targets: Sequence[str]) -> None:
     """Raise for targets that work on one artifact, and for options that nothing takes."""
     for target in targets:
+        if target not in TARGETS:  # mistyped, or a workspace's own
+            near = difflib.get_close_matches(target, OF_AN_ARTIFACT, n=1)
+            hint = f"did you mean {near[0]}?" if near else "name one artifact"
+            raise ArtifactError(f"scons {target}", "is no verb for several artifacts", hint)
         verb = VERBS.get(target)
         if target not in OF_AN_ARTIFACT or target in ("pto_diff", "graph") or (verb and verb.needs is Needs.FILES):
             names = [job.name for job in jobs]
