@@ -31,9 +31,9 @@ pytestmark = pytest.mark.usefixtures("runtime")
 
 
 @pytest.fixture
-def project(stocked: Project) -> Project:
-    """A workspace with one artifact, whose binaries are in its store."""
-    return stocked
+def project(tmp_path: Path) -> Project:
+    """A workspace with one artifact."""
+    return Project(tmp_path)
 
 
 def _order(cluster: Any, project: Project, *names: str, **options: str) -> Order:
