@@ -269,8 +269,8 @@ def main() -> int:
     cases = Cases(prelude=PEAKS, flags=options.flags.split())
     for i, row in enumerate(rows):
         cases.add(f"row_{i}", row.body)
+    core = cases.build()
     with tempfile.TemporaryDirectory() as directory:
-        core = cases.build(Path(directory))
         include = f"{options.pto_isa}/include"
         peer = Peer(rows, include, options.peer_compiler, Path(directory)) if options.pto_isa else None
     memory = np.zeros(1 << 20, np.uint8)

@@ -7,12 +7,15 @@ import shutil
 import tempfile
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests import scheduling
+from tests import kept, scheduling
 from tests.quick import QUICK, is_quick
+
+if TYPE_CHECKING:
+    from tests.rules.project import Project
 
 # Workers share the machine's cores, and a child forked from a process with OpenMP threads can hang in them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -23,10 +26,11 @@ os.environ["PYPTO_BUILD_SERVER"] = "0"
 
 _TESTS = Path(__file__).resolve().parent
 
-# Where tests keep what they compile (tests/replay/builder.py); workers inherit the one of the process that starts them.
+# Headers that tests precompile (tests/replay/builder.py); workers inherit the one of the process that starts them.
 _OWN = "PYPTO_BUILD_TEST_LIBRARIES" not in os.environ
 if _OWN:
     os.environ["PYPTO_BUILD_TEST_LIBRARIES"] = tempfile.mkdtemp(prefix="pypto-build-tests-")
+    kept.prepare()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -87,6 +91,27 @@ def embedded(runtime: Path) -> ModuleType:
     from pypto_build.replay.loading import load_embedded
 
     return load_embedded(runtime)
+
+
+@pytest.fixture(scope="session")
+def stock(tmp_path_factory: pytest.TempPathFactory, runtime: Path) -> Path:
+    """A store that has the binaries of `Project`'s artifact, and no verdict."""
+    from tests.rules.project import Project
+
+    project = Project(tmp_path_factory.mktemp("stock") / "here")
+    run = project.scons("build", "JIT=_jit_chain")
+    assert run.status == 0, run.output
+    return Path(project.store)
+
+
+@pytest.fixture
+def stocked(tmp_path: Path, stock: Path) -> Project:
+    """A fresh workspace, the binaries of which need not be compiled: for tests of what comes after."""
+    from tests.rules.project import Project
+
+    project = Project(tmp_path)
+    shutil.copytree(stock, project.store)
+    return project
 
 
 @pytest.hookimpl(trylast=True)

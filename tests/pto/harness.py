@@ -19,6 +19,7 @@ from pypto_build.pto import Function, Module, parse
 from pypto_build.pto.assemble import assemble
 from pypto_build.pto.cpp.spell import scalar
 from pypto_build.pto.types import PtrType
+from tests import kept
 
 INCLUDE = Path(pypto_build.runtime.__file__).parent / "include"
 COMPILER = shutil.which("g++") or shutil.which("clang++")
@@ -75,15 +76,17 @@ class Library:
         self.module = parse(module) if isinstance(module, str) else module
         body = assemble(self.module, platform)
         entries = "".join(_entry(f) for f in self.module.functions() if f.body is not None)
-        source, library = directory / "kernels.cpp", directory / "kernels.so"
-        source.write_text(_PROLOGUE + body.text + _EPILOGUE + entries)
         assert COMPILER is not None
-        command = [COMPILER, "-std=c++17", "-O0", "-shared", "-fPIC", f"-I{INCLUDE}", str(source), "-o", str(library)]
+        command = [COMPILER, "-std=c++17", "-O0", "-shared", "-fPIC", f"-I{INCLUDE}"]
         if platform.startswith("a5"):
             command.append("-DPYPTO_ARCH=5")
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr[:4000]
-        self.library = ctypes.CDLL(str(library))
+
+        def compile_to(source: Path, target: Path) -> None:
+            words = [*command, str(source), "-o", str(target)]
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr[:4000]
+
+        self.library = ctypes.CDLL(str(kept.library(_PROLOGUE + body.text + _EPILOGUE + entries, command, compile_to)))
 
     def run(self, name: str, args: Sequence[npt.NDArray[np.generic] | int | float], *, sub_block: int = 0) -> None:
         """Call a function; arrays go by address, numbers by value."""

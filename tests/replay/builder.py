@@ -19,6 +19,7 @@ from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.verdict import Verdict, read_verdict
 from pypto_build.rules.embedded_runtime import ensure_runtime
 from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, kernel_flags, orchestration_flags
+from tests import kept
 
 PLATFORM = PLATFORMS["a2a3sim"]
 
@@ -36,25 +37,22 @@ def embedded_module() -> Path:
 
 @cache
 def library(text: str, flags: tuple[str, ...], name: str = "unit.cpp") -> bytes:
-    """One C++ text as a loadable library whose debug information calls it `name`; the same text is compiled once in a
-    session, by whichever process needs it first."""
-    shared = os.environ.get("PYPTO_BUILD_TEST_LIBRARIES")  # none outside of tests
-    kept = Path(shared or "", hashlib.sha256(repr((text, flags, name)).encode()).hexdigest())
-    if shared and kept.exists():
-        return kept.read_bytes()
-    with TemporaryDirectory(dir=shared) as directory:
-        source, target = Path(directory, name), Path(directory, "unit.so")
-        source.parent.mkdir(parents=True, exist_ok=True)
-        source.write_text(text)
-        here = f"-fdebug-prefix-map={directory}=."
-        compiler, unit = find_compiler().path, f"{source}.o"
-        argv = [compiler, *flags, here, *_precompiled(text, flags), f"-I{INCLUDE_DIR}", str(source), "-c", "-o", unit]
-        subprocess.run(argv, check=True, cwd=directory)  # and without the flags, as a link is: some name libraries
-        subprocess.run([compiler, "-shared", unit, "-o", str(target)], check=True, cwd=directory)
-        content = target.read_bytes()
-        if shared:
-            target.replace(kept)
-    return content
+    """One C++ text as a loadable library whose debug information calls it `name`; the same text is compiled once, by
+    whichever process needs it first."""
+
+    def compile_to(_: Path, target: Path) -> None:
+        with TemporaryDirectory() as directory:
+            source, unit = Path(directory, name), f"{name}.o"
+            source.parent.mkdir(parents=True, exist_ok=True)
+            source.write_text(text)
+            here = f"-fdebug-prefix-map={directory}=."
+            argv = [compiler, *flags, here, *_precompiled(text, flags), f"-I{INCLUDE_DIR}", str(source)]
+            argv += ["-c", "-o", unit]
+            subprocess.run(argv, check=True, cwd=directory)  # and without the flags, as a link is: some name libraries
+            subprocess.run([compiler, "-shared", unit, "-o", str(target)], check=True, cwd=directory)
+
+    compiler = find_compiler().path
+    return kept.library(text, (compiler, *flags, name), compile_to).read_bytes()
 
 
 def _precompiled(text: str, flags: tuple[str, ...]) -> tuple[str, ...]:

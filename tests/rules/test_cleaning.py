@@ -15,6 +15,12 @@ from pypto_build.rules.machinery.workspace import Workspace
 from tests.rules.project import Project
 
 
+@pytest.fixture
+def project(stocked: Project) -> Project:
+    """What is tested here comes after the binaries."""
+    return stocked
+
+
 def tree(root: Path) -> set[str]:
     return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
 

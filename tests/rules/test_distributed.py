@@ -21,8 +21,18 @@ def _use(project: Project, name: str) -> Project:
     return project
 
 
+@pytest.fixture(scope="module")
+def binaries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store that has those of the example, and no verdict."""
+    project = _use(Project(tmp_path_factory.mktemp("binaries") / "here"), "_jit_dist_allreduce")
+    run = project.scons("build", f"JIT={project.artifact.name}")
+    assert run.status == 0, run.output
+    return Path(project.store)
+
+
 @pytest.fixture
-def allreduce(project: Project) -> Project:
+def allreduce(project: Project, binaries: Path) -> Project:
+    shutil.copytree(binaries, project.store)
     return _use(project, "_jit_dist_allreduce")
 
 

@@ -10,6 +10,13 @@ import pytest
 
 from tests.rules.project import Project
 
+
+@pytest.fixture
+def project(stocked: Project) -> Project:
+    """What is tested here comes after the binaries."""
+    return stocked
+
+
 CASES = {
     "no such artifact": (
         ["JIT=_jit_chan"],

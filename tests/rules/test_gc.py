@@ -16,6 +16,12 @@ _DAY_S = 24 * 3600
 
 
 @pytest.fixture
+def project(stocked: Project) -> Project:
+    """What is tested here comes after the binaries."""
+    return stocked
+
+
+@pytest.fixture
 def built(project: Project, add: Add) -> Project:  # noqa: F811
     """A workspace with two artifacts that were replayed, and a cache of its own that nobody else looks at."""
     add("_jit_other")

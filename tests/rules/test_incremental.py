@@ -13,7 +13,7 @@ import pytest
 
 from pypto_build.rules.machinery.configuration import KEPT
 from pypto_build.toolchain.host import INCLUDE_DIR
-from tests.rules.project import Project, Run
+from tests.rules.project import Project, Run, Saved
 
 EVERYTHING = [
     "compile kernels/aiv/plus_one.cpp",
@@ -27,12 +27,21 @@ EVERYTHING = [
 ]
 
 
-@pytest.fixture
-def built(project: Project) -> Project:
+@pytest.fixture(scope="module")
+def replayed(tmp_path_factory: pytest.TempPathFactory) -> Saved:
     """A workspace whose artifact has been replayed once."""
+    project = Project(tmp_path_factory.mktemp("incremental") / "here")
     run = project.replay()
     assert (run.status, run.actions) == (0, EVERYTHING), run.output
     assert set(run.reasons.values()) == {"not built before"}
+    return Saved(project)
+
+
+@pytest.fixture
+def built(replayed: Saved) -> Project:
+    """That workspace, for one test; nothing has to be done, after which files are known by more than their content."""
+    project = replayed.again()
+    check(project.replay(), [])
     return project
 
 

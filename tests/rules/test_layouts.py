@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import shutil
 
+import pytest
+
 from tests.rules.project import Project
+
+
+@pytest.fixture
+def project(stocked: Project) -> Project:
+    """What is tested here comes after the binaries."""
+    return stocked
 
 
 def test_every_sub_build_of_a_multi_orchestration_artifact(project: Project) -> None:

@@ -15,6 +15,13 @@ from tests.rules.project import Project
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
+
+@pytest.fixture
+def project(stocked: Project) -> Project:
+    """What is tested here comes after the binaries, but where a test says so."""
+    return stocked
+
+
 RULE = Rule(
     "Example",
     "An example.",
@@ -53,7 +60,8 @@ def test_a_mistake_in_an_sconstruct_is_one_line(project: Project) -> None:
     assert (run.status, run.output) == (2, "scons: *** ReplayTest: no attribute 'nme'; did you mean 'name'?\n")
 
 
-def test_single_rules(project: Project) -> None:
+def test_single_rules(tmp_path: Path) -> None:
+    project = Project(tmp_path)
     project.write(
         "SConstruct",
         "from pypto_build.rules import pypto\n"
@@ -82,7 +90,8 @@ def test_single_rules(project: Project) -> None:
     assert project.scons("parts").actions == []
 
 
-def test_a_file_name_is_a_target(project: Project) -> None:
+def test_a_file_name_is_a_target(tmp_path: Path) -> None:
+    project = Project(tmp_path)
     run = project.scons("build/a2a3sim/_jit_chain/kernels/aiv/twice.so", "JIT=_jit_chain")
     assert run.status == 0, run.output
     assert run.actions == ["compile kernels/aiv/twice.cpp", "link kernels/aiv/twice.so"]
@@ -98,7 +107,8 @@ def test_compile_commands_for_editors(project: Project) -> None:
         assert subprocess.run(command, cwd=entry["directory"], check=False).returncode == 0
 
 
-def test_verbose_prints_whole_commands(project: Project) -> None:
+def test_verbose_prints_whole_commands(tmp_path: Path) -> None:
+    project = Project(tmp_path)
     run = project.scons("build", "JIT=_jit_chain", "VERBOSE=1")
     assert f"-c {project.artifact}/kernels/aiv/twice.cpp -o " in run.output or "kernels/aiv/twice.cpp -o " in run.output
 

@@ -21,6 +21,12 @@ from tests.rules.project import Project, Run, run_of
 _LONGEST_S = 120
 
 
+@pytest.fixture
+def project(stocked: Project) -> Project:
+    """What is tested here comes after the binaries."""
+    return stocked
+
+
 class Watching:
     """A run of SCons with WATCH=1, round by round."""
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import struct
 import subprocess
 from collections.abc import Sequence
@@ -17,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pypto_build.runtime.build import INCLUDE_DIR
+from tests import kept
 
 KERNEL_HEAD = """
 #include <stdint.h>
@@ -84,24 +83,19 @@ class Outcome:
 
 
 class Rig:
-    """Compiles into a directory shared by all tests of a session; files are named after their content."""
+    """Compiles, each text once, and loads what was compiled."""
 
-    def __init__(self, module: ModuleType, binaries: Path) -> None:
+    def __init__(self, module: ModuleType) -> None:
         self.module = module
-        self.binaries = binaries
 
     def compile(self, text: str, flags: Sequence[str] = ()) -> Path:
         """A shared object of `text`."""
         command = ["g++", "-std=c++17", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", *flags]
-        key = hashlib.sha256(f"{command}\0{text}".encode()).hexdigest()[:24]
-        target = self.binaries / f"{key}.so"
-        if not target.exists():
-            source = self.binaries / f"{key}.{os.getpid()}.cpp"
-            source.write_text(text, encoding="utf-8")
-            partial = source.with_suffix(".so.tmp")
-            subprocess.run([*command, "-I", str(INCLUDE_DIR), str(source), "-o", str(partial)], check=True)
-            partial.replace(target)
-        return target
+
+        def compile_to(source: Path, target: Path) -> None:
+            subprocess.run([*command, "-I", str(INCLUDE_DIR), str(source), "-o", str(target)], check=True)
+
+        return kept.library(text, command, compile_to)
 
     def compile_kernel(self, kernel: Kernel) -> Path:
         """A shared object of a kernel."""

@@ -303,7 +303,7 @@ import sys
 from pathlib import Path
 from tests.runtime.rig import Kernel, Rig, entry, floats
 from pypto_build.replay.loading import load_embedded
-rig = Rig(load_embedded(Path(sys.argv[1])), Path(sys.argv[2]))
+rig = Rig(load_embedded(Path(sys.argv[1])))
 body = '''const ChipTensor& x = orch_args.tensor(0).ref(); PTO2TaskId ids[5]; uint32_t shape[1] = {256};
 TensorCreateInfo info(shape, 1); PTO2_SCOPE() { for (int i = 0; i < 5; ++i) {
 CoreTaskArgs p; p.add_input(x); p.add_output(info); if (i == 4) p.set_dependencies(ids, 4);
@@ -348,7 +348,7 @@ except rig.module.RuntimeFault as fault:
 )
 def test_limits_from_the_environment(rig: Rig, knob: str, value: str, printed: str, warning: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", ENVIRONMENT, rig.module.__file__ or "", str(rig.binaries)],
+        [sys.executable, "-c", ENVIRONMENT, rig.module.__file__ or ""],
         env={**os.environ, f"PTO2_RING_{knob}": value},
         cwd=Path(__file__).parents[2],
         capture_output=True,

@@ -92,10 +92,10 @@ class Victim:
         return replayed, "; ".join(contradictions(replayed))
 
 
-def flips(victim: Victim, kinds: Sequence[str], every: int = 1) -> Iterator[Flip]:
-    """The damages to do: each file in each way, or one of so many."""
+def flips(victim: Victim, kinds: Sequence[str], every: int = 1, first: int = 0) -> Iterator[Flip]:
+    """The damages to do: each file in each way, or one of so many from the ``first``."""
     found = [Flip(file, kind) for file in victim.files() for kind in kinds]
-    yield from found[::every]
+    yield from found[first::every]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -30,7 +30,7 @@ def installed(tested: Tested, root: Path, remote: str) -> Tested:
     """A copy of the package in an environment and a home of its own below ``root``, with a store behind its own."""
     package = Path(tested.ask("import pypto_build; print(pypto_build.__path__[0])"))
     (root / "src").mkdir(parents=True)
-    shutil.copytree(package, root / "src" / "pypto_build", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(package, root / "src" / "pypto_build")
     tested.ask(f"import venv; venv.create({str(root / 'venv')!r}, symlinks=True)")
     site = next((root / "venv" / "lib").glob("python*/site-packages"))
     (site / "__editable__.pypto_build-0.1.0.pth").write_text(f"{root / 'src'}\n")

@@ -12,6 +12,12 @@ Add = Callable[..., None]
 
 
 @pytest.fixture
+def project(stocked: Project) -> Project:
+    """What is tested here comes after the binaries."""
+    return stocked
+
+
+@pytest.fixture
 def add(project: Project) -> Add:
     """A way to add artifacts like the project's own."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,7 +73,7 @@ def _numbers(dtype: str, seed: int) -> Array:
 
 
 @pytest.fixture(scope="module")
-def core(build_directory: Path) -> Core:
+def core() -> Core:
     cases = Cases()
     for dtype in FLOATS + INTS:
         tile = _tile(dtype)
@@ -104,7 +103,7 @@ def core(build_directory: Path) -> Core:
         cases.add(op, f"{parts}\n{op}(d, a, b, di, ai, bi);")
     mixed = declare(("a", _tile("f16"), A, 0), ("d", _tile("f32"), D, 0))
     cases.add("TAXPY_mixed", f"{mixed}\nTAXPY(d, a, half({SCALAR}));")
-    return cases.build(build_directory)
+    return cases.build()
 
 
 def _outside(core: Core, tile: Tile, before: Array, rows: int, cols: int) -> Array:

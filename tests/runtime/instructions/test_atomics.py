@@ -16,7 +16,7 @@ ROUNDS = {"f32": 4000, "f16": 900, "bf16": 120, "i32": 4000, "i16": 4000, "i8": 
 
 
 @pytest.fixture(scope="module")
-def libraries(build_directory: Path) -> list[Path]:
+def libraries() -> list[Path]:
     """The same kernels, as two libraries."""
     found = []
     for name in ("first", "second"):
@@ -29,7 +29,7 @@ def libraries(build_directory: Path) -> list[Path]:
                 f"{tile} {view} g(({CPP[dtype]} *)v[2]); TEXPANDS(a, {CPP[dtype]}(1));"
                 f"for (int64_t i = 0; i < v[3]; ++i) TSTORE<a_t, {view}, AtomicType::AtomicAdd>(g, a);",
             )
-        found.append(cases.library(build_directory))
+        found.append(cases.library())
     return found
 
 

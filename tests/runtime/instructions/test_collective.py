@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -46,7 +44,7 @@ if (!comm::BuildAsyncSession<comm::DmaEngine::SDMA>(scratch, (uint8_t *)nullptr,
 
 
 @pytest.fixture(scope="module")
-def core(build_directory: Path) -> Core:
+def core() -> Core:
     cases = Cases()
     for dtype in DTYPES:
         group = _GROUP.format(cpp=CPP[dtype], rows=ROWS, all_rows=RANKS * ROWS, cols=COLS, ranks=RANKS)
@@ -71,7 +69,7 @@ def core(build_directory: Path) -> Core:
     cases.add("rows_by_line", f"{table}{view.format(1, 8, 8)}{target} MGATHER<Coalesce::Row>(t, table, index);")
     cases.add("rows_by_column", f"{table}{view.format(8, 1, 1)}{target} MGATHER<Coalesce::Row>(t, table, index);")
     cases.add("elements", f"{table}{view.format(8, 16, 16)}{target} MGATHER<Coalesce::Elem>(t, table, index);")
-    return cases.build(build_directory)
+    return cases.build()
 
 
 def _memory(dtype: str) -> tuple[Array, Array]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -38,7 +37,7 @@ def _tile(dtype: str) -> Tile:
 
 
 @pytest.fixture(scope="module", params=[2, 5], ids=["a2a3", "a5"])
-def target(request: pytest.FixtureRequest, build_directory: Path) -> tuple[int, Core]:
+def target(request: pytest.FixtureRequest) -> tuple[int, Core]:
     cases = Cases(arch=request.param)
     mask = ("m", MASKS[request.param], MASK, 0)
     for dtype in DTYPES:
@@ -50,7 +49,7 @@ def target(request: pytest.FixtureRequest, build_directory: Path) -> tuple[int, 
         cases.add(f"sel_{dtype}", f"{tiles}\nTSEL(d, m, a, b, d);")
         cases.add(f"sels_{dtype}", f"{tiles}\n{scalar} TSELS(d, m, a, b, s);")
         cases.add(f"sel_in_place_{dtype}", f"{tiles}\nTSEL(b, m, a, b, d);")
-    return request.param, cases.build(build_directory)
+    return request.param, cases.build()
 
 
 def _operands(dtype: str) -> tuple[Array, Array]:

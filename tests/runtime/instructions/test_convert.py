@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -29,7 +27,7 @@ def _saturating(source: str, target: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def core(build_directory: Path) -> Core:
+def core() -> Core:
     cases = Cases()
     for source, target in PAIRS:
         tiles = declare(("s", Tile(source, ROWS, COLS), 0, 0), ("d", Tile(target, ROWS, COLS), DST, 0))
@@ -56,7 +54,7 @@ def core(build_directory: Path) -> Core:
         "column_major",
         f"{column}\nTCVT(d, s, t, RoundMode::CAST_RINT); TCVT(d, s, t, RoundMode::CAST_RINT, SaturationMode::OFF);",
     )
-    return cases.build(build_directory)
+    return cases.build()
 
 
 def _convert(core: Core, source: str, target: str, mode: str, elements: Array, saturation: str = "OFF") -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -99,7 +98,7 @@ def _scalar(dtype: str) -> float:
 
 
 @pytest.fixture(scope="module")
-def core(build_directory: Path) -> Core:
+def core() -> Core:
     cases = Cases()
     for dtype in ALL:
         for layout in _layouts(dtype):
@@ -138,7 +137,7 @@ def core(build_directory: Path) -> Core:
     for op in ("TADD", "TMAX"):
         tiles = declare(("a", mixed[0], SRC0, 0), ("b", mixed[1], SRC1, 0), ("d", mixed[0], DST, 0))
         cases.add(f"{op}_mixed", f"{tiles}\n{op}(d, a, b);")
-    return cases.build(build_directory)
+    return cases.build()
 
 
 def _values(dtype: str, seed: int, op: str) -> Array:

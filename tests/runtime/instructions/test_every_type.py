@@ -93,7 +93,7 @@ def declarations(operands: tuple[Operand, ...], dtype: str, layout: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def core_of(build_directory: Path) -> Callable[[str], Core]:
+def core_of() -> Callable[[str], Core]:
     """The core with the cases of an element type: compiled apart, by as many processes as there are."""
 
     @cache
@@ -107,7 +107,7 @@ def core_of(build_directory: Path) -> Callable[[str], Core]:
         for (function, text), names in groups.items():
             calls = [f"if (v[3] == {NUMBERS[name]}) {{ {CASES[name].call} }}" for name in names]
             cases.add(function, "\n".join([text, *calls]))
-        return cases.build(build_directory)
+        return cases.build()
 
     return build
 

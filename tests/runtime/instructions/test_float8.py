@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -52,7 +50,7 @@ def codes(values: Array, dtype: str, mode: str, saturate: bool) -> Array:
 
 
 @pytest.fixture(scope="module")
-def core(build_directory: Path) -> Core:
+def core() -> Core:
     cases = Cases(arch=5)
     for dtype in FORMATS:
         number, code = Tile("f32", 32, 128), Tile(dtype, 32, 128)
@@ -69,7 +67,7 @@ def core(build_directory: Path) -> Core:
             ("c", Tile("f32", 32, 32, "NZ", "Acc", 1024), 0, 4),
         )  # fmt: skip
         cases.add(f"multiply_{dtype}", f"{operands}\nTMATMUL(c, a, b);")
-    return cases.build(build_directory)
+    return cases.build()
 
 
 def _all_codes(dtype: str) -> tuple[Array, Array]:

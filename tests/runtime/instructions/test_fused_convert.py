@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -20,7 +18,7 @@ SCALES = (0.5, 1.0, 1.0 / 3.0, 1e-6, 60000.0)
 
 
 @pytest.fixture(scope="module")
-def core(build_directory: Path) -> Core:
+def core() -> Core:
     cases = Cases()
     for source, target in PAIRS:
         types = zip("abd", (source, source, target), PLACES, strict=True)
@@ -30,7 +28,7 @@ def core(build_directory: Path) -> Core:
     types = zip("abd", ("i32", "i32", "f16"), PLACES, strict=True)
     tiles = declare(*((name, Tile(dtype, ROWS, COLS), place, 0) for name, dtype, place in types))
     cases.add("dequantize", f"{tiles} TADDDEQRELU(d, a, b, *(const float *)v[2], a);")
-    return cases.build(build_directory)
+    return cases.build()
 
 
 def _run(core: Core, call: str, source: str, target: str, a: Array, b: Array, expected: Array, *rest: int) -> None:

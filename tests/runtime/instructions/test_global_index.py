@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -26,7 +24,7 @@ RANDOM = Tile("u32", 5, 512)
 
 
 @pytest.fixture(scope="module")
-def core(build_directory: Path) -> Core:
+def core() -> Core:
     cases = Cases(arch=5)
     for dtype in ("f32", "bf16", "i8"):
         for coalesce in ("Row", "Elem"):
@@ -44,7 +42,7 @@ def core(build_directory: Path) -> Core:
     for rounds in (7, 10):
         seed = "TRandomKey k = {0x1111, 0x2222}; TRandomCounter n = {0xffffffff, 6, 7, 8};"
         cases.add(f"TRANDOM_{rounds}", declare(("d", RANDOM, A, 0)) + f"{seed} TRANDOM<{rounds}>(d, k, n);")
-    return cases.build(build_directory)
+    return cases.build()
 
 
 def _values(dtype: str, shape: tuple[int, int], seed: int) -> Array:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -36,7 +34,7 @@ def _tile(dtype: str, rows: int = 8, cols: int = 32) -> Tile:
 
 
 @pytest.fixture(scope="module")
-def core(build_directory: Path) -> Core:
+def core() -> Core:
     cases = Cases()
     for dtype in SEQUENCES:
         tile = declare(("d", Tile(dtype, 1, 64), DST, 0))
@@ -75,7 +73,7 @@ def core(build_directory: Path) -> Core:
         )  # fmt: skip
         call = f"TGATHER<d_t, s_t, k_t, n_t, t_t, CmpMode::{mode}>(d, s, k, n, t, uint32_t(v[2]));"
         cases.add(f"where_{mode}", f"{tiles}\n{call}")
-    return cases.build(build_directory)
+    return cases.build()
 
 
 def _blank(core: Core, tile: Tile) -> Array:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -28,7 +26,7 @@ FAMILIES = {"square": (64, 64, 64), "deep": (16, 608, 16), "tall": (304, 32, 16)
 
 
 @pytest.fixture(scope="module")
-def core(build_directory: Path) -> Core:
+def core() -> Core:
     cases = Cases()
     for dtype in TYPES:
         for family, (m, k, n) in FAMILIES.items():
@@ -44,7 +42,7 @@ def core(build_directory: Path) -> Core:
                 cases.add(f"acc_{name}", f"{tiles}\nTMATMUL_ACC(c, c, a, b);")
                 cases.add(f"acc_other_{name}", f"{tiles}\nTMATMUL_ACC(c, e, a, b);")
                 cases.add(f"bias_{name}", f"{tiles}\nTMATMUL_BIAS(c, a, b, bias);")
-    return cases.build(build_directory)
+    return cases.build()
 
 
 def _arguments(m: int, k: int, n: int) -> tuple[int, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -59,7 +57,7 @@ COLUMN_MAJOR = "1, 1, 1, v[0], v[1]", f"0, 0, 0, 1, {GLOBAL_ROWS}"
 
 
 @pytest.fixture(scope="module")
-def core(build_directory: Path) -> Core:
+def core() -> Core:
     cases = Cases()
     for dtype in DTYPES:
         for kind in LAYOUTS:
@@ -123,7 +121,7 @@ def core(build_directory: Path) -> Core:
         declare(("s", Tile("f32", 32, 64), 4096, 0))
         + "auto d = s; TASSIGN(d, (uint64_t)s.data()); *(int64_t *)v[2] = d.data() == s.data();",
     )
-    return cases.build(build_directory)
+    return cases.build()
 
 
 def _numbered(dtype: str, shape: tuple[int, ...]) -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +41,7 @@ def _large(name: str) -> tuple[Tile, Tile, Tile]:
 
 
 @pytest.fixture(scope="module", params=NUMERICS)
-def core(request: pytest.FixtureRequest, build_directory: Path) -> Core:
+def core(request: pytest.FixtureRequest) -> Core:
     cases = Cases(flags=list(kernel_numerics(request.param)))
     matrices = declare(("a", A, 0, 0), ("b", B, 0, 1), ("c", ACC, 0, 3))
     cases.add("acc", f"{matrices}\nTMATMUL_ACC(c, a, b);")
@@ -66,7 +65,7 @@ def core(request: pytest.FixtureRequest, build_directory: Path) -> Core:
         "select": "TSEL(z, m, x, y, z);",
     }.items():  # fmt: skip
         cases.add(f"do_{name}", f"{TILES.replace('v_t v(', 'v_t v_(').replace('TASSIGN(v,', 'TASSIGN(v_,')}\n{body}")
-    core = cases.build(build_directory)
+    core = cases.build()
     core.numerics = request.param  # type: ignore[attr-defined]
     return core
 

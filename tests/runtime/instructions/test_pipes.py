@@ -204,8 +204,8 @@ def _cases(arch: int) -> Cases:
 
 
 @pytest.fixture(scope="module", params=[2, 5], ids=["a2a3", "a5"])
-def library(request: pytest.FixtureRequest, build_directory: Path) -> Path:
-    return _cases(request.param).library(build_directory)
+def library(request: pytest.FixtureRequest) -> Path:
+    return _cases(request.param).library()
 
 
 def _run_group(members: list[Callable[[], None]]) -> None:
@@ -334,14 +334,14 @@ def test_views_of_slots(library: Path, split: str, no_split: str) -> None:
     assert np.array_equal(back, sent)
 
 
-def test_popped_tiles_rotate_through_the_consumers_buffer(build_directory: Path) -> None:
+def test_popped_tiles_rotate_through_the_consumers_buffer() -> None:
     cases = Cases()
     pipe = "TPipe<0, Direction::DIR_C2V, 4096, 4, 3, true>"
     cases.add("pop", f"using P = {pipe}; P p(nullptr, 1024, 0); Tile<TileType::Vec, float, 16, 64> t;"
               "for (int i = 0; i < 5; ++i) { TPOP<P, decltype(t), TileSplitAxis::TILE_NO_SPLIT>(p, t); ((int64_t *)v[0])[i] = (int64_t)t.data(); }")  # fmt: skip
     cases.add("push", f"using P = {pipe}; P p(nullptr, 0, 0); Tile<TileType::Acc, float, 16, 64, BLayout::ColMajor, 16, 64, SLayout::RowMajor, 1024> t; TASSIGN(t, 0);"
               "for (int i = 0; i < 5; ++i) TPUSH<P, decltype(t), TileSplitAxis::TILE_NO_SPLIT>(p, t);")  # fmt: skip
-    library = cases.library(build_directory)
+    library = cases.library()
     addresses = np.zeros(5, np.int64)
     rings = Rings(1)
     base = []

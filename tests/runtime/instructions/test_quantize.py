@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -28,7 +26,7 @@ def _view(dtype: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def core(build_directory: Path) -> Core:
+def core() -> Core:
     cases = Cases()
     for kind, dtype in (("SYM", "i8"), ("ASYM", "u8")):
         column = Tile("f32", ROWS, 1, "DN")
@@ -59,7 +57,7 @@ def core(build_directory: Path) -> Core:
         cases.add(f"move_{name}", f"{acc}\n{tile}\nTMOV<d_t, s_t>(d, s, uint64_t(v[5]));")
         cases.add(f"move_relu_{name}", f"{acc}\n{tile}\nTMOV<d_t, s_t, {relu}>(d, s, uint64_t(v[5]));")
         cases.add(f"move_fp_{name}", f"{acc}\n{tile}\nTMOV_FP<d_t, s_t, f_t>(d, s, f);")
-    return cases.build(build_directory)
+    return cases.build()
 
 
 def _round(values: Array, dtype: str) -> Array:

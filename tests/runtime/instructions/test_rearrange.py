@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -18,7 +16,7 @@ HISTOGRAM_INDEX = {"u16": Tile("u8", 32, 1, "DN"), "u32": Tile("u8", 4, 256)}
 
 
 @pytest.fixture(scope="module")
-def core(build_directory: Path) -> Core:
+def core() -> Core:
     cases = Cases()
     for dtype in DTYPES:
         tile = Tile(dtype, 8, 64)
@@ -40,7 +38,7 @@ def core(build_directory: Path) -> Core:
         )
         for byte in range(count):
             cases.add(f"histogram_{dtype}_{byte}", f"{tiles}\nTHISTOGRAM<HistByte::BYTE_{byte}>(d, s, i);")
-    return cases.build(build_directory)
+    return cases.build()
 
 
 @pytest.mark.parametrize("region", REGIONS, ids=str)

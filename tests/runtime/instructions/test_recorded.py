@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,13 +73,13 @@ CALLS = {
 
 
 @pytest.fixture(scope="module")
-def core(build_directory: Path) -> Core:
+def core() -> Core:
     cases = Cases(flags=["-DPYPTO_CHECK"])
     for name, (call, _) in CALLS.items():
         cases.add(name, _VIEWS + call)
     cases.add("signals", "GlobalTensor<int32_t, Shape<1, 1, 1, 1, 1>, Stride<1, 1, 1, 1, 1>> g((int32_t *)v[0]);"
               "comm::TNOTIFY(g, 1, comm::NotifyOp::Set); comm::TWAIT(g, 1, comm::WaitCmp::EQ);")  # fmt: skip
-    return cases.build(build_directory)
+    return cases.build()
 
 
 def _record(

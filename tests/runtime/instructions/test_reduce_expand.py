@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -35,7 +33,7 @@ def _block(dtype: str) -> Tile:
 
 
 @pytest.fixture(scope="module")
-def core(build_directory: Path) -> Core:
+def core() -> Core:
     cases = Cases()
     for dtype in DTYPES:
         full, row, column, block = Tile(dtype, 32, 64), Tile(dtype, 1, 64), _column(dtype), _block(dtype)
@@ -77,7 +75,7 @@ def core(build_directory: Path) -> Core:
         both = declare(("a", full, SRC, 0), ("b", full, SRC1, 2), ("d", full, DST, 4), ("e", Tile("i32", 32, 64), DST1, 4),
                        ("x", Tile("i32", 32, 64), 131072, 0), ("y", Tile("i32", 32, 64), 163840, 2))  # fmt: skip
         cases.add(f"TPARTARGMAX_{dtype}", f"{both}\nTPARTARGMAX(d, a, b, e, x, y);")
-    return cases.build(build_directory)
+    return cases.build()
 
 
 def _values(dtype: str, seed: int = 1) -> Array:

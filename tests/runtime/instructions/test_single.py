@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,7 +27,7 @@ COMPARISONS = ("EQ", "NE", "GT", "GE", "LT", "LE")
 
 
 @pytest.fixture(scope="module")
-def core(build_directory: Path) -> Core:
+def core() -> Core:
     cases = Cases()
     flat = Tile("i32", 1, ROWS * COLS)
     cases.add("reshape", declare(("s", FULL, SRC, 0), ("d", flat, DST, 2)) + "TRESHAPE(d, s); TADDS(d, d, 1);")
@@ -67,7 +66,7 @@ def core(build_directory: Path) -> Core:
     grid = "comm::Signal2D<2, 3> s((int32_t *)v[0], v[1]);"
     cases.add("grid", f"{grid} comm::TNOTIFY(s, 7, comm::NotifyOp::Set);")
     cases.add("wait", f"{SIGNAL} comm::TWAIT(s, int32_t(v[1]), comm::WaitCmp::GE);")
-    return cases.build(build_directory)
+    return cases.build()
 
 
 def test_a_reshaped_tile_has_the_same_bytes(core: Core) -> None:

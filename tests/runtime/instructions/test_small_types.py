@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -47,7 +45,7 @@ def hif8_codes(values: Array, saturate: bool) -> Array:
 
 
 @pytest.fixture(scope="module")
-def core(build_directory: Path) -> Core:
+def core() -> Core:
     cases = Cases(arch=5)
     code = Tile("hif8", 32, 128)
     for source in ("f32", "f16"):
@@ -88,7 +86,7 @@ def core(build_directory: Path) -> Core:
             cases.add(f"load_columns_{name}", f"{turned}{column} TASSIGN(p, {DST}); TLOAD(p, g);")
             cases.add(f"store_columns_{name}", f"{turned}{column} TASSIGN(p, {DST}); TSTORE(g, p);")
             cases.add(f"store_{name}", f"{view}{packed} TASSIGN(p, {DST}); TSTORE(g, p);")
-    return cases.build(build_directory)
+    return cases.build()
 
 
 def near(table: Array) -> Array:

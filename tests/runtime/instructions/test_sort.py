@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,7 +36,7 @@ def _get(core: Core, count: int, address: int = DST) -> Array:
 
 
 @pytest.fixture(scope="module")
-def core(build_directory: Path) -> Core:
+def core() -> Core:
     cases = Cases()
     for dtype in DTYPES:
         wide = 8 // size_of(dtype)
@@ -63,7 +62,7 @@ def core(build_directory: Path) -> Core:
                 cases.add(
                     f"lists_{dtype}_{count}_{exhausted}", f"{tiles}\nMrgSortExecutedNumList n{{}};\n{call}\n{report}"
                 )
-    return cases.build(build_directory)
+    return cases.build()
 
 
 @pytest.mark.parametrize("rows,cols", [(4, 128), (3, 64), (2, 37), (1, 1), (0, 32), (2, 0)])

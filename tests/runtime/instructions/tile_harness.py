@@ -14,17 +14,18 @@ checks the headers rather than repeats them. A case is the body of a C function;
 from __future__ import annotations
 
 import ctypes
-import fcntl
-import hashlib
 import os
 import shlex
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from tests import kept
 
 ROOT = Path(__file__).resolve().parents[3]
 INCLUDE = ROOT / "pypto_build" / "runtime" / "include"
@@ -178,28 +179,15 @@ class _Context(ctypes.Structure):
     ]  # fmt: skip
 
 
-def headers() -> list[str]:
-    """The text of every header that a case may include."""
-    return [path.read_text(encoding="utf-8") for path in sorted(INCLUDE.rglob("*.h*"))]
+def compile_library(source: str, flags: Sequence[str] = ()) -> Path:
+    """Compiles a source, once for all that have the same."""
+    command = [CXX, *FLAGS, *flags]
 
+    def compile_to(text: Path, target: Path) -> None:
+        done = subprocess.run([*command, str(text), "-o", str(target)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[:4000]
 
-def compile_library(source: str, directory: Path, flags: list[str] | None = None) -> Path:
-    """Compiles a source once, even when several test processes ask for it at the same time."""
-    command = [CXX, *FLAGS, *(flags or [])]
-    key = hashlib.sha256("\0".join([source, *command, *headers()]).encode()).hexdigest()[:16]
-    library = directory / f"cases_{key}.so"
-    with (directory / f"{key}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not library.exists():
-            text = directory / f"cases_{key}.cpp"
-            text.write_text(source)
-            partial = library.with_suffix(".tmp")
-            done = subprocess.run(
-                [*command, str(text), "-o", str(partial)], capture_output=True, text=True, check=False
-            )
-            assert done.returncode == 0, done.stderr[:4000]
-            partial.rename(library)
-    return library
+    return kept.library(source, command, compile_to, INCLUDE)
 
 
 class Cases:
@@ -223,11 +211,11 @@ class Cases:
         ]
         return head + "\n" + "\n".join(parts) + "\n"
 
-    def library(self, directory: Path) -> Path:
-        return compile_library(self.source(), directory, self.flags)
+    def library(self) -> Path:
+        return compile_library(self.source(), self.flags)
 
-    def build(self, directory: Path) -> Core:
-        return Core(self.library(directory))
+    def build(self) -> Core:
+        return Core(self.library())
 
 
 class Core:
