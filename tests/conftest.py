@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +24,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Commands under test leave no process behind but where that is what is tested.
 os.environ["PYPTO_BUILD_SERVER"] = "0"
+
+# A shell ignores the signal for what it starts in the background; the commands under test would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _TESTS = Path(__file__).resolve().parent
 

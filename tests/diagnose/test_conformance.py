@@ -204,7 +204,8 @@ def test_the_kit_is_artifacts_with_inputs_and_expectations(kit: Path) -> None:
             expected = read_pt(root / "data" / "out" / f"{question.name}.pt")
             label = question.device or question.answers[0].label
             assert bytes(expected.data).hex() == given(question.name, label).bits
-        assert not [path for path in root.rglob("*.*") if str(kit).encode() in path.read_bytes()], "names its place"
+        written = [path for path in root.rglob("*.*") if path.suffix != ".pyc"]  # another test has imported it
+        assert not [path for path in written if str(kit).encode() in path.read_bytes()], "names its place"
 
 
 def test_it_is_written_again_without_a_change_and_beside_nothing_else(kit: Path, tmp_path: Path) -> None:

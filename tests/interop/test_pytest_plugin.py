@@ -198,7 +198,7 @@ def test_the_plugin_loads_nothing_until_there_is_something_to_collect() -> None:
         "print(sorted(name for name in set(sys.modules) - before))"
     )
     run = subprocess.run([sys.executable, "-c", code], cwd=_ROOT, capture_output=True, text=True, check=True)
-    loaded = ["pypto_build", "pypto_build.interop", "pypto_build.interop.pytest_plugin"]
+    loaded = ["pypto_build", "pypto_build.interop", "pypto_build.interop.pytest_plugin", "pypto_build.lazy"]
     assert run.stdout.strip() == str(loaded)
 
 

@@ -33,7 +33,7 @@ def text_or_nothing(path: Path) -> str:
 def newest(directory: Path, patterns: Iterable[str]) -> Path | None:
     """The last file of the first pattern that any file below a directory has."""
     for pattern in patterns:
-        found = sorted(file for file in directory.glob(pattern) if file.is_file())
+        found = sorted(file for file in directory.glob(pattern) if not file.is_dir())  # a pipe is told when it is read
         if found:
             return found[-1]
     return None

@@ -28,7 +28,7 @@ _ENTRY = "void kernel_entry("
 # fmt: off
 BUGS = (
     _kernel("null pointer in a kernel", "crash", "*(volatile int *)16 = 1;", "crashed: SIGSEGV (Segmentation fault) at address 0x10"),
-    _kernel("address far past a tensor", "crash", "y[1 << 26] = 1;", "bytes past the end of"),
+    _kernel("address far past a tensor", "crash", "y[(1 << 28) - (1 << 20)] = 1;", "bytes past the end of"),
     _kernel("division by zero", "crash", "volatile int zero = 0; zero = 7 / zero;", "crashed: SIGFPE"),
     _kernel("failed assertion", "crash", "abort();", "crashed: SIGABRT (Aborted)"),
     _kernel("exception out of a kernel", "exception", 'throw std::runtime_error("no such row");', "let an exception escape: no such row", _ENTRY),
