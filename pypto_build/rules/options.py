@@ -254,7 +254,7 @@ def parse_options(arguments: Mapping[str, str]) -> Options:
         try:
             values[name] = _parse(option.kind, text)
         except ValueError as error:
-            raise OptionError(f"{name}={text}: {error}; {name} is {option.doc}") from None
+            raise OptionError(f"{name}={text}: {error}; {name}: {option.doc.removeprefix('1: ')}") from None
     return Options(values)
 
 
