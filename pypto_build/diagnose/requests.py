@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+from pypto_build.artifact.snapshot import REFERENCE, is_reference
 from pypto_build.diagnose.console import run_tool
 from pypto_build.replay import Request
 from pypto_build.replay.faults import RunFault
@@ -27,6 +29,12 @@ def request_of(given: argparse.Namespace, results: Path) -> Request:
         timeout_s=given.timeout,
         all_goldens=False,
     )
+
+
+def once_more(request: Request) -> Request:
+    """The request of a run that follows: DATA=reference is what the first one has made."""
+    made = request.results_dir / REFERENCE
+    return replace(request, data=made) if is_reference(request.data) and made.is_dir() else request
 
 
 def run_tool_on_runs(name: str, tool: Callable[[], int]) -> int:

@@ -252,7 +252,7 @@ def parse_options(arguments: Mapping[str, str]) -> Options:
             way_out = f"did you mean {near[0]}=?" if near else "'scons' alone lists the options"
             raise OptionError(f"{name}={text}: no such option; {way_out}")
         if (value := _parse(option.kind, text)) is None:
-            raise OptionError(f"{name}={text}: is not {option.kind.what}; {name} is {option.doc}")
+            raise OptionError(f"{name}={text}: is not {option.kind.what}; {name}: {option.doc.removeprefix('1: ')}")
         values[name] = value
     return Options(values)
 

@@ -106,6 +106,8 @@ def test_without_its_program_an_artifact_is_only_compared_with_the_golden(clean:
     )
     assert "differ from the golden, within [" in findings[0].message
     assert diverge(artifact, tmp_path / "out", "--program", str(PROGRAM))[1][0].rule == ORCHESTRATION
+    for seed in ("0", "3"):  # that golden is what the lockstep has compared with
+        assert diverge(artifact, tmp_path / "out", "--data", "reference", "--seed", seed) == (0, ())
 
 
 def test_a_small_program_whose_kernels_are_called_like_helpers(tmp_path: Path) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pypto_build.diagnose.findings import read_report
 from pypto_build.diagnose.flaky.__main__ import main
 from pypto_build.diagnose.flaky.orders import flipping_swap, random_order
+from pypto_build.diagnose.triage.experiments import Orders, try_orders
+from pypto_build.replay import Request
+from pypto_build.replay.reference import goldens
 from tests.diagnose.checked import copy_example
 from tests.diagnose.corpus import Bug
 from tests.diagnose.corpus.flaky import BUGS
@@ -61,6 +65,26 @@ def test_outputs_that_do_not(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     words = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), "--rounds", "5"]
     assert main(words) == 0
     assert capsys.readouterr().out == "[flaky] 5 orders of 5 tasks\n[flaky] _jit_vector_dag: nothing found\n"
+
+
+def test_the_reference_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DATA=reference: each further run takes the inputs and goldens that the first one has made."""
+    artifact, out = copy_example("_jit_vector_dag", tmp_path), tmp_path / "out"
+    build_artifact(artifact, out)
+    asked: list[Path] = []
+    make = goldens.make_goldens
+
+    def counted(artifact: Path, *given: Any) -> Path:
+        asked.append(artifact)
+        return make(artifact, *given)
+
+    monkeypatch.setattr(goldens, "make_goldens", counted)
+    words = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), "--rounds", "2"]
+    assert main([*words, "--data", "reference"]) == 0
+    assert len(asked) == 1
+    request = Request(artifact, out, embedded_module(), results=out / "triage", data=Path("reference"))
+    assert try_orders(request) == Orders(5)
+    assert len(asked) == 2
 
 
 def test_an_artifact_that_is_not_built(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

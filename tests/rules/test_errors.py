@@ -33,19 +33,19 @@ CASES = {
     "unknown platform": (
         ["JIT=_jit_chain", "PLATFORM=a3"],
         "PLATFORM=a3: is not one of a2a3, a5, a2a3sim, a5sim; "
-        "PLATFORM is a2a3sim, a5sim; a2a3, a5: hardware, or its semantics on the CPU where there is none",
+        "PLATFORM: a2a3sim, a5sim; a2a3, a5: hardware, or its semantics on the CPU where there is none",
     ),
     "bad number": (
         ["JIT=_jit_chain", "RTOL=small"],
-        "RTOL=small: is not a number that is 0 or more; RTOL is relative tolerance (1e-5, or what the artifact says)",
+        "RTOL=small: is not a number that is 0 or more; RTOL: relative tolerance (1e-5, or what the artifact says)",
     ),
     "negative tolerance": (
         ["JIT=_jit_chain", "ATOL=-1"],
-        "ATOL=-1: is not a number that is 0 or more; ATOL is absolute tolerance (1e-5, or what the artifact says)",
+        "ATOL=-1: is not a number that is 0 or more; ATOL: absolute tolerance (1e-5, or what the artifact says)",
     ),
     "nan tolerance": (
         ["JIT=_jit_chain", "ATOL=nan"],
-        "ATOL=nan: is not a number that is 0 or more; ATOL is absolute tolerance (1e-5, or what the artifact says)",
+        "ATOL=nan: is not a number that is 0 or more; ATOL: absolute tolerance (1e-5, or what the artifact says)",
     ),
     "hardware without a toolchain": (
         ["JIT=_jit_chain", "PLATFORM=a2a3", "HARDWARE=1"],
@@ -59,7 +59,7 @@ CASES = {
     "no launcher": (
         ["JIT=_jit_chain", "LAUNCHER=fastcc"],
         "LAUNCHER=fastcc: is not one of ccache, sccache, distcc, icecc; "
-        "LAUNCHER is run compilations through ccache, sccache, distcc, icecc",
+        "LAUNCHER: run compilations through ccache, sccache, distcc, icecc",
     ),
 }
 

@@ -18,7 +18,7 @@ from pypto_build.diagnose.console import add_run_options, command, progress, too
 from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
 from pypto_build.diagnose.flaky.orders import flipping_swap, random_order
 from pypto_build.diagnose.recorded.evidence import Evidence
-from pypto_build.diagnose.requests import request_of
+from pypto_build.diagnose.requests import once_more, request_of
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.replay import replay
 from pypto_build.replay.compare import coordinates
@@ -81,7 +81,8 @@ class Runner:
     def run(self, **options: SettingValue) -> Outputs:
         """The outputs of one run. Raises `Failed`."""
         given = self.given
-        request = replace(request_of(given, self.results), options=options, engine=self.engine)
+        first = request_of(given, self.results)
+        request = replace(once_more(first) if self.runs else first, options=options, engine=self.engine)
         verdict = replay(request, write=None)
         self.runs += 1
         if verdict.status not in ("pass", "mismatch", "unchecked"):

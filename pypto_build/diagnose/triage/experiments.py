@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pypto_build.artifact.digest import file_digest
+from pypto_build.diagnose.requests import once_more
 from pypto_build.replay import Request, replay
 from pypto_build.replay.run_options import SettingValue
 
@@ -31,7 +32,7 @@ def try_orders(request: Request) -> Orders:
     """Run ``request`` in other orders, up to the first that gives something else than the run as it is."""
     base = _bits(request)
     for number, (name, options) in enumerate(_ORDERS, 1):
-        again = replace(request, options={**request.options, **options})
+        again = replace(once_more(request), options={**request.options, **options})
         if _bits(again) != base:
             return Orders(number, name)
     return Orders(len(_ORDERS))

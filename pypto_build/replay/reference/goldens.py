@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact.interface import read_interface
 from pypto_build.artifact.pt import write_pt
-from pypto_build.artifact.snapshot import REFERENCE, snapshot
+from pypto_build.artifact.snapshot import REFERENCE
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.replay.arena import Arena
-from pypto_build.replay.binding import Binding, bind
-from pypto_build.replay.reference.launch import Launch, Progress, in_child
+from pypto_build.replay.binding import Binding
+from pypto_build.replay.reference.launch import Launch, Progress, in_child, reference_inputs
 
 
 def make_goldens(
@@ -25,15 +24,12 @@ def make_goldens(
     timeout_s: float,
     binaries: Path | None = None,
 ) -> Path:
-    """Write ``results``/reference/{in,out}/*.pt and return that directory.
+    """Write ``results``/reference/{in,out}/*.pt, of the `reference_inputs`, and return that directory.
 
-    Inputs are the artifact's `data/in`; a seed other than 0 makes other floating-point ones of the same shapes,
-    integers (tables, lengths) stay. Without data/in all are made up. Raises ArtifactError and RunFault.
+    Raises ArtifactError and RunFault.
     """
     interface = read_interface(build_dir / "interface.json")
-    binding = bind(interface, snapshot(artifact), artifact, seed=seed)
-    if seed and binding.seed is None:
-        binding = _other_numbers(binding, seed)
+    binding = reference_inputs(interface, artifact, seed)
     arena = Arena([tensor.nbytes for tensor in binding.tensors])
     options = {"seed": seed, "output_dir": str(results / "dfx_outputs"), "poison": False}
     launch = Launch(artifact, build_dir, embedded, platform, interface, binding, arena, options, binaries)
@@ -52,18 +48,6 @@ def make_goldens(
 
     in_child(run, progress, timeout_s)
     return _write(results / REFERENCE, binding, arena)
-
-
-def _other_numbers(binding: Binding, seed: int) -> Binding:
-    from pypto_build.replay.seeded import seeded_bytes
-
-    tensors = tuple(
-        replace(tensor, initial=seeded_bytes(seed, tensor.name, tensor.dtype, tensor.shape))
-        if tensor.initial is not None and "float" in tensor.dtype
-        else tensor
-        for tensor in binding.tensors
-    )
-    return replace(binding, tensors=tensors)
 
 
 def _write(root: Path, binding: Binding, arena: Arena) -> Path:

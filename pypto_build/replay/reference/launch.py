@@ -8,7 +8,7 @@ import multiprocessing
 import struct
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.interface import Interface, read_interface
 from pypto_build.artifact.records import kernel_binary
-from pypto_build.artifact.snapshot import snapshot
+from pypto_build.artifact.snapshot import is_reference, snapshot
 from pypto_build.facts.run_options import NUMERICS
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, bind
@@ -101,12 +101,34 @@ def open_launch(
     binaries: Path | None = None,
     numerics: str = NUMERICS[0],
 ) -> Launch:
-    """What is built in a directory, with its data read. Raises ArtifactError."""
+    """What is built in a directory, with its data read: of DATA=reference the inputs alone. Raises ArtifactError."""
     interface = read_interface(build_dir / "interface.json")
-    binding = bind(interface, snapshot(artifact, data), artifact, seed=seed)
+    if is_reference(data):
+        binding = reference_inputs(interface, artifact, seed)
+    else:
+        binding = bind(interface, snapshot(artifact, data), artifact, seed=seed)
     arena = Arena([tensor.nbytes for tensor in binding.tensors])
     options = {"seed": seed, "output_dir": str(build_dir / "dfx_outputs")}
     return Launch(artifact, build_dir, embedded, platform, interface, binding, arena, options, binaries, numerics)
+
+
+def reference_inputs(interface: Interface, artifact: Path, seed: int) -> Binding:
+    """The arguments of DATA=reference: the artifact's `data/in`, of which a seed above 0 makes other floating-point
+    numbers of the same shapes; integers (tables, lengths) stay. Without data/in all are made up."""
+    binding = bind(interface, snapshot(artifact), artifact, seed=seed)
+    return _other_numbers(binding, seed) if seed and binding.seed is None else binding
+
+
+def _other_numbers(binding: Binding, seed: int) -> Binding:
+    from pypto_build.replay.seeded import seeded_bytes
+
+    tensors = tuple(
+        replace(tensor, initial=seeded_bytes(seed, tensor.name, tensor.dtype, tensor.shape))
+        if tensor.initial is not None and "float" in tensor.dtype
+        else tensor
+        for tensor in binding.tensors
+    )
+    return replace(binding, tensors=tensors)
 
 
 class Progress:
