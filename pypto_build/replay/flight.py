@@ -48,8 +48,13 @@ class Flight(msgspec.Struct, frozen=True):
     line: str = ""
 
     def lines(self, count: int | None = None) -> list[str]:
-        """The last events, a line each."""
-        return [event.line(self.ranks > 1) for event in self.events[-count if count else 0 :]]
+        """The last events, a line each; the last one of every rank is among them."""
+        numbers: Sequence[int] = range(len(self.events))
+        if count is not None:
+            last = set({event.rank: number for number, event in enumerate(self.events)}.values())
+            rest = [number for number in numbers if number not in last]
+            numbers = sorted([*last, *rest[max(0, len(rest) - max(0, count - len(last))) :]])
+        return [self.events[number].line(self.ranks > 1) for number in numbers]
 
 
 def keep_flight(error: ErrorInfo, memory: mmap.mmap, size: int, directory: Path | None, stopped_ns: int = 0) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.diagnose.hang import __main__ as hang
-from pypto_build.replay.flight import FLIGHT, read_kept
+from pypto_build.replay.flight import FLIGHT, Flight, Kept, read_kept
 from tests.replay.builder import build_artifact, of_any_core, replay
 from tests.replay.tiny import Tiny
 
@@ -56,3 +56,13 @@ def test_a_file_that_somebody_else_wrote(tmp_path: Path, text: bytes, said: str)
     (tmp_path / FLIGHT).write_bytes(text)
     with pytest.raises(ArtifactError, match=said):
         read_kept(tmp_path / FLIGHT)
+
+
+def test_the_last_event_of_each_rank_is_shown_however_long_ago_it_was() -> None:
+    """A rank that died, while the others began later, is the one that people ask about."""
+    ranks = [0, 1, 1, 0, 0, 2, 2, 0, 2, 0, 2]
+    events = [Kept(number, rank, 0, "begin", f"event {number}") for number, rank in enumerate(ranks)]
+    shown = Flight(1, 3, events).lines(8)
+    assert [line.rpartition(" ")[2] for line in shown] == ["2", "4", "5", "6", "7", "8", "9", "10"]
+    assert [line.rpartition(" ")[2] for line in Flight(1, 1, events).lines(2)] == ["2", "9", "10"]
+    assert len(Flight(1, 3, events).lines()) == 11
