@@ -163,15 +163,15 @@ def _load(name: str) -> ModuleType:
 
 def _work(request: bytes, log_variable: str, output: int, told: int) -> NoReturn:
     """Be the command, in this process, which ends with it."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    os.close(output)
-    os.set_inheritable(told, False)
-    threading.Thread(target=_end_unless_waited_for, args=(told,), daemon=True).start()
 
     def command() -> object:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.close(output)
+        os.set_inheritable(told, False)
+        threading.Thread(target=_end_unless_waited_for, args=(told,), daemon=True).start()
         words, environment, directory = json.loads(request)
         become(words, environment, directory, log_variable)
         return _load(words[0]).main(words[1:])

@@ -8,12 +8,14 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from pypto_build.proof.witness import VARIABLE, library, read_account
-from pypto_build.toolchain.forked import ForkedTools, ask
+from pypto_build.toolchain.forked import ForkedTools, _work, ask
 from pypto_build.toolchain.python import own_tool
 
 _MODULE = """
@@ -141,3 +143,17 @@ def test_what_is_read_is_seen(tools: ForkedTools, environment: dict[str, str], t
         read[name] = {Path(path).name for path in account.read if path.startswith(f"{tmp_path}/")}
     loaded = {"forked_tool.py", "heavy_to_load.py"}
     assert read == {"one": {"one", *loaded}, "two": {"two", *loaded}}
+
+
+def test_a_fork_that_cannot_begin_ends_as_a_failed_command(tmp_path: Path) -> None:
+    """Nothing of the process that forks is done in it, such as removing what that one has."""
+    told, tell = os.pipe()
+    with (tmp_path / "output").open("wb") as output:
+        if (child := os.fork()) == 0:
+            with suppress(BaseException), mock.patch("threading.Thread.start", side_effect=RuntimeError("no threads")):
+                _work(b"[]", VARIABLE, os.dup(output.fileno()), tell)
+            os._exit(99)
+        os.close(tell)
+        assert os.waitpid(child, 0)[1] == 0
+        with open(told, "rb") as news:
+            assert news.read() == b"\x01"
