@@ -51,7 +51,7 @@ QUICK: dict[str, tuple[str, ...]] = {
     "runtime/instructions/test_single.py": (),
     "toolchain/test_elf.py": (),
     "toolchain/test_pins.py": (),
-    "trust/test_classes.py": ("test_1_killed_at_the_run",),
+    "trust/test_model.py": ("test_digest_of_a_tree_sees_links_and_modes", "test_nothing_outlives_the_tests"),
     "test_cli.py": (),
     "test_imports.py": (),
     "test_terminal.py": (),
