@@ -23,6 +23,7 @@ TAG = "PYPTO_HOSTILE_TAG"
 
 _HEAD = """#include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <csetjmp>
 #include <csignal>
 #include <cstdint>
@@ -121,6 +122,8 @@ static std::vector<int> outside() {
     std::vector<int> found;
     DIR *list = opendir("/proc");
     while (const dirent *entry = list ? readdir(list) : nullptr) {
+        if (!isdigit(entry->d_name[0])) // self, and thread-self, which is whoever asks
+            continue;
         FILE *file = fopen((std::string("/proc/") + entry->d_name + "/stat").c_str(), "r");
         int pid = 0;
         if (file && fscanf(file, "%d", &pid) == 1 && pid != getpid())
@@ -129,6 +132,22 @@ static std::vector<int> outside() {
             fclose(file);
     }
     return found;
+}
+// Whether the memory of one of them can be opened for writing.
+static bool memory_opens() {
+    char self[64] = {};
+    if (readlink("/proc/self", self, 63) < 0)
+        abort();
+    for (const int pid : outside()) {
+        const std::string place = "/proc/" + std::to_string(pid);
+        FILE *words = fopen((place + "/cmdline").c_str(), "r");
+        const bool runs_code = words && fgetc(words) != EOF; // no thread of the kernel's
+        if (words)
+            fclose(words);
+        if (runs_code && pid != atoi(self) && open((place + "/mem").c_str(), O_RDWR) >= 0)
+            return true;
+    }
+    return false;
 }
 [[maybe_unused]] static int deep(volatile int *x) {
     volatile int local[4096];
@@ -215,16 +234,8 @@ CASES: tuple[Case, ...] = (
     _hang("no death with its parent", "prctl(PR_SET_PDEATHSIG, 0); prctl(PR_SET_CHILD_SUBREAPER, 1); daemon_of(true); ignore_all();"),
     _passes("shell in the background", 'if (system("trap \'\' TERM HUP; setsid sleep 1000 >/dev/null 2>&1 &") != 0) abort();'),
     _passes("cleared environment", 'if (fork() == 0) { execle("/bin/sleep", "sleep", tag(), "1000", nullptr, static_cast<char **>(nullptr)); _exit(1); }'),
-    _passes("memory of processes outside", """only_if_alone();
-        char self[64] = {};
-        if (readlink("/proc/self", self, 63) < 0) abort();
-        for (int pid : outside()) {
-            const std::string place = "/proc/" + std::to_string(pid);
-            FILE *words = fopen((place + "/cmdline").c_str(), "r");
-            const bool runs_code = words && fgetc(words) != EOF; // no thread of the kernel's
-            if (words) fclose(words);
-            if (runs_code && pid != atoi(self) && open((place + "/mem").c_str(), O_RDWR) >= 0) _exit(9);
-        }"""),
+    _passes("memory of processes outside", "only_if_alone(); if (memory_opens()) _exit(9);"),
+    _passes("memory of processes outside, by a thread", "only_if_alone(); std::thread([] { if (memory_opens()) _exit(9); }).join();"),
     _passes("tracing processes outside", "only_if_alone(); for (int pid : outside()) if (pid > 100 && ptrace(PTRACE_ATTACH, pid, 0, 0) == 0) _exit(9);"),
     # Descriptors
     _fails("all closed", f"{_DONE} for (int file = 0; file < 1024; ++file) close(file);", "what it comes through is closed"),
