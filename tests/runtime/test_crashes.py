@@ -100,6 +100,18 @@ def test_a_write_past_the_unified_buffer(rig: Rig) -> None:
     assert str(report.crash.nearest) == "16 bytes past the end of UB (196608 bytes)"
 
 
+def test_a_write_past_the_unified_buffer_is_none_to_the_stack_of_its_thread(rig: Rig) -> None:
+    """Which was mapped right below it: the thread is started as soon as its core is there."""
+    group = entry("""
+        const ChipTensor& x = orch_args.tensor(0).ref();
+        CoreTaskArgs p; p.add_input(x); rt_submit_task(MixedKernels{0, 1, -1}, p);
+    """)
+    bad = Kernel("overflow", "core->memory[PYPTO_UB].base[core->memory[PYPTO_UB].size + 15] = 1;")
+    _, report = crash(rig, Kernel("cube", "", "aic"), bad, text=group)
+    assert report.crash is not None
+    assert (report.crash.kernel, str(report.crash.nearest)) == ("overflow", "16 bytes past the end of UB (196608 bytes)")
+
+
 def test_a_write_far_past_a_tensor(rig: Rig) -> None:
     """Between the tensors of this test lie mapped bytes, so it is the end of the arena that faults."""
     bad = Kernel("beyond", "for (int64_t i = 0;; i += 1024) data(args, 1)[i] = 0;")

@@ -44,6 +44,8 @@ std::terminate_handler previous_terminate = nullptr;
 // Handlers that have begun on this thread: one may crash at the report or at what is printed, if a kernel took them
 // away. The system starts a handler whose stack has run out at its top again, so that would go on for ever.
 thread_local int crash_depth = 0;
+// Where this thread's stack was when it began: what lies above is not reached by calls. Threads of kernels have none.
+thread_local uint64_t stack_begin = ~uint64_t{0};
 
 struct Text { // appends to a fixed field
     char *data;
@@ -168,6 +170,12 @@ uint64_t stack_pointer(const void *context) {
 #endif
 }
 
+// Whether an access to an address that is not mapped, with the stack pointer at `top`, is one to a stack that is used up.
+// The memory of a core may be mapped right above the stack of its thread.
+bool is_of_stack(uint64_t address, uint64_t top) {
+    return address < top + kStackReach && address + kStackReach > top && address < stack_begin;
+}
+
 const char *culprit(const Activation *activation) {
     return activation                                            ? activation->kernel->name.c_str()
            : pthread_equal(pthread_self(), orchestration_thread) ? "orchestration"
@@ -197,8 +205,7 @@ void write_crash(int signal, const siginfo_t *info, const void *context) {
     if (activation)
         add_arguments(arguments, *activation->task);
     if (signal == SIGSEGV || signal == SIGBUS) {
-        const uint64_t top = stack_pointer(context);
-        if (crash.address < top + kStackReach && crash.address + kStackReach > top)
+        if (is_of_stack(crash.address, stack_pointer(context)))
             AddressPlace{Nearness::StackUsedUp, 0, 0, ""}.copy_to(crash);
         else if (!activation || !find_missing_argument(crash, *activation->task))
             place_of(crash.address, activation).copy_to(crash);
@@ -361,6 +368,7 @@ CrashGuard::~CrashGuard() {
 }
 
 SignalStack::SignalStack() {
+    stack_begin = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
     memory_ = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory_ == MAP_FAILED) {
         memory_ = nullptr;
