@@ -185,7 +185,7 @@ def of_python(account: Account) -> Account:
     packages and our modules are found, with the paths of this machine, does not count: what is found does.
     """
     mine = Account(unseen=account.unseen)
-    here = os.getcwd() + LISTING  # looked at as part of the path
+    looked_in = os.getcwd() + LISTING, os.path.dirname(_PACKAGE[:-1]).rstrip("/") + LISTING  # as parts of the path
     for path in account.files:
         source, told = _source(path), set[str]()
         if os.path.basename(source) == _VENV:
@@ -194,7 +194,7 @@ def of_python(account: Account) -> Account:
             found = package[2] and not _OUR_PLACE.match(package[2])
             told.update(_records(package[1], package[2]) if found else ())
             mine.loaded |= told
-        elif not (source.endswith(LISTING) if source.startswith(_PACKAGE) else _is_of_path(source, here)):
+        elif not (source.endswith(LISTING) if source.startswith(_PACKAGE) else _is_of_path(source, looked_in)):
             told.add(source)
             mine.read[source] = account.read.get(source, (0, 0, 0, 0))
         if path in account.earlier:
@@ -203,9 +203,9 @@ def of_python(account: Account) -> Account:
     return mine
 
 
-def _is_of_path(source: str, here: str) -> bool:
+def _is_of_path(source: str, looked_in: Sequence[str]) -> bool:
     """Whether a file or directory says where modules are found, and nothing of what they are."""
-    return source == here or bool(_STANDARD.search(source))
+    return source in looked_in or bool(_STANDARD.search(source))
 
 
 def _is_of_python(path: str) -> bool:

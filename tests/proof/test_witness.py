@@ -120,13 +120,17 @@ def test_a_library_that_a_tool_makes_and_loads_is_no_input(watcher: Path, tmp_pa
     assert not any("/copy_" in path for path in account.files)
 
 
-def test_modules_of_ours_count_by_their_sources(watcher: Path, tmp_path: Path) -> None:
+def test_modules_of_ours_count_by_their_sources(
+    watcher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = Path(__file__).resolve().parents[2]
+    monkeypatch.chdir("/")
     code = f"import sys; sys.path.insert(0, {str(root)!r}); import pypto_build.artifact.pt, msgspec"
     for _ in range(2):  # compiled and from the source
         account = of_python(watched(watcher, tmp_path, sys.executable, "-c", code))
         assert str(root / "pypto_build/artifact/pt.py") in account.files
         assert not [path for path in account.files if path.endswith(".pyc")]
+        assert f"{root}/" not in account.files  # where they were looked for
         assert {Path(path).name for path in account.files if "/msgspec-" in path} == {"METADATA", "RECORD"}
 
 
