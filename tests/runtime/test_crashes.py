@@ -7,6 +7,7 @@ import mmap
 import os
 import signal
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -190,15 +191,20 @@ def test_a_spinning_kernel_can_be_named_from_outside(rig: Rig) -> None:
     y = np.zeros(1024, np.float32)
     pid = os.fork()
     if pid == 0:
-        runtime = rig.runtime([FINE, spin], RUN)
-        runtime.run([parameter(y, "IN"), parameter(y, "OUT")], [], {"report": memoryview(shared)})
-        os._exit(0)
+        try:
+            runtime = rig.runtime([FINE, spin], RUN)
+            runtime.run([parameter(y, "IN"), parameter(y, "OUT")], [], {"report": memoryview(shared)})
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(3)
     try:
         running: list[tuple[int, str, int]] = []
         while not any(kernel == "spin" for _, kernel, _ in running):
             report = read_report(shared[:])
             running = [(slot.task, slot.kernel, slot.func_id) for slot in report.running] if report else []
-            assert os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None  # it spins, for good
+            ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            assert ended is None, (ended, report)  # it spins, for good
             time.sleep(0.01)
     finally:
         os.kill(pid, signal.SIGKILL)
