@@ -32,6 +32,8 @@ _FLAGS = (
     "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-nodefaultlibs",
 )  # fmt: skip
 _PACKAGE = str(SOURCE.parent.parent) + os.sep
+# Where our modules are looked for, which says nothing of what they are.
+_BESIDE_US = str(SOURCE.parents[2]).rstrip(os.sep) + LISTING
 _SYSTEM = ("/proc/", "/sys/", "/dev/")
 _SCRIPT = b"#!"
 # A package, or a module, in a directory of installed packages: the directory and the name.
@@ -185,7 +187,6 @@ def of_python(account: Account) -> Account:
     packages and our modules are found, with the paths of this machine, does not count: what is found does.
     """
     mine = Account(unseen=account.unseen)
-    looked_in = os.getcwd() + LISTING, os.path.dirname(_PACKAGE[:-1]).rstrip("/") + LISTING  # as parts of the path
     for path in account.files:
         source, told = _source(path), set[str]()
         if os.path.basename(source) == _VENV:
@@ -194,7 +195,7 @@ def of_python(account: Account) -> Account:
             found = package[2] and not _OUR_PLACE.match(package[2])
             told.update(_records(package[1], package[2]) if found else ())
             mine.loaded |= told
-        elif not (source.endswith(LISTING) if source.startswith(_PACKAGE) else _is_of_path(source, looked_in)):
+        elif not (source.endswith(LISTING) if source.startswith(_PACKAGE) else _is_of_path(source)):
             told.add(source)
             mine.read[source] = account.read.get(source, (0, 0, 0, 0))
         if path in account.earlier:
@@ -203,9 +204,9 @@ def of_python(account: Account) -> Account:
     return mine
 
 
-def _is_of_path(source: str, looked_in: Sequence[str]) -> bool:
+def _is_of_path(source: str) -> bool:
     """Whether a file or directory says where modules are found, and nothing of what they are."""
-    return source in looked_in or bool(_STANDARD.search(source))
+    return source == _BESIDE_US or bool(_STANDARD.search(source))
 
 
 def _is_of_python(path: str) -> bool:
