@@ -25,7 +25,9 @@ def test_another_installation_takes_everything_from_the_store(tested: Tested, tm
     compiler = f"CXX={script}"  # of which there is no runtime yet
     replayed = one.replay("STORE_UPLOAD=wait", compiler)
     assert len(replayed.work) == 5 and len(replayed.actions("[runtime]")) == 1, replayed.done
+    places[0].rename(tmp_path / "gone")  # as on another machine, where nothing of it is
     replayed = other.replay(compiler)
+    (tmp_path / "gone").rename(places[0])
     assert replayed.cached and replayed.work == [], replayed.done
     assert replayed.actions("[runtime]", "[manifest]", "[headers]") == []
     assert replayed.actions("[store]") == [f"[store] {tmp_path / 'remote'} had 7 of 7 results that are not here"]

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 _PACKAGE = Path(pypto_build.__file__).resolve().parent
 # Where what this package needs is installed.
 _PACKAGES = Path(msgspec.__file__).parents[1]
+# The same of the environment, which may add to what others have.
+_SITE = f"{sys.prefix}/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 
 # Set in every output directory, so that `scons -c` without an artifact finds what was built.
 MARKER = ".pypto-build"
@@ -130,6 +132,7 @@ class Workspace:
                 "tool": _PACKAGE,
                 "python": sys.executable,
                 "packages": _PACKAGES,
+                "site": _SITE,
                 "cache": cache_dir(),
                 "here": os.getcwd(),
                 "top": self.top,
