@@ -120,9 +120,7 @@ def test_a_library_that_a_tool_makes_and_loads_is_no_input(watcher: Path, tmp_pa
     assert not any("/copy_" in path for path in account.files)
 
 
-def test_modules_of_ours_count_by_their_sources(
-    watcher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_modules_of_ours_count_by_their_sources(watcher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = Path(__file__).resolve().parents[2]
     monkeypatch.chdir("/")
     code = f"import sys; sys.path.insert(0, {str(root)!r}); import pypto_build.artifact.pt, msgspec"

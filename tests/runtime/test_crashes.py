@@ -110,7 +110,10 @@ def test_a_write_past_the_unified_buffer_is_none_to_the_stack_of_its_thread(rig:
     bad = Kernel("overflow", "core->memory[PYPTO_UB].base[core->memory[PYPTO_UB].size + 15] = 1;")
     _, report = crash(rig, Kernel("cube", "", "aic"), bad, text=group)
     assert report.crash is not None
-    assert (report.crash.kernel, str(report.crash.nearest)) == ("overflow", "16 bytes past the end of UB (196608 bytes)")
+    assert (report.crash.kernel, str(report.crash.nearest)) == (
+        "overflow",
+        "16 bytes past the end of UB (196608 bytes)",
+    )
 
 
 def test_a_write_far_past_a_tensor(rig: Rig) -> None:
