@@ -20,6 +20,7 @@ FLIGHT = "flight.json"
 SCHEMA = 1
 
 _SHOWN = 8
+_RETURNED = What.KERNEL_RETURNS.name.lower()
 
 
 class Kept(About, frozen=True):
@@ -48,12 +49,14 @@ class Flight(msgspec.Struct, frozen=True):
     line: str = ""
 
     def lines(self, count: int | None = None) -> list[str]:
-        """The last events, a line each; the last one of every rank is among them."""
+        """The last events, a line each. Among them are the last one of every rank, and what cores still were at."""
         numbers: Sequence[int] = range(len(self.events))
         if count is not None:
-            last = set({event.rank: number for number, event in enumerate(self.events)}.values())
-            rest = [number for number in numbers if number not in last]
-            numbers = sorted([*last, *rest[max(0, len(rest) - max(0, count - len(last))) :]])
+            last = {event.rank: number for number, event in enumerate(self.events)}
+            of_cores = {(event.rank, event.core): number for number, event in enumerate(self.events) if event.core >= 0}
+            at_work = (number for number in of_cores.values() if self.events[number].what != _RETURNED)
+            first = dict.fromkeys([*last.values(), *sorted(at_work, reverse=True), *reversed(numbers)])
+            numbers = sorted([*first][: max(count, len(last))])
         return [self.events[number].line(self.ranks > 1) for number in numbers]
 
 

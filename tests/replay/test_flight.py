@@ -66,3 +66,11 @@ def test_the_last_event_of_each_rank_is_shown_however_long_ago_it_was() -> None:
     assert [line.rpartition(" ")[2] for line in shown] == ["2", "4", "5", "6", "7", "8", "9", "10"]
     assert [line.rpartition(" ")[2] for line in Flight(1, 1, events).lines(2)] == ["2", "9", "10"]
     assert len(Flight(1, 3, events).lines()) == 11
+
+
+def test_what_a_core_still_is_at_is_shown_however_much_happened_since() -> None:
+    events = [Kept(number, 0, -1, "submits", f"event {number}") for number in range(12)]
+    events[1] = Kept(1, 0, 3, "waits_for_value", "event 1")
+    events[2] = Kept(2, 0, 4, "kernel_returns", "event 2")
+    shown = Flight(1, 1, events).lines(4)
+    assert [line.rpartition(" ")[2] for line in shown] == ["1", "9", "10", "11"]
