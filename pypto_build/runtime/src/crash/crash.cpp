@@ -170,8 +170,8 @@ uint64_t stack_pointer(const void *context) {
 #endif
 }
 
-// Whether an access to an address that is not mapped, with the stack pointer at `top`, is one to a stack that is used up.
-// The memory of a core may be mapped right above the stack of its thread.
+// Whether an access to an address that is not mapped, with the stack pointer at `top`, is one to a stack that is used
+// up. The memory of a core may be mapped right above the stack of its thread.
 bool is_of_stack(uint64_t address, uint64_t top) {
     return address < top + kStackReach && address + kStackReach > top && address < stack_begin;
 }
