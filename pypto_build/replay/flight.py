@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -48,15 +48,21 @@ class Flight(msgspec.Struct, frozen=True):
     fault: FaultRecord | None = None
     line: str = ""
 
-    def lines(self, count: int | None = None) -> list[str]:
+    def last_of_each(self) -> dict[tuple[int, int], int]:
+        """The number of the last event of the orchestration (core -1) and of every core, by rank and core."""
+        return {(event.rank, event.core): number for number, event in enumerate(self.events)}
+
+    def lines(self, count: int) -> list[str]:
         """The last events, a line each. Among them are the last one of every rank, and what cores still were at."""
-        numbers: Sequence[int] = range(len(self.events))
-        if count is not None:
-            last = {event.rank: number for number, event in enumerate(self.events)}
-            of_cores = {(event.rank, event.core): number for number, event in enumerate(self.events) if event.core >= 0}
-            at_work = (number for number in of_cores.values() if self.events[number].what != _RETURNED)
-            first = dict.fromkeys([*last.values(), *sorted(at_work, reverse=True), *reversed(numbers)])
-            numbers = sorted([*first][: max(count, len(last))])
+        last = {event.rank: number for number, event in enumerate(self.events)}
+        of_cores = [number for (_, core), number in self.last_of_each().items() if core >= 0]
+        at_work = (number for number in of_cores if self.events[number].what != _RETURNED)
+        latest = range(len(self.events) - 1, -1, -1)
+        first = dict.fromkeys([*last.values(), *sorted(at_work, reverse=True), *latest])
+        return self.shown(sorted([*first][: max(count, len(last))]))
+
+    def shown(self, numbers: Iterable[int]) -> list[str]:
+        """The events with these numbers, a line each."""
         return [self.events[number].line(self.ranks > 1) for number in numbers]
 
 

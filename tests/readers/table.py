@@ -787,7 +787,7 @@ def _flight(path: Path) -> None:
     from pypto_build.replay.flight import collect
     from pypto_build.runtime.flight import read_flight
 
-    collect([read_flight(path.read_bytes())]).lines()
+    collect([read_flight(path.read_bytes())]).lines(8)
 
 
 _KEPT = b"""{"schema": 1, "ranks": 2, "line": "k.cpp:3", "fault": {"kind": 67, "fields": {}},
@@ -797,7 +797,7 @@ _KEPT = b"""{"schema": 1, "ranks": 2, "line": "k.cpp:3", "fault": {"kind": 67, "
 def _kept(path: Path) -> None:
     from pypto_build.replay.flight import read_kept
 
-    read_kept(path).lines()
+    read_kept(path).lines(8)
 
 
 # -- toolchain --------------------------------------------------------------------------------------------------------

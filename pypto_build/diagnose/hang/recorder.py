@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError, is_distributed, load_artifact
 from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.hazards.faults import fault_finding
-from pypto_build.replay.flight import FLIGHT, Flight, Kept, read_kept
+from pypto_build.replay.flight import FLIGHT, Flight, read_kept
 from pypto_build.replay.report import last_line
 from pypto_build.replay.verdict import read_verdict
 
@@ -45,7 +44,8 @@ class LastRun:
         lines = [f"[hang] {verdict.artifact}: {last_line(verdict, verdict.run_s).partition(': ')[2]}"]
         if self.flight is None or not self.flight.events:
             return [*lines, "    nothing was recorded before it"]
-        lines += ["the last of each core:", *(f"    {line}" for line in _last_of_each(self.flight))]
+        of_each = [number for _, number in sorted(self.flight.last_of_each().items())]
+        lines += ["the last of each core:", *(f"    {line}" for line in self.flight.shown(of_each))]
         shown = self.flight.lines(_SHOWN)
         lines += [f"the last {len(shown)} of {len(self.flight.events)} events (dfx_outputs/{FLIGHT}):"]
         return [*lines, *(f"    {line}" for line in shown)]
@@ -56,8 +56,3 @@ class LastRun:
         if found is None and self.failed and (error := self.verdict.error):
             found = Finding(f"hang/{error.kind}", error.message, hint=error.hint, detail=tuple(error.detail))
         return [found] if found else []
-
-
-def _last_of_each(flight: Flight) -> Sequence[str]:
-    last: dict[tuple[int, int], Kept] = {(event.rank, event.core): event for event in flight.events}
-    return [last[place].line(flight.ranks > 1) for place in sorted(last)]
