@@ -31,7 +31,7 @@ META_NAME = "distributed_meta.json"
 MOST_RANKS = 64
 _SCHEMAS = (1, 2)
 _WAY_OUT = "compile again"
-#: How a file of ``sub_workers/`` says of which scene test it is.
+#: How a file of ``sub_workers/`` says of which scene test it is, from there.
 TEST_LINE = "_TEST = {!r}"
 _TEST = re.compile(r"""(?m)^_TEST = ('[^'\n]*'|"[^"\n]*")$""")
 _DEVICES = re.compile(r"\s*(\d{1,6})(?:\s*-\s*(\d{1,6}))?\s*\Z")
@@ -151,7 +151,7 @@ def devices_of(artifact: Distributed, chosen: Sequence[int], world: int) -> tupl
 def scene_test_of(sub_worker: Path) -> Path | None:
     """The scene test whose host callable a file of ``sub_workers/`` is; None for one that stands by itself."""
     found = _TEST.search(read_source(sub_worker))
-    return Path(ast.literal_eval(found[1])) if found else None
+    return Path(os.path.normpath(sub_worker.parent / ast.literal_eval(found[1]))) if found else None
 
 
 def require_callables(artifact: Distributed) -> None:

@@ -14,6 +14,7 @@ from pypto_build.facts.dtypes import ITEMSIZE
 from .errors import ArtifactError
 from .files import decode_json, read_bytes, read_source
 from .params import Param, orchestration_signature, parameters
+from .paths import way_to
 from .records import (
     CORE_TYPES,
     FILE_NAME,
@@ -37,7 +38,7 @@ _BUILD_AGAIN = "build the artifact again"
 
 
 class OrchestrationInterface(msgspec.Struct, frozen=True):
-    """The orchestration; ``source`` is relative to the artifact."""
+    """The orchestration; ``source`` is as in `KernelInterface`."""
 
     function_name: str
     config_name: str
@@ -50,7 +51,11 @@ class OrchestrationInterface(msgspec.Struct, frozen=True):
 
 
 class KernelInterface(msgspec.Struct, frozen=True):
-    """One kernel; ``source`` is relative to the artifact unless external, ``signature`` null if never submitted."""
+    """One kernel; ``signature`` is null if it is never submitted.
+
+    ``source`` is relative to the artifact, one that lies outside of it too (`way_to`), unless they have nothing in
+    common: then it is absolute.
+    """
 
     func_id: int
     name: str
@@ -233,7 +238,7 @@ def _contradictions(artifact: Artifact, derived: Derived) -> Iterator[str]:
 
 def _orchestration(orchestration: Orchestration, root: Path) -> OrchestrationInterface:
     return OrchestrationInterface(
-        orchestration.function_name, orchestration.config_name, relative_source(orchestration.source, root)
+        orchestration.function_name, orchestration.config_name, way_to(orchestration.source, root)
     )
 
 
@@ -242,7 +247,7 @@ def _kernel(kernel: Kernel, root: Path) -> KernelInterface:
         func_id=kernel.func_id,
         name=kernel.name,
         core_type=kernel.core_type,
-        source=relative_source(kernel.source, root),
+        source=way_to(kernel.source, root),
         signature=_names(kernel.signature),
     )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .manifest import SIGNED, SIGNED_ROOT
+from .paths import way_to
 from .records import Artifact, Kernel, Orchestration, Signature
 
 
@@ -18,7 +19,8 @@ class _Code(str):
 def render_manifest(artifact: Artifact, directory: Path) -> str:
     """The text of a manifest for ``artifact`` that lies in ``directory`` and finds the sources from there.
 
-    The same artifact at the same relative place gives the same text. Importing it needs simpler, for ``ArgDirection``.
+    The same artifact at the same relative place gives the same text (`ways`). Importing it needs simpler, for
+    ``ArgDirection``.
     """
     orchestration = _orchestration(artifact.orchestration, artifact.root)
     kernels = [_kernel(kernel, artifact.root) for kernel in artifact.kernels]
@@ -44,8 +46,23 @@ def render_manifest(artifact: Artifact, directory: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def ways(artifact: Artifact, directory: Path) -> list[str]:
+    """What such a manifest, or a document beside it, tells of where directories and files lie, in no certain form: the
+    artifact, and what it has outside."""
+    files = [artifact.orchestration.source] if artifact.orchestration.external else []
+    for kernel in artifact.kernels:
+        files += [kernel.source] if kernel.external else []
+        files += kernel.extra_include_dirs
+    outside = [way_to(file, artifact.root) for file in files]
+    return [_way_to_root(artifact.root, directory), *dict.fromkeys(outside)]
+
+
+def _way_to_root(root: Path, directory: Path) -> str:
+    return os.path.relpath(os.path.realpath(root), os.path.realpath(directory))
+
+
 def _root_expression(root: Path, directory: Path) -> str:
-    relative = os.path.relpath(os.path.realpath(root), os.path.realpath(directory))
+    relative = _way_to_root(root, directory)
     here = "Path(__file__).resolve().parent"
     return here if relative == "." else f"({here} / {quoted(Path(relative).as_posix())}).resolve()"
 
@@ -86,7 +103,8 @@ def _incore(kernel: dict[str, Any]) -> dict[str, Any]:
 
 def _source(path: Path, root: Path) -> _Code | str:
     if not path.is_relative_to(root):
-        return str(path)
+        way = way_to(path, root)
+        return way if os.path.isabs(way) else _Code(f"str(({SIGNED_ROOT} / {quoted(way)}).resolve())")
     parts = "".join(f" / {quoted(part)}" for part in path.relative_to(root).parts)
     return _Code(f"str({SIGNED_ROOT}{parts})")
 

@@ -15,6 +15,19 @@ _AGAIN = "compile again or correct the manifest"
 _LONGEST = 4096  # characters of a path; no system takes more
 
 
+def way_to(path: Path, directory: Path) -> str:
+    """``path`` as a file in ``directory`` tells it, so that a copy of both elsewhere finds its own.
+
+    That is relative to ``directory`` where it lies below it, or where they have more in common than the root of the
+    file system and no link on the way leads elsewhere; else absolute.
+    """
+    if path.is_relative_to(directory):
+        return path.relative_to(directory).as_posix()
+    way = os.path.relpath(path, directory)
+    real = os.path.relpath(os.path.join(os.path.realpath(path.parent), path.name), os.path.realpath(directory))
+    return way if way == real and os.path.commonpath([path, directory]) != os.sep else str(path)
+
+
 class SourceTree:
     """The files below an artifact's root, looked up as its manifest spells them.
 

@@ -13,6 +13,7 @@ from typing import Any
 from pypto_build import terminal
 from pypto_build.artifact import Artifact, detect_vintage, lacks_kernels, load_artifact
 from pypto_build.artifact.first_sight import remember
+from pypto_build.artifact.manifest_writer import ways
 from pypto_build.facts.platforms import Platform
 from pypto_build.facts.run_options import SIMPLER
 from pypto_build.proof import Place
@@ -269,7 +270,10 @@ def sign_step(workspace: Workspace, place: Place, artifact: Artifact) -> Step:
         name=manifest,
         inputs=inputs,
         outputs=(manifest, interface),
-        settings={"the name of the artifact": artifact.name},
+        settings={
+            "the name of the artifact": artifact.name,
+            "where its files lie": "\n".join(ways(artifact, place.directory)),
+        },
     )
     step = Step(place, action, "[manifest] sign", workspace.short(artifact.manifest_path))
     return replace(step, spawn=workspace.forks.run, forks=workspace.forks) if workspace.forks else step

@@ -177,6 +177,38 @@ def test_signed_manifest_moves_with_the_artifact(tmp_path: Path, monkeypatch: py
     assert imported(there, monkeypatch).KERNELS[0]["source"] == str(tmp_path / "there/_jit_x/kernels/aic/mm.cpp")
 
 
+def with_source_outside(root: Path, source: Path) -> Path:
+    write(source)
+    extra = (
+        f'\t{{"func_id": 2, "name": "ext", "source": "{source}", "core_type": "aiv", "external": True, '
+        f'"extra_include_dirs": ["{source.parent}"]}},\n]\n'
+    )
+    return make_artifact(root, MANIFEST.replace("]\n", extra))
+
+
+def test_sources_outside_are_found_where_both_have_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("here", "far/there"):
+        root = with_source_outside(tmp_path / place / "build" / "_jit_x", tmp_path / place / "lib" / "ext.cpp")
+        interface = signed(root, tmp_path / place / "out")
+        assert interface["kernels"][2]["source"] == "../../lib/ext.cpp"
+    here, there = (tmp_path / place / "out" / "kernel_config.py" for place in ("here", "far/there"))
+    assert here.read_bytes() == there.read_bytes()
+    wanted = str(tmp_path / "far" / "there" / "lib" / "ext.cpp")
+    assert imported(there, monkeypatch).KERNELS[2]["source"] == wanted
+    kernel = read_manifest(there, tmp_path / "far" / "there" / "build" / "_jit_x").kernels[2]
+    assert (str(kernel.source), kernel.external, kernel.extra_include_dirs) == (wanted, True, (Path(wanted).parent,))
+
+
+def test_a_source_outside_that_a_link_leads_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No way by `..` leads through a link: that would begin where the link leads."""
+    (tmp_path / "disk" / "deep" / "build").mkdir(parents=True)
+    (tmp_path / "build").symlink_to(tmp_path / "disk" / "deep" / "build")
+    root = with_source_outside(tmp_path / "build" / "_jit_x", tmp_path / "lib" / "ext.cpp")
+    assert signed(root, tmp_path / "out")["kernels"][2]["source"] == str(tmp_path / "lib" / "ext.cpp")
+    found = imported(tmp_path / "out" / "kernel_config.py", monkeypatch).KERNELS[2]["source"]
+    assert found == str(tmp_path / "lib" / "ext.cpp")
+
+
 def test_signed_manifest_inside_the_artifact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = make_artifact(tmp_path / "_jit_x")
     assert run(root, root) == 0

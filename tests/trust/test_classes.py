@@ -887,6 +887,20 @@ def test_second_workspace_with_the_same_content_does_nothing(chain: Space) -> No
     assert passes(chain).cached
 
 
+def test_the_signed_manifest_leads_to_the_artifact_wherever_that_lies(chain: Space) -> None:
+    passes(chain)
+    moved = chain.root.parent / "moved" / chain.name
+    shutil.copytree(chain.artifact, moved)
+    shutil.rmtree(chain.artifact)
+    done = chain.scons("replay", f"JIT={moved}")
+    assert done.status == 0 and "(cached)" in done.output, done  # only the manifest tells where the artifact lies
+    signing = [line for line in done.output.splitlines() if line.startswith("[manifest]")]
+    assert signing == ["[manifest] sign kernel_config.py  (where its files lie changed)"], done
+    reads = f"described_root(Path({str(chain.out)!r}, 'kernel_config.py'))"
+    code = f"from pathlib import Path; from pypto_build.artifact.manifest import described_root; print({reads})"
+    assert chain.tested.ask(code) == str(moved)
+
+
 def test_second_workspace_without_the_store_does_everything(chain: Space) -> None:
     passes(chain)
     second = chain.fresh(chain.root.with_name("second"))

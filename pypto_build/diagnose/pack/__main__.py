@@ -14,9 +14,10 @@ from types import MappingProxyType
 
 from pypto_build import __version__
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact, snapshot
+from pypto_build.artifact.layout import SUB_WORKERS
 from pypto_build.artifact.snapshot import REFERENCE, Snapshot
 from pypto_build.diagnose.console import command, table, tool_parser
-from pypto_build.diagnose.pack.contents import external_files, kind_of, tree_of
+from pypto_build.diagnose.pack.contents import external_files, kind_of, told_as, tree_of
 from pypto_build.diagnose.pack.form import EXTERNAL, SUFFIX, Pack
 from pypto_build.diagnose.pack.writer import digested, write_pack
 from pypto_build.diagnose.recorded.evidence import Evidence
@@ -66,17 +67,18 @@ def pack_run(
     given: argparse.Namespace,
     artifact: Artifact,
     parts: Mapping[str, Artifact] | None = None,
-    more: Mapping[str, str] = MappingProxyType({}),
+    more: Mapping[Path, str] = MappingProxyType({}),
 ) -> int:
     """Write the archive of a run of `artifact`, whose manifests are its own, or those of its `parts`. `more` are
-    files that it needs besides, by path, with their places in the archive."""
+    files that its host callables need besides, by path, with their places in the archive."""
     evidence = Evidence(given.artifact, given.build_dir, given.platform)
     if evidence.verdict is None:
         raise ArtifactError(given.build_dir / "verdict.json", "is missing", "replay the artifact first: scons replay")
     data = _data(given, artifact)
     linked = [part.root for part in (parts or {}).values() if not part.root.is_relative_to(artifact.root)]
-    tree = tree_of(artifact, data, linked) | {place: Path(path) for path, place in more.items()}
-    moved: dict[str, str] = dict(more)
+    tree = tree_of(artifact, data, linked) | {place: path for path, place in more.items()}
+    callables = artifact.root / SUB_WORKERS
+    moved = {told: place for path, place in more.items() for told in told_as(path, callables)}
     for place, part in {EXTERNAL: artifact}.items() if parts is None else parts.items():
         others, paths = external_files(part, place)
         tree |= others

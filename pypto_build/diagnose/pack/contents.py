@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pypto_build.artifact import Artifact, ArtifactError
 from pypto_build.artifact.layout import CHILDREN_DIR
+from pypto_build.artifact.paths import way_to
 from pypto_build.artifact.snapshot import DATA_DIR, Snapshot
 from pypto_build.diagnose.pack.form import ARTIFACT, DATA, EXTERNAL
 
@@ -64,25 +65,31 @@ def _inside(path: Path, real: Path, root: Path) -> None:
 
 
 def external_files(artifact: Artifact, place: str = EXTERNAL) -> tuple[dict[str, Path], dict[str, str]]:
-    """Sources and headers outside of the artifact: files by path in the pack, and where each known path went."""
+    """Sources and headers outside of the artifact: files by path in the pack, and where each went, by what its manifest
+    may call it."""
     tree: dict[str, Path] = {}
-    moved: dict[str, str] = {}
+    moved: dict[Path, str] = {}
     entry = artifact.orchestration.source
     if not entry.is_relative_to(artifact.root):
-        moved[str(entry)] = name = f"{place}/orchestration/{entry.name}"
+        moved[entry] = name = f"{place}/orchestration/{entry.name}"
         tree[name] = entry
     for kernel in artifact.kernels:
         if kernel.source.is_relative_to(artifact.root):
             continue
-        moved[str(kernel.source)] = name = f"{place}/{kernel.func_id}/{kernel.source.name}"
+        moved[kernel.source] = name = f"{place}/{kernel.func_id}/{kernel.source.name}"
         tree[name] = kernel.source
     for kernel in artifact.kernels:
         for directory in kernel.extra_include_dirs:
-            if directory.is_relative_to(artifact.root) or str(directory) in moved:
+            if directory.is_relative_to(artifact.root) or directory in moved:
                 continue
-            moved[str(directory)] = name = f"{place}/include{len(moved)}"
+            moved[directory] = name = f"{place}/include{len(moved)}"
             tree |= {f"{name}/{path.relative_to(directory).as_posix()}": path for path in _headers(directory)}
-    return tree, moved
+    return tree, {told: name for path, name in moved.items() for told in told_as(path, artifact.root)}
+
+
+def told_as(path: Path, directory: Path) -> set[str]:
+    """How a file in ``directory`` may tell of a path outside."""
+    return {str(path), way_to(path, directory)}
 
 
 def _headers(directory: Path) -> Iterator[Path]:

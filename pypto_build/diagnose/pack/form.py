@@ -43,8 +43,8 @@ class File(msgspec.Struct, frozen=True):
 class Pack(msgspec.Struct, frozen=True):
     """A packed run.
 
-    ``options`` are what the run was given, as SCons takes them; ``status`` is how it ended. ``external`` maps absolute
-    paths that the manifest of the artifact names to paths in the tree.
+    ``options`` are what the run was given, as SCons takes them; ``status`` is how it ended. ``external`` maps paths
+    outside, as the manifest of the artifact may name them, to paths in the tree.
     """
 
     artifact: str

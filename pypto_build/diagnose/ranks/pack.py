@@ -22,8 +22,8 @@ def main(given: argparse.Namespace) -> int:
     """Write the archive; 0, or 2 where there is nothing to pack."""
     distributed = load_distributed(given.artifact)
     parts = {f"{EXTERNAL}/{name}": load_artifact(chip) for name, chip in distributed.chips.items()}
-    tests = filter(None, map(scene_test_of, distributed.sub_workers.values()))
-    others = {str(test): f"{EXTERNAL}/{SUB_WORKERS}/{test.name}" for test in tests if test.is_file()}
+    tests = {test for test in map(scene_test_of, distributed.sub_workers.values()) if test and test.is_file()}
+    others = {test: f"{EXTERNAL}/{SUB_WORKERS}/{test.name}" for test in tests}
     return pack_run(given, distributed.as_artifact(), parts, others)
 
 

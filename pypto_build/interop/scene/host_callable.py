@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact.distributed import TEST_LINE
+from pypto_build.artifact.paths import way_to
 from pypto_build.interop.scene.faults import why
 from pypto_build.interop.scene.loading import load_file, scene_classes
 from pypto_build.interop.scene.memory import tensor_of
@@ -20,7 +22,7 @@ _TEXT = '''"""Host callable {name!r} of {scene}, a scene test."""
 def {name}(*given):
     from pypto_build.interop.scene.host_callable import call
 
-    call(_TEST, {scene!r}, {name!r}, given)
+    call(__file__, _TEST, {scene!r}, {name!r}, given)
 '''
 
 
@@ -30,14 +32,15 @@ class HostCallableFailed(Exception):
     says_where = True  # whoever tells it need not say which line called it
 
 
-def file_of(file: Path, class_name: str, name: str) -> str:
-    """The text of ``sub_workers/NAME.py`` for a host callable of a class in ``file``."""
-    return _TEXT.format(test=TEST_LINE.format(str(file)), scene=class_name, name=name)
+def file_of(file: Path, class_name: str, name: str, directory: Path) -> str:
+    """The text of ``NAME.py`` in ``directory``, the ``sub_workers`` of an artifact, for a host callable of a class."""
+    return _TEXT.format(test=TEST_LINE.format(way_to(file, directory)), scene=class_name, name=name)
 
 
-def call(file: str, class_name: str, name: str, given: Sequence[Any]) -> None:
+def call(caller: str, test: str, class_name: str, name: str, given: Sequence[Any]) -> None:
     """Call a host callable with tensors of torch and, behind them, scalars; or with the arguments that simpler has for
-    it. Raises `HostCallableFailed`."""
+    it. ``test`` is where its file lies, from the directory of ``caller``. Raises `HostCallableFailed`."""
+    file = os.path.normpath(os.path.join(os.path.dirname(caller), test))
     of_simpler = len(given) == 1 and hasattr(given[0], "tensor_count")
     try:
         module = load_file(Path(file), with_stand_ins=not of_simpler)

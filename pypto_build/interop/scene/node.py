@@ -16,7 +16,7 @@ import msgspec
 from pypto_build.artifact import Artifact
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.distributed import META_NAME
-from pypto_build.artifact.layout import DRIVER
+from pypto_build.artifact.layout import CHILDREN_DIR, DRIVER
 from pypto_build.artifact.manifest_writer import render_manifest
 from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.artifact.scenes import NODE_LEVEL, file_name
@@ -98,17 +98,19 @@ class NodeWorker(Buffers):
 
     def write(self, recorder: Recorder) -> Path:
         """The program as a distributed artifact; the same one is in the same place."""
+        scenes = BUILD_DIR.absolute() / "scenes"
+        place = scenes / "node" / CHILDREN_DIR / "program"
         programs = {
-            name: artifact_of(program, recorder.first[name], self.runtime or program.binary.runtime)
+            name: artifact_of(program, recorder.first[name], self.runtime or program.binary.runtime, place)
             for (handle, name), program in zip(self._names().items(), self._programs.values(), strict=True)
             if name in recorder.first
         }
         driver, meta = recorder.driver().encode(), self._meta(recorder)
         texts = [driver, meta, *(render_manifest(one, one.root).encode() for one in programs.values())]
         digest = hashlib.sha256(b"\0".join(texts)).hexdigest()[:12]
-        root = BUILD_DIR.absolute() / "scenes" / f"node.{next(iter(programs))}-{digest}"
+        root = scenes / f"node.{next(iter(programs))}-{digest}"
         for name, artifact in programs.items():
-            _write_program(artifact, root / "next_levels" / name)
+            _write_program(artifact, root / CHILDREN_DIR / name)
         write_bytes(root / DRIVER, driver)
         write_bytes(root / META_NAME, meta)
         return root

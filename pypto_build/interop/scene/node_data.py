@@ -25,7 +25,7 @@ import torch
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.distributed import META_NAME
-from pypto_build.artifact.layout import DRIVER, SUB_WORKERS
+from pypto_build.artifact.layout import CHILDREN_DIR, DRIVER, SUB_WORKERS
 from pypto_build.artifact.manifest_writer import render_manifest
 from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.scenes import ARGUMENTS_NAME, PROGRAMS_DIR, SCALARS_DIR, file_name
@@ -151,10 +151,11 @@ def _write_program(
     ]
     write_bytes(output / META_NAME, meta_of(params, recorder.world, len(registered.hosts)))
     for name in registered.hosts.values():
-        write_bytes(output / SUB_WORKERS / f"{name}.py", file_of(file, class_name, name).encode())
+        place = output / SUB_WORKERS
+        write_bytes(place / f"{name}.py", file_of(file, class_name, name, place).encode())
     for name, program in registered.programs.items():
         if name in recorder.first:
-            artifact = artifact_of(program, recorder.first[name], runtime)
+            artifact = artifact_of(program, recorder.first[name], runtime, output / CHILDREN_DIR / name)
             write_bytes(output / PROGRAMS_DIR / f"{name}.py", render_manifest(artifact, artifact.root).encode())
 
 

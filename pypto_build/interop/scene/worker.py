@@ -284,10 +284,11 @@ class OneChipWorker(Buffers):
     def _artifact(self, program: ChipCallable, args: TaskArgs) -> Path:
         """The program as an artifact; the same one is in the same place."""
         runtime = self.runtime or program.binary.runtime
-        artifact = artifact_of(program, args, runtime)
+        scenes = BUILD_DIR.absolute() / "scenes"
+        artifact = artifact_of(program, args, runtime, scenes / "worker")
         text = render_manifest(artifact, artifact.root)
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-        root = BUILD_DIR.absolute() / "scenes" / f"worker.{file_name(program.binary.path.stem)}-{digest}"
+        root = scenes / f"worker.{file_name(program.binary.path.stem)}-{digest}"
         artifact = msgspec.structs.replace(artifact, root=root)
         params = [_param(f"t{index}", "tensor") for index in range(len(args.tensors))]
         params += [_param(f"s{index}", "scalar") for index in range(len(args.scalars))]
@@ -381,8 +382,8 @@ class StartedReplay:
         return printed
 
 
-def artifact_of(program: ChipCallable, args: TaskArgs, runtime: str) -> Artifact:
-    """The artifact that a program is, in no place yet; directions of its tensors are as for these arguments."""
+def artifact_of(program: ChipCallable, args: TaskArgs, runtime: str, root: Path) -> Artifact:
+    """The artifact in ``root`` that a program is; directions of its tensors are as for these arguments."""
     directions = [ArgDirection(word) for word in program.signature if ArgDirection(word) is not ArgDirection.SCALAR]
     directions += [ArgDirection.INOUT] * (len(args.tensors) - len(directions))
     signature = tuple(
@@ -399,7 +400,7 @@ def artifact_of(program: ChipCallable, args: TaskArgs, runtime: str) -> Artifact
     entry = Orchestration(program.binary.path, program.func_name, signature=signature, external=True)
     if program.config_name:
         entry = msgspec.structs.replace(entry, config_name=program.config_name)
-    return Artifact(Path("/worker"), "worker", tuple(kernels), entry, {"runtime": runtime} if runtime else {})
+    return Artifact(root, "worker", tuple(kernels), entry, {"runtime": runtime} if runtime else {})
 
 
 def _param(name: str, kind: str) -> dict[str, Any]:
