@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from pypto_build.artifact.outputs import actual_place
 from pypto_build.facts.faults import Escaped, FaultKind, Nearness
 from pypto_build.facts.faults import Status as FaultStatus
 from pypto_build.replay.verdict import ErrorInfo, Status
@@ -30,6 +31,8 @@ _AT_LIMIT = 0.9
 #: Stack frames looked up and listed for a crash.
 _FRAMES = 20
 _SHOWN_FRAMES = 8
+#: The fields of a fault that are source lines.
+_PLACES = ("line_text", "written_at")
 _OWN_SYMBOLS = "pypto::runtime::"
 _STACK_HINT = "look for a recursion without end or a large local array"
 
@@ -130,8 +133,11 @@ def describe_death(death: Death, report: Report | None, loading: str = "", binar
     return error
 
 
-def run_fault(record: FaultRecord) -> RunFault:
-    """A fault that the run has told itself."""
+def run_fault(record: FaultRecord, binary: Path) -> RunFault:
+    """A fault that the run has told itself, in an artifact that `binary` is of."""
+    for name in _PLACES:
+        if record.fields.get(name):
+            record.fields[name] = actual_place(str(record.fields[name]), binary)
     error = ErrorInfo(
         status_of(record),
         printable(message_of(record)),
@@ -251,11 +257,12 @@ def _frames(crash: Crash, binaries: Collection[str]) -> list[Frame]:
 
     An abort is several calls deep in the C library, and the orchestration may be in the runtime that it called.
     """
-    from pypto_build.replay.lines import Recompiled
+    from pypto_build.replay.lines import Recompiled, of_this_machine
     from pypto_build.runtime.report import symbolise
 
     with TemporaryDirectory(prefix="pypto-lines-") as directory:
-        frames = list(symbolise(crash.frames, _FRAMES, Recompiled(Path(directory)).place, binaries))
+        found = symbolise(crash.frames, _FRAMES, Recompiled(Path(directory)).place, binaries)
+    frames = list(map(of_this_machine, found))
     skipped = (lambda frame: not frame.code) if crash.signal == "SIGABRT" else _is_own
     first = next((place for place, frame in enumerate(frames) if not skipped(frame)), 0)
     last = next((place for place, frame in enumerate(frames) if place > first and _is_own(frame)), len(frames))

@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
 from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.artifact.outputs import actual_place
+from pypto_build.facts.places import FLAG
+from pypto_build.runtime.report import Frame
 
 _LISTING = "compile_commands.json"
 _TIME_LIMIT_S = 60
-#: What keeps the artifact's path out of an object; here it is looked for.
-_MAPPED = "-ffile-prefix-map="
 _SYMBOL = re.compile(r"([0-9a-f]+) .{5}.F (\S+)\t([0-9a-f]+) (?:\.\w+ )?(\S+)")
+
+
+def of_this_machine(frame: Frame) -> Frame:
+    """A frame with its lines where the sources are."""
+    line, code = (actual_place(place, frame.module) for place in (frame.line, frame.code))
+    return replace(frame, line=line, code=code)
 
 
 class Recompiled:
@@ -48,7 +56,7 @@ class Recompiled:
         if "-o" not in arguments:
             return None
         arguments[arguments.index("-o") + 1] = str(target)
-        arguments = [word for word in arguments if not word.startswith(_MAPPED)]
+        arguments = [word for word in arguments if not word.startswith(FLAG)]  # here they are looked for
         try:
             run = subprocess.run(
                 [*arguments, "-g1"], cwd=directory, capture_output=True, timeout=_TIME_LIMIT_S, check=False

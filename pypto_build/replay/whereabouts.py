@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pypto_build.facts.faults import Nearness
-from pypto_build.replay.lines import Recompiled
+from pypto_build.replay.lines import Recompiled, of_this_machine
 from pypto_build.runtime.report import Frame, Report, Running, Sample, look_up
 
 #: Looks in a row at one address that make a poll.
@@ -57,7 +57,7 @@ def _lines(samples: Sequence[Sample], binaries: Collection[str]) -> dict[int, st
         found = {}
         for sample in samples:
             frames = look_up([(frame, frame.offset) for frame in sample.frames], elsewhere, binaries)
-            found[sample.running.core] = next(filter(None, map(_line, frames)), "")
+            found[sample.running.core] = next(filter(None, map(_line, map(of_this_machine, frames))), "")
     return found
 
 

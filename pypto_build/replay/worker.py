@@ -326,11 +326,15 @@ class Worker:
         if report is None or report.fault is None:
             return None
         self.end()
-        return self._told(report.fault)
+        return self._told(report.fault, self._job.binaries[-1])
 
-    def _told(self, record: FaultRecord) -> RunFault:
-        """A fault that the run has told; of a hang, with where every core was."""
-        fault = run_fault(record)
+    def _binary_of(self, reply: Reply) -> Path:
+        """A binary of the artifact whose fault this is."""
+        return self._job.binaries[-1]
+
+    def _told(self, record: FaultRecord, binary: Path) -> RunFault:
+        """A fault that the run has told, in an artifact that ``binary`` is of; of a hang, with where every core was."""
+        fault = run_fault(record, binary)
         if fault.status == "hang":
             add_whereabouts(fault.error, self._reports(), self._binaries)
         return fault
@@ -339,7 +343,7 @@ class Worker:
         if reply.fault is None:
             return no_reply()
         error = describe_exception(reply.fault, self._memory_bytes, self._read_report)
-        return RunFault("runtime_error", error) if error else self._told(reply.fault)
+        return RunFault("runtime_error", error) if error else self._told(reply.fault, self._binary_of(reply))
 
     def _hang(self) -> RunFault:
         self._stopped_ns = time.monotonic_ns()

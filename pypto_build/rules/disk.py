@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from pypto_build.artifact.outputs import MARKER, artifact_of
 from pypto_build.replay.results import REPLAYS
-from pypto_build.rules.machinery.workspace import MARKER, artifact_of
 
 #: Below the build directory: archives that were opened, what jobs printed.
 PACKS, LOGS = "packs", "logs"

@@ -19,6 +19,7 @@ from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.steps import Step, perform
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.toolchain.cache import cache_dir
+from pypto_build.toolchain.host import HEADERS_BY_NAME
 from pypto_build.toolchain.recipe import UnitRecipe
 
 
@@ -35,11 +36,13 @@ class Precompiled:
         self._header, self._text = header, f"#include <{recipe.main_header}>\n".encode()
         self._place = workspace.place(directory)
         compiled = f"{header.name}.gch"
+        target = f"{directory / compiled}.tmp"
+        named = (HEADERS_BY_NAME,) if recipe.located else ()  # some of it ends in what is compiled with the header
         self._step = Step(
             self._place,
             Action(
                 name=compiled,
-                argv=tuple(recipe.precompile_argv(str(header), f"{directory / compiled}.tmp")),
+                argv=tuple(recipe.precompile_argv(str(header), target, named)),
                 inputs=(str(header),),
                 outputs=(compiled,),
                 settings={"the compiler": recipe.identity, **search_paths(environment)},

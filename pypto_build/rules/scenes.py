@@ -23,6 +23,7 @@ from pypto_build import terminal
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.manifest_writer import render_manifest
+from pypto_build.artifact.outputs import mark_output
 from pypto_build.artifact.scene_reader import NotLiteral, read_literal, scene_files
 from pypto_build.artifact.scenes import (
     ARGUMENTS_NAME,
@@ -48,7 +49,7 @@ from pypto_build.rules.artifact import units_of
 from pypto_build.rules.machinery.early import Early
 from pypto_build.rules.machinery.locks import lock_output
 from pypto_build.rules.machinery.python_tools import python_tool
-from pypto_build.rules.machinery.workspace import Workspace, as_it_is, mark_output
+from pypto_build.rules.machinery.workspace import Workspace, as_it_is
 from pypto_build.rules.scene_nodes import open_node
 from pypto_build.rules.scene_outcomes import CaseRefusal
 from pypto_build.rules.subject import Subject

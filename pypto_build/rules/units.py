@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pypto_build import terminal
 from pypto_build.artifact import Kernel, Orchestration
+from pypto_build.facts import places
 from pypto_build.proof import Action, Place
 from pypto_build.proof.action import Aid
 from pypto_build.rules.machinery.actions import run_captured
@@ -20,6 +21,7 @@ from pypto_build.rules.machinery.steps import Refused, Step, declare_step, perfo
 from pypto_build.rules.machinery.workspace import Workspace, escape
 from pypto_build.rules.precompiled import Precompiled
 from pypto_build.rules.variants import FOR_SIMPLER
+from pypto_build.toolchain.host import HEADERS_BY_NAME
 from pypto_build.toolchain.own_text import (
     declares_names_of,
     has_markers,
@@ -100,6 +102,13 @@ class Compilation:
         self._searched = search_paths(self._environment, _OF_TOOLKITS)
         self._settings: dict[tuple[str, str], dict[str, str]] = {}
         self._instances_by: dict[int, str] = {}  # what decides about them, by recipe
+        self._names = (
+            f"{places.FLAG}{workspace.top}={places.WORKSPACE}",
+            f"{places.FLAG}{place.directory}={places.OUTPUT}",
+            HEADERS_BY_NAME,
+            f"{places.FLAG}{root}={places.ARTIFACT}",
+        )
+        self._no_names = tuple(f"{places.FLAG}{path}=." for path in (workspace.top, place.directory, root))
         self._maps = {kind: self._mapped(unit) for kind, unit in recipe.items()}
         for unit in recipe.values():
             workspace.include_dirs |= set(unit.include_dirs)
@@ -117,8 +126,11 @@ class Compilation:
         return Plan(name, source, recipe, extra_dirs, self._maps[kind])
 
     def _mapped(self, recipe: UnitRecipe) -> tuple[str, ...]:
-        """The flag by which what is compiled does not tell where the artifact lies, unless it has line numbers."""
-        return () if recipe.located else (f"-ffile-prefix-map={self._root}=.",)
+        """The flags by which what is compiled does not tell where workspace and artifact lie, and what has line numbers
+        names directories as all do."""
+        if not recipe.located:
+            return self._no_names
+        return () if recipe.by_path else self._names
 
     def steps(self, plan: Plan) -> list[Step]:
         """The compilation of a unit, and the steps after it."""
@@ -129,6 +141,7 @@ class Compilation:
             source = self._place.word(before)
             argv = step.argv(source, f"{self._place.word(name)}.tmp")
             also = tuple(map(str, plan.recipe.also)) if len(found) == 1 else ()
+            argv += plan.extra_flags if also else ()  # these are compiled
             calls = plan.recipe.calling and len(found) == 1
             action = self._action(plan, name, argv, (source, *also), source, self._called(plan) if calls else "")
             subject = f"{plan.name}{step.suffix}"

@@ -21,6 +21,7 @@ from typing import TypeVar
 import msgspec
 
 from pypto_build.facts.faults import Escaped, Nearness
+from pypto_build.facts.places import HEADERS, INSTRUCTIONS
 from pypto_build.runtime.faults import FaultRecord, decode, is_known
 from pypto_build.runtime.printable import printable
 from pypto_build.runtime.waits import ADDRESS_TEXTS, Occupancy, occupancy_line
@@ -364,4 +365,4 @@ def _look_up(*words: str) -> tuple[list[str], list[str]]:
 
 def _is_library(place: str) -> bool:
     """Whether a source line is one of our headers, which kernels are compiled with, or of the system's."""
-    return place.startswith((f"{_INCLUDE_DIR}/", "/usr/", "./", "../"))
+    return place.startswith((f"{_INCLUDE_DIR}/", f"{HEADERS}/", f"{INSTRUCTIONS}/", "/usr/", "./", "../"))

@@ -92,6 +92,7 @@ def hardware_recipe(toolkit: AscendToolkit, tree: SimplerTree, platform: Platfor
             compiler=(ccec, *kernel_flags(platform, core_type)),
             include_dirs=tree.kernel_includes(platform, runtime),
             steps=steps,
+            by_path=True,
         )
         for core_type in _CORE
     }
@@ -109,4 +110,5 @@ def _orchestration(toolkit: AscendToolkit, tree: SimplerTree, platform: Platform
         LINK_FLAGS,
         tree.orchestration_includes(platform, runtime),
         tree.orchestration_sources(platform, runtime, host=False),
+        by_path=True,
     )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
+from pypto_build.artifact.files import read_bytes
 from pypto_build.toolchain import ToolchainError
 
 
@@ -35,6 +37,17 @@ def changed_files(path: Path) -> list[str]:
     if not _head(path):
         return []
     return [line[3:] for line in run_git("-C", str(path), "status", "--porcelain", "-uno").stdout.splitlines()]
+
+
+def kept_at(path: Path) -> list[Path]:
+    """Where git keeps what it knows of a checkout: a directory in it, or a file, and the repository that this names."""
+    entry = path / ".git"
+    found = [entry]
+    with suppress(OSError, ValueError):
+        text = read_bytes(entry).decode()
+        if text.startswith("gitdir: "):  # that of a work tree lies in `worktrees` of its repository
+            found.append(Path(os.path.normpath(path / text.removeprefix("gitdir: ").strip())).parents[1])
+    return found
 
 
 def _head(path: Path) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pypto_build.facts import places
 from pypto_build.facts.platforms import HOST_GRAPH, TENSORMAP, Platform
 from pypto_build.facts.run_options import NUMERICS
 from pypto_build.toolchain import ToolchainError
@@ -16,6 +17,8 @@ from pypto_build.toolchain.programs import version_text
 from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, ToolStep, UnitRecipe
 
 INCLUDE_DIR = Path(__file__).resolve().parent.parent / "runtime" / "include"
+#: The flag by which debug information calls our headers as all do.
+HEADERS_BY_NAME = f"{places.FLAG}{INCLUDE_DIR}={places.HEADERS}"
 
 # Oldest major versions whose _Float16 and C++17 the headers rely on.
 _OLDEST = {"g++": 12, "clang++": 16}

@@ -31,7 +31,8 @@ class UnitRecipe:
 
     ``identity`` are the programs involved and their versions; ``also`` are files that a step reads besides.
     ``main_header`` is worth precompiling, named as ``#include`` does; empty where the compiler cannot. With the flags
-    ``calling`` the compiler leaves out instances of that header's templates, which are compiled apart.
+    ``calling`` the compiler leaves out instances of that header's templates, which are compiled apart. With ``by_path``
+    line numbers are for tools that look for sources under their paths.
     """
 
     identity: str
@@ -41,6 +42,7 @@ class UnitRecipe:
     also: tuple[Path, ...] = ()
     main_header: str = ""
     calling: tuple[str, ...] = ()
+    by_path: bool = False
 
     @property
     def suffix(self) -> str:
@@ -56,13 +58,13 @@ class UnitRecipe:
 
     @property
     def located(self) -> bool:
-        """Whether its output names the paths of sources, as line numbers do."""
+        """Whether its output names sources, as line numbers do."""
         return any(word.startswith("-g") and word != "-g0" for word in self.compiler)
 
-    def precompile_argv(self, header: str, target: str) -> list[str]:
+    def precompile_argv(self, header: str, target: str, extra_flags: Sequence[str] = ()) -> list[str]:
         """The command that precompiles the header."""
         dirs = [f"-I{directory}" for directory in self.include_dirs]
-        return [*self.compiler, *dirs, "-x", "c++-header", header, "-o", target]
+        return [*self.compiler, *extra_flags, *dirs, "-x", "c++-header", header, "-o", target]
 
 
 #: A recipe for each kind of unit.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pypto_build.facts import places
 from pypto_build.facts.platforms import Platform
 from pypto_build.toolchain.programs import find_program
 from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, ToolStep, UnitRecipe
@@ -51,8 +52,9 @@ def host_orchestration(tree: SimplerTree, platform: Platform, runtime: str) -> U
     """The recipe of an orchestration that runs on this machine."""
     compiler, identity = find_program(HOST_COMPILER, "simpler compiles orchestrations with it")
     gcc_only = () if "clang" in identity.lower() else ("-fno-gnu-unique",)
+    named = (f"{places.FLAG}{tree.root}={places.SIMPLER}", f"{places.FLAG}{tree.isa}={places.PTO_ISA}")
     return orchestration_recipe(
-        (compiler, *ORCHESTRATION_FLAGS, *gcc_only),
+        (compiler, *ORCHESTRATION_FLAGS, *gcc_only, *named),
         identity,
         (*LINK_FLAGS, "-pthread"),
         tree.orchestration_includes(platform, runtime),
@@ -66,8 +68,11 @@ def orchestration_recipe(
     link_flags: tuple[str, ...],
     include_dirs: tuple[Path, ...],
     sources: tuple[Path, ...],
+    by_path: bool = False,
 ) -> UnitRecipe:
     """An object from the orchestration, linked together with ``sources`` of simpler's."""
     dirs = [f"-I{directory}" for directory in include_dirs]
     link = (*compiler, "-shared", *link_flags, SOURCE, *map(str, sources), *dirs, "-o", TARGET)
-    return UnitRecipe(identity, compiler, include_dirs, (ToolStep("link   ", ".so", link),), also=sources)
+    return UnitRecipe(
+        identity, compiler, include_dirs, (ToolStep("link   ", ".so", link),), also=sources, by_path=by_path
+    )

@@ -76,3 +76,15 @@ def test_checked_replay_ends_at_the_first_error(tmp_path: Path) -> None:
         "written" in run.output
     )
     assert "softmax_rows.cpp:62)" in run.output
+
+
+def test_a_checked_run_names_the_line_of_this_machine(tmp_path: Path) -> None:
+    kernel = "kernels/aiv/kernel_mul.cpp"
+    project = Project(tmp_path)
+    project.use_example("_jit_vector_dag")
+    text = (project.artifact / kernel).read_text()
+    number = next(number for number, line in enumerate(text.splitlines(), 1) if "TMUL(" in line)
+    project.edit(kernel, "TLOAD(", "if (v3 == 0) TLOAD(")
+    run = project.scons("replay", "JIT=_jit_vector_dag", "CHECK=1")
+    assert run.status == 2
+    assert f"nothing in this kernel has written ({project.artifact / kernel}:{number})" in run.output, run.output

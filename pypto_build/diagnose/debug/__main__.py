@@ -12,12 +12,15 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.diagnose.console import add_beside, add_run_options, command, one_of, tool_parser
 from pypto_build.diagnose.debug.breakpoints import breakpoints_of
 from pypto_build.diagnose.debug.debuggers import DebugSession, gdb_words, lldb_words, rr_words
 from pypto_build.diagnose.script import commands_in
+from pypto_build.facts import places
+from pypto_build.toolchain.host import INCLUDE_DIR
 from pypto_build.toolchain.python import own_tool
 
 
@@ -70,7 +73,13 @@ def _wanted(given: argparse.Namespace) -> DebugSession:
     batch = bool(given.script) or not sys.stdin.isatty()
     commands = commands_in(given.script) if batch else None
     breaks = breakpoints_of(given.artifact, given.breaks, default=bool(given.task))
-    return DebugSession(program, breaks, work, commands, core if given.core else None)
+    sources = {
+        places.ARTIFACT: given.artifact.absolute(),
+        places.OUTPUT: given.build_dir.absolute(),
+        places.WORKSPACE: Path.cwd(),
+        places.HEADERS: INCLUDE_DIR,
+    }
+    return DebugSession(program, breaks, work, sources, commands, core if given.core else None)
 
 
 def _with_rr(wanted: DebugSession) -> int:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.diagnose.debug.given import TASK_FILE
-from pypto_build.toolchain.host import INCLUDE_DIR
+from pypto_build.facts.places import HEADERS
 
 _INSTALL = {"gdb": "apt-get install gdb", "lldb": "apt-get install lldb", "rr": "apt-get install rr"}
 #: What a batch without a script shows.
@@ -17,19 +18,20 @@ DEFAULT_SCRIPT = {"gdb": ("bt 8", "pypto-args", "info locals"), "lldb": ("bt 8",
 
 
 #: Our headers: `step` goes through them.
-_SKIPPED = [f"{INCLUDE_DIR}/{headers}" for headers in ("pto/*.hpp", "pto/detail/*.hpp", "pypto/*.h", "*.h")]
+_SKIPPED = [f"{HEADERS}/{headers}" for headers in ("pto/*.hpp", "pto/detail/*.hpp", "pypto/*.h", "*.h")]
 
 
 @dataclass(frozen=True)
 class DebugSession:
     """A session: the program, breakpoints as (file, line or function, condition), commands; none: for a terminal.
 
-    `work` is the directory of what a session leaves.
+    `work` is the directory of what a session leaves; `sources` are the directories that debug information names.
     """
 
     program: Sequence[str]
     breakpoints: Sequence[tuple[str, str, str]]
     work: Path
+    sources: Mapping[str, Path]
     commands: Sequence[str] | None = None
     core: Path | None = None
 
@@ -65,6 +67,8 @@ def _gdb_setup(wanted: DebugSession, core: str) -> list[str]:
         "set print thread-events off",
         "set print inferior-events off",
         "set debuginfod enabled off",
+        "set filename-display absolute",
+        *(f"set substitute-path {name} {shlex.quote(str(path))}" for name, path in wanted.sources.items()),
         "set pagination off" if wanted.commands is not None else "set pagination on",
         f"source {printers}",
         f"python session = begin({str(wanted.work / TASK_FILE)!r}, {core!r})",
@@ -100,6 +104,8 @@ def rr_words(wanted: DebugSession) -> tuple[list[str], list[str]]:
 def lldb_words(wanted: DebugSession) -> list[str]:
     """lldb on the program, or on the core of one."""
     words = [require("lldb"), *(["--no-lldbinit", "--batch"] if wanted.commands is not None else [])]
+    named = " ".join(f"{name} {shlex.quote(str(path))}" for name, path in wanted.sources.items())
+    words += ["-O", f"settings set target.source-map {named}"]
     commands = [_lldb_breakpoint(*one) for one in wanted.breakpoints] if wanted.core is None else []
     commands += ["run"] if wanted.core is None else []
     commands += _script(wanted, "lldb")

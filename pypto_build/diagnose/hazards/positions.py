@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from pypto_build.artifact.outputs import actual_place
 from pypto_build.diagnose.hazards.record import AccessSite
 
 #: Our own headers: frames above the kernel's line.
@@ -61,6 +62,7 @@ def _position(site: AccessSite, lines: list[str], root: Path) -> InstructionPosi
             name = _instruction_name(function)
             instruction = name or instruction
         elif path and path != "??" and line.isdigit():
+            path = actual_place(path, site.file)
             return InstructionPosition(instruction, relative(Path(path), root), int(line))
     return InstructionPosition(instruction)
 

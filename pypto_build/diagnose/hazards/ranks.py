@@ -13,12 +13,15 @@ from __future__ import annotations
 import argparse
 import posixpath
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
+from pypto_build.artifact import MANIFEST_NAME
+from pypto_build.artifact.distributed import read_chips
+from pypto_build.artifact.outputs import actual_place
 from pypto_build.diagnose.console import add_run_options, command, taking_long, tool_parser
 from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
 from pypto_build.diagnose.hazards.markers import CLEAN, LINE_BYTES, after_store, edits_beside
@@ -267,20 +270,22 @@ def of_signals(signals: Sequence[SignalRow]) -> Iterator[Finding]:
             )
 
 
-def read_accesses(directory: Path, record: RanksRecord) -> list[Access]:
-    """All accesses to windows that a run left in `directory`."""
+def read_accesses(directory: Path, record: RanksRecord, outputs: Mapping[str, Path]) -> list[Access]:
+    """All accesses to windows that a run of programs which are built in `outputs` left in `directory`."""
     found: list[Access] = []
     for dispatch in record.dispatches:
         path = directory / f"rank{dispatch.rank}" / f"d{dispatch.index}" / "windows.json"
         if not path.is_file():
             continue
         windows = read_record(path, WindowsRecord, _AGAIN)
+        built = outputs.get(dispatch.program, Path()) / MANIFEST_NAME
+        sites = [(kernel, name, actual_place(place, built)) for kernel, name, place in windows.sites]
         for base, stride, length, rows, kind, site, clock, visible, task in windows.accesses:
             place = place_of(record.domains, base)
             if place is None:
                 continue
             domain, owner, start = place
-            kernel, instruction, position = windows.sites[site]
+            kernel, instruction, position = sites[site]
             for row in range(rows):
                 at = start + row * stride
                 found.append(
@@ -326,7 +331,7 @@ def main(given: argparse.Namespace) -> int:
             print(f"hazards: {verdict.error.message}; {verdict.error.hint}", file=sys.stderr)
         return verdict.exit_status
     record = read_record(records / "ranks.json", RanksRecord, _AGAIN)
-    accesses = read_accesses(records, record)
+    accesses = read_accesses(records, record, read_chips(given.chip))
     findings = [*unordered(accesses, record.domains), *of_signals(record.signals)]
     if given.memory_model:
         findings += unseen(accesses, record.domains, given.artifact)

@@ -97,7 +97,7 @@ class ChipsWorker(Worker):
     """The child process, its faults told with rank and dispatch."""
 
     def __init__(self, job: ChipsJob, binding: Binding, arena: Arena, request: Request, memory_bytes: int) -> None:
-        self._world = job.world
+        self._world, self._programs = job.world, job.programs
         super().__init__(
             job,
             tensor_buffers(binding, arena),
@@ -124,6 +124,10 @@ class ChipsWorker(Worker):
         """Of the rank that has run for longest; the host's while it loads."""
         reports = [report for rank in range(self._world) if (report := self._rank_report(rank)) and report.running]
         return min(reports, key=lambda report: report.running[0].start_ns, default=None)
+
+    def _binary_of(self, reply: Reply) -> Path:
+        program = self._programs.get(reply.origin.program) if reply.origin else None
+        return program.orchestration if program else super()._binary_of(reply)
 
     def _fault(self, reply: Reply) -> RunFault:
         origin = reply.origin

@@ -18,10 +18,11 @@ from pypto_build import terminal
 from pypto_build.artifact.distributed import META_NAME
 from pypto_build.artifact.first_sight import FIRST_SIGHT
 from pypto_build.artifact.layout import CHILDREN_DIR
+from pypto_build.artifact.outputs import MARKER
 from pypto_build.proof.record import MORE, RECORD
 from pypto_build.proof.work import WORK
 from pypto_build.replay.results import NAMES, REPLAYS
-from pypto_build.rules.machinery.workspace import DECLARED_TESTS, FAILED_TESTS, MARKER, Workspace
+from pypto_build.rules.machinery.workspace import DECLARED_TESTS, FAILED_TESTS, Workspace
 from pypto_build.rules.variants import VARIANTS
 
 _TREES = (*filter(None, VARIANTS), "kernels", "orchestration", "ptoas", "spliced", "actual", "dfx_outputs")

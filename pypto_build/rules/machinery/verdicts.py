@@ -14,8 +14,8 @@ import SCons.Script.Main
 from SCons.Script import GetBuildFailures
 from SCons.Taskmaster.Job import interrupt_msg
 
+from pypto_build.artifact.outputs import mark_output
 from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Status, Verdict, write_verdict
-from pypto_build.rules.machinery.workspace import mark_output
 from pypto_build.rules.options import Options
 from pypto_build.rules.targets import STATUS_VARIABLE
 

@@ -15,7 +15,8 @@ import msgspec
 import pypto_build
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.files import read_bytes
+from pypto_build.artifact.outputs import mark_output
+from pypto_build.artifact.snapshot import is_reference
 from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.facts.run_options import SIMPLER
 from pypto_build.proof import Place, Store, looking, witness
@@ -44,14 +45,13 @@ _PACKAGES = Path(msgspec.__file__).parents[1]
 # The same of the environment, which may add to what others have.
 _SITE = f"{sys.prefix}/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 
-# Set in every output directory, so that `scons -c` without an artifact finds what was built.
-MARKER = ".pypto-build"
-_OF = "artifact: "
 # In BUILD_DIR: the names of the tests that failed when they last ran, for FAILED=1.
 FAILED_TESTS = ".failed_tests.json"
 # In BUILD_DIR: the names of the tests that the SConstruct declares, a line each, for completion in shells.
 DECLARED_TESTS = ".declared_tests"
 
+# Where Python itself is, unless it is the system's.
+_BASE = {} if sys.base_prefix in ("/usr", "/usr/local") else {"base": sys.base_prefix}
 
 # What a workspace has found on this machine; the store is opened again, whatever it was.
 _LOOKED_UP = ("compiler", "watcher", "launcher")
@@ -131,16 +131,39 @@ class Workspace:
             known = {
                 "tool": _PACKAGE,
                 "python": sys.executable,
+                **_BASE,
                 "packages": _PACKAGES,
                 "site": _SITE,
                 "cache": cache_dir(),
                 "here": os.getcwd(),
                 "top": self.top,
                 **roots,
+                **self._outside,
             }
             path = self.environment.get("PATH", "")
             self.places[directory] = Place(directory, self.store, known, self.watcher, path, self.looker)
         return self.places[directory]
+
+    @cached_property
+    def _outside(self) -> dict[str, Path]:
+        """What this run uses outside of the workspace, and others may have elsewhere."""
+        found = {}
+        data: str = self.options["DATA"]
+        if data and not is_reference(data, self.top):
+            found["data"] = Path(os.path.abspath(self.top / data))
+        with suppress(ToolchainError):  # said by whoever needs it
+            found["compiler"] = _prefix(self.compiler.path)
+        platform = PLATFORMS.get(self.options["PLATFORM"])
+        if platform is not None and self.runtime(platform) == SIMPLER:
+            with suppress(ToolchainError):
+                tree, python = self.simpler.tree, self.simpler.python
+                found |= {"simpler": tree.root, "pto_isa": tree.isa}
+                found |= {"simpler_python": _prefix(python)} if python != sys.executable else {}
+            from pypto_build.toolchain.ascend import VARIABLE
+
+            if home := self.environment.get(VARIABLE):
+                found["toolkit"] = Path(home)
+        return {name: path for name, path in found.items() if _is_anywhere(path, self.top)}
 
     def renewed(self) -> Workspace | None:
         """In a fork of the process that opened this: the same, with nothing that may have changed since; None where
@@ -262,6 +285,18 @@ class Workspace:
         return path
 
 
+def _prefix(program: str) -> Path:
+    """What a program is installed into."""
+    directory = Path(program).parent
+    return directory.parent if directory.name == "bin" else directory
+
+
+def _is_anywhere(path: Path, top: Path) -> bool:
+    """Whether a directory is neither the workspace's nor the system's, and does not hold all of one."""
+    apart = not (path.is_relative_to(top) or top.is_relative_to(path))
+    return path.is_absolute() and apart and str(path) not in ("/usr", "/usr/local")
+
+
 def _lasting(environment: Mapping[str, str]) -> dict[str, str]:
     """What a command finds in its environment, but for the files that it tells us by."""
     return {name: value for name, value in environment.items() if name not in (STATUS_VARIABLE, TRACE)}
@@ -279,24 +314,6 @@ def _save(place: Place) -> None:
         terminal.complain(
             f"scons: {error.filename}: {error.strerror}; what was built in this run will be looked at again"
         )
-
-
-def mark_output(path: Path, root: Path | None = None) -> None:
-    """Make ``path`` an output directory, of the artifact in ``root`` if that is known: `scons -c` cleans no other."""
-    marker = path / MARKER
-    path.mkdir(parents=True, exist_ok=True)
-    if not marker.exists() or (root is not None and artifact_of(path) != root):
-        of = f"{_OF}{os.fsdecode(root)}\n" if root else ""
-        marker.write_text(f"Built by pypto-build; scons -c removes it.\n{of}", "utf-8", "surrogateescape")
-
-
-def artifact_of(output: Path) -> Path | None:
-    """The artifact that an output directory was built of, if it says so."""
-    with suppress(OSError):
-        text = read_bytes(output / MARKER).decode(errors="surrogateescape")
-        of = text.rpartition(f"\n{_OF}")[2].removesuffix("\n") if f"\n{_OF}" in text else ""
-        return Path(of) if of and "\0" not in of else None
-    return None
 
 
 def artifact_dirs(workspace: Workspace) -> tuple[Path, ...]:

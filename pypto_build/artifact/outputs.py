@@ -1,0 +1,50 @@
+"""The directory that an artifact is built into, as it tells about itself; and where the sources are that its binaries
+name."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from pypto_build.facts import places
+
+from .files import read_bytes
+
+#: Set in every output directory, so that `scons -c` without an artifact finds what was built.
+MARKER = ".pypto-build"
+_OF = "artifact: "
+
+
+def mark_output(path: Path, root: Path | None = None) -> None:
+    """Make ``path`` an output directory, of the artifact in ``root`` if that is known: `scons -c` cleans no other."""
+    marker = path / MARKER
+    path.mkdir(parents=True, exist_ok=True)
+    if not marker.exists() or (root is not None and artifact_of(path) != root):
+        of = f"{_OF}{os.fsdecode(root)}\n" if root else ""
+        marker.write_text(f"Built by pypto-build; scons -c removes it.\n{of}", "utf-8", "surrogateescape")
+
+
+def artifact_of(output: Path) -> Path | None:
+    """The artifact that an output directory was built of, if it says so."""
+    with suppress(OSError):
+        text = read_bytes(output / MARKER).decode(errors="surrogateescape")
+        of = text.rpartition(f"\n{_OF}")[2].removesuffix("\n") if f"\n{_OF}" in text else ""
+        return Path(of) if of and "\0" not in of else None
+    return None
+
+
+def actual_place(place: str, binary: str | Path) -> str:
+    """A source line (FILE or FILE:LINE) that the debug information of ``binary`` names, where it is on this machine.
+
+    What begins with no name of ours stays as it is; so does one of an artifact that is not known.
+    """
+    names = (places.ARTIFACT, places.OUTPUT, places.WORKSPACE)
+    name = next((name for name in names if place.startswith(f"{name}/")), "")
+    if not name:
+        return place
+    output = next((parent for parent in Path(binary).parents if (parent / MARKER).is_file()), None)
+    directory = Path.cwd() if name == places.WORKSPACE else output
+    if name == places.ARTIFACT and output is not None:
+        directory = artifact_of(output)
+    return place if directory is None else f"{directory}{place[len(name) :]}"
