@@ -15,6 +15,9 @@ _BYTES = "{bytes}"
 _NOWHERE = "/nowhere"
 #: The directories of PATH, taken together.
 _SEARCHED = "{PATH}"
+#: The directories that the workspace lies in, taken together: a file of that name in none of them.
+_ABOVE = "{above}"
+_TOP = "{top}"
 _OF_A_NAME = "_.+-"
 
 #: Part of every key: a new number makes all earlier results unknown.
@@ -31,7 +34,8 @@ class Action:
     command's end that decide nothing. ``main`` is an input that the tool must be seen to read; if it is not, nothing
     is known of what it read. One that is not ``shared`` stays out of the store.
     ``good`` are the exit statuses of a result that may stand for another run.
-    ``prefix`` are the words of a launcher, which decides nothing. What lies in ``private`` directories is no input.
+    ``prefix`` are the words of a launcher, which decides nothing. What lies in ``private`` directories is no input,
+    nor are ``private`` files.
     """
 
     name: str
@@ -112,6 +116,8 @@ class Roots:
         pairs = [(str(path), f"{{{name}}}") for name, path in roots.items()]
         self._pairs = sorted(pairs, key=lambda pair: -len(pair[0]))
         self._places = {token: path for path, token in pairs}
+        parents = Path(self._places.get(_TOP, os.sep)).parents
+        self._above = [os.path.join(directory, "") for directory in map(str, parents) if directory != os.sep]
         self._named: dict[str, str] = {}  # words that many commands have in common
         self._names: dict[str, str] = {}  # of the paths that were asked for: most are so several times
 
@@ -135,6 +141,21 @@ class Roots:
         directory, program = os.path.split(path)
         by_search = directory in self._searched and (self._found(program) == path or not os.access(path, os.F_OK))
         return self.name(f"{_SEARCHED}/{program}" if by_search else path)
+
+    def names_missed(self, path: str) -> set[str]:
+        """The names of a file that a tool missed: where that lies above the workspace, it is in no directory above, so
+        that a workspace elsewhere takes no result from where nothing lies above."""
+        names = {self.name_seen(path)}
+        above = next((directory for directory in self._above if path.startswith(directory)), None)
+        if above is not None and not path.startswith(tuple(f"{root}/" for root, _ in self._pairs)):
+            name = f"{_ABOVE}/{path[len(above) :]}"
+            names |= set() if plain(path) != path or os.access(self.path(name), os.F_OK) else {name}
+        return names
+
+    def _found_above(self, rest: str) -> str:
+        """The file of that name in the nearest directory above the workspace that has one."""
+        paths = (directory + rest for directory in self._above)
+        return next((path for path in paths if os.access(path, os.F_OK)), _NOWHERE)
 
     def _found(self, program: str) -> str:
         """The file that PATH leads to."""
@@ -166,6 +187,8 @@ class Roots:
             path = _from_bytes(name[len(_BYTES) :])
         elif name.startswith(_SEARCHED):
             path = self._found(name[len(_SEARCHED) + 1 :])
+        elif name.startswith(_ABOVE):
+            path = self._found_above(name[len(_ABOVE) + 1 :])
         elif name.startswith("{"):
             token, brace, rest = name.partition("}")
             path = self._places.get(token + brace, _NOWHERE) + rest
@@ -175,7 +198,7 @@ class Roots:
 
     def is_fixed(self, name: str) -> bool:
         """Whether ``name`` is always of the same path here, and not of what is found by a search."""
-        return not name.startswith(_SEARCHED)
+        return not name.startswith((_SEARCHED, _ABOVE))
 
     def named_in(self, contents: Iterable[bytes]) -> dict[str, str]:
         """The directories whose paths some of ``contents`` hold, by their names."""

@@ -32,7 +32,7 @@ _BESIDE = ("~", ".swp", ".swx", ".swo", ".pyc", ".bak", ".tmp", "__pycache__")
 
 # What an installer writes about its work, and lines of it that are its own.
 _RECORD = ".dist-info/RECORD"
-_OF_A_PLACE = re.compile(rb"\.pyc,|\.dist-info/(?:INSTALLER|REQUESTED|direct_url\.json|RECORD),")
+_OF_A_PLACE = re.compile(rb"^__editable__|\.pyc,|\.dist-info/(?:INSTALLER|REQUESTED|direct_url\.json|RECORD),")
 
 
 def changed_since(known: Identity, moment_ns: int) -> bool:
@@ -136,7 +136,8 @@ class Digests:
 
 
 class _RecordDigest:
-    """Of the list of a package's files: without scripts and compiled modules, which differ from place to place."""
+    """Of the list of a package's files: without what differs from place to place, as scripts, compiled modules and what
+    leads to the sources of an editable installation."""
 
     def __init__(self) -> None:
         self._text = b""

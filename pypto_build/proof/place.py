@@ -417,7 +417,8 @@ class Place:
 
     def _result(self, attempt: _Attempt, outputs: dict[str, str], said: str, good: bool = True) -> Result:
         state, account, roots = attempt.state, attempt.account, self._known.roots
-        names = map(roots.name_seen, (account.files - attempt.seen.keys()) | account.absent)
+        names = set(map(roots.name_seen, account.files - attempt.seen.keys()))
+        names = names.union(*map(roots.names_missed, account.absent))
         files = {name: self._known.digests.of(roots.path(name)) for name in names}
         # What lies beside the unit's own inputs under their names is in a set of its own: units share the other.
         mine = {name: files.pop(name) for name in list(files) if name.startswith(tuple(state.declared))}

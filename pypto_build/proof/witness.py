@@ -34,6 +34,8 @@ _FLAGS = (
 _PACKAGE = str(SOURCE.parent.parent) + os.sep
 # Where our modules are looked for, which says nothing of what they are.
 _BESIDE_US = str(SOURCE.parents[2]).rstrip(os.sep) + LISTING
+# What setuptools leaves there of an editable installation.
+_OUR_INFO = f"{_BESIDE_US}{SOURCE.parents[1].name}.egg-info/"
 _SYSTEM = ("/proc/", "/sys/", "/dev/")
 _SCRIPT = b"#!"
 # A package, or a module, in a directory of installed packages: the directory and the name.
@@ -42,6 +44,8 @@ _STANDARD = re.compile(r"/lib(?:64)?/python3\.?\d+(?:/|\.zip)")
 _INFO = ".dist-info"
 # The beginning of what an editable installation puts on Python's path, which is no file.
 _EDITABLE = "__editable__."
+# What git looks at for what its user has set, which changes nothing of what it is asked here: a revision.
+_OF_GIT = re.compile(r"/(?:\.gitconfig|\.config/git(?:/.*)?|etc/gitconfig)\Z")
 # The same of this package: a file with its path, or modules that look for it.
 _OUR_PLACE = re.compile(r"__editable__[._]+pypto[-_]build")
 _VENV = "pyvenv.cfg"
@@ -107,7 +111,8 @@ def library(compiler: str, directory: Path, environment: Mapping[str, str], sour
 
 
 def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Account:
-    """What the log says of the command ``argv``, without files below ``private`` directories and those it wrote."""
+    """What the log says of the command ``argv``, without ``private`` files, those below such directories, and those it
+    wrote."""
     account, written, started, running = Account(), set[str](), {argv[0]}, set[str]()
     for line in _lines(log):
         kind, _, rest = line.partition("\t")
@@ -138,7 +143,8 @@ def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Acco
         account.loaded.add(program)
         (account.loaded if os.path.isfile(_LIBRARIES) else account.absent).add(_LIBRARIES)
     account.unseen = _untold(started, running)
-    _leave_out(account, written, tuple(str(place).rstrip("/") + "/" for place in private))
+    own = {str(place).rstrip("/") for place in private}
+    _leave_out(account, written | own, tuple(f"{place}/" for place in own))
     return account
 
 
@@ -189,7 +195,7 @@ def of_python(account: Account) -> Account:
     mine = Account(unseen=account.unseen)
     for path in account.files:
         source, told = _source(path), set[str]()
-        if os.path.basename(source) == _VENV:
+        if os.path.basename(source) == _VENV or _OF_GIT.search(source):
             continue
         if package := None if source.startswith(_PACKAGE) else _INSTALLED.match(source):
             found = package[2] and not _OUR_PLACE.match(package[2])
@@ -200,13 +206,13 @@ def of_python(account: Account) -> Account:
             mine.read[source] = account.read.get(source, (0, 0, 0, 0))
         if path in account.earlier:
             mine.earlier |= told
-    mine.absent = {path for path in account.absent if not _is_of_python(path)}
+    mine.absent = {path for path in account.absent if not (_is_of_python(path) or _OF_GIT.search(path))}
     return mine
 
 
 def _is_of_path(source: str) -> bool:
     """Whether a file or directory says where modules are found, and nothing of what they are."""
-    return source == _BESIDE_US or bool(_STANDARD.search(source))
+    return source == _BESIDE_US or source.startswith(_OUR_INFO) or bool(_STANDARD.search(source))
 
 
 def _is_of_python(path: str) -> bool:

@@ -39,6 +39,7 @@ from pypto_build.rules.outcomes import outcome_of, outcomes_of, wants_files
 from pypto_build.rules.packs import pack_path, pack_words, write_pack
 from pypto_build.rules.subject import Subject
 from pypto_build.rules.targets import STATUS_VARIABLE, TARGETS
+from pypto_build.toolchain import git
 from pypto_build.toolchain.forked import ADDRESS, ForkedTools
 from pypto_build.toolchain.python import own_tool, run_tool
 
@@ -262,7 +263,7 @@ def _replay_step(
         good=(0, EXIT_STATUS["unchecked"]),
         settings={"simpler": workspace.simpler.identity} if simpler else {},
         unkeyed=_unkeyed(workspace),
-        private=(str(targets.output / REPLAYS),),
+        private=(str(targets.output / REPLAYS), *(_repositories(workspace) if simpler else ())),
     )
     forks = workspace.forks if of_a_test else None
     run = forks.run if forks else run_tool
@@ -285,6 +286,12 @@ def _tool(targets: ArtifactTargets) -> str:
     if targets.embedded is None:
         return "pypto_build.interop.run"
     return "pypto_build.replay.chips" if targets.parts else "pypto_build.replay"
+
+
+def _repositories(workspace: Workspace) -> list[str]:
+    """Where git keeps simpler's and pto-isa's revisions, which the run asks for and its settings have."""
+    tree = workspace.simpler.tree
+    return [str(place) for checkout in (tree.root, tree.isa) for place in git.kept_at(checkout)]
 
 
 def _run_heard(

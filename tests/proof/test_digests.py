@@ -84,3 +84,16 @@ def test_a_directory_counts_by_its_names(tmp_path: Path) -> None:
     (tmp_path / "a.cpp").write_text("")
     assert seen.of(names) != first
     assert seen.of(f"{tmp_path}/missing/") == ABSENT
+
+
+def test_what_was_installed_counts_and_not_where(tmp_path: Path) -> None:
+    records = {}
+    compiled = "x/__pycache__/1.cpython-311.pyc,,\n"
+    for place, name, more in (("a", "1.py", ""), ("b", "1.py", compiled), ("c", "2.py", "")):
+        info = tmp_path / place / "x-1.dist-info"
+        info.mkdir(parents=True)
+        own = "".join(f"{file},sha256={place},1\n" for file in ("../../../bin/x", "__editable__.x-1.pth"))
+        info = info / "RECORD"
+        info.write_text(f"{own}x-1.dist-info/direct_url.json,sha256={place},1\n{more}x/{name},sha256=1,1\n")
+        records[place] = Digests().of(str(info))
+    assert records["a"] == records["b"] != records["c"]
