@@ -349,7 +349,7 @@ def _workspace() -> Workspace:
 
 
 def _replay_words(artifact: Path, output: Path, directory: Path) -> list[str]:
-    from pypto_build.rules.embedded_runtime import module_path
+    from pypto_build.rules.machinery.runtime_module import module_path
 
     module = str(module_path(find_compiler()))
     words = [sys.executable, "-m", "pypto_build.replay", str(artifact), "--platform", "a2a3sim"]

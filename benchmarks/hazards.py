@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from pypto_build.rules.embedded_runtime import module_path
+from pypto_build.rules.machinery.runtime_module import module_path
 from pypto_build.runtime.build import build
 from pypto_build.toolchain.host import find_compiler
 

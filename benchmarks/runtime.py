@@ -41,7 +41,7 @@ from typing import Any
 from pypto_build.artifact import artifact_name
 from pypto_build.replay.loading import load_embedded
 from pypto_build.replay.worker import FLIGHT_BYTES, REPORT_BYTES
-from pypto_build.rules.embedded_runtime import module_path
+from pypto_build.rules.machinery.runtime_module import module_path
 from pypto_build.runtime.build import INCLUDE_DIR, build
 from pypto_build.toolchain.host import find_compiler
 

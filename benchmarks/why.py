@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pypto_build.rules.embedded_runtime import module_path
+from pypto_build.rules.machinery.runtime_module import module_path
 from pypto_build.runtime.build import build
 from pypto_build.toolchain.host import find_compiler
 from pypto_build.toolchain.python import own_tool

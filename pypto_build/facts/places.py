@@ -8,5 +8,6 @@ SIMPLER = "/pypto-build/simpler"
 PTO_ISA = "/pypto-build/pto-isa"
 INSTRUCTIONS = "/pypto-build/instructions"
 
-#: Begins the flag by which a compiler calls a directory so; of several that fit, the last counts.
-FLAG = "-ffile-prefix-map="
+#: Begins the flag by which a compiler calls a directory so. The other one is for debug information alone, and known to
+#: every compiler.
+FLAG, OLD_FLAG = "-ffile-prefix-map=", "-fdebug-prefix-map="

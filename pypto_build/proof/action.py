@@ -145,12 +145,12 @@ class Roots:
     def names_missed(self, path: str) -> set[str]:
         """The names of a file that a tool missed: where that lies above the workspace, it is in no directory above, so
         that a workspace elsewhere takes no result from where nothing lies above."""
-        names = {self.name_seen(path)}
+        name = self.name_seen(path)
         above = next((directory for directory in self._above if path.startswith(directory)), None)
-        if above is not None and not path.startswith(tuple(f"{root}/" for root, _ in self._pairs)):
-            name = f"{_ABOVE}/{path[len(above) :]}"
-            names |= set() if plain(path) != path or os.access(self.path(name), os.F_OK) else {name}
-        return names
+        if name != path or above is None:  # it is told by a root, or a search
+            return {name}
+        beside = f"{_ABOVE}/{path[len(above) :]}"
+        return {name} if os.access(self.path(beside), os.F_OK) else {name, beside}
 
     def _found_above(self, rest: str) -> str:
         """The file of that name in the nearest directory above the workspace that has one."""

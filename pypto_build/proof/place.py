@@ -348,6 +348,8 @@ class Place:
         """Directories whose files are no inputs: those of aids, of outputs, and what the action says."""
         yield from (os.path.dirname(aid.path) for aid in aids)
         yield from action.private
+        if self._watcher is not None:  # whose name tells which compiler made it
+            yield str(self._watcher)
         if action.tree:
             yield str(self.directory / action.tree)
 

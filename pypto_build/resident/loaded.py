@@ -36,7 +36,7 @@ def load() -> list[str]:
     for module in _LOADED:
         import_module(module)
     from pypto_build import cli
-    from pypto_build.rules.embedded_runtime import preload
+    from pypto_build.rules.machinery.runtime_module import preload
     from pypto_build.rules.replay import preload_verdicts
 
     cli.parser()

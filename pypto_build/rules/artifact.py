@@ -270,6 +270,7 @@ def sign_step(workspace: Workspace, place: Place, artifact: Artifact) -> Step:
         name=manifest,
         inputs=inputs,
         outputs=(manifest, interface),
+        toolkits=False,
         settings={
             "the name of the artifact": artifact.name,
             "where its files lie": "\n".join(ways(artifact, place.directory)),

@@ -159,6 +159,7 @@ def _sign_step(workspace: Workspace, place: Place, distributed: Distributed) -> 
         name=interface,
         inputs=distributed.files,
         outputs=(interface,),
+        toolkits=False,
         settings={"the name of the artifact": distributed.name},
     )
     return Step(place, action, "[meta] sign", workspace.short(distributed.driver))

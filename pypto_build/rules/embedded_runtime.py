@@ -2,50 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from pypto_build.rules.machinery.python_tools import python_tool
+from pypto_build.rules.machinery.runtime_module import module_path
 from pypto_build.rules.machinery.scons_types import Environment, Node
 from pypto_build.rules.machinery.steps import Step, declare_step, perform
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.rules.options import parse_options
 from pypto_build.runtime import build as runtime_build
-from pypto_build.toolchain.cache import cache_dir
-from pypto_build.toolchain.host import HostCompiler
 from pypto_build.toolchain.python import own_tool
 
 _packages_dir = cache(runtime_build.packages_dir)
-
-
-def module_path(compiler: HostCompiler) -> Path:
-    """Where the runtime's Python module lies once it is built.
-
-    The directory is named after a digest of its sources, the compiler and the Python it is for, so that versions of
-    ours can be used by turns; whether it is right is proven as for any other result.
-    """
-    digest = hashlib.sha256(f"{compiler.identity}\0{sys.version}".encode())
-    digest.update(_sources_digest())
-    return cache_dir() / "runtime" / digest.hexdigest()[:32] / runtime_build.module_filename()
-
-
-@cache
-def _sources_digest() -> bytes:
-    """Of the texts that the module is made from; nothing is built of those that change while a process runs."""
-    digest = hashlib.sha256()
-    for path in (*runtime_build.sources(), *runtime_build.headers(), Path(runtime_build.__file__)):
-        digest.update(f"{path.name}\0".encode() + path.read_bytes())
-    return digest.digest()
-
-
-def preload() -> list[Path]:
-    """Read the sources ahead, for processes that are forked; the files and directories that this holds for."""
-    _sources_digest()
-    files = [*runtime_build.sources(), *runtime_build.headers()]
-    return sorted({*files, *(path.parent for path in files)})
 
 
 def runtime_step(workspace: Workspace) -> Step:

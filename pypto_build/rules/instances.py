@@ -27,7 +27,6 @@ from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.elf import ElfError, read_elf
-from pypto_build.toolchain.host import HEADERS_BY_NAME
 from pypto_build.toolchain.recipe import UnitRecipe
 
 # The type _Float16, of which libstdc++ 12 knows no name: in symbols, and in C++, another builtin type stands for it.
@@ -108,11 +107,11 @@ class Instances:
 
     def _action(self, symbol: str) -> Action:
         name, source = f"{_stem(symbol)}.o", str(self._directory / f"{_stem(symbol)}.cpp")
-        own = f"{places.FLAG}{self._directory}={places.INSTRUCTIONS}"
-        named = (own, HEADERS_BY_NAME) if self._recipe.located else ()
+        recipe = self._recipe
+        named = recipe.names((self._directory, places.INSTRUCTIONS), *recipe.named) if recipe.located else ()
         return Action(
             name=name,
-            argv=tuple(self._recipe.compile_argv(source, f"{self._directory / name}.tmp", extra_flags=named)),
+            argv=tuple(recipe.compile_argv(source, f"{self._directory / name}.tmp", extra_flags=named)),
             inputs=(source,),
             outputs=(name,),
             settings=self._settings,

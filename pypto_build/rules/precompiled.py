@@ -19,7 +19,6 @@ from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.steps import Step, perform
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.toolchain.cache import cache_dir
-from pypto_build.toolchain.host import HEADERS_BY_NAME
 from pypto_build.toolchain.recipe import UnitRecipe
 
 
@@ -37,7 +36,8 @@ class Precompiled:
         self._place = workspace.place(directory)
         compiled = f"{header.name}.gch"
         target = f"{directory / compiled}.tmp"
-        named = (HEADERS_BY_NAME,) if recipe.located else ()  # some of it ends in what is compiled with the header
+        # Some of what it names ends in what is compiled with it.
+        named = recipe.names(*recipe.named) if recipe.located else ()
         self._step = Step(
             self._place,
             Action(

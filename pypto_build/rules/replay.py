@@ -262,6 +262,7 @@ def _replay_step(
         tree=f"{REPLAYS}/{way.name}",
         good=(0, EXIT_STATUS["unchecked"]),
         settings={"simpler": workspace.simpler.identity} if simpler else {},
+        toolkits=simpler,
         unkeyed=_unkeyed(workspace),
         private=(str(targets.output / REPLAYS), *(_repositories(workspace) if simpler else ())),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,6 @@ from pypto_build.rules.machinery.steps import Refused, Step, declare_step, perfo
 from pypto_build.rules.machinery.workspace import Workspace, escape
 from pypto_build.rules.precompiled import Precompiled
 from pypto_build.rules.variants import FOR_SIMPLER
-from pypto_build.toolchain.host import HEADERS_BY_NAME
 from pypto_build.toolchain.own_text import (
     declares_names_of,
     has_markers,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 # What compilers see of the caller's environment.
 _PASSED = ("PATH", "HOME", "LD_LIBRARY_PATH", "TERM", "COLUMNS", "NO_COLOR", "LC_ALL")
-_OF_TOOLKITS = ("ASCEND_", "SIMPLER_")
 _OF_LAUNCHERS = ("CCACHE_", "SCCACHE_", "DISTCC_", "ICECC", "XDG_", "PYPTO_")
 _HARMLESS = r"#\s*(include\s*<\w+(\.h)?>|pragma\s+once|if(n?def)?\b.*|else|endif|define\s+__(gm|aicore)__\b.*)"
 # What may stand behind a directive.
@@ -96,19 +95,13 @@ class Compilation:
         self._variant = f"{variant}/" if variant else ""
         self._root = root
         self._hushed = variant == FOR_SIMPLER.directory  # simpler's own headers warn in every unit
-        self._environment = compile_environment(workspace)
+        variables = tuple(dict.fromkeys(name for unit in recipe.values() for name in unit.variables))
+        self._environment = compile_environment(workspace, variables)
         self._precompiled: dict[tuple[str, ...], Precompiled] = {}
         self._instances: dict[tuple[str, ...], Instances] = {}
-        self._searched = search_paths(self._environment, _OF_TOOLKITS)
+        self._searched = search_paths(self._environment, variables)
         self._settings: dict[tuple[str, str], dict[str, str]] = {}
         self._instances_by: dict[int, str] = {}  # what decides about them, by recipe
-        self._names = (
-            f"{places.FLAG}{workspace.top}={places.WORKSPACE}",
-            f"{places.FLAG}{place.directory}={places.OUTPUT}",
-            HEADERS_BY_NAME,
-            f"{places.FLAG}{root}={places.ARTIFACT}",
-        )
-        self._no_names = tuple(f"{places.FLAG}{path}=." for path in (workspace.top, place.directory, root))
         self._maps = {kind: self._mapped(unit) for kind, unit in recipe.items()}
         for unit in recipe.values():
             workspace.include_dirs |= set(unit.include_dirs)
@@ -128,9 +121,13 @@ class Compilation:
     def _mapped(self, recipe: UnitRecipe) -> tuple[str, ...]:
         """The flags by which what is compiled does not tell where workspace and artifact lie, and what has line numbers
         names directories as all do."""
-        if not recipe.located:
-            return self._no_names
-        return () if recipe.by_path else self._names
+        named = (
+            (self._workspace.top, places.WORKSPACE),
+            (self._place.directory, places.OUTPUT),
+            *recipe.named,
+            (self._root, places.ARTIFACT),
+        )
+        return recipe.names(*((path, name if recipe.located else os.curdir) for path, name in named))
 
     def steps(self, plan: Plan) -> list[Step]:
         """The compilation of a unit, and the steps after it."""
@@ -144,6 +141,7 @@ class Compilation:
             argv += plan.extra_flags if also else ()  # these are compiled
             calls = plan.recipe.calling and len(found) == 1
             action = self._action(plan, name, argv, (source, *also), source, self._called(plan) if calls else "")
+            action = replace(action, python=step.python)
             subject = f"{plan.name}{step.suffix}"
             back = f"[cpp->.so] restored {subject}  (as it was made before)"
             found.append(
@@ -337,8 +335,9 @@ def in_colours(command: list[str]) -> list[str]:
     return [*command[: number + 1], "-fdiagnostics-color=always", *command[number + 1 :]]
 
 
-def compile_environment(workspace: Workspace) -> dict[str, str]:
-    """What compilers see of the caller's environment: what finds programs, and nothing that changes what they make."""
-    prefixes = (*_OF_TOOLKITS, *(_OF_LAUNCHERS if workspace.launcher else ()))
+def compile_environment(workspace: Workspace, variables: tuple[str, ...] = ()) -> dict[str, str]:
+    """What compilers see of the caller's environment: what finds programs, and nothing that changes what they make, but
+    for variables that begin with one of ``variables``."""
+    prefixes = (*variables, *(_OF_LAUNCHERS if workspace.launcher else ()))
     passed = {key: value for key, value in workspace.environment.items() if key in _PASSED or key.startswith(prefixes)}
     return passed | _EPOCH

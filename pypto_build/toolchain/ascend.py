@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from pypto_build.facts import places
 from pypto_build.facts.platforms import HOST_GRAPH, Platform
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.programs import identify
@@ -18,6 +19,7 @@ from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, ToolStep, UnitR
 from pypto_build.toolchain.simpler import (
     LINK_FLAGS,
     ORCHESTRATION_FLAGS,
+    VARIABLES,
     host_orchestration,
     orchestration_recipe,
 )
@@ -84,7 +86,7 @@ def hardware_recipe(toolkit: AscendToolkit, tree: SimplerTree, platform: Platfor
     extract = (*own_tool("pypto_build.toolchain.extract_text"), SOURCE, TARGET)
     steps = (
         ToolStep("link   ", ".elf", (linker, "-e", "kernel_entry", "-o", TARGET, SOURCE)),
-        ToolStep("extract", ".bin", extract),
+        ToolStep("extract", ".bin", extract, python=True),
     )
     kernels = {
         core_type: UnitRecipe(
@@ -92,7 +94,9 @@ def hardware_recipe(toolkit: AscendToolkit, tree: SimplerTree, platform: Platfor
             compiler=(ccec, *kernel_flags(platform, core_type)),
             include_dirs=tree.kernel_includes(platform, runtime),
             steps=steps,
-            by_path=True,
+            naming=places.OLD_FLAG,
+            named=tree.named,
+            variables=VARIABLES,
         )
         for core_type in _CORE
     }
@@ -110,5 +114,6 @@ def _orchestration(toolkit: AscendToolkit, tree: SimplerTree, platform: Platform
         LINK_FLAGS,
         tree.orchestration_includes(platform, runtime),
         tree.orchestration_sources(platform, runtime, host=False),
-        by_path=True,
+        tree.named,
+        naming=places.OLD_FLAG,
     )

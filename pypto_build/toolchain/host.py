@@ -17,8 +17,6 @@ from pypto_build.toolchain.programs import version_text
 from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, ToolStep, UnitRecipe
 
 INCLUDE_DIR = Path(__file__).resolve().parent.parent / "runtime" / "include"
-#: The flag by which debug information calls our headers as all do.
-HEADERS_BY_NAME = f"{places.FLAG}{INCLUDE_DIR}={places.HEADERS}"
 
 # Oldest major versions whose _Float16 and C++17 the headers rely on.
 _OLDEST = {"g++": 12, "clang++": 16}
@@ -159,6 +157,7 @@ def host_recipe(
             (link,),
             main_header=main_headers.get(kind, ""),
             calling=calling.get(kind, ()),
+            named=((INCLUDE_DIR, places.HEADERS),),
         )
         for kind, words in flags.items()
     }

@@ -9,16 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pypto_build.facts import places
+
 SOURCE, TARGET = "{source}", "{target}"
 
 
 @dataclass(frozen=True)
 class ToolStep:
-    """One command after the compilation; ``label`` is the word it is announced by."""
+    """One command after the compilation; ``label`` is the word it is announced by. ``python`` is a tool of ours."""
 
     label: str
     suffix: str
     words: tuple[str, ...]
+    python: bool = False
 
     def argv(self, source: str, target: str) -> list[str]:
         """The command for these file names."""
@@ -31,8 +34,9 @@ class UnitRecipe:
 
     ``identity`` are the programs involved and their versions; ``also`` are files that a step reads besides.
     ``main_header`` is worth precompiling, named as ``#include`` does; empty where the compiler cannot. With the flags
-    ``calling`` the compiler leaves out instances of that header's templates, which are compiled apart. With ``by_path``
-    line numbers are for tools that look for sources under their paths.
+    ``calling`` the compiler leaves out instances of that header's templates, which are compiled apart. ``naming``
+    begins the flag by which it calls a directory by another name; ``named`` are those of its own headers and sources.
+    ``variables`` are what names of variables begin with that its programs may read.
     """
 
     identity: str
@@ -42,7 +46,9 @@ class UnitRecipe:
     also: tuple[Path, ...] = ()
     main_header: str = ""
     calling: tuple[str, ...] = ()
-    by_path: bool = False
+    naming: str = places.FLAG
+    named: tuple[tuple[Path, str], ...] = ()
+    variables: tuple[str, ...] = ()
 
     @property
     def suffix(self) -> str:
@@ -60,6 +66,10 @@ class UnitRecipe:
     def located(self) -> bool:
         """Whether its output names sources, as line numbers do."""
         return any(word.startswith("-g") and word != "-g0" for word in self.compiler)
+
+    def names(self, *named: tuple[Path, str]) -> tuple[str, ...]:
+        """The flags by which the compiler calls directories by other names; of several that fit, the last counts."""
+        return tuple(f"{self.naming}{path}={name}" for path, name in named)
 
     def precompile_argv(self, header: str, target: str, extra_flags: Sequence[str] = ()) -> list[str]:
         """The command that precompiles the header."""

@@ -13,6 +13,8 @@ from pypto_build.toolchain.programs import find_program
 from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, ToolStep, UnitRecipe
 from pypto_build.toolchain.simpler_tree import SimplerTree
 
+#: What simpler and toolkits are told by begins so.
+VARIABLES = ("ASCEND_", "SIMPLER_")
 KERNEL_COMPILER, HOST_COMPILER = "g++-15", "g++"
 
 _SHARED = ("-shared", "-O2", "-fPIC")
@@ -42,6 +44,8 @@ def simulator_recipe(tree: SimplerTree, platform: Platform, runtime: str) -> Rec
             compiler=(compiler, *_KERNEL_FLAGS, macro),
             include_dirs=tree.kernel_includes(platform, runtime),
             steps=(ToolStep("link   ", ".so", (compiler, *_SHARED, SOURCE, "-o", TARGET)),),
+            named=tree.named,
+            variables=VARIABLES,
         )
         for core_type, macro in _CORE_MACRO.items()
     }
@@ -52,13 +56,13 @@ def host_orchestration(tree: SimplerTree, platform: Platform, runtime: str) -> U
     """The recipe of an orchestration that runs on this machine."""
     compiler, identity = find_program(HOST_COMPILER, "simpler compiles orchestrations with it")
     gcc_only = () if "clang" in identity.lower() else ("-fno-gnu-unique",)
-    named = (f"{places.FLAG}{tree.root}={places.SIMPLER}", f"{places.FLAG}{tree.isa}={places.PTO_ISA}")
     return orchestration_recipe(
-        (compiler, *ORCHESTRATION_FLAGS, *gcc_only, *named),
+        (compiler, *ORCHESTRATION_FLAGS, *gcc_only),
         identity,
         (*LINK_FLAGS, "-pthread"),
         tree.orchestration_includes(platform, runtime),
         tree.orchestration_sources(platform, runtime, host=True),
+        tree.named,
     )
 
 
@@ -68,11 +72,13 @@ def orchestration_recipe(
     link_flags: tuple[str, ...],
     include_dirs: tuple[Path, ...],
     sources: tuple[Path, ...],
-    by_path: bool = False,
+    named: tuple[tuple[Path, str], ...],
+    naming: str = places.FLAG,
 ) -> UnitRecipe:
     """An object from the orchestration, linked together with ``sources`` of simpler's."""
     dirs = [f"-I{directory}" for directory in include_dirs]
     link = (*compiler, "-shared", *link_flags, SOURCE, *map(str, sources), *dirs, "-o", TARGET)
+    steps = (ToolStep("link   ", ".so", link),)
     return UnitRecipe(
-        identity, compiler, include_dirs, (ToolStep("link   ", ".so", link),), also=sources, by_path=by_path
+        identity, compiler, include_dirs, steps, also=sources, naming=naming, named=named, variables=VARIABLES
     )

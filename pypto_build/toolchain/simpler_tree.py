@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pypto_build.facts import places
 from pypto_build.facts.platforms import Platform
 from pypto_build.toolchain import ToolchainError
 
@@ -19,6 +20,11 @@ class SimplerTree:
 
     root: Path
     isa: Path
+
+    @property
+    def named(self) -> tuple[tuple[Path, str], ...]:
+        """What debug information calls the two."""
+        return (self.root, places.SIMPLER), (self.isa, places.PTO_ISA)
 
     def runtime_dir(self, platform: Platform, runtime: str) -> Path:
         """The sources of one runtime. Raises `ToolchainError` if this revision has none of that name."""

@@ -66,13 +66,37 @@ _COMMANDS = (
     ("replay", "hazards", f"{_SCENES}chain.py::TestChain::small"),
     ("replay", "hazards", f"{_SCENES}relay.py::TestRelay::small"),
     ("replay", "JIT=_jit_chain", "RUNTIME=simpler", "SIMPLER=../simpler"),
+    ("build", "JIT=_jit_chain", "PLATFORM=a2a3", "SIMPLER=../simpler"),
     ("replay", "JIT=_jit_chain", "CXX={place}/tools/bin/my-g++"),
 )
-_WORK = ("[cpp->.so] compile", "[cpp->.so] link", "[manifest]", "[meta]", "[headers]", "[instructions]", "[replay] run")
+#: A toolkit for hardware whose kernels this machine's compiler makes, of the flags that it knows.
+_TOOLKIT = {
+    "bin/ccec": """[ "$1" = --version ] && echo ccec 1.0 && exit
+for word; do
+    shift
+    case "$word" in -g|-c|-o|-I*|-fdebug-prefix-map=*|*.cpp|*.o|*.tmp) set -- "$@" "$word" ;; esac
+done
+exec g++ -x c++ -fno-asynchronous-unwind-tables -fno-stack-protector "$@"
+""",
+    "bin/ld.lld": """[ "$1" = --version ] && echo ld.lld 1.0 && exit
+exec ld "$@"
+""",
+    "tools/hcc/bin/aarch64-target-linux-gnu-g++": 'exec g++ "$@"\n',
+}
+_WORK = (
+    "[cpp->.so] compile",
+    "[cpp->.so] link",
+    "[manifest]",
+    "[meta]",
+    "[headers]",
+    "[instructions]",
+    "[replay] run",
+    "[cpp->.so] extract",
+)
 
 
 def _furnished(space: Space, programs: Path) -> Space:
-    """With scene tests, and beside it data, a simpler and a compiler."""
+    """With scene tests, and beside it data, a simpler and compilers."""
     write_chain(replace(space, name=CHAIN))
     interop = Path(__file__).parents[1] / "interop"
     ours = shutil.ignore_patterns("__pycache__")
@@ -86,8 +110,13 @@ def _furnished(space: Space, programs: Path) -> Space:
         git(checkout, "add", "-A")
         git(checkout, "commit", "-q", "-m", "a revision")
     write_script(space.tested, space.root.parent / "tools" / "bin" / "my-g++", 'exec g++ "$@"')
+    for name, text in _TOOLKIT.items():
+        script = space.root.parent / "tools" / name
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.write_text(f"#!/bin/sh\n{text}")
+        script.chmod(0o755)
     program = space.write("program.py", "def run(tensors, scalars):\n    tensors[1][:] = 2 * tensors[0] + 1\n")
-    space.variables |= {"PYPTO_STANDIN_PROGRAM": str(program)}
+    space.variables |= {"PYPTO_STANDIN_PROGRAM": str(program), "ASCEND_HOME_PATH": str(space.root.parent / "tools")}
     path = f"{programs}:{space.tested.python.parent}:{os.environ['PATH']}"
     space.tested = replace(space.tested, variables={**space.tested.variables, "PATH": path})
     return space
@@ -106,7 +135,7 @@ def test_every_kind_of_result_is_the_same_elsewhere(tested: Tested, tmp_path: Pa
     shutil.copytree(one.root, other.root, ignore=shutil.ignore_patterns("build", "__pycache__"))
     for name in ("data", "simpler", "tools"):
         shutil.copytree(places[0] / name, places[1] / name, ignore=shutil.ignore_patterns("__pycache__"))
-    other.variables = {"PYPTO_STANDIN_PROGRAM": str(other.root / "program.py")}
+    other.variables = {name: text.replace(str(places[0]), str(places[1])) for name, text in one.variables.items()}
     path = one.tested.variables["PATH"].replace(str(places[0]), str(places[1]))
     other.tested = replace(other.tested, variables={**other.tested.variables, "PATH": path})
     places[0].rename(tmp_path / "gone")

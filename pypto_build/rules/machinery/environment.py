@@ -15,7 +15,7 @@ _PASSED_PREFIXES = (
     "CCACHE_", "SCCACHE_", "DISTCC_", "ICECC", "PYPTO_", "PTO2_RING_", "XDG_", "ASCEND_", "SIMPLER_",
 )  # fmt: skip
 #: Where a run's log goes and what it tells, and on which devices it may be.
-_OF_RUNS = ("ASCEND_PROCESS_LOG_PATH", "ASCEND_GLOBAL_LOG_LEVEL", "ASCEND_RT_VISIBLE_DEVICES")
+OF_RUNS = ("ASCEND_PROCESS_LOG_PATH", "ASCEND_GLOBAL_LOG_LEVEL", "ASCEND_RT_VISIBLE_DEVICES")
 
 
 def passed_environment() -> dict[str, str]:
@@ -35,5 +35,5 @@ def search_paths(environment: Mapping[str, str], prefixes: tuple[str, ...] = ())
     return {
         name: value
         for name, value in environment.items()
-        if name == "LD_LIBRARY_PATH" or (prefixes and name.startswith(prefixes) and name not in _OF_RUNS)
+        if name == "LD_LIBRARY_PATH" or (prefixes and name.startswith(prefixes) and name not in OF_RUNS)
     }

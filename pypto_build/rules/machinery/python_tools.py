@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.proof import Action
-from pypto_build.rules.machinery.environment import search_paths
+from pypto_build.rules.machinery.environment import OF_RUNS, search_paths
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.toolchain.python import own_tool
 
 # What decides about a tool of ours of all that the caller's environment holds.
-_DECIDING = ("PYTHONPATH", "PTO2_RING_", "ASCEND_", "SIMPLER_")
+_DECIDING = ("PYTHONPATH", "PTO2_RING_")
+# The same of one that may use a toolkit, or simpler.
+_OF_TOOLKITS = ("ASCEND_", "SIMPLER_")
 
 
 def python_tool(
@@ -26,13 +28,19 @@ def python_tool(
     inputs: Iterable[str | Path] = (),
     settings: Mapping[str, str] | None = None,
     keyed: bool = True,
+    toolkits: bool = True,
     **more: Any,
 ) -> Action:
     """The action that runs ``module``; ``more`` are further fields of it. Its own modules count as read.
 
-    One that is not ``keyed`` depends on nothing of the caller's environment."""
+    One that is not ``keyed`` depends on nothing of the caller's environment; one without ``toolkits`` does not see what
+    these are told by."""
     environment = workspace.environment
-    deciding = search_paths(environment, _DECIDING)
+    if not toolkits:
+        environment = {
+            name: value for name, value in environment.items() if name in OF_RUNS or not name.startswith(_OF_TOOLKITS)
+        }
+    deciding = search_paths(environment, (*_DECIDING, *_OF_TOOLKITS))
     return Action(
         name=name,
         argv=(*own_tool(module), *argv),

@@ -152,7 +152,11 @@ class Workspace:
         if data and not is_reference(data, self.top):
             found["data"] = Path(os.path.abspath(self.top / data))
         with suppress(ToolchainError):  # said by whoever needs it
-            found["compiler"] = _prefix(self.compiler.path)
+            prefix = _prefix(self.compiler.path)
+            if _is_anywhere(prefix, self.top):
+                from pypto_build.rules.machinery.runtime_module import module_path  # reads all sources
+
+                found |= {"compiler": prefix, "runtime": module_path(self.compiler).parent}
         platform = PLATFORMS.get(self.options["PLATFORM"])
         if platform is not None and self.runtime(platform) == SIMPLER:
             with suppress(ToolchainError):
