@@ -18,3 +18,15 @@ def test_every_file_of_the_package_is_installed() -> None:
     ours = {path for path in package.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
     shipped = package / "shipped"  # a store, which is built
     assert sorted(path for path in ours - installed if not path.is_relative_to(shipped)) == []
+
+
+def test_pins_are_installed_from_third_party() -> None:
+    """The package's own file is a link, which an installation copies by its content."""
+    pins = ROOT / "third_party" / "pins.toml"
+    assert (ROOT / "pypto_build" / "toolchain" / "pins.toml").resolve() == pins
+    assert pins.is_file()
+
+
+def test_vendored_code_has_its_licence_beside_it() -> None:
+    directories = [path for path in (ROOT / "third_party").iterdir() if path.is_dir()]
+    assert [path.name for path in directories if not list(path.glob("LICEN[CS]E*"))] == []

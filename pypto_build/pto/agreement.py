@@ -18,7 +18,7 @@ everywhere, as far as anybody has said in public.
 
 - *device*: what public pages and threads say of a2a3 (Ascend 910B, 910C) and a5 (Ascend 950), and which instructions
   the headers for it issue. Nobody here has measured one.
-- *simulator*: the CPU implementation of pto-isa at the pinned revision (`toolchain/pins.toml`), as one reads it, and
+- *simulator*: the CPU implementation of pto-isa at the pinned revision (`third_party/pins.toml`), as one reads it, and
   as g++ compiles it. Two recorded runs of it confirm what is said: a product of two halves of K in float is the same
   bit for bit with `NUMERICS=simulator` (17 % of the elements are, as it is), and a sum of rows that clang had compiled
   is that of eight sums side by side.

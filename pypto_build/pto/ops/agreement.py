@@ -4,7 +4,7 @@
 device can answer, under the same names. An instruction that is in no row gives the same results everywhere as far as
 anybody has said.
 
-The simulator is that of the revision of pto-isa in toolchain/pins.toml, read there; what a newer one does is in
+The simulator is that of the revision of pto-isa in third_party/pins.toml, read there; what a newer one does is in
 words. What the device does is what public pages and threads say, or which instructions the headers for it issue.
 """
 
