@@ -18,7 +18,7 @@ from SCons.Script import GetOption
 
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError, Snapshot, snapshot
-from pypto_build.artifact.snapshot import REFERENCE, is_reference
+from pypto_build.artifact.snapshot import REFERENCE, find_golden, is_reference
 from pypto_build.facts.outcomes import Outcome
 from pypto_build.facts.platforms import Platform
 from pypto_build.facts.run_options import EMBEDDED, RUN_OPTIONS, TORCH
@@ -503,5 +503,5 @@ def _options(workspace: Workspace, platform: Platform) -> dict[str, Any]:
 
 
 def _files(targets: ArtifactTargets, found: Snapshot) -> list[Path]:
-    beside = [path for path in [targets.artifact.root / "golden.py"] if path.exists()]
-    return [*found.inputs.values(), *found.outputs.values(), *beside]
+    golden = find_golden(targets.artifact.root)
+    return [*found.inputs.values(), *found.outputs.values(), *([golden] if golden else [])]
