@@ -20,6 +20,9 @@ _OURS = (EMBEDDED, TORCH)
 NUMERICS = ("fast", "device", "simulator")
 FAST, DEVICE_RESULTS, SIMULATOR = NUMERICS
 
+#: The variable with a directory of logs, which the runtime fills at a log level that is asked for.
+LOG_PATH = "ASCEND_PROCESS_LOG_PATH"
+
 #: Numbers of simpler's log levels: those since August 2026, and v0 to v9 from before.
 LOG_LEVELS: dict[str, int] = {
     "debug": 10,

@@ -108,6 +108,12 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         ),
         Option("COMPILER", one_of("", "pypto"), "", "pypto: compile runs PyPTO itself on the program"),
         Option("PYTHON", TEXT, "", "the interpreter that has PyPTO, for COMPILER=pypto (default: this one)"),
+        Option(
+            "VARIABLES",
+            TEXT,
+            "",
+            "compile: names of further environment variables that the program sees (comma separated)",
+        ),
         Option("VINTAGE", one_of("", "2026-05", "2026-06", "2026-08"), "", "the C++ API that compile writes for"),
         Option("SKIP_PTOAS", SWITCH, False, "1: compile stops after the .pto modules"),
         Option("DUMP_PASSES", SWITCH, False, "1: compile writes the program after each pass"),
