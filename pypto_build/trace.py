@@ -22,20 +22,22 @@ _BEYOND = 1 << 22
 
 
 class _Own:
-    """The number that this process has in the trace, where that is not the system's; 0: it is."""
+    """The number that this process has in the trace, where that is not the system's; 0: it is. The file, where the
+    environment does not have it any more."""
 
     number = 0
+    path = ""
 
 
 def be_child(parent: int, count: int) -> None:
     """Be the ``count``-th child of ``parent`` in the trace: in a namespace of its own, a process has the number that
     some other one has outside."""
-    _Own.number = parent + count * _BEYOND
+    _Own.number, _Own.path = parent + count * _BEYOND, os.environ.get(VARIABLE, "")
 
 
 def span(name: str, category: str = "work") -> AbstractContextManager[None]:
     """The time that the block takes, under a name for people."""
-    path = os.environ.get(VARIABLE)
+    path = _Own.path or os.environ.get(VARIABLE)
     return _written(path, name, category) if path else _NOTHING
 
 

@@ -7,7 +7,7 @@ modules of their own, imported where they are used.
 from __future__ import annotations
 
 from .errors import ArtifactError, ErrorKind
-from .jit import find_artifacts, resolve_jit
+from .jit import find_artifacts, named_exactly, resolve_jit
 from .layout import (
     artifact_name,
     find_children,
@@ -59,6 +59,7 @@ __all__ = [
     "load_artifact",
     "load_artifacts",
     "missing_goldens",
+    "named_exactly",
     "read_manifest",
     "read_meta",
     "require_goldens",

@@ -61,6 +61,12 @@ def read_bytes(path: str | Path, largest: int = LARGEST) -> bytes:
         return file.read()
 
 
+def check_size(place: str | Path, size: int, largest: int = LARGEST) -> None:
+    """Raise a usage error at ``place`` for a file of more bytes than are read: its digest alone would take minutes."""
+    if size > largest:
+        raise ArtifactError(place, f"it has {size:,} bytes, at most {largest:,} are read", "restore it or move it away")
+
+
 def map_file(path: str | Path) -> bytes | mmap.mmap:
     """The content of the regular file at ``path``, read when it is looked at. Raises ``OSError``."""
     with open_file(path) as file:

@@ -25,9 +25,9 @@ def find_artifacts(build_output: str | Path | None, *examples: str | Path | None
 def resolve_jit(jit: str, build_output: str | Path | None, *examples: str | Path | None, option: str = "JIT") -> Path:
     """The absolute directory that ``jit`` means.
 
-    ``latest`` is the newest artifact of ``build_output`` (else of ``examples``). A glob must match one directory. A
-    bare name is looked for in ``build_output``, then in ``examples``: the name itself, else its newest
-    ``<name>_<YYYYmmdd_HHMMSS>[_suffix]``. Anything else is a path, from here or below any of the places.
+    ``latest`` is the newest artifact of ``build_output`` (else of ``examples``). A glob means the directory of exactly
+    that name, else the one it matches. A bare name is looked for in ``build_output``, then in ``examples``: the name
+    itself, else its newest ``<name>_<YYYYmmdd_HHMMSS>[_suffix]``. Anything else is a path, from here or below a place.
     Raises a usage error of ``option`` that lists what there is, the closest names first.
     """
     places = _places(build_output, *examples)
@@ -38,13 +38,19 @@ def resolve_jit(jit: str, build_output: str | Path | None, *examples: str | Path
     elif _is_path(jit):
         found = _by_path(jit, places, option)
     elif any(sign in jit for sign in "*?["):
-        found = _by_glob(jit, places, option)
+        found = named_exactly(jit, *places) or _by_glob(jit, places, option)
     else:
         found = next((match for place in places if (match := _by_name(jit, place))), None)
         found = found or _by_path(jit, (), option)
     if found is None:
         raise ArtifactError(f"{option}={jit}", f"no such artifact in {_shown_places(places)}", _existing(jit, places))
     return artifact_root(found)
+
+
+def named_exactly(name: str, *places: Path) -> Path | None:
+    """Return the directory of exactly this name in the first of ``places`` that has it, else as a path from here."""
+    path = Path(name).expanduser()
+    return next((place / path for place in (*places, Path.cwd()) if name and (place / path).is_dir()), None)
 
 
 def _places(*candidates: str | Path | None) -> list[Path]:

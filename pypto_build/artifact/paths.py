@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 
 from .errors import ArtifactError
+from .files import check_size
 from .manifest_values import shown
 
 _BELOW = "the files of an artifact lie below it; copy the file there or mark the kernel `external`"
@@ -55,17 +56,18 @@ class SourceTree:
         if found is None:
             raise ArtifactError(place, f"{field}: path {path!r} is outside the artifact {self.root}", _BELOW)
         try:
-            mode = os.lstat(found).st_mode
-            is_link = stat.S_ISLNK(mode)
-            is_file = stat.S_ISREG(os.stat(found).st_mode if is_link else mode)
+            status = os.lstat(found)
+            is_link = stat.S_ISLNK(status.st_mode)
+            status = os.stat(found) if is_link else status
         except OSError:
             shown = found[len(self.root) + 1 :]
             raise ArtifactError(place, f"{field}: file {shown!r} is missing", "restore it or compile again") from None
         real = os.path.realpath(found) if is_link else self._real(found)
         if not real.startswith(f"{self._real_root}/"):
             raise ArtifactError(place, f"{field}: {path!r} is a link out of the artifact, to {real}", _BELOW)
-        if not is_file:
+        if not stat.S_ISREG(status.st_mode):
             raise ArtifactError(place, f"{field}: {path!r} is not a file", _AGAIN)
+        check_size(found, status.st_size)
         return Path(found)
 
     def external_file(self, value: object, place: str, field: str) -> Path:
@@ -73,6 +75,7 @@ class SourceTree:
         found = self.external(value, place, field)
         if not found.is_file():
             raise ArtifactError(place, f"{field}: {str(found)!r} is not a file", _AGAIN)
+        check_size(found, found.stat().st_size)
         return found
 
     def external(self, value: object, place: str, field: str) -> Path:

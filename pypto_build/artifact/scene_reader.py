@@ -19,7 +19,7 @@ from .errors import ArtifactError
 from .files import read_text
 from .manifest_eval import Evaluator
 from .records import ArgDirection
-from .scenes import CHIP_LEVEL, NODE_LEVEL, Scene, SceneCase, SceneEntry, SceneKernel, Scenes
+from .scenes import CHIP_LEVEL, NODE_LEVEL, Scene, SceneCase, SceneEntry, SceneKernel, Scenes, scene_tolerance
 
 _LARGEST = 1 << 20
 _HARNESS = "simpler_setup"
@@ -155,7 +155,7 @@ class _Reader:
         if name == "CALLABLE":
             return callable_fields(self._names.value(value)) if level == CHIP_LEVEL else {}
         if name in ("RTOL", "ATOL"):
-            return {name.lower(): float(self._names.value(value))}
+            return {name.lower(): scene_tolerance(f"{self._path}:{value.lineno}", name, self._names.value(value))}
         if name == "SKIP_GOLDEN":
             return {"skip_golden": self._names.value(value)}
         if name == "RUNTIME_ENV":

@@ -15,6 +15,8 @@ from typing import Any
 
 import msgspec
 
+from pypto_build.facts.run_options import is_tolerance
+
 from .errors import ArtifactError
 from .files import Document, read_record
 from .records import DEFAULT_CONFIG, DEFAULT_ENTRY, ArgDirection, Artifact, CoreType, Kernel, Orchestration
@@ -70,6 +72,13 @@ class SceneEntry(msgspec.Struct, frozen=True):
     config_name: str = ""
     signature: tuple[str, ...] = ()
     name: str = ""
+
+
+def scene_tolerance(place: str | Path, name: str, value: object) -> float:
+    """Return the tolerance ``name`` of a class. Raises a usage error at ``place`` for a value that is none."""
+    if not is_tolerance(value):
+        raise ArtifactError(place, f"{name} = {value!r} is no tolerance", "write a finite number that is 0 or more")
+    return float(value)  # type: ignore[arg-type]
 
 
 class Scene(msgspec.Struct, frozen=True):

@@ -9,10 +9,14 @@ from pathlib import Path
 import msgspec
 
 from .errors import ArtifactError
+from .files import check_size
 from .records import Artifact
 
 DATA_DIR = "data"
 REFERENCE = "reference"
+GOLDEN_NAME = "golden.py"
+#: Bytes that a ``golden.py`` may have.
+LARGEST_GOLDEN = 16 << 20
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -70,5 +74,19 @@ def _data_root(data_dir: str | Path) -> Path:
     raise ArtifactError(f"DATA={data_dir}", "holds neither in/ nor out/", "give a directory with in/ and out/")
 
 
+def find_golden(artifact: Path) -> Path | None:
+    """Return the artifact's ``golden.py``, if it has one. Raises a usage error for one that is too large."""
+    path = artifact / GOLDEN_NAME
+    if not path.is_file():
+        return None
+    check_size(path, path.stat().st_size, LARGEST_GOLDEN)
+    return path
+
+
 def _pt_files(directory: Path) -> dict[str, Path]:
-    return {path.stem: path for path in sorted(directory.glob("*.pt")) if path.is_file()}
+    """Return the files of a directory by their names. Raises a usage error for one that no memory can hold."""
+    found = {path.stem: path for path in sorted(directory.glob("*.pt")) if path.is_file()}
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for path in found.values():
+        check_size(path, path.stat().st_size, memory)
+    return found

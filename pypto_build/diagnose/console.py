@@ -12,7 +12,8 @@ from typing import Protocol, TypeVar
 
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
-from pypto_build.facts.run_options import NUMERICS
+from pypto_build.facts.run_options import NOT_NEGATIVE, NUMERICS, SECONDS
+from pypto_build.replay.run_options import number
 
 Item = TypeVar("Item")
 
@@ -32,7 +33,19 @@ def add_run_options(parser: argparse.ArgumentParser, timeout_s: float, *, always
     add("--binaries", type=Path, metavar="DIR", help="where kernels/ and orchestration/ are, if not in OUT")
     add("--numerics", default=NUMERICS[0], choices=NUMERICS, help="whose results the kernels were compiled to give")
     add("--data", type=Path, metavar="DIR", help="another directory with in/ and out/ than the artifact's data/")
-    add("--timeout", type=float, default=timeout_s, metavar="S", help=f"seconds a run may take ({timeout_s:.0f})")
+    add(
+        "--timeout",
+        type=number(SECONDS),
+        default=timeout_s,
+        metavar="S",
+        help=f"seconds a run may take ({timeout_s:.0f})",
+    )
+
+
+def add_tolerances(parser: argparse.ArgumentParser, default: str = "1e-5, or what the artifact says") -> None:
+    """Declare the flags of the tolerances; ``default`` says what holds without them."""
+    parser.add_argument("--rtol", type=number(NOT_NEGATIVE), metavar="R", help=f"relative tolerance ({default})")
+    parser.add_argument("--atol", type=number(NOT_NEGATIVE), metavar="A", help="absolute tolerance")
 
 
 def add_beside(parser: argparse.ArgumentParser) -> None:

@@ -7,6 +7,8 @@ take ``flag``; what they hand to the embedded runtime are ``SETTINGS``, which it
 
 from __future__ import annotations
 
+import sys
+
 import msgspec
 
 #: What executes a replay.
@@ -17,6 +19,9 @@ _OURS = (EMBEDDED, TORCH)
 #: device's, those of upstream's simulator.
 NUMERICS = ("fast", "device", "simulator")
 FAST, DEVICE_RESULTS, SIMULATOR = NUMERICS
+
+#: The variable with a directory of logs, which the runtime fills at a log level that is asked for.
+LOG_PATH = "ASCEND_PROCESS_LOG_PATH"
 
 #: Numbers of simpler's log levels: those since August 2026, and v0 to v9 from before.
 LOG_LEVELS: dict[str, int] = {
@@ -57,9 +62,16 @@ def whole(lowest: int) -> ValueKind:
 
 
 TEXT, LIST, SWITCH = ValueKind(), ValueKind(listed=True), ValueKind(bool, "0 or 1")
-NOT_NEGATIVE = ValueKind(float, "a number that is 0 or more", 0)
+NOT_NEGATIVE = ValueKind(float, "a finite number that is 0 or more", 0)
 SECONDS = ValueKind(float, "a number of seconds above 0", 0.001)
 DEVICE = ValueKind(int, "the number of a device", 0)
+
+
+def is_tolerance(value: object) -> bool:
+    """Return whether outputs can be compared within ``value``: a finite number that is 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return 0 <= value <= sys.float_info.max  # also false for NaN
 
 
 class Option(msgspec.Struct, frozen=True):

@@ -83,6 +83,7 @@ class SimplerRounds:
     ) -> None:
         """`child` is what the process executes; `job_of` tells what it is to load, and may leave files in a scratch."""
         self._device, self._request, self._arena, self._binding = device, request, arena, binding
+        self.round_s = 0.0
         shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self._scratch = Path(tempfile.mkdtemp(prefix="pypto-simpler-", dir=shared))
         self._files = [self._scratch / f"{index}.tensor" for index in range(len(binding.tensors))]
@@ -137,6 +138,7 @@ class SimplerRounds:
                 raise self._hang()
             if not self._said.collect(remaining) and not self._said.has_reply:
                 raise self._death()
+        self.round_s = time.monotonic() - self._deadline + self._request.timeout_s
         try:
             reply: dict[str, Any] = json.loads(self._said.reply())
             fault, run_s = reply.get("fault"), float(reply.get("run_s", 0))

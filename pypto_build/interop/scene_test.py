@@ -15,6 +15,8 @@ from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.interface import read_interface
 from pypto_build.artifact.scene_test import SCENE_TEST_NAME, SceneTest, is_edited, render_scene_test
 from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.facts.run_options import NOT_NEGATIVE
+from pypto_build.replay.run_options import number
 from pypto_build.replay.tolerances import tolerances
 
 
@@ -98,8 +100,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--build-dir", type=Path, required=True, metavar="OUT", help="where its signed manifest is")
     add("--platform", default="a2a3sim", choices=tuple(PLATFORMS), help="what it was built for")
     add("--data", type=Path, metavar="DIR", help="another directory with in/ and out/ than the artifact's data/")
-    add("--rtol", type=float, metavar="R", help="relative tolerance (golden.py's RTOL, else 1e-5)")
-    add("--atol", type=float, metavar="A", help="absolute tolerance (golden.py's ATOL, else 1e-5)")
+    add("--rtol", type=number(NOT_NEGATIVE), metavar="R", help="relative tolerance (golden.py's RTOL, else 1e-5)")
+    add("--atol", type=number(NOT_NEGATIVE), metavar="A", help="absolute tolerance (golden.py's ATOL, else 1e-5)")
     add("--force", action="store_true", help="overwrite a scene test that was edited")
     return parser
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,12 @@ _SEARCHED = "{PATH}"
 _ABOVE = "{above}"
 _TOP = "{top}"
 _OF_A_NAME = "_.+-"
+#: Begins a word of a command line whose path is opened, and not told to what is made.
+_OPENED = re.compile(r"(-[BIL]|-isystem|-iquote|-idirafter|-include|-imacros|--sysroot=|@)?/")
+#: The flag that calls a directory by another name, which is text.
+_MAP = re.compile(r"(-f(?:file|debug|macro)-prefix-map=/[^=]*)=([^=]*)\Z")
+#: The flag of our tools behind which stands ``NAME=DIRECTORY``.
+_NAMING = "--chip"
 
 #: Part of every key: a new number makes all earlier results unknown.
 SCHEMA = 3
@@ -114,11 +121,12 @@ class Roots:
     def __init__(self, roots: Mapping[str, str | Path], searched: str = "") -> None:
         self._searched = dict.fromkeys(filter(os.path.isabs, searched.split(os.pathsep)))
         pairs = [(str(path), f"{{{name}}}") for name, path in roots.items()]
-        self._pairs = sorted(pairs, key=lambda pair: -len(pair[0]))
+        self._roots = sorted(pairs, key=lambda pair: -len(pair[0]))
+        self._pairs = [(_escaped(path), token) for path, token in self._roots]
         self._places = {token: path for path, token in pairs}
         parents = Path(self._places.get(_TOP, os.sep)).parents
         self._above = [os.path.join(directory, "") for directory in map(str, parents) if directory != os.sep]
-        self._named: dict[str, str] = {}  # words that many commands have in common
+        self._named: dict[str, str] = {}  # arguments, of which many commands have most in common
         self._names: dict[str, str] = {}  # of the paths that were asked for: most are so several times
 
     def name(self, path: str) -> str:
@@ -131,7 +139,7 @@ class Roots:
     def _name(self, path: str) -> str:
         if plain(path) != path:
             return _BYTES + os.fsencode(path).hex()
-        for root, token in self._pairs:
+        for root, token in self._roots:
             if path.startswith(root) and (len(path) == len(root) or path[len(root)] == "/"):
                 return token + path[len(root) :]
         return path
@@ -166,20 +174,32 @@ class Roots:
         return _NOWHERE
 
     def word(self, word: str) -> str:
-        """A word of a command line, with every root in it named."""
-        named = self._named.get(word)
-        if named is None:
-            named = word
-            for root, token in self._pairs:
-                if root in named:
-                    named = _with_name(named, root, token)
-            self._named[word] = named
+        """Return ``word`` with every root in it named, and braces of its own doubled."""
+        named = _escaped(word)
+        for root, token in self._pairs:
+            if root in named:
+                named = _with_name(named, root, token)
         return named
 
-    def words(self, argv: Iterable[str]) -> list[str]:
-        """The words of a command line, with every root in them named."""
-        named, word = self._named, self.word
-        return [named[each] if each in named else word(each) for each in argv]
+    def words(self, argv: Sequence[str]) -> list[str]:
+        """Return the words of a command line. A root is named only where its directory is opened: what gets a path as
+        text, as by ``-DROOT="/w"``, may depend on its length."""
+        named, word = self._named, self._argument
+        found = [named[each] if each in named else word(each) for each in argv]
+        if _NAMING in argv:
+            for number, before in enumerate(argv[:-1], 1):
+                found[number] = self.word(argv[number]) if before == _NAMING else found[number]
+        return found
+
+    def _argument(self, word: str) -> str:
+        if _OPENED.match(word):
+            named = self.word(word)
+        elif map_ := _MAP.match(word):
+            named = f"{self.word(map_[1])}={_escaped(map_[2])}"
+        else:
+            named = _escaped(word)
+        self._named[word] = named
+        return named
 
     def path(self, name: str) -> str:
         """The path of ``name`` here; a root that this place does not have leads nowhere."""
@@ -203,7 +223,7 @@ class Roots:
     def named_in(self, contents: Iterable[bytes]) -> dict[str, str]:
         """The directories whose paths some of ``contents`` hold, by their names."""
         contents = list(contents)
-        return {token: root for root, token in self._pairs if any(root.encode() in data for data in contents)}
+        return {token: root for root, token in self._roots if any(root.encode() in data for data in contents)}
 
     def agree(self, places: Mapping[str, str]) -> bool:
         """Whether directories are where ``places`` says, by their names."""
@@ -213,6 +233,11 @@ class Roots:
     def all(self) -> dict[str, str]:
         """Every directory by its name."""
         return dict(self._places)
+
+
+def _escaped(text: str) -> str:
+    """Return ``text`` so that none of it looks like the name of a root."""
+    return text.replace("{", "{{") if "{" in text else text
 
 
 def _with_name(word: str, root: str, token: str) -> str:

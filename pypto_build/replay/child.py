@@ -10,6 +10,7 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ import msgspec
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.facts.faults import FaultKind
-from pypto_build.facts.run_options import FAST
+from pypto_build.facts.run_options import FAST, LOG_PATH
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding
 from pypto_build.replay.faults import UNHEARD
@@ -33,6 +34,20 @@ RUN = b"R"
 
 #: What is noted as being loaded while PyTorch is.
 REFERENCE = Path("PyTorch")
+
+
+# What kernels see of the caller's environment: limits, which are part of a result's key, and what the run itself says.
+_SEEN = ("PTO2_", LOG_PATH, "PYPTO_PROBE_DIR")
+# What they see besides: the same for everybody.
+_DEFINED = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+
+
+def define_environment() -> None:
+    """Leave nothing in this process's environment that a kernel could see and that no key has."""
+    tempfile.tempdir = tempfile.gettempdir()
+    kept = {name: value for name, value in os.environ.items() if name.startswith(_SEEN)}
+    os.environ.clear()
+    os.environ.update(kept | _DEFINED)
 
 
 @dataclass(frozen=True)

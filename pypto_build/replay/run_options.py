@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -45,7 +46,7 @@ def number(kind: ValueKind) -> Callable[[str], float]:
 
     def parse(text: str) -> float:
         value = int(text) if kind.type is int else float(text)
-        if (low is not None and not value >= low) or (high is not None and value > high):
+        if (low is not None and not value >= low) or (high is not None and value > high) or value == math.inf:
             raise ValueError
         return value
 

@@ -223,6 +223,7 @@ class _Session:
                 if request.meanwhile and number == 0:
                     request.meanwhile()
                 reply = worker.finish_round()
+                verdict.longest_s = max(verdict.longest_s, worker.round_s)
                 left = arena if number == warm_up + request.rounds - 1 else arena.copy()
                 with span("compare"):
                     self._check(binding, left, comparators, reply)

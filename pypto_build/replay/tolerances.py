@@ -6,41 +6,51 @@ The file is parsed, never run.
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import read_text
+from pypto_build.artifact.snapshot import GOLDEN_NAME, LARGEST_GOLDEN
+from pypto_build.facts.run_options import is_tolerance
 
 DEFAULT_TOLERANCE = 1e-5
-_LARGEST = 16 << 20
 _MOST_BRACES = 30_000  # Python takes the square of their number for an f-string
 
 
 def tolerances(root: Path, rtol: float | None, atol: float | None) -> tuple[float, float]:
-    """`(rtol, atol)` for a replay of the artifact in `root`; None stands for "not given"."""
-    said = _literals(root / "golden.py") if rtol is None or atol is None else {}
-    return (_number(said.get("RTOL")) if rtol is None else rtol, _number(said.get("ATOL")) if atol is None else atol)
+    """Return `(rtol, atol)` for a replay of the artifact in `root`; None stands for "not given".
+
+    Raises a golden error for a value in `golden.py` that is no tolerance.
+    """
+    path = root / GOLDEN_NAME
+    literals = _literals(path) if rtol is None or atol is None else {}
+    given = {"RTOL": rtol, "ATOL": atol}
+    found = (_number(path, name, literals) if value is None else value for name, value in given.items())
+    return next(found), next(found)
 
 
-def _number(value: object) -> float:
-    try:
-        return float(value) if isinstance(value, (int, float)) else DEFAULT_TOLERANCE
-    except OverflowError:
-        return math.inf
+def _number(path: Path, name: str, literals: dict[str, Any]) -> float:
+    value = literals.get(name)
+    if value is None:
+        return DEFAULT_TOLERANCE
+    if not is_tolerance(value):
+        way_out = f"write a finite number that is 0 or more, or give {name}="
+        raise ArtifactError(path, f"{name} = {value!r} is no tolerance", way_out, kind="golden_error")
+    return float(value)
 
 
 def compared_outputs(root: Path) -> tuple[str, ...]:
     """The outputs that the artifact in `root` has goldens for; empty if it does not say."""
-    names = _literals(root / "golden.py").get("__outputs__")
+    names = _literals(root / GOLDEN_NAME).get("__outputs__")
     return tuple(map(str, names)) if isinstance(names, (list, tuple)) else ()
 
 
 def _literals(path: Path) -> dict[str, Any]:
     """The literal values assigned at the top level of a file; one that cannot be parsed has none."""
     try:
-        text = read_text(path, _LARGEST)
+        text = read_text(path, LARGEST_GOLDEN)
     except OSError:
         return {}
     if text.count("{") > _MOST_BRACES:

@@ -107,6 +107,7 @@ class Verdict(msgspec.Struct):
     rtol: float = 1e-5
     atol: float = 1e-5
     rounds: int = 0
+    longest_s: float = 0.0  # the longest round, as its time limit counts
     seed: int | None = None
     requested: str = ""  # the platform that was asked for
     schema: int = SCHEMA

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pypto_build.replay.child import RUN, Reply, TensorBuffer, leave, limit_resources, serve
+from pypto_build.replay.child import RUN, Reply, TensorBuffer, define_environment, leave, limit_resources, serve
 from pypto_build.replay.faults import (
     FAULT_TOLD,
     Death,
@@ -106,6 +106,7 @@ class Worker:
         self._keeps = keeps
         self._job, self._tensors = job, tensors
         self._timeout_s, self._rounds, self._memory_bytes = timeout_s, rounds, memory_bytes
+        self.round_s = 0.0
         self._binaries = frozenset(map(str, job.binaries))
         self._body = body
         self._sizes = [math.prod(shape) for _, shape, *_ in tensors]
@@ -144,6 +145,7 @@ class Worker:
     def _serve(self, runtime: Any) -> None:
         """The child's work. What the parent's objects have open is closed, and must not be closed once more by them."""
         gc.freeze()
+        define_environment()
         cpu_s = int((self._timeout_s + 10) * self._rounds * (os.cpu_count() or 1))
         limit_resources(self._memory_bytes, cpu_s, self._job.place)
         self._body(runtime, self._job, self._tensors, memoryview(self._report), memoryview(self._flight))
@@ -193,6 +195,7 @@ class Worker:
         if reply.fault or reply.loaded or reply.origin:
             self._drain()
             raise self._fault(reply)
+        self.round_s = time.monotonic() - self._deadline + self._timeout_s
         self._rounds -= 1
         if self._rounds == 0:
             self.end()

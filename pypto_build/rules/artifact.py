@@ -12,6 +12,7 @@ from typing import Any
 
 from pypto_build import terminal
 from pypto_build.artifact import Artifact, detect_vintage, lacks_kernels, load_artifact
+from pypto_build.artifact.files import read_source
 from pypto_build.artifact.first_sight import remember
 from pypto_build.artifact.manifest_writer import ways
 from pypto_build.facts.platforms import Platform
@@ -209,7 +210,7 @@ def _planned(
     if workspace.options["SKIP_COMPILE"] and workspace.runtime(platform) == SIMPLER:
         return _Planned()
     entry = artifact.orchestration.source
-    detect_vintage(entry.read_text(encoding="utf-8", errors="replace"), entry)  # an unknown one ends here, in one line
+    detect_vintage(read_source(entry), entry)  # an unknown one ends here, in one line
     recipe = recipe_of(workspace, platform, variant, artifact.runtime)
     of = (artifact, platform, variant, splices, recipe)
     planned = workspace.extras.get(f"units of {place.directory}")

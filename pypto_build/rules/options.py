@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -107,6 +108,12 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         ),
         Option("COMPILER", one_of("", "pypto"), "", "pypto: compile runs PyPTO itself on the program"),
         Option("PYTHON", TEXT, "", "the interpreter that has PyPTO, for COMPILER=pypto (default: this one)"),
+        Option(
+            "VARIABLES",
+            TEXT,
+            "",
+            "compile: names of further environment variables that the program sees (comma separated)",
+        ),
         Option("VINTAGE", one_of("", "2026-05", "2026-06", "2026-08"), "", "the C++ API that compile writes for"),
         Option("SKIP_PTOAS", SWITCH, False, "1: compile stops after the .pto modules"),
         Option("DUMP_PASSES", SWITCH, False, "1: compile writes the program after each pass"),
@@ -251,6 +258,8 @@ def parse_options(arguments: Mapping[str, str]) -> Options:
             near = difflib.get_close_matches(name.upper(), OPTIONS, n=1, cutoff=0.6)
             way_out = f"did you mean {near[0]}=?" if near else "'scons' alone lists the options"
             raise OptionError(f"{name}={text}: no such option; {way_out}")
+        if "," in text and not text.strip(" ,"):
+            raise OptionError(f"{name}={text}: names nothing; write names with commas between them, or leave it out")
         if (value := _parse(option.kind, text)) is None:
             raise OptionError(f"{name}={text}: is not {option.kind.what}; {name}: {option.doc.removeprefix('1: ')}")
         values[name] = value
@@ -269,4 +278,4 @@ def _parse(kind: ValueKind, text: str) -> bool | int | float | str | None:
         number = int(text) if kind.type is int else float(text)
     except ValueError:
         return None
-    return number if kind.min is None or number >= kind.min else None
+    return number if math.isfinite(number) and (kind.min is None or number >= kind.min) else None

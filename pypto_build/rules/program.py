@@ -15,6 +15,7 @@ from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.proof import Place
 from pypto_build.rules.machinery.actions import run_streaming
 from pypto_build.rules.machinery.attributes import Attribute, Rule, RuleError
+from pypto_build.rules.machinery.environment import SHOWN
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.steps import Step, declare_step
@@ -27,6 +28,11 @@ PROGRAM = Rule(
     (
         Attribute("name", (str,), "the program's name; its artifact is `_jit_<name>` in BUILD_OUTPUT", required=True),
         Attribute("source", (str, Path), "the program's Python file", required=True),
+        Attribute(
+            "variables",
+            (list, tuple),
+            "names of further environment variables that the program sees (default: VARIABLES=)",
+        ),
         Attribute("platform", (str,), "what it is compiled for (default: PLATFORM=)", choices=tuple(PLATFORMS)),
     ),
 )
@@ -43,6 +49,7 @@ def declare_program(env: Environment, **given: Any) -> Nodes:
     artifact = Path(os.path.abspath(workspace.top / workspace.options.build_output)) / f"_jit_{values['name']}"
     output = workspace.output("programs." + values["name"], source.parent, platform)
     place = workspace.place(output)
+    variables = (*SHOWN, *(values["variables"] or filter(None, workspace.options["VARIABLES"].split(","))))
     settings = {"the assembler": _assembler(workspace, platform)}
     module = "pypto_build.compiler.pypto" if workspace.options["COMPILER"] == "pypto" else "pypto_build.compiler"
     action = python_tool(
@@ -54,6 +61,8 @@ def declare_program(env: Environment, **given: Any) -> Nodes:
         settings=settings,
         private=(str(artifact),),
         shared=False,
+        runs_programs=True,
+        variables=variables,
     )
     step = Step(
         place,
@@ -69,10 +78,17 @@ def declare_program(env: Environment, **given: Any) -> Nodes:
     node = declare_step(env, step, [env.File(escape(str(source)))], outputs=("artifact",))
     if workspace.options["COMPILER"] == "pypto":
         return env.Alias(values["name"], node)
-    return env.Alias(values["name"], [*node, *_declare_golden(env, workspace, place, artifact, node)])
+    return env.Alias(values["name"], [*node, *_declare_golden(env, workspace, place, artifact, node, variables)])
 
 
-def _declare_golden(env: Environment, workspace: Workspace, place: Place, artifact: Path, compiled: Nodes) -> Nodes:
+def _declare_golden(
+    env: Environment,
+    workspace: Workspace,
+    place: Place,
+    artifact: Path,
+    compiled: Nodes,
+    variables: tuple[str, ...],
+) -> Nodes:
     """The node that computes the snapshot from the program's reference: again only if that or the data changed."""
     action = python_tool(
         workspace,
@@ -81,6 +97,8 @@ def _declare_golden(env: Environment, workspace: Workspace, place: Place, artifa
         name="golden",
         private=tuple(map(str, (artifact / "data", *artifact.glob("next_levels/*/data")))),
         shared=False,
+        runs_programs=True,
+        variables=variables,
     )
     step = Step(
         place,

@@ -18,10 +18,10 @@ from SCons.Script import GetOption
 
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError, Snapshot, snapshot
-from pypto_build.artifact.snapshot import REFERENCE, is_reference
+from pypto_build.artifact.snapshot import REFERENCE, find_golden, is_reference
 from pypto_build.facts.outcomes import Outcome
 from pypto_build.facts.platforms import Platform
-from pypto_build.facts.run_options import EMBEDDED, RUN_OPTIONS, TORCH
+from pypto_build.facts.run_options import EMBEDDED, LOG_PATH, RUN_OPTIONS, TORCH
 from pypto_build.proof import Action
 from pypto_build.proof.place import Spawn
 from pypto_build.replay.results import REPLAYS, show
@@ -43,8 +43,6 @@ from pypto_build.toolchain import git
 from pypto_build.toolchain.forked import ADDRESS, ForkedTools
 from pypto_build.toolchain.python import own_tool, run_tool
 
-#: A directory of logs, which the runtime fills at a log level that is asked for.
-_LOG_PATH = "ASCEND_PROCESS_LOG_PATH"
 # How a replay ends that triage can explain.
 _UNEXPLAINED = (EXIT_STATUS["mismatch"], EXIT_STATUS["runtime_error"], EXIT_STATUS["hang"])
 
@@ -189,7 +187,14 @@ def _run_of(
     named = data_dir.name if label and data_dir else str(data or "")
     way = configuration(targets.platform, options, named, targets.variant, comparators, others)
     step = _replay_step(workspace, targets, way, data_dir, golden, options, comparators, found, alone, of_a_test, heard)
-    step = replace(step, action=_under(workspace, step.action, subject), subject=label or step.subject)
+    verdict, limit_s = targets.output / step.action.tree / "verdict.json", _time_limit(workspace, subject)
+    step = replace(
+        step,
+        action=_under(workspace, step.action, subject),
+        subject=label or step.subject,
+        stands=partial(_is_in_time, verdict, limit_s),
+        otherwise=_why_again(workspace, verdict, limit_s),
+    )
     if subject.judges:
         step = replace(step, spawn=partial(_run_judged, step.spawn, subject.judges))
     return _Run(way, step, data_dir, options, found)
@@ -268,6 +273,8 @@ def _replay_step(
     )
     forks = workspace.forks if of_a_test else None
     run = forks.run if forks else run_tool
+    if not simpler and _logs_elsewhere(workspace):
+        action = replace(action, environment={**action.environment, LOG_PATH: workspace.environment[LOG_PATH]})
     return Step(
         workspace.place(targets.output),
         action,
@@ -275,7 +282,6 @@ def _replay_step(
         f"{targets.artifact.name} {way}".rstrip(),
         spawn=partial(_run_heard, workspace, heard, run) if of_a_test else run_streaming if alone else run_whole,
         forks=forks,
-        otherwise=_why_again(workspace, targets.output / action.tree / "verdict.json"),
         again=workspace.options["FORCE"] or not targets.platform.simulated or _logs_elsewhere(workspace),
         recorded=targets.platform.simulated,
         lead=None if of_a_test else partial(tell_built, workspace, targets),
@@ -321,8 +327,20 @@ def _under(workspace: Workspace, action: Action, subject: Subject) -> Action:
         argv = (*own_tool("pypto_build.interop.scene.run"), *options)
         action = replace(action, argv=argv, inputs=(*action.inputs, file))
     action = replace(action, environment={**action.environment, **limits}, settings={**action.settings, **limits})
-    time_limit = str(workspace.options["TIMEOUT"] * subject.patience)
-    return replace(action, unkeyed=(*action.unkeyed, "--timeout", time_limit))
+    return replace(action, unkeyed=(*action.unkeyed, "--timeout", str(_time_limit(workspace, subject))))
+
+
+def _time_limit(workspace: Workspace, subject: Subject) -> float:
+    """Return the seconds that a round may take."""
+    return float(workspace.options["TIMEOUT"] * subject.patience)
+
+
+def _is_in_time(verdict: Path, limit_s: float) -> bool:
+    """Return whether an earlier run would have ended within this limit."""
+    try:
+        return read_verdict(verdict).longest_s < limit_s
+    except ArtifactError:  # it is missing, or was written by another version
+        return False
 
 
 def _run_judged(spawn: Spawn, judges: ForkedTools, command: list[str], environment: dict[str, str]) -> tuple[int, str]:
@@ -334,16 +352,19 @@ def _run_judged(spawn: Spawn, judges: ForkedTools, command: list[str], environme
 
 def _logs_elsewhere(workspace: Workspace) -> bool:
     """Whether the run leaves a log that no result holds."""
-    return bool(workspace.options["LOG_LEVEL"] and workspace.environment.get(_LOG_PATH))
+    return bool(workspace.options["LOG_LEVEL"] and workspace.environment.get(LOG_PATH))
 
 
-def _why_again(workspace: Workspace, verdict: Path) -> str:
+def _why_again(workspace: Workspace, verdict: Path, limit_s: float) -> str:
     """Why a replay runs whose inputs are those of the last time."""
     if workspace.options["FORCE"]:
         return "FORCE=1"
     if _logs_elsewhere(workspace):
-        return f"a log in {_LOG_PATH} is asked for"
-    return "the last run did not pass" if verdict.exists() else "there is no verdict"
+        return f"a log in {LOG_PATH} is asked for"
+    if not verdict.exists():
+        return "there is no verdict"
+    limited = workspace.options["TIMEOUT"] != OPTIONS["TIMEOUT"].default and not _is_in_time(verdict, limit_s)
+    return f"the last run took longer than {limit_s:g} s" if limited else "the last run did not pass"
 
 
 def _replay(target: Nodes, source: Nodes, env: Environment) -> int:
@@ -503,5 +524,5 @@ def _options(workspace: Workspace, platform: Platform) -> dict[str, Any]:
 
 
 def _files(targets: ArtifactTargets, found: Snapshot) -> list[Path]:
-    beside = [path for path in [targets.artifact.root / "golden.py"] if path.exists()]
-    return [*found.inputs.values(), *found.outputs.values(), *beside]
+    golden = find_golden(targets.artifact.root)
+    return [*found.inputs.values(), *found.outputs.values(), *([golden] if golden else [])]

@@ -19,11 +19,12 @@ from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.params import Param
 from pypto_build.facts.outcomes import Outcome
 from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.facts.run_options import is_tolerance
 from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.artifact import ArtifactTargets, declare_loaded
 from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.completion import open_artifact
-from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule
+from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule, RuleError
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.workspace import DECLARED_TESTS, Workspace, workspace_of
 from pypto_build.rules.outcomes import failed_tests, outcomes_of
@@ -196,9 +197,18 @@ def _declare(env: Environment, values: Mapping[str, Any]) -> Nodes:
         check_contract(_params(targets), values["name"], values["signature"], golden)
     chosen: dict[str, Any] = {"WORLD": values["world"]} if values["world"] is not None else {}
     chosen |= {"MEMORY": weak} if weak else {}
-    chosen |= {key: float(values[key.lower()]) for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
+    chosen |= _tolerances(values)
     comparators = values["comparators"] or {}
     return declare_replay(env, targets, values["data"], chosen, comparators, golden=golden, alone=False, of_a_test=True)
+
+
+def _tolerances(values: Mapping[str, Any]) -> dict[str, float]:
+    """Return the tolerances that a test gives."""
+    given = {key: values[key.lower()] for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
+    for key, value in given.items():
+        if not is_tolerance(value):
+            raise RuleError(f"ReplayTest: {key.lower()}={value!r} is no tolerance; write a finite number, 0 or more")
+    return {key: float(value) for key, value in given.items()}
 
 
 def _params(targets: ArtifactTargets) -> Sequence[Param]:

@@ -248,6 +248,7 @@ def _declared(workspace: Workspace, tools: ForkedTools, file: _File, begin: Call
         inputs=(file.path,),
         outputs=(_DESCRIPTION,),
         shared=False,
+        runs_programs=True,
     )
 
     outcome = place.perform(action, tools.run, begin, forks=tools)
@@ -346,6 +347,7 @@ def _make_data(workspace: Workspace, tools: ForkedTools, one: _Chosen, begin_oth
         inputs=(one.file.path,),
         tree=tree,
         shared=False,
+        runs_programs=True,
     )
 
     def begin() -> None:

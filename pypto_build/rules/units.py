@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from pypto_build.rules.instances import Instances
 
 # What compilers see of the caller's environment.
-_PASSED = ("PATH", "HOME", "LD_LIBRARY_PATH", "TERM", "COLUMNS", "NO_COLOR", "LC_ALL")
-_OF_LAUNCHERS = ("CCACHE_", "SCCACHE_", "DISTCC_", "ICECC", "XDG_", "PYPTO_")
+_PASSED = ("PATH", "LD_LIBRARY_PATH", "LC_ALL")
+# What launchers see besides, whose caches are their promise.
+_OF_LAUNCHERS = ("CCACHE_", "SCCACHE_", "DISTCC_", "ICECC", "XDG_", "PYPTO_", "HOME")
 _HARMLESS = r"#\s*(include\s*<\w+(\.h)?>|pragma\s+once|if(n?def)?\b.*|else|endif|define\s+__(gm|aicore)__\b.*)"
 # What may stand behind a directive.
 _REMARK = r"[ \t]*(?://[^\n]*[^\\\n]|//)?"

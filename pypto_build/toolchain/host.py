@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import platform as machine
 import re
 import shutil
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+from pypto_build.artifact.files import read_text
 from pypto_build.facts import places
 from pypto_build.facts.platforms import HOST_GRAPH, TENSORMAP, Platform
 from pypto_build.facts.run_options import NUMERICS
 from pypto_build.toolchain import ToolchainError
-from pypto_build.toolchain.programs import version_text
+from pypto_build.toolchain.programs import TIME_LIMIT_S, version_text
 from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, ToolStep, UnitRecipe
 
 INCLUDE_DIR = Path(__file__).resolve().parent.parent / "runtime" / "include"
@@ -45,6 +51,8 @@ CHECKED_FLAGS = ("-DPYPTO_CHECK=1", "-g1")
 #: Of kernels for a debugger: every variable is there, and instructions are not inlined, so that each line has code.
 DEBUG_FLAGS = ("-O0", "-g", "-fno-omit-frame-pointer", "-DPYPTO_DEBUG=1")
 _ORCHESTRATION_FLAGS = ("-std=c++17", "-O1", "-fPIC", "-D__CPU_SIM", *_TIMELESS)
+# A flag that means another target on every machine.
+_NATIVE = re.compile(r"-m(?:arch|tune|cpu)=native\b")
 _CORE_MACRO = {"aiv": "-D__DAV_VEC__", "aic": "-D__DAV_CUBE__"}
 # What nearly every unit of a kind includes, and spends a third of its compile time on.
 _MAIN_HEADERS = {"aiv": "pto/pto-inst.hpp", "aic": "pto/pto-inst.hpp", "orchestration": "pto_orchestration_api.h"}
@@ -101,6 +109,32 @@ def _probe(path: str) -> HostCompiler:
     return HostCompiler(path, family, line)
 
 
+@cache
+def native_target(compiler: str, flag: str) -> str:
+    """Return what this machine is to a compiler, as a digest: the target that its flag ``-march=native`` stands for.
+
+    Raises:
+        ToolchainError: the compiler does not tell.
+    """
+    command = [compiler, "-###", flag, "-E", "-x", "c++", os.devnull]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=TIME_LIMIT_S)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ToolchainError(f"{flag}: {compiler} does not tell what that is here ({error}); name an ARCH=") from None
+    words = [word for word in run.stderr.split() if "/" not in word and "native" not in word]
+    return hashlib.sha256(" ".join(words).encode()).hexdigest()
+
+
+def _native_flags(words: Iterable[str]) -> Iterator[str]:
+    """Yield the flags that mean another target on every machine, those in response files too."""
+    for word in words:
+        text = word
+        if word.startswith("@"):
+            with suppress(OSError):  # the compiler says so
+                text = read_text(word[1:], errors="replace")
+        yield from _NATIVE.findall(text)
+
+
 def arch_flag(arch: str) -> str:
     """The ``-march`` of ``ARCH=``."""
     return f"-march={arch or default_arch()}"
@@ -145,13 +179,15 @@ def host_recipe(
         },
         "orchestration": orchestration_flags(compiler, platform, runtime),
     }
+    natives = dict.fromkeys(_native_flags([*more_kernel_flags, *user_flags, arch_flag(arch)]))
+    identity = " ".join([compiler.identity, *(native_target(compiler.path, word) for word in natives)])
     link = ToolStep("link   ", ".so", (compiler.path, *_LINK_FLAGS, SOURCE, *_LINK_LIBRARIES, "-o", TARGET))
     # clang++ stops at a stale precompiled header, where g++ reads the text instead, and it instantiates in any case.
     main_headers = _MAIN_HEADERS if compiler.family == "g++" else {}
     calling = _CALLING if compiler.family == "g++" and not user_flags else {}
     return {
         kind: UnitRecipe(
-            compiler.identity,
+            identity,
             (compiler.path, *words),
             (INCLUDE_DIR,),
             (link,),

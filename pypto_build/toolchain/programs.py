@@ -7,7 +7,7 @@ import subprocess
 
 from pypto_build.toolchain import ToolchainError
 
-_TIME_LIMIT_S = 30  # a launcher script on a cold network disk takes seconds, a program that waits for input for ever
+TIME_LIMIT_S = 30  # a launcher script on a cold network disk takes seconds, a program that waits for input for ever
 
 
 def version_text(path: str, way_out: str) -> str:
@@ -17,7 +17,7 @@ def version_text(path: str, way_out: str) -> str:
         ToolchainError: it cannot be run, or does not answer.
     """
     try:
-        run = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_TIME_LIMIT_S, check=False)
+        run = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainError(f"{path} --version failed ({error}); {way_out}") from None
     return (run.stdout or run.stderr).strip()

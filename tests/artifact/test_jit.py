@@ -137,3 +137,9 @@ def test_ambiguous_glob(workspace: Path) -> None:
         "JIT=*/_jit_a*: matches 3 artifacts; pick one of build_output/_jit_a_20260818_235959, "
         "build_output/_jit_a_20260819_000000, examples/_jit_a"
     )
+
+
+def test_a_directory_of_exactly_that_name_comes_before_a_glob(workspace: Path) -> None:
+    named = make_artifact(workspace / "build_output" / "_jit_[ab]")
+    assert resolve_jit("_jit_[ab]", "build_output", "examples") == named
+    assert resolve_jit("build_output/_jit_[ab]", "build_output", "examples") == named

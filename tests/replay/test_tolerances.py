@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import pypto_build.compiler.language as language
+from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.scenes import scene_tolerance
+from pypto_build.facts.run_options import is_tolerance
+from pypto_build.replay.cli import parser
+from pypto_build.replay.comparators import parse_comparator
 from pypto_build.replay.tolerances import compared_outputs, tolerances
+from pypto_build.rules.options import OptionError, parse_options
 
 
 @pytest.mark.parametrize(
@@ -36,3 +44,39 @@ def test_compared_outputs(tmp_path: Path) -> None:
     assert tolerances(tmp_path, None, None) == (1e-5, 1e-5)
     (tmp_path / "golden.py").write_text("__outputs__ = find()\n")
     assert compared_outputs(tmp_path) == ()
+
+
+@pytest.mark.parametrize("text", ["inf", "-1", "True", "1e999", "-0.5", "'1'"])
+def test_what_is_no_tolerance(tmp_path: Path, text: str) -> None:
+    (tmp_path / "golden.py").write_text(f"ATOL = {text.replace('inf', '1e999')}\n")
+    with pytest.raises(ArtifactError) as error:
+        tolerances(tmp_path, None, None)
+    value = {"1e999": "inf"}.get(text, text)
+    assert str(error.value) == (
+        f"{tmp_path / 'golden.py'}: ATOL = {value} is no tolerance; "
+        "write a finite number that is 0 or more, or give ATOL="
+    )
+    assert error.value.exit_status == 4
+    assert tolerances(tmp_path, None, 0.5) == (1e-5, 0.5)
+
+
+@pytest.mark.parametrize("text", ["inf", "nan", "-1", "1e999", "-inf"])
+def test_no_tolerance_on_a_command_line(text: str) -> None:
+    for name in ("RTOL", "ATOL"):
+        with pytest.raises(OptionError, match=f"{name}={text}: is not a finite number that is 0 or more"):
+            parse_options({name: text})
+        with pytest.raises(ArtifactError, match=f"argument --{name.lower()}: invalid number"):
+            parser().parse_args(["a", f"--{name.lower()}={text}"])
+    with pytest.raises(ArtifactError, match="is no finite number that is 0 or more"):
+        parse_comparator(
+            f"ratio_allclose(rtol={text})" if text not in ("inf", "nan", "-inf") else "ratio_allclose(rtol=1e999)"
+        )
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), -1.0, True, "1"])
+def test_no_tolerance_of_a_program_or_a_scene(value: Any) -> None:
+    assert not is_tolerance(value)
+    with pytest.raises(ValueError, match="is no tolerance; write a finite number that is 0 or more"):
+        language.jit(lambda: None).reference(rtol=value)
+    with pytest.raises(ArtifactError, match=r"t\.py: RTOL = .* is no tolerance"):
+        scene_tolerance("t.py", "RTOL", value)

@@ -37,15 +37,17 @@ CASES = {
     ),
     "bad number": (
         ["JIT=_jit_chain", "RTOL=small"],
-        "RTOL=small: is not a number that is 0 or more; RTOL: relative tolerance (1e-5, or what the artifact says)",
+        "RTOL=small: is not a finite number that is 0 or more; "
+        "RTOL: relative tolerance (1e-5, or what the artifact says)",
     ),
     "negative tolerance": (
         ["JIT=_jit_chain", "ATOL=-1"],
-        "ATOL=-1: is not a number that is 0 or more; ATOL: absolute tolerance (1e-5, or what the artifact says)",
+        "ATOL=-1: is not a finite number that is 0 or more; ATOL: absolute tolerance (1e-5, or what the artifact says)",
     ),
     "nan tolerance": (
         ["JIT=_jit_chain", "ATOL=nan"],
-        "ATOL=nan: is not a number that is 0 or more; ATOL: absolute tolerance (1e-5, or what the artifact says)",
+        "ATOL=nan: is not a finite number that is 0 or more; "
+        "ATOL: absolute tolerance (1e-5, or what the artifact says)",
     ),
     "hardware without a toolchain": (
         ["JIT=_jit_chain", "PLATFORM=a2a3", "HARDWARE=1"],

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, NoReturn, TypeVar
 
+from pypto_build.facts.run_options import is_tolerance
+
 from ..dtypes import (
     BF16,
     BOOL,
@@ -207,9 +209,13 @@ class JitFunction:
 
         def register(function: F) -> F:
             self.reference_function = function
-            self.tolerances = {k: v for k, v in (("rtol", rtol), ("atol", atol)) if v is not None}
+            self.tolerances = given
             return function
 
+        given = {k: v for k, v in (("rtol", rtol), ("atol", atol)) if v is not None}
+        for name, value in given.items():
+            if not is_tolerance(value):
+                raise ValueError(f"{name}={value!r} is no tolerance; write a finite number that is 0 or more")
         return register(args[0]) if args else register
 
     def inputs(self, function: F) -> F:

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from pypto_build.artifact.extras import require_torch
-from pypto_build.diagnose.console import add_run_options, command, tool_parser
+from pypto_build.diagnose.console import add_run_options, add_tolerances, command, tool_parser
 from pypto_build.diagnose.findings import add_output_options
 from pypto_build.diagnose.requests import run_tool_on_runs
 
@@ -26,8 +26,7 @@ def parser() -> argparse.ArgumentParser:
     add = options.add_argument
     add_run_options(options, 600.0)
     add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
-    add("--rtol", type=float, metavar="R", help="relative tolerance (what the element type's rounding explains)")
-    add("--atol", type=float, metavar="A", help="absolute tolerance")
+    add_tolerances(options, "what the element type's rounding explains")
     add("--against", type=Path, metavar="DUMP_DIR", help="examine this dump of arguments instead of a run")
     add("--program", type=Path, metavar="P.py", help="the program, when the artifact does not name it")
     add_output_options(options)

@@ -23,7 +23,9 @@ from pypto_build.diagnose.recorded.evidence import no_record
 from pypto_build.diagnose.recorded.graph import find_graph, read_graph
 from pypto_build.diagnose.recorded.names import Names, find_names
 from pypto_build.diagnose.recorded.tasks import TaskOrder
+from pypto_build.facts.run_options import NOT_NEGATIVE
 from pypto_build.replay.compare import coordinates, difference
+from pypto_build.replay.run_options import number
 from pypto_build.replay.values import Array, decode, storage
 
 EXPORTS = ("pt", "npy", "txt")
@@ -232,8 +234,8 @@ def parser() -> argparse.ArgumentParser:
     add("--output", type=Path, help="where exported tensors go (default: export/ beside the dump)")
     add("--against", type=Path, metavar="FILE.pt", help="compare the tensor with this file")
     add("--values", action="store_true", help="statistics and values of everything selected")
-    add("--rtol", type=float, default=1e-5, help="relative tolerance of --against")
-    add("--atol", type=float, default=1e-5, help="absolute tolerance of --against")
+    add("--rtol", type=number(NOT_NEGATIVE), default=1e-5, help="relative tolerance of --against")
+    add("--atol", type=number(NOT_NEGATIVE), default=1e-5, help="absolute tolerance of --against")
     return options
 
 

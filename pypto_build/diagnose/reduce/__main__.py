@@ -15,7 +15,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from pypto_build.diagnose.console import add_run_options, command, tool_parser
+from pypto_build.diagnose.console import add_run_options, add_tolerances, command, tool_parser
 from pypto_build.diagnose.reduce import BEFORE_A_RUN
 from pypto_build.diagnose.requests import run_tool_on_runs
 from pypto_build.farm.session import add_farm_options
@@ -32,8 +32,7 @@ def parser() -> argparse.ArgumentParser:
     add("--against", type=Path, metavar="DIR", help="an artifact of the same program without the fault")
     add("--output", type=Path, metavar="DIR", help="where the artifact goes (build_output)")
     add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
-    add("--rtol", type=float, metavar="R", help="relative tolerance (1e-5, or what the artifact says)")
-    add("--atol", type=float, metavar="A", help="absolute tolerance")
+    add_tolerances(options)
     add("--cvise", action="store_true", help="then C-Vise on kernels without a module; takes minutes")
     add("--jobs", type=int, default=0, metavar="N", help="compile so many candidates at once (all processors)")
     add("--cxx", default="", help="the C++ compiler")

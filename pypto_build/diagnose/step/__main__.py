@@ -14,7 +14,7 @@ import sys
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.extras import require_torch
-from pypto_build.diagnose.console import add_beside, add_run_options, command, tool_parser
+from pypto_build.diagnose.console import add_beside, add_run_options, add_tolerances, command, tool_parser
 from pypto_build.diagnose.requests import run_tool_on_runs
 
 
@@ -31,8 +31,7 @@ def parser() -> argparse.ArgumentParser:
     add("--at", default="", metavar="WHERE", help="where to begin: 69, k.cpp:69, x.pto:12, TADD#4, v17")
     add("--script", default="", metavar="TEXT", help="commands, with semicolons between them, or a file of them")
     add("--export", default="", metavar="KIND", help="html: one page of the whole recording, OUT/step.html")
-    add("--rtol", type=float, metavar="R", help="relative tolerance (what the element type's rounding explains)")
-    add("--atol", type=float, metavar="A", help="absolute tolerance")
+    add_tolerances(options, "what the element type's rounding explains")
     return options
 
 

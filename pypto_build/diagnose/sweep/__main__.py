@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from pypto_build.artifact.extras import require_torch
-from pypto_build.diagnose.console import add_run_options, command, tool_parser
+from pypto_build.diagnose.console import add_run_options, add_tolerances, command, tool_parser
 from pypto_build.farm.session import add_farm_options
 
 
@@ -30,8 +30,7 @@ def parser() -> argparse.ArgumentParser:
     add("--shapes", default="", metavar="SIZES", help="of dynamic dimensions: 1,7,64, or 1x16,7x32; auto")
     add("--cases", default="", metavar="A-B", help="of all cases only these, counted from 1: 51-100, or 17")
     add("--output", type=Path, metavar="DIR", help="where the failing case goes (build_output)")
-    add("--rtol", type=float, metavar="R", help="relative tolerance (1e-5, or what the artifact says)")
-    add("--atol", type=float, metavar="A", help="absolute tolerance")
+    add_tolerances(options)
     add("--jobs", type=int, default=0, metavar="N", help="run so many cases at once (all processors)")
     add("--json", type=Path, metavar="FILE", help="also write all cases as JSON; FILE.msgpack: as MessagePack")
     add_farm_options(options)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.extras import require_torch
-from pypto_build.diagnose.console import add_beside, add_run_options, command, tool_parser
+from pypto_build.diagnose.console import add_beside, add_run_options, add_tolerances, command, tool_parser
 from pypto_build.diagnose.requests import run_tool_on_runs
 
 
@@ -29,8 +29,7 @@ def parser() -> argparse.ArgumentParser:
     add("--out", metavar="NAME", help="the output; the only one needs no name")
     add("--at", default="", metavar="I,J", help="the element; of a range (I:J) the one that is most wrong")
     add("--from", dest="source", default="", metavar="NAME", help="go forward instead: what is made of its elements")
-    add("--rtol", type=float, metavar="R", help="relative tolerance (what the element type's rounding explains)")
-    add("--atol", type=float, metavar="A", help="absolute tolerance")
+    add_tolerances(options, "what the element type's rounding explains")
     add("--json", type=Path, metavar="FILE", help="also write the chain as JSON")
     return options
 

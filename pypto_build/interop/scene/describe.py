@@ -26,7 +26,7 @@ from pypto_build.artifact.scene_reader import (
     other_tests,
     own_way,
 )
-from pypto_build.artifact.scenes import CHIP_LEVEL, Scene, Scenes, encode_scenes
+from pypto_build.artifact.scenes import CHIP_LEVEL, Scene, Scenes, encode_scenes, scene_tolerance
 from pypto_build.interop.scene.faults import why
 from pypto_build.interop.scene.loading import load_file, scene_classes
 
@@ -59,8 +59,8 @@ def _scene(scene: type[Any]) -> Scene:
         level=level,
         runtime=scene._st_runtime,
         cases=tuple(case_of({key: case[key] for key in CASE_FIELDS if key in case}) for case in scene.CASES),
-        rtol=float(scene.RTOL),
-        atol=float(scene.ATOL),
+        rtol=scene_tolerance(inspect.getfile(scene), "RTOL", scene.RTOL),
+        atol=scene_tolerance(inspect.getfile(scene), "ATOL", scene.ATOL),
         skip_golden=bool(scene.SKIP_GOLDEN),
         judged=any(name in JUDGING for name in own),
         reason=own_way(own)

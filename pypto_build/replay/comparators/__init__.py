@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable
 
 from pypto_build.artifact.errors import ArtifactError
+from pypto_build.facts.run_options import is_tolerance
 from pypto_build.replay.comparators.base import Comparator
 from pypto_build.replay.comparators.distribution import error_distribution
 from pypto_build.replay.comparators.pool import mapped_pool_ratio_allclose
@@ -56,6 +57,9 @@ def parse_comparator(spec: str) -> Comparator:
         keywords = {keyword.arg or "**": ast.literal_eval(keyword.value) for keyword in call.keywords}
     except ValueError:
         raise ArtifactError(place, "its arguments must be literals", f"{call.func.id}{_signature(factory)}") from None
+    for name, value in (*(("", value) for value in positional), *keywords.items()):
+        if (isinstance(value, float) or name in ("rtol", "atol")) and value is not None and not is_tolerance(value):
+            raise ArtifactError(place, f"{value} is no finite number that is 0 or more", "write one that is")
     try:
         return factory(*positional, **keywords)
     except TypeError as error:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 
 from pypto_build.toolchain.python import own_environment
+from pypto_build.trace import VARIABLE as TRACE
 
 # What commands may see of the caller's environment: enough for compilers and launchers, nothing that varies by chance.
 _PASSED_ON = (
@@ -16,6 +18,27 @@ _PASSED_PREFIXES = (
 )  # fmt: skip
 #: Where a run's log goes and what it tells, and on which devices it may be.
 OF_RUNS = ("ASCEND_PROCESS_LOG_PATH", "ASCEND_GLOBAL_LOG_LEVEL", "ASCEND_RT_VISIBLE_DEVICES")
+
+
+#: How what is printed is shown.
+SHOWN = ("TERM", "COLUMNS", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE")
+#: What tools of ours see that execute no Python of the user's.
+_OF_TOOLS = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "LC_ALL", TRACE, *SHOWN)
+# Files and addresses by which processes of ours tell each other of one run.
+_OWN = "PYPTO_BUILD_"
+
+
+def tool_environment(environment: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
+    """Return what a tool of ours sees: what it needs, and variables with ``prefixes``."""
+    return {name: value for name, value in environment.items() if name in _OF_TOOLS or name.startswith(prefixes)}
+
+
+def program_environment(environment: Mapping[str, str], more: Iterable[str] = ()) -> dict[str, str]:
+    """Return what a program of the user's sees, all of which decides about what it makes: what is passed on, and the
+    variables that the user declares."""
+    hidden = ("TMPDIR", *SHOWN)
+    own = {name: value for name, value in environment.items() if not name.startswith(_OWN) and name not in hidden}
+    return own | {name: os.environ[name] for name in more if name in os.environ}
 
 
 def passed_environment() -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.proof import Action
-from pypto_build.rules.machinery.environment import OF_RUNS, search_paths
+from pypto_build.rules.machinery.environment import program_environment, search_paths, tool_environment
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.toolchain.python import own_tool
 
@@ -29,18 +29,22 @@ def python_tool(
     settings: Mapping[str, str] | None = None,
     keyed: bool = True,
     toolkits: bool = True,
+    runs_programs: bool = False,
+    variables: Sequence[str] = (),
     **more: Any,
 ) -> Action:
     """The action that runs ``module``; ``more`` are further fields of it. Its own modules count as read.
 
     One that is not ``keyed`` depends on nothing of the caller's environment; one without ``toolkits`` does not see what
-    these are told by."""
+    these are told by. One that executes Python of the user's (``runs_programs``) has all that it sees in its key, with
+    the ``variables`` that the user declares."""
     environment = workspace.environment
-    if not toolkits:
-        environment = {
-            name: value for name, value in environment.items() if name in OF_RUNS or not name.startswith(_OF_TOOLKITS)
-        }
-    deciding = search_paths(environment, (*_DECIDING, *_OF_TOOLKITS))
+    if runs_programs:
+        environment = deciding = program_environment(environment, variables)
+    else:
+        if not toolkits:
+            environment = tool_environment(environment, ("PTO2_RING_",))
+        deciding = search_paths(environment, (*_DECIDING, *_OF_TOOLKITS))
     return Action(
         name=name,
         argv=(*own_tool(module), *argv),

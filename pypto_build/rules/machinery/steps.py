@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from SCons.Action import Action as SConsAction
@@ -50,6 +51,7 @@ class Step:
     aids: Callable[[], tuple[Aid, ...]] | None = None
     restored: str = ""  # what is announced when it came from the store; empty: nothing
     again: bool = False
+    stands: Callable[[], bool] = lambda: True  # whether a result that is proven is one that this run may show
     recorded: bool = True
     in_common: bool = False  # all workspaces of a user share the place: one run at a time works there
     shown: bool = False
@@ -70,7 +72,7 @@ class Step:
     @property
     def proven(self) -> bool:
         """Whether nothing has to be done."""
-        return not self.again and self.place.proven(self.action) is not None
+        return not self.again and self.place.proven(self.action) is not None and self.stands()
 
 
 def all_proven(steps: Sequence[Step], again: bool = False) -> list[bool]:
@@ -78,7 +80,7 @@ def all_proven(steps: Sequence[Step], again: bool = False) -> list[bool]:
     if not steps:
         return []
     found = steps[0].place.all_proven([step.action for step in steps], again)
-    return [proven and not step.again for step, proven in zip(steps, found, strict=True)]
+    return [proven and not step.again and step.stands() for step, proven in zip(steps, found, strict=True)]
 
 
 def declare_step(env: Environment, step: Step, sources: Nodes, outputs: Sequence[str] | None = None) -> Nodes:
@@ -132,16 +134,10 @@ def perform(workspace: Workspace, step: Step, early: bool = False) -> Outcome:
 
     try:
         with step.place.alone() if step.in_common else nullcontext():
-            looked = not step.in_common
-            outcome = step.place.perform(
-                step.action,
-                spawn,
-                begin,
-                again=step.again,
-                record=step.recorded,
-                looked=looked,
-                forks=step.forks,
-            )
+            do = partial(step.place.perform, step.action, spawn, begin, record=step.recorded, forks=step.forks)
+            outcome = do(again=step.again, looked=not step.in_common)
+            if outcome.how == "restored" and not step.stands():
+                outcome = do(again=True)
             if step.in_common:
                 step.place.save()
     except Refused as refused:

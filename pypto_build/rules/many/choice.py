@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pypto_build.artifact import ArtifactError, artifact_name, is_artifact, resolve_jit
+from pypto_build.artifact import ArtifactError, artifact_name, is_artifact, named_exactly, resolve_jit
 from pypto_build.artifact.files import read_bytes
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.rules.many import OF_ALL, SIGNS
@@ -53,14 +53,14 @@ def choose(arguments: Mapping[str, str], targets: Sequence[str], build_output: P
     Raises:
         ArtifactError, OptionError: an artifact, platform, tag, share or option that is none.
     """
-    platforms = [name for name in arguments.get("PLATFORM", "").split(",") if name] or [parse_options({})["PLATFORM"]]
+    platforms = _listed("PLATFORM", arguments.get("PLATFORM", "")) or [parse_options({})["PLATFORM"]]
     if unknown := [name for name in platforms if name not in PLATFORMS]:
         raise OptionError(f"PLATFORM={unknown[0]}: is not one of {', '.join(PLATFORMS)}; name those that exist")
     found: dict[str, Job] = {}
-    for pattern, options, tags in _lines(arguments["JIT"]):
+    for pattern, options, tags in _lines(arguments["JIT"], build_output, examples):
         own = {name: value for name, value in options.items() if name != "PLATFORM"}
         for root in _matches(pattern, build_output, examples):
-            for platform in options["PLATFORM"].split(",") if "PLATFORM" in options else platforms:
+            for platform in _listed("PLATFORM", options.get("PLATFORM", "")) or platforms:
                 job = Job(root, platform, own, tags)
                 _check_name(found.setdefault(job.label, job), job)
     jobs = _tagged(list(found.values()), arguments.get("TAGS", ""))
@@ -93,10 +93,18 @@ def _check_options(arguments: Mapping[str, str], targets: Sequence[str]) -> None
     check_taken(others, targets)
 
 
-def _lines(jit: str) -> Iterator[tuple[str, dict[str, str], frozenset[str]]]:
-    """Patterns with their options and tags."""
+def _listed(option: str, text: str) -> list[str]:
+    """Return the words between commas. Raises `ArtifactError` for commas alone, which name nothing."""
+    words = list(filter(None, map(str.strip, text.split(","))))
+    if text and not words:
+        raise ArtifactError(f"{option}={text}", "names nothing", "write names with commas between them")
+    return words
+
+
+def _lines(jit: str, *places: Path) -> Iterator[tuple[str, dict[str, str], frozenset[str]]]:
+    """Yield patterns with their options and tags. Raises `ArtifactError` where there are none."""
     if not jit.startswith("@"):
-        for pattern in [jit] if os.path.exists(jit) else filter(None, jit.split(",")):
+        for pattern in [jit] if os.path.exists(jit) or named_exactly(jit, *places) else _listed("JIT", jit):
             yield pattern, {}, frozenset()
         return
     path = Path(jit[1:]).expanduser()
@@ -105,13 +113,17 @@ def _lines(jit: str) -> Iterator[tuple[str, dict[str, str], frozenset[str]]]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "is no text"
         raise ArtifactError(f"JIT={jit}", f"the list cannot be read: {reason}", "name a file of artifacts") from None
-    for number, line in enumerate(text.splitlines(), 1):
+    count = 0
+    for number, line in enumerate(text.split("\n"), 1):
         try:
             words = shlex.split(line, comments=True)
         except ValueError as error:
             raise ArtifactError(f"{path}:{number}", f"is no line of a list: {error}", _SHAPE) from None
         if words:
+            count += 1
             yield _line(words, f"{path}:{number}")
+    if not count:
+        raise ArtifactError(f"JIT={jit}", "the list names no artifact", _SHAPE)
 
 
 _SHAPE = "write an artifact, then NAME=value words, such as: _jit_x TAGS=fast RTOL=1e-3"
@@ -122,12 +134,12 @@ def _line(words: Sequence[str], place: str) -> tuple[str, dict[str, str], frozen
     options = {name: value for name, sign, value in (word.partition("=") for word in given) if sign}
     if len(options) < len(given) or "=" in pattern:
         raise ArtifactError(place, f"is no line of a list: {' '.join(words)}", _SHAPE)
-    tags = frozenset(filter(None, options.pop("TAGS", "").split(",")))
+    tags = frozenset(_listed("TAGS", options.pop("TAGS", "")))
     wrong = next((name for name in options if name in OF_ALL - {"PLATFORM"} or name in FILES), "")
     if wrong:
         raise ArtifactError(place, f"{wrong}= is for the whole command", "give it to scons")
     try:
-        for platform in options.get("PLATFORM", "").split(","):
+        for platform in _listed("PLATFORM", options.get("PLATFORM", "")) or [""]:
             parse_options({**options, "PLATFORM": platform} if platform else options)
     except OptionError as error:
         raise ArtifactError(place, str(error)) from None
@@ -136,7 +148,7 @@ def _line(words: Sequence[str], place: str) -> tuple[str, dict[str, str], frozen
 
 def _matches(pattern: str, build_output: Path, examples: Path) -> list[Path]:
     """Every artifact that a name, a path or a glob means."""
-    if not any(sign in pattern for sign in SIGNS):
+    if not any(sign in pattern for sign in SIGNS) or named_exactly(pattern, build_output, examples):
         return [resolve_jit(pattern, build_output, examples)]
     for place in (build_output, examples):
         if os.sep in pattern:
@@ -156,7 +168,7 @@ def _check_name(known: Job, job: Job) -> None:
 
 
 def _tagged(jobs: list[Job], given: str) -> list[Job]:
-    wanted = frozenset(filter(None, given.split(",")))
+    wanted = frozenset(_listed("TAGS", given))
     if not wanted:
         return jobs
     if chosen := [job for job in jobs if job.tags & wanted]:

@@ -142,7 +142,7 @@ def test_a_list_with_options_and_tags(three: Project) -> None:
         (["JIT=@none.txt"], "", "JIT=@none.txt: the list cannot be read: No such file or directory; name a file of"),
         (["JIT=@list.txt"], "_jit_chain fast", f"list.txt:1: is no line of a list: _jit_chain fast; {_SHAPE}"),
         (["JIT=@list.txt"], "'_jit_chain", f"list.txt:1: is no line of a list: No closing quotation; {_SHAPE}"),
-        (["JIT=@list.txt"], "_jit_chain RTOL=x", "list.txt:1: RTOL=x: is not a number that is 0 or more"),
+        (["JIT=@list.txt"], "_jit_chain RTOL=x", "list.txt:1: RTOL=x: is not a finite number that is 0 or more"),
         (["JIT=@list.txt"], "_jit_chain SHARD=1/2", "list.txt:1: SHARD= is for the whole command; give it to scons"),
         (["JIT=_jit_*", "SHARD=3/2"], "", "SHARD=3/2: is no share; the second of eight is SHARD=2/8"),
         (["JIT=_jit_*", "TAGS=fast"], "", "TAGS=fast: no artifact has one of these; lines of a list have tags, as in"),
@@ -236,6 +236,39 @@ def test_ctrl_c_ends_at_once_with_what_is_known(project: Project, add: Add) -> N
     assert rows[-1] == "=== 1 passed (1 cached), 1 not done in T (interrupted) ==="
     assert not _of_hang()
     assert not (out / "verdict.json").exists()
+
+
+@pytest.mark.parametrize("name", ["_jit_[a]", "_jit_*", "_jit_a,b"])
+def test_a_directory_of_exactly_that_name_comes_before_a_glob(project: Project, add: Add, name: str) -> None:
+    add("_jit_a", "3.0f * in[i]")
+    add(name)
+    run = project.quiet("replay", f"JIT={name}")
+    assert run.status == 0, run.output
+    assert (project.root / "build/a2a3sim" / name / "verdict.json").is_file()
+    assert not (project.root / "build/a2a3sim/_jit_a").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["JIT=@list.txt"], "JIT=@list.txt: the list names no artifact; write an artifact, then NAME=value words"),
+        (["JIT=,,,"], "JIT=,,,: names nothing; write names with commas between them"),
+        (["JIT=_jit_chain", "PLATFORM=,"], "PLATFORM=,: names nothing; write names with commas between them"),
+        (["JIT=_jit_*", "TAGS=,,"], "TAGS=,,: names nothing; write names with commas between them"),
+        (["SCENE=,"], "SCENE=,: names nothing; write names with commas between them"),
+        (["JIT=_jit_chain", "DUMP_ARGS=,,"], "DUMP_ARGS=,,: names nothing; write names with commas between them"),
+    ],
+)
+@pytest.mark.parametrize("text", ["", "# _jit_chain\n\n   # nothing\n"])
+def test_a_selection_of_nothing_is_a_usage_error(project: Project, words: list[str], said: str, text: str) -> None:
+    project.write("list.txt", text)
+    run = project.quiet("replay", *words)
+    assert run.status == 2, run.output
+    assert said in run.output
+    assert not project.out.exists()
+    assert "Traceback" not in run.output
+    given = [word.removeprefix("JIT=") for word in words]
+    assert project.cli("replay", *given).status == 2
 
 
 def _of_hang() -> list[str]:
