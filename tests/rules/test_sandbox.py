@@ -89,7 +89,8 @@ static bool opens_memory() {
     DIR *list = opendir("/proc");
     while (const dirent *entry = readdir(list)) {
         const int process = atoi(entry->d_name);
-        if (process > 0 && process != getpid() && open(("/proc/" + std::to_string(process) + "/mem").c_str(), O_RDWR) >= 0)
+        const std::string memory = "/proc/" + std::to_string(process) + "/mem";
+        if (process > 0 && process != getpid() && open(memory.c_str(), O_RDWR) >= 0)
             return true;
     }
     return false;
