@@ -83,6 +83,7 @@ def describe_situation() -> str:
             sorted(os.sched_getaffinity(0)),
             [resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")],
             [_read("/proc/self/cgroup"), _read("/proc/self/oom_score_adj"), _read("/proc/self/attr/current")],
+            _read("/proc/self/status").partition(b"\nNoNewPrivs:")[2].partition(b"\n")[0],
             [_link(f"/proc/self/ns/{name}") for name in ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")],
             _link("/proc/self/root"),
         )

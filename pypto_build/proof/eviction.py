@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,12 +18,21 @@ class Entry(NamedTuple):
 
 
 def entries(directory: Path, kinds: Iterable[str]) -> Iterator[Entry]:
-    """The files of a store in ``directory``, which lie in ``KIND/XX/``."""
+    """The files of a store in ``directory``, which lie in ``KIND/XX/``. Links lead to what is not the store's."""
     for kind in kinds:
-        for path in (directory / kind).glob("*/*"):
-            with suppress(OSError):
-                status = path.stat()
-                yield Entry(path, status.st_size, status.st_mtime_ns)
+        for shelf in _listed(directory / kind) if not (directory / kind).is_symlink() else ():
+            for entry in _listed(shelf) if shelf.is_dir(follow_symlinks=False) else ():
+                with suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    yield Entry(Path(entry.path), status.st_size, status.st_mtime_ns)
+
+
+def _listed(directory: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as found:
+            return list(found)
+    except OSError:
+        return []
 
 
 def excess(found: Iterable[Entry], size: int, oldest_ns: int = 0) -> list[Entry]:

@@ -1,28 +1,36 @@
 """Stores of other machines: a directory that several see, a server that speaks HTTP, redis.
 
 Names are those of Bazel's caches, ``ac/KEY`` and ``cas/DIGEST``, so that a server for these serves us as well. None of
-them is trusted: what comes back is verified by those who asked for it.
+them is trusted: what comes back is verified by those who asked for it, and has a size and a time that it keeps within.
 """
 
 from __future__ import annotations
 
 import base64
+import errno
 import http.client
 import os
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import open_file
 
+from .bounds import STEP_S, BoundedSocket, Bounds, TooMuch
 from .eviction import Entry, entries
 
-#: How long a server may take to answer, in seconds.
-_TIMEOUT_S = 10.0
+#: How long one file may take, in seconds.
+EXCHANGE_S = 60.0
+#: What an answer may have besides the file: headers, and what a connection begins with.
+_AROUND = 1 << 18
+_PIECE = 1 << 20
+_TOO_LARGE = "has a file that is too large"
 _ABSENT = (404, 410)
 _REFUSED = (401, 403, 405, 501)
 _STORED = range(200, 300)
@@ -32,6 +40,10 @@ class RemoteError(Exception):
     """A remote store that does not answer as one; ``str()`` is a phrase."""
 
 
+class RemoteDamage(RemoteError):
+    """A file there that can be nothing of ours: too large, or no regular file."""
+
+
 class RemoteRefusal(RemoteError):
     """Somebody who may only read wanted to write."""
 
@@ -39,8 +51,8 @@ class RemoteRefusal(RemoteError):
 class Remote(Protocol):
     """Files by name. Every method raises RemoteError where the store cannot be reached."""
 
-    def get(self, name: str) -> bytes | None:
-        """The file; None where there is none."""
+    def get(self, name: str, largest: int, seconds: float = EXCHANGE_S) -> bytes | None:
+        """The file, of ``largest`` bytes at most; None where there is none. RemoteDamage where it is none of ours."""
 
     def has(self, name: str) -> bool:
         """Whether the file is there."""
@@ -76,18 +88,21 @@ class DirectoryStore:
     def __init__(self, directory: Path) -> None:
         self._directory = directory.absolute()
 
-    def get(self, name: str) -> bytes | None:
-        path = self._path(name)
+    def get(self, name: str, largest: int, seconds: float = EXCHANGE_S) -> bytes | None:
         try:
-            data = path.read_bytes()
-            with suppress(OSError):
-                os.utime(path)  # what is used stays longest; who may only read cannot say so
-            return data
+            with open_file(self._path(name)) as file:
+                if os.fstat(file.fileno()).st_size > largest:
+                    raise RemoteDamage(_TOO_LARGE)
+                data = _read(file, largest, time.monotonic() + seconds)
+                with suppress(OSError):
+                    os.utime(file.fileno())  # what is used stays longest; who may only read cannot say so
+                return data
         except FileNotFoundError:
             self._if_reached()
             return None
         except OSError as error:
-            raise RemoteError(error.strerror or str(error)) from None
+            unfit = error.errno in (errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENXIO)
+            raise (RemoteDamage if unfit else RemoteError)(error.strerror or str(error)) from None
 
     def has(self, name: str) -> bool:
         return self._path(name).is_file()
@@ -124,9 +139,10 @@ class HttpStore:
         self._path = url.path.rstrip("/")
         self._threads = threading.local()
         self._headers = _authorization(url)
+        self._bounds = Bounds()
 
-    def get(self, name: str) -> bytes | None:
-        status, body = self._ask("GET", name)
+    def get(self, name: str, largest: int, seconds: float = EXCHANGE_S) -> bytes | None:
+        status, body = self._ask("GET", name, largest=largest, seconds=seconds)
         return None if status in _ABSENT else self._expected(status, body)
 
     def has(self, name: str) -> bool:
@@ -144,32 +160,56 @@ class HttpStore:
             raise RemoteError(f"answers with status {status}")
         return body
 
-    def _ask(self, method: str, name: str, data: bytes | None = None) -> tuple[int, bytes]:
+    def _ask(
+        self, method: str, name: str, data: bytes | None = None, largest: int = _AROUND, seconds: float = EXCHANGE_S
+    ) -> tuple[int, bytes]:
+        self._bounds.renew(largest + _AROUND, seconds)
         known: http.client.HTTPConnection | None = getattr(self._threads, "connection", None)
-        if known is not None:
-            with suppress(OSError, http.client.HTTPException):  # it may have been closed while it was idle
-                return self._exchange(known, method, name, data)
         self._threads.connection = None
         try:
-            connection = self._connected()
-            answer = self._exchange(connection, method, name, data)
+            if known is not None:
+                with suppress(ConnectionError, http.client.HTTPException):  # it may have been closed while it was idle
+                    return self._exchange(known, method, name, data, largest)
+            return self._exchange(self._connected(), method, name, data, largest)
+        except TooMuch:
+            raise RemoteDamage(_TOO_LARGE) from None
         except (OSError, http.client.HTTPException) as error:
             raise RemoteError(_phrase(error)) from None
-        self._threads.connection = connection
-        return answer
 
     def _exchange(
-        self, connection: http.client.HTTPConnection, method: str, name: str, data: bytes | None
+        self, connection: http.client.HTTPConnection, method: str, name: str, data: bytes | None, largest: int
     ) -> tuple[int, bytes]:
-        connection.request(method, f"{self._path}/{name}", data, self._headers)
-        answer = connection.getresponse()
-        return answer.status, answer.read()
+        """One question and its answer. A connection whose answer was not read to its end is closed."""
+        try:
+            connection.request(method, f"{self._path}/{name}", data, self._headers)
+            answer = connection.getresponse()
+            body = answer.read(largest + 1)
+            if len(body) > largest and answer.status in _STORED and method == "GET":
+                raise TooMuch
+            whole = answer.isclosed() or not answer.read(1)
+        except BaseException:
+            connection.close()
+            raise
+        if whole:
+            self._threads.connection = connection
+        else:
+            connection.close()
+        return answer.status, body
 
     def _connected(self) -> http.client.HTTPConnection:
+        """A connection whose socket keeps within the bounds, and that makes no other by itself."""
         host, port = self._url.hostname or "", self._url.port
         if self._url.scheme == "https":
-            return http.client.HTTPSConnection(host, port, timeout=_TIMEOUT_S, context=ssl.create_default_context())
-        return http.client.HTTPConnection(host, port, timeout=_TIMEOUT_S)
+            context = ssl.create_default_context()
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                host, port, timeout=STEP_S, context=context
+            )
+        else:
+            connection = http.client.HTTPConnection(host, port, timeout=STEP_S)
+        connection.connect()
+        connection.auto_open = 0
+        connection.sock = BoundedSocket(connection.sock, self._bounds)
+        return connection
 
 
 class RedisStore:
@@ -181,11 +221,23 @@ class RedisStore:
         except ImportError:
             raise RemoteError("the library for redis is not installed; run pip install redis") from None
         self._error: type[Exception] = redis.RedisError
-        timeouts = {"socket_timeout": _TIMEOUT_S, "socket_connect_timeout": _TIMEOUT_S}
-        self._redis: Any = redis.Redis.from_url(url, **timeouts)
+        self._bounds = bounds = Bounds()
+        kind = redis.SSLConnection if url.startswith("rediss:") else redis.Connection
 
-    def get(self, name: str) -> bytes | None:
-        found: bytes | None = self._ask("get", name)
+        class Connection(kind):  # type: ignore[misc, valid-type]
+            """One whose socket keeps within the bounds."""
+
+            def _connect(self) -> Any:
+                return BoundedSocket(super()._connect(), bounds)
+
+        timeouts = {"socket_timeout": STEP_S, "socket_connect_timeout": STEP_S}
+        self._redis: Any = redis.Redis.from_url(url, **timeouts)
+        self._redis.connection_pool.connection_class = Connection
+
+    def get(self, name: str, largest: int, seconds: float = EXCHANGE_S) -> bytes | None:
+        found = self._ask("get", name, largest=largest, seconds=seconds)
+        if found is not None and not (isinstance(found, bytes) and len(found) <= largest):
+            raise RemoteDamage("answers with something else than a file")
         return found
 
     def has(self, name: str) -> bool:
@@ -199,11 +251,26 @@ class RedisStore:
                 raise RemoteRefusal(str(error)) from None
             raise
 
-    def _ask(self, method: str, name: str, *values: bytes) -> Any:
+    def _ask(self, method: str, name: str, *values: bytes, largest: int = 0, seconds: float = EXCHANGE_S) -> Any:
+        self._bounds.renew(largest + _AROUND, seconds)
         try:
             return getattr(self._redis, method)(f"pypto-build:{name}", *values)
-        except (self._error, OSError) as error:
+        except (self._error, OSError, ValueError, TypeError, RecursionError) as error:  # its answers may be anything
+            if self._bounds.left < 0:
+                raise RemoteDamage(_TOO_LARGE) from None
             raise RemoteError(_phrase(error)) from None
+
+
+def _read(file: BinaryIO, largest: int, deadline: float) -> bytes:
+    """What a file holds: it may be of a file system that answers slowly, and may grow."""
+    data = bytearray()
+    while piece := file.read(_PIECE):
+        data += piece
+        if len(data) > largest:
+            raise RemoteDamage(_TOO_LARGE)
+        if time.monotonic() > deadline:
+            raise RemoteError("is too slow")
+    return bytes(data)
 
 
 def _has_port(parts: SplitResult) -> bool:

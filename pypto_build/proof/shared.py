@@ -22,12 +22,19 @@ from pypto_build.artifact.atomic import write_bytes
 
 from .digests import bytes_digest
 from .locks import locked
-from .remote import Remote, RemoteError, RemoteRefusal, open_remote
+from .remote import Remote, RemoteDamage, RemoteError, RemoteRefusal, open_remote
 from .store import Store, decode_entry, decoded, encode_entry, read_file
 
 OUTBOX = "outbox"
 # A server that could not be reached is not asked again within this time.
 _AWAY_S = 60.0
+# So much longer than its answers are worth, in seconds, may a server take in one run: an answer of use is worth the
+# first of these seconds, and one for each of so many bytes.
+_PATIENCE_S, _ANSWER_S, _BYTES_A_SECOND = 30.0, 0.25, 1 << 20
+#: How many bytes the results of an action may have.
+_LARGEST_ENTRY = 16 << 20
+# How long one process sends.
+_SENDING_S = 600.0
 # Results that wait to be sent; the oldest are given up beyond it.
 _WAITING = 20_000
 
@@ -83,14 +90,17 @@ class SharedStore(Store):
         self._remote: Remote | None = None
         self._away = directory / f".away.{hashlib.sha256(url.encode()).hexdigest()[:16]}"
         self._lock = threading.Lock()
+        self._patience = _PATIENCE_S
         self._news = 0
 
     def find(self, key: str) -> Iterator[bytes]:
         """What is known of an action: first here, then there."""
         here = self.known(key)
         yield from here
-        data = self._get(f"ac/{key}")
+        data = self._get(f"ac/{key}", _LARGEST_ENTRY)
         there = decode_entry(key, data)
+        if data and there:
+            self._earn(len(data))
         new = [result for result in there if result not in here]
         self._count(bool(new), damaged=data is not None and not there)
         if new:
@@ -103,16 +113,15 @@ class SharedStore(Store):
         data = super().read(digest)
         if data is not None:
             return data
-        data = self._get(f"cas/{digest}")
+        data = self._get(f"cas/{digest}", self.largest)
         if data is None:
             return None
         if bytes_digest(data) != digest:
-            with self._lock:
-                self.traffic.damaged += 1
+            self._count_damage()
             return None
-        if len(data) <= self.largest:
-            with suppress(OSError):
-                self._write(self._path("content", digest), data)
+        self._earn(len(data))
+        with suppress(OSError):
+            self._write(self._path("content", digest), data)
         return data
 
     def publish(self, key: str, result: bytes, contents: Iterable[bytes]) -> None:
@@ -148,14 +157,34 @@ class SharedStore(Store):
             self._remote = open_remote(self.url)
         return self._remote
 
-    def _get(self, name: str) -> bytes | None:
+    def _get(self, name: str, largest: int) -> bytes | None:
+        """A file from there; None where there is none of use."""
         if not self._size or self._is_away():
             return None
+        started = time.monotonic()
         try:
-            return self._opened().get(name)
+            if self._patience <= 0:
+                raise RemoteError("is too slow")
+            data = self._opened().get(name, largest, self._patience)
+            if data is None:
+                self._earn(0)
+            return data
+        except RemoteDamage:
+            self._count_damage()
         except RemoteError as error:
             self._give_up(error)
-            return None
+        finally:
+            with self._lock:
+                self._patience -= time.monotonic() - started
+        return None
+
+    def _earn(self, size: int) -> None:
+        with self._lock:
+            self._patience = min(_PATIENCE_S, self._patience + _ANSWER_S + size / _BYTES_A_SECOND)
+
+    def _count_damage(self) -> None:
+        with self._lock:
+            self.traffic.damaged += 1
 
     def _count(self, hit: bool, damaged: bool) -> None:
         with self._lock:
@@ -185,7 +214,7 @@ def without_password(url: str) -> str:
 
 
 def send(store: Store, remote: Remote) -> int:
-    """Send all results that wait, one process at a time; how many it were.
+    """Send all results that wait, one process at a time, for ten minutes at most; how many it were.
 
     Somebody who may only read sends nothing, and what waits is given up.
 
@@ -194,10 +223,12 @@ def send(store: Store, remote: Remote) -> int:
     """
     outbox = store.directory / OUTBOX
     outbox.mkdir(parents=True, exist_ok=True)
-    sent = 0
+    sent, until = 0, time.monotonic() + _SENDING_S
     with locked(outbox / ".lock"):
         while waiting := _waiting(outbox):
             for path in waiting:
+                if time.monotonic() > until:
+                    raise RemoteError("is too slow")
                 try:
                     sent += _send_one(store, remote, path)
                 except RemoteRefusal:
@@ -228,7 +259,10 @@ def _send_one(store: Store, remote: Remote, path: Path) -> bool:
             return False  # evicted meanwhile
         if not remote.has(f"cas/{digest}"):
             remote.put(f"cas/{digest}", data)
-    there = decode_entry(key, remote.get(f"ac/{key}"))
+    try:
+        there = decode_entry(key, remote.get(f"ac/{key}", _LARGEST_ENTRY))
+    except RemoteDamage:
+        there = []
     if results != there:
         remote.put(f"ac/{key}", encode_entry(key, [*results, *there]))
     return True

@@ -29,6 +29,8 @@ DEFAULT_SIZE = 5 << 30
 _KEPT_RESULTS = 8
 #: A result that is larger than this part of the store is not kept.
 _LARGEST_PART = 16
+#: Bytes that no file of a store or of a record has.
+_LARGEST_FILE = 4 << 30
 #: What eviction leaves, as a part of the store's size.
 _ROOM = 0.8
 #: What stands before sealed data: its digest.
@@ -148,9 +150,11 @@ def _path_in(directory: Path, kind: str, name: str) -> Path:
 
 
 def read_file(path: Path, size: int = -1, offset: int = 0) -> bytes | None:
-    """What a regular file holds; None where there is none."""
+    """What a regular file holds; None where there is none, or one that is larger than any of ours."""
     try:
         with open_file(path) as file:
+            if os.fstat(file.fileno()).st_size > _LARGEST_FILE:
+                return None
             file.seek(offset)
             return file.read(size)
     except OSError:

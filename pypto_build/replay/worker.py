@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pypto_build.facts.system_calls import call_filter
 from pypto_build.replay.child import RUN, Reply, TensorBuffer, define_environment, leave, limit_resources, serve
 from pypto_build.replay.faults import (
     FAULT_TOLD,
@@ -132,7 +133,9 @@ class Worker:
         sys.stdout.flush()
         sys.stderr.flush()
         parent, count = os.getpid(), next(_NUMBERS)
-        self._guard = runtime.fork_guarded(**theirs, hide_memory=self._may_hide_memory(), terminal=os.isatty(1))
+        self._guard = runtime.fork_guarded(
+            **theirs, hide_memory=self._may_hide_memory(), terminal=os.isatty(1), filter=call_filter()
+        )
         if self._guard == 0:
             be_child(parent, count)
             leave(lambda: self._serve(runtime))

@@ -22,11 +22,12 @@ from functools import partial
 from typing import Any, NoReturn
 
 from pypto_build.client.asking import NUMBER, SconsStart
-from pypto_build.client.meeting import describe_situation, same_user
+from pypto_build.client.meeting import describe_situation
 from pypto_build.proof.looking import Identity
 from pypto_build.resident.again import Leaving, end_fork, hand_over, is_settled, key_of, stamps
 from pypto_build.resident.loaded import load, run_command, take_over
 from pypto_build.toolchain.forks import signal_group, status_of
+from pypto_build.toolchain.peers import may_ask
 
 IDLE_S = 900.0
 _REQUEST_S = 5.0
@@ -91,7 +92,7 @@ class _Server:
         if stamps(self._loaded) != self._loaded:
             connection.close()
             return False
-        if not same_user(connection):
+        if not may_ask(connection):
             connection.close()
             return True
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

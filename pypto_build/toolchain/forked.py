@@ -31,6 +31,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from pypto_build.toolchain import forks
+from pypto_build.toolchain.peers import may_ask
 from pypto_build.toolchain.python import own_environment, own_tool, run_tool
 
 #: What the library that watches tools has under this name: where it writes from now on.
@@ -144,11 +145,14 @@ def main(argv: Sequence[str]) -> int:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever asked says what there is to say
         while end not in select.select([end, listener], [], [])[0]:
-            with listener.accept()[0] as connection, forks.request(connection, 2) as (request, descriptors):
-                if descriptors and os.fork() == 0:
-                    for ours in (connection, listener, end):
-                        ours.close()
-                    _work(request, log_variable, *descriptors)
+            with listener.accept()[0] as connection:
+                if not may_ask(connection):
+                    continue
+                with forks.request(connection, 2) as (request, descriptors):
+                    if descriptors and os.fork() == 0:
+                        for ours in (connection, listener, end):
+                            ours.close()
+                        _work(request, log_variable, *descriptors)
     finally:  # whoever started it may be gone
         shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
     return 0

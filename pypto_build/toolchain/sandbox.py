@@ -1,7 +1,12 @@
-"""Commands under bubblewrap: no network, no other processes, an empty /tmp, nothing writable but what is given."""
+"""Commands under bubblewrap: no network, no other processes, no local services, nothing writable but what is named.
+
+Directories where the services of a machine and of its user listen are hidden, and the system calls that reach services
+anywhere else are refused (`facts/system_calls.py`).
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -10,19 +15,29 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import read_bytes
+from pypto_build.facts.system_calls import call_filter
 from pypto_build.toolchain import ToolchainError
+from pypto_build.toolchain.cache import cache_dir
 
 _PROGRAM = "bwrap"
 _TIME_LIMIT_S = 10
 _SEPARATE = ("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts")
-_PLACES = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--setenv", "TMPDIR", "/tmp")
+_PLACES = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--setenv", "TMPDIR", "/tmp")
+#: Directories for sockets, pipes and files of running programs: empty in a sandbox.
+_HIDDEN = ("/tmp", "/run", "/var/run", "/run/lock", "/var/lock")
+#: Bubblewrap reads the filter from a descriptor, which a shell opens for it.
+_WITH_FILTER = ("/bin/sh", "-c", 'exec "$@" 9<"$0"')
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """Bubblewrap, which works here. `readable` are directories that commands must see even if they are below /tmp."""
+    """Bubblewrap, which works here, with the file of its `filter`. `readable` are directories that commands must see
+    even if they lie in one that is hidden."""
 
     program: str
+    filter: Path
     readable: tuple[Path, ...] = ()
 
     def wrap(self, argv: Sequence[str], writable: Iterable[Path], *, hears_terminal: bool = False) -> list[str]:
@@ -31,14 +46,24 @@ class Sandbox:
         One that `hears_terminal` gets Ctrl-C, and could type there: it must be ours, and keep its children from it.
         """
         session = [] if hears_terminal else ["--new-session"]
-        words = [self.program, *_SEPARATE, "--die-with-parent", *session, *_PLACES]
-        hidden = Path("/tmp")
-        for place in sorted({*self.readable, Path(os.getcwd())}):
-            if place.is_relative_to(hidden) and place != hidden and place.exists():
-                words += ["--ro-bind", str(place), str(place)]
-        for place in sorted(set(writable)):
-            words += ["--bind", str(place), str(place)]
+        words = [*_WITH_FILTER, str(self.filter), self.program, "--seccomp", "9", *_SEPARATE, "--die-with-parent"]
+        words += [*session, *_PLACES]
+        hidden = _hidden()
+        mounts = {place: ["--tmpfs", place] for place in hidden}
+        for place in {*map(str, self.readable), os.getcwd()}:
+            for path in {place, os.path.realpath(place)} - hidden:
+                if os.path.exists(path) and any(path.startswith(f"{above}/") for above in hidden):
+                    mounts[path] = ["--ro-bind", path, path]
+        mounts |= {place: ["--bind", place, place] for place in map(str, writable)}
+        for place in sorted(mounts):  # a directory before what lies in it
+            words += mounts[place]
         return [*words, "--chdir", os.getcwd(), "--", *argv]
+
+
+def _hidden() -> set[str]:
+    """The directories that are hidden, without those that are links: these lead to one of the others."""
+    places = {*_HIDDEN, os.environ.get("XDG_RUNTIME_DIR", "")}
+    return {place for place in places if os.path.isabs(place) and os.path.realpath(place) == place != "/"}
 
 
 def find_sandbox(readable: Iterable[Path] = ()) -> Sandbox:
@@ -46,7 +71,7 @@ def find_sandbox(readable: Iterable[Path] = ()) -> Sandbox:
     program = shutil.which(_PROGRAM)
     if program is None:
         raise ToolchainError("bubblewrap is not installed")
-    found = Sandbox(program, tuple(readable))
+    found = Sandbox(program, _filter_file(), tuple(readable))
     with tempfile.TemporaryDirectory(prefix="pypto-sandbox-") as place:
         words = found.wrap(["true"], [Path(place)])
         try:
@@ -57,3 +82,17 @@ def find_sandbox(readable: Iterable[Path] = ()) -> Sandbox:
         said = run.stderr.strip().splitlines() or [f"exit status {run.returncode}"]
         raise ToolchainError(f"{program} does not work here ({said[-1]})")
     return found
+
+
+def _filter_file() -> Path:
+    """The file with the filter of system calls. Raises `ToolchainError` where there can be none."""
+    data = call_filter()
+    if not data:
+        raise ToolchainError(f"the system calls of {os.uname().machine} are not known")
+    file = cache_dir() / "sandbox" / f"{hashlib.sha256(data).hexdigest()[:16]}.bpf"
+    try:
+        if not file.is_file() or read_bytes(file) != data:
+            write_bytes(file, data)
+    except OSError as error:
+        raise ToolchainError(f"{file} cannot be written ({error.strerror})") from None
+    return file

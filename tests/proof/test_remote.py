@@ -131,10 +131,10 @@ def shared(
 
 def test_each_kind_keeps_files(url: str) -> None:
     remote = open_remote(url)
-    assert remote.get(f"cas/{KEY}") is None and not remote.has(f"cas/{KEY}")
+    assert remote.get(f"cas/{KEY}", 99) is None and not remote.has(f"cas/{KEY}")
     remote.put(f"cas/{KEY}", b"\0data\xff")
-    assert remote.get(f"cas/{KEY}") == b"\0data\xff" and remote.has(f"cas/{KEY}")
-    assert open_remote(url).get(f"ac/{KEY}") is None
+    assert remote.get(f"cas/{KEY}", 99) == b"\0data\xff" and remote.has(f"cas/{KEY}")
+    assert open_remote(url).get(f"ac/{KEY}", 99) is None
 
 
 def test_what_one_publishes_another_finds(url: str, tmp_path: Path) -> None:
@@ -246,10 +246,10 @@ def test_what_a_killed_process_left_is_sent_by_the_next(server: Server, tmp_path
 
 
 def test_a_slow_answer_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
-    monkeypatch.setattr("pypto_build.proof.remote._TIMEOUT_S", 0.2)
+    monkeypatch.setattr("pypto_build.proof.bounds.STEP_S", 0.2)
     monkeypatch.setattr(Handler, "do_GET", lambda _self: time.sleep(1))
     with pytest.raises(RemoteError, match="timed out"):
-        open_remote(server.url).get("cas/x")
+        open_remote(server.url).get("cas/x", 99)
 
 
 def test_user_and_password(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,7 +261,7 @@ def test_user_and_password(server: Server, tmp_path: Path, monkeypatch: pytest.M
     assert "crt" not in store.report() and store.report().startswith("http://…@127.0.0.1:")
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password other\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    open_remote(server.url).get("cas/x")
+    open_remote(server.url).get("cas/x", 99)
     assert server.headers[-1] == "Basic bWU6b3RoZXI="
 
 
@@ -283,7 +283,7 @@ def test_a_directory_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     remote = open_remote(str(tmp_path / "there"))
     no_directory = "there is no such directory; make it, or mount what it is on"
     with pytest.raises(RemoteError, match=no_directory):
-        remote.get("cas/x")
+        remote.get("cas/x", 99)
     with pytest.raises(RemoteError, match=no_directory):
         remote.put("cas/x", b"")
     assert list(tmp_path.iterdir()) == []

@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
+
+import pytest
 
 from pypto_build.proof.digests import TICK_S
 from tests.resident.desk import SLEEP, SLOW, Desk, is_gone
@@ -34,6 +38,39 @@ def test_directory_environment_and_umask_travel(resident: Desk) -> None:
     (resident.project.root / "elsewhere").mkdir()
     resident.project.artifact.rename(resident.project.root / "elsewhere" / "_jit_chain")
     assert resident.run("replay", "_jit_chain", PYPTO_PROG_BUILD_DIR="elsewhere")[0] == 0
+
+
+_ASKS = """
+import sys
+from pypto_build.client.asking import ask
+from pypto_build.client.meeting import address, describe_situation, directory
+situation = sys.argv[1] or describe_situation()
+print("status", ask(address(directory(), situation), situation, ["help", "JIT"]))
+print("situation", situation)
+"""
+_CONTAINED = {
+    "privileges": ["setpriv", "--no-new-privs"],
+    "mounts": ["unshare", "--mount"],
+    "processes": ["unshare", "--pid", "--fork"],
+    "users": ["unshare", "--user"],
+}
+
+
+@pytest.mark.parametrize("kind", _CONTAINED)
+def test_who_is_contained_is_refused(resident: Desk, kind: str) -> None:
+    """Even if it knows what to say: what it asks for would run outside, and outlive it."""
+    words = _CONTAINED[kind]
+    if shutil.which(words[0]) is None or subprocess.run([*words, "true"], check=False).returncode:
+        pytest.skip(f"{words[0]} does not work here")
+
+    def asks(situation: str, *before: str) -> str:
+        command = [*before, sys.executable, "-c", _ASKS, situation]
+        run = subprocess.run(command, env=resident.environment, stdout=subprocess.PIPE, text=True, check=True)
+        return run.stdout
+
+    free = asks("")
+    assert "status 0\n" in free, free
+    assert "status None\n" in asks(free.partition("situation ")[2].rstrip("\n"), *words)
 
 
 def test_a_command_is_served_by_the_process_that_stayed(again: Desk) -> None:

@@ -69,6 +69,74 @@ def test_only_out_is_writable_and_nothing_is_reachable(tmp_path: Path) -> None:
     assert _told(run.output) == _ALL
 
 
+_REACHES = """
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <dirent.h>
+#include <string>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+static void tell(bool reached, const char *what) { if (reached) printf("reaches %s\\n", what); }
+static bool connects(const char *path) {
+    sockaddr_un to{};
+    to.sun_family = AF_UNIX;
+    strncpy(to.sun_path, path, sizeof(to.sun_path) - 1);
+    return connect(socket(AF_UNIX, SOCK_STREAM, 0), reinterpret_cast<sockaddr *>(&to), sizeof(to)) == 0;
+}
+static bool opens_memory() {
+    DIR *list = opendir("/proc");
+    while (const dirent *entry = readdir(list)) {
+        const int process = atoi(entry->d_name);
+        const std::string memory = "/proc/" + std::to_string(process) + "/mem";
+        if (process > 0 && process != getpid() && open(memory.c_str(), O_RDWR) >= 0)
+            return true;
+    }
+    return false;
+}
+static float reach() {
+    int pair[2];
+    char parameters[256]{};
+    tell(connects("SOCKET"), "a service");
+    tell(mkdir("RUNTIME/token", 0700) != 0 && errno == EEXIST, "runtime files");
+    tell(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair) == 0, "services by a pair");
+    for (int family = 0; family < 46; ++family)
+        if (family != AF_INET && family != AF_INET6)
+            tell(socket(family, SOCK_DGRAM, 0) >= 0 || socket(family, SOCK_RAW, 0) >= 0, "another family");
+    tell(syscall(425, 1, parameters) >= 0, "io_uring");
+    tell(syscall(SYS_keyctl, 0, -5, 1) >= 0, "keys");
+    tell(opens_memory(), "another process");
+    tell(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0, "a pair");
+    return 1.0f;
+}
+"""
+
+
+@works
+@pytest.mark.parametrize("words, more", [((), {"reaches runtime files"}), (("SANDBOX=1",), set())])
+def test_local_services_are_out_of_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], more: set[str]
+) -> None:
+    """Only pairs of its own connected sockets are left to a kernel, and without a sandbox the user's files."""
+    project = Project(tmp_path / "here")
+    runtime = project.root / "runtime"
+    runtime.mkdir(mode=0o700)
+    (runtime / "token").write_text("secret")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    monkeypatch.setenv("PYPTO_BUILD_SERVER", "0")
+    project.write_kernel("plus_one", "([] { static float once = reach(); return once; }(), in[i] + 1.0f)")
+    source = project.artifact / "kernels" / "aiv" / "plus_one.cpp"
+    probe = _REACHES.replace("SOCKET", str(project.root / "s")).replace("RUNTIME", str(runtime))
+    source.write_text(_INCLUDES + probe + source.read_text())
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(project.root / "s"))
+        server.listen()
+        run = project.scons("replay", "JIT=_jit_chain", *words)
+    told = {line for line in run.output.splitlines() if line.startswith("reaches ")}
+    assert (run.status, told) == (0, {"reaches a pair", *more}), run.output
+
+
 @works
 def test_compilers_write_nowhere_else(tmp_path: Path) -> None:
     project = Project(tmp_path / "here")

@@ -4,6 +4,7 @@ that a new row completes after the next `pypto-build setup`. Artifacts and tests
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pypto_build.facts.run_options import Option
@@ -118,16 +119,41 @@ def _cases(indent: str, rows: dict[str, str]) -> str:
     return "\n".join(f"{indent}{'|'.join(names)}) {text} ;;" for text, names in same.items())
 
 
+# What bash inserts, it takes as typed: names are quoted here, since `compopt -o filenames` leaves $ as it is. Its
+# `compgen -W` would evaluate them.
+_MATCHES_BASH = """\
+_pypto_build_matches() {
+  local word typed=${1//\\\\/} format=${2:-%s}
+  while IFS= read -r word; do
+    [[ $word == "$typed"* ]] && printf "$format\\n" "$word"
+  done
+}
+
+_pypto_build_paths() {
+  local path typed=${2//\\\\/}
+  [[ $typed == '~/'* ]] && typed=$HOME${typed:1}
+  for path in "$typed"*; do
+    if [ -d "$path" ]; then
+      printf '%q/\\n' "$path"
+    elif [ -e "$path" ] && [ "$1" = files ]; then
+      printf '%q\\n' "$path"
+    fi
+  done
+}
+"""
+
+
 # --- bash ------------------------------------------------------------------------------------------------------------
 
 
 def _bash() -> str:
-    takes = {verb: f"echo {shlex.quote(' '.join(options_of(verb)))}" for verb in TARGETS}
+    takes = {verb: _lines(options_of(verb)) for verb in TARGETS}
     both = commands()
-    verbs = {command.name: f"echo {shlex.quote(' '.join(command.verbs))}" for command in both}
-    flags = {command.name: f"echo {shlex.quote(' '.join(command.flags))}" for command in both}
+    verbs = {command.name: _lines(command.verbs) for command in both}
+    flags = {command.name: _lines(command.flags) for command in both}
     return f"""\
 {_ARTIFACTS_SH}
+{_MATCHES_BASH}
 _pypto_build_verbs() {{
   case $1 in
 {_cases("    ", verbs)}
@@ -143,7 +169,7 @@ _pypto_build_flags() {{
 _pypto_build_options() {{
   case $1 in
 {_cases("    ", takes)}
-    *) echo {shlex.quote(" ".join(OPTIONS))} ;;
+    *) {_lines(OPTIONS)} ;;
   esac
 }}
 
@@ -155,63 +181,72 @@ _pypto_build_values() {{
 
 _pypto_build() {{
   local command=${{1##*/}} line=${{COMP_LINE:0:COMP_POINT}} word verb='' known
-  local current=${{line##*[[:space:]]}} reply=()
+  local current=${{line//\\\\ /$'\\1'}} reply=() options=()
+  current=${{current##*[[:space:]]}}
+  current=${{current//$'\\1'/ }}
   COMPREPLY=()
   if [ "$command" = scons ] && ! grep -qs pypto SConstruct; then
     compopt -o default
     return
   fi
-  known=" $(_pypto_build_verbs "$command") "
+  known=" $(_pypto_build_verbs "$command" | tr '\\n' ' ')"
   for word in ${{line% *}}; do
     [[ $known == *" $word "* ]] && verb=$word && break
   done
   case $current in
     [A-Z]*=*)
       local name=${{current%%=*}} value=${{current#*=}}
-      mapfile -t reply < <(compgen -W "$(_pypto_build_values "$name")" -- "$value")
+      mapfile -t reply < <(_pypto_build_values "$name" | _pypto_build_matches "$value" %q)
       case $name in
         {"|".join(_names_in(_DIRECTORIES, _ARTIFACTS))})
-          mapfile -t -O "${{#reply[@]}}" reply < <(compgen -d -- "$value"); compopt -o filenames ;;
+          mapfile -t -O "${{#reply[@]}}" reply < <(_pypto_build_paths directories "$value") ;;
         {"|".join(_names_in(_FILES))})
-          mapfile -t -O "${{#reply[@]}}" reply < <(compgen -f -- "$value"); compopt -o filenames ;;
+          mapfile -t -O "${{#reply[@]}}" reply < <(_pypto_build_paths files "$value") ;;
       esac
       [[ $COMP_WORDBREAKS == *=* ]] || reply=("${{reply[@]/#/$name=}}")
       COMPREPLY=("${{reply[@]}}") ;;
     -*)
-      mapfile -t COMPREPLY < <(compgen -W "$(_pypto_build_flags "$command")" -- "$current") ;;
+      mapfile -t COMPREPLY < <(_pypto_build_flags "$command" | _pypto_build_matches "$current") ;;
     *)
       if [ -z "$verb" ]; then
-        mapfile -t reply < <(compgen -W "$known" -- "$current")
-        [ "$command" = scons ] && known=$(_pypto_build_tests) &&
-          mapfile -t -O "${{#reply[@]}}" reply < <(compgen -W "$known" -- "$current")
+        mapfile -t reply < <(_pypto_build_verbs "$command" | _pypto_build_matches "$current")
+        [ "$command" = scons ] &&
+          mapfile -t -O "${{#reply[@]}}" reply < <(_pypto_build_tests | _pypto_build_matches "$current" %q)
       elif [ "$command" = pypto-build ]; then
-        mapfile -t reply < <(compgen -W "$(_pypto_build_artifacts)" -- "$current")
-        mapfile -t -O "${{#reply[@]}}" reply < <(compgen -d -- "$current")
+        mapfile -t reply < <(_pypto_build_artifacts | _pypto_build_matches "$current" %q)
+        mapfile -t -O "${{#reply[@]}}" reply < <(_pypto_build_paths directories "$current")
       fi
       if [ "$verb" = help ]; then
-        mapfile -t COMPREPLY < <(compgen -W "$known $(_pypto_build_options '')" -- "$current")
+        mapfile -t options < <(_pypto_build_options '' | _pypto_build_matches "$current")
+        mapfile -t reply < <(_pypto_build_verbs "$command" | _pypto_build_matches "$current")
+        COMPREPLY=("${{reply[@]}}" "${{options[@]}}")
         return
       fi
-      mapfile -t known < <(compgen -W "$(_pypto_build_options "$verb")" -S = -- "$current")
-      COMPREPLY=("${{reply[@]}}" "${{known[@]}}")
-      [[ ${{#COMPREPLY[@]}} -eq 1 && ${{COMPREPLY[0]}} == *= ]] && compopt -o nospace ;;
+      mapfile -t options < <(_pypto_build_options "$verb" | _pypto_build_matches "$current" %s=)
+      COMPREPLY=("${{reply[@]}}" "${{options[@]}}") ;;
   esac
+  [[ ${{#COMPREPLY[@]}} -eq 1 && ${{COMPREPLY[0]}} == *[=/] ]] && compopt -o nospace
 }}
 
 complete -F _pypto_build pypto-build scons
 """
 
 
+def _lines(words: Iterable[str]) -> str:
+    """The command that prints each word on a line of its own; empty where there are none."""
+    return " ".join(["printf '%s\\n'", *map(shlex.quote, words)]) if (words := list(words)) else ""
+
+
 def _values_sh() -> dict[str, str]:
     rows = {}
     for name in OPTIONS:
-        listed = " ".join(values_of(name))
+        listed = _lines(values_of(name))
         if _LOOKED_FOR.get(name) == _ARTIFACTS:
-            rows[name] = f"_pypto_build_artifacts; echo {listed}".rstrip()
+            rows[name] = f"_pypto_build_artifacts; {listed}".rstrip("; ")
         elif _LOOKED_FOR.get(name) == _TESTS:
             rows[name] = "_pypto_build_tests"
         elif listed:
-            rows[name] = f"echo {listed}"
+            rows[name] = listed
     return rows
 
 
@@ -259,7 +294,7 @@ _pypto_build() {{
   if [[ $current == [A-Z]*=* ]]; then
     name=${{current%%=*}}
     compset -P '*='
-    found=(${{(f)"$(_pypto_build_values $name | tr ' ' '\\n')"}})
+    found=(${{(f)"$(_pypto_build_values $name)"}})
     (( $#found )) && compadd -a found
     case $name in
       {"|".join(_names_in(_DIRECTORIES, _ARTIFACTS))}) _files -/ ;;

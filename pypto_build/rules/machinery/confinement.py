@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pypto_build
@@ -18,7 +19,7 @@ from pypto_build.rules.options import Options
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.python import own_tool
-from pypto_build.toolchain.sandbox import Sandbox, find_sandbox
+from pypto_build.toolchain.sandbox import find_sandbox
 
 #: Tools of ours that neither run what an artifact holds nor read more of it than its names, or that need what a sandbox
 #: takes away: the network, the cache, a directory of the user's. All others run in one.
@@ -61,7 +62,8 @@ class Confinement:
         """The command as it is run; one that `writes_to` another place than OUT runs in the sandbox in any case."""
         if not (writes_to or self._concerns(words)):
             return words
-        seen = Sandbox(self._sandbox.program, (*self._sandbox.readable, *self._outputs.values(), *_places(words)))
+        readable = (*self._sandbox.readable, *self._outputs.values(), *_places(words))
+        seen = replace(self._sandbox, readable=readable)
         writable = [writes_to] if writes_to else [output for output in self._outputs if output.is_dir()]
         return seen.wrap(words, writable, hears_terminal=_is_ours(words))
 

@@ -326,10 +326,12 @@ PYBIND11_MODULE(_embedded, module) {
     module.attr("RESULTS") = kResults;
     module.def(
         "fork_guarded",
-        [](int control, int news, int commands, int results, int output, int errors, bool hide_memory, bool terminal) {
+        [](int control, int news, int commands, int results, int output, int errors, bool hide_memory, bool terminal,
+           const py::bytes &filter) {
+            const std::string refused = filter;
             PyOS_BeforeFork();
             const int32_t guard =
-                fork_guarded({control, news, commands, results, output, errors}, hide_memory, terminal);
+                fork_guarded({control, news, commands, results, output, errors}, hide_memory, terminal, refused);
             const int reason = errno;
             if (guard == 0)
                 PyOS_AfterFork_Child();
@@ -343,7 +345,7 @@ PYBIND11_MODULE(_embedded, module) {
             return guard;
         },
         py::kw_only(), py::arg("control"), py::arg("news"), py::arg("commands"), py::arg("results"), py::arg("output"),
-        py::arg("errors"), py::arg("hide_memory"), py::arg("terminal"),
+        py::arg("errors"), py::arg("hide_memory"), py::arg("terminal"), py::arg("filter"),
         "Fork a child that cannot leave, given ends of pipes; 0 in the child (which finds COMMANDS and RESULTS), else "
         "the process that watches over it, which tells `news`.");
     module.def(

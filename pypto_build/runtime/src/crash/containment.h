@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace pypto::runtime {
 
@@ -22,10 +23,12 @@ constexpr int kCommands = 3, kResults = 4;
 ///
 /// With `hide_memory` the child gets a /dev/shm of its own; with `terminal`, what it prints is let out line by line.
 ///
+/// The child and all that it starts make no system call that `filter` refuses (`struct sock_filter`s; empty: none).
+///
 /// The guard tells, in lines: `child PID HIDDEN` (whether shared memory goes with the child), `ended STATUS PEAK_KB`,
 /// and `over` when nothing is left. A `T` on `control` asks for the child's last words (SIGTERM); its end, which comes
 /// with that of the parent too, for the end of everything.
-int32_t fork_guarded(const PipeEnds &ends, bool hide_memory, bool terminal);
+int32_t fork_guarded(const PipeEnds &ends, bool hide_memory, bool terminal, std::string_view filter);
 
 /// Lets out what was printed, unless a thread is just printing.
 void flush_output();

@@ -1,0 +1,57 @@
+"""The seccomp filter for an artifact's code: it refuses the system calls that reach local services of the user.
+
+A UNIX socket is the way to agents, D-Bus, container engines and this package's own processes, which do what they are
+asked outside of any sandbox. Network sockets are left to the network namespace. Pairs of connected sockets are allowed
+where they can be connected to nothing else. `io_uring` makes sockets that no filter sees; keyrings are the user's.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+
+#: By machine: the number of its instruction set in audit records, and those of calls.
+_MACHINES = {
+    "x86_64": (0xC000003E, {"socket": 41, "socketpair": 53, "add_key": 248, "request_key": 249, "keyctl": 250}),
+    "aarch64": (0xC00000B7, {"socket": 198, "socketpair": 199, "add_key": 217, "request_key": 218, "keyctl": 219}),
+}
+_IO_URING_SETUP = 425
+_X32 = 0x40000000  # calls of x86_64 by other numbers
+_FAMILIES = (2, 10)  # AF_INET, AF_INET6
+_PAIRS = (1, 5)  # SOCK_STREAM, SOCK_SEQPACKET
+_TYPE_MASK = 0xF
+
+# Classic BPF: an instruction is operation, jump where true, jump where false, value.
+_LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
+_NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24  # offsets in what the filter sees of a call
+_ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
+
+Instruction = tuple[int, int, int, int]
+
+
+def call_filter(machine: str = os.uname().machine) -> bytes:
+    """The seccomp filter for this machine, as `struct sock_filter`s; empty for a machine that is not known."""
+    if machine not in _MACHINES:
+        return b""
+    architecture, numbers = _MACHINES[machine]
+    program: list[Instruction] = [
+        (_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, architecture), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, _NUMBER),
+    ]  # fmt: skip
+    program += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _ERROR | errno.ENOSYS)] if machine == "x86_64" else []
+    for name in ("add_key", "request_key", "keyctl"):
+        program += [(_EQUAL, 0, 1, numbers[name]), (_RETURN, 0, 0, _ERROR | errno.EPERM)]
+    program += [(_EQUAL, 0, 1, _IO_URING_SETUP), (_RETURN, 0, 0, _ERROR | errno.ENOSYS)]
+    program += _only(numbers["socket"], _FIRST, _FAMILIES, errno.EAFNOSUPPORT)
+    program += _only(numbers["socketpair"], _SECOND, _PAIRS, errno.EAFNOSUPPORT, _TYPE_MASK)
+    program.append((_RETURN, 0, 0, _ALLOW))
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
+
+
+def _only(number: int, argument: int, values: tuple[int, ...], error: int, mask: int = 0xFFFFFFFF) -> list[Instruction]:
+    """Allow a call if the masked argument is one of `values`; the call number is loaded before and behind."""
+    count = len(values)
+    tests = [(_EQUAL, count - index, 0, value) for index, value in enumerate(values)]
+    ends = [(_RETURN, 0, 0, _ERROR | error), (_RETURN, 0, 0, _ALLOW)]
+    body = [(_LOAD, 0, 0, argument), (_AND, 0, 0, mask), *tests, *ends]
+    return [(_EQUAL, 0, len(body), number), *body]
