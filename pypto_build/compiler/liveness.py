@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from .in_place import may_share
 from .ir import Block, IrFunction, Op, Operand
-from .operations import OPERATIONS
 from .uses import free_names, op_refs, refs
 
 
@@ -92,22 +92,17 @@ class _Walk:
         return behind | operands
 
     def instruction(self, op: Op, results: frozenset[str], operands: frozenset[str], behind: frozenset[str]) -> None:
-        spec = OPERATIONS.get(op.name)
         aliases = op.name == "reshape" or (op.name == "transpose" and self.values.space(op.result) == "mat")
         for result in results:
             for operand in operands - behind:
                 if (op.name == "matmul_acc" and operand in set(refs(op.args[0]))) or aliases:
                     continue
-                if spec is not None and spec.inplace and self.fits(result, operand):
+                if may_share(op, self.values, result, operand):
                     self.found.inplace.add((result, operand))
                 else:
                     self.found.interfere(result, operand)
             if self.values.is_tile(scratch_name(op)):
                 self.clash(frozenset({scratch_name(op)}), behind | operands | results)
-
-    def fits(self, result: str, operand: str) -> bool:
-        """Writing over what is read is safe when elements do not grow."""
-        return self.values.tile(result).dtype.size <= self.values.tile(operand).dtype.size
 
     def clash(self, tiles: frozenset[str], live: frozenset[str]) -> None:
         for a in tiles:

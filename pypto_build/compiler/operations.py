@@ -3,7 +3,8 @@
 A signature lists operands, `name=?` for those that may be left out, and behind `/` what must be known when compiling.
 `rule` names the typing rule (rules_*.py); `pto` the operation of .pto it becomes, `scalar` the one for a tile and a
 number; `tmp` says which scratch tile the instruction wants (`row`: one block a row, `same`: like the operand).
-`inplace` operations may write where they read. `side` is the core that has it: cube, vector, or empty for both.
+`inplace` operations may write where they read, unless a rule of the devices forbids it (in_place.py). `side` is the
+core that has it: cube, vector, or empty for both.
 `prefix` is what stands before the name in a program; operations between ranks are `pld.system.notify` and the like.
 `gives` is the operand that a statement `x = pl.store(…, tensor)` means.
 """

@@ -49,7 +49,8 @@ def _add_scratch(function: IrFunction) -> None:
         if spec is None or not spec.tmp or values.space(op.result) != "vec":
             continue
         model = values.tile(_model(op, spec.tmp).name)
-        values.derive(scratch_name(op), op.result, replace(model, valid=model.shape, pad="null"))
+        valid = model.valid if spec.tmp == "index" else model.shape
+        values.derive(scratch_name(op), op.result, replace(model, valid=valid, pad="null"))
 
 
 def _model(op: Op, kind: str) -> Ref:

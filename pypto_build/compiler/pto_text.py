@@ -29,9 +29,11 @@ def tile_text(tile: TileType, arch: str, *, transposed: bool = False) -> str:
         blayout = "col_major"
     if transposed:
         blayout, slayout = "row_major", "col_major"
+    # with fewer rows than it has, an accumulator is compact: what reads it counts with the valid ones
+    compact = ", compact=1" if tile.space == "acc" and tile.valid[0] != tile.shape[0] else ""
     return (
         f"!pto.tile_buf<loc={tile.space}, dtype={tile.dtype.pto}, rows={tile.shape[0]}, cols={tile.shape[1]}, v_row=?, "
-        f"v_col=?, blayout={blayout}, slayout={slayout}, fractal={fractal}, pad={_PADS[tile.pad]}>"
+        f"v_col=?, blayout={blayout}, slayout={slayout}, fractal={fractal}, pad={_PADS[tile.pad]}{compact}>"
     )
 
 

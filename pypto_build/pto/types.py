@@ -250,7 +250,8 @@ def _memref(text: str, body: str) -> Type:
 
 _TILE_KEYS = ("loc", "dtype", "rows", "cols", "v_row", "v_col", "blayout", "slayout", "fractal", "pad", "compact")
 _TILE_ALLOWED = {"loc": SPACES, "blayout": BLAYOUTS, "slayout": SLAYOUTS}
-_ENUM_NAMES = {"null": "0", "zero": "1", "max": "2", "min": "3"}
+_PAD_NAMES = {"null": "0", "zero": "1", "max": "2", "min": "3"}
+_COMPACT_NAMES = {"null": "0", "normal": "1", "row_plus_one": "2", "row_aligned_padding": "3"}
 
 
 def _tile(text: str, body: str) -> Type:
@@ -291,6 +292,10 @@ def _tile_of(text: str, values: dict[str, str]) -> TileType:
     for key, allowed in _TILE_ALLOWED.items():
         if key in values and values[key] not in allowed:
             raise TypeSyntaxError(f"tile_buf: {key} is one of {', '.join(allowed)}, found '{values[key][:30]}'")
+    pad, compact = (values.get(key, "0") for key in ("pad", "compact"))
+    compact = _COMPACT_NAMES.get(compact, compact)
+    if compact not in _COMPACT_NAMES.values():
+        raise TypeSyntaxError(f"tile_buf: compact is one of {', '.join(_COMPACT_NAMES)}, found '{compact[:30]}'")
     extent = {k: DYNAMIC if values.get(k, "?") == "?" else _number(values[k], k) for k in ("v_row", "v_col")}
     return TileType(
         text,
@@ -303,8 +308,8 @@ def _tile_of(text: str, values: dict[str, str]) -> TileType:
         values.get("blayout", "row_major"),
         values.get("slayout", "none_box"),
         _number(values.get("fractal", "512"), "fractal"),
-        _ENUM_NAMES.get(values.get("pad", "0"), values.get("pad", "0")),
-        _ENUM_NAMES.get(values.get("compact", "0"), values.get("compact", "0")),
+        _PAD_NAMES.get(pad, pad),
+        compact,
     )
 
 

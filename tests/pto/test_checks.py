@@ -251,7 +251,8 @@ CASES = {
     "selected": Case(
         A + alloc("%h", H, "%a1") + alloc("%m", I8, "%a2")
         + f"  pto.tsel ins(%m, %a, %a, %a : {I8}, {T}, {T}, {T}) outs(%h : {H})",
-        A + alloc("%m", I8, "%a2") + f"  pto.tsel ins(%m, %a, %a, %a : {I8}, {T}, {T}, {T}) outs(%a : {T})",
+        A + alloc("%m", I8, "%a2") + alloc("%t", T, "%a1")
+        + f"  pto.tsel ins(%m, %a, %a, %t : {I8}, {T}, {T}, {T}) outs(%a : {T})",
         "pto.tsel: src0 has elements f32, dst has f16",
     ),
     "scalar operands": Case(

@@ -15,9 +15,11 @@ from ..errors import PtoError
 from ..model import Module, Operation
 from ..resolve import Problem, Resolved, resolve
 from . import operands, ranks, shapes
+from .device import check_device
 from .elements import check_elements
 from .memory import CAPACITY, check_buffers, check_memory
 from .pipes import check_pipes
+from .popped import check_popped
 from .rules import Messages, messages
 from .scratch import check_scratch
 from .stale import check_stale
@@ -33,7 +35,7 @@ _OPERATION_CHECKS: tuple[Callable[[Resolved, Operation, str], Messages], ...] = 
     check_memory,
     partial(messages, functions=ranks.RULES),
 )
-_FUNCTION_CHECKS = (check_ending, check_buffers, check_stale)
+_FUNCTION_CHECKS = (check_ending, check_buffers, check_stale, check_popped)
 
 
 def module_arch(module: Module, platform: str = "") -> str:
@@ -44,10 +46,12 @@ def module_arch(module: Module, platform: str = "") -> str:
 
 def check_operation(resolved: Resolved, op: Operation, module: Module, arch: str) -> Iterator[Problem]:
     """What is wrong with one operation of a function whose names and types agree."""
-    yield from check_structure(resolved, op, module)
+    found = list(check_structure(resolved, op, module))
     for check in _OPERATION_CHECKS:
-        for message in check(resolved, op, arch):
-            yield Problem(op, message, resolved.function)
+        found += [Problem(op, message, resolved.function) for message in check(resolved, op, arch)]
+    if not found:  # what is wrong with the operation itself says more
+        found = [Problem(op, message, resolved.function) for message in check_device(resolved, op, arch)]
+    yield from found
 
 
 def check_function(resolved: Resolved) -> Iterator[Problem]:

@@ -28,6 +28,7 @@ class _Traffic:
     opened: dict[int, Operation] = field(default_factory=dict)
     counts: dict[tuple[Key, str], int | None] = field(default_factory=dict)
     first: dict[tuple[Key, str], Operation] = field(default_factory=dict)
+    splits: dict[tuple[Key, str], dict[int, Operation]] = field(default_factory=dict)  # the first of each split
 
     @property
     def name(self) -> str:
@@ -76,6 +77,7 @@ def _region(traffic: _Traffic, region: Region, times: int | None) -> None:
             before = traffic.counts.get(slot, 0)
             traffic.counts[slot] = None if before is None or times is None else before + times
             traffic.first.setdefault(slot, op)
+            traffic.splits.setdefault(slot, {}).setdefault(int_value(op.attrs.get("split")), op)
         for inner in op.regions:
             _region(traffic, inner, _times(traffic.resolved, op, times))
 
@@ -125,8 +127,25 @@ def _alone(traffic: _Traffic) -> Iterator[Problem]:
             yield Problem(op, f"pipe {key[1]} {key[0]}: {pops} pops, but {frees} frees in @{traffic.name}", function)
         if step == "free" and pops == 0:
             yield Problem(op, f"pipe {key[1]} {key[0]}: frees without a pop in @{traffic.name}", function)
+    yield from _split_alone(traffic)
     for op in function.walk():
         yield from _slot(traffic, op)
+
+
+def _split_alone(traffic: _Traffic) -> Iterator[Problem]:
+    """What travels splits as the pipe says where it does, and slots are given back as they were taken."""
+    for (key, step), splits in traffic.splits.items():
+        opened = traffic.opened.get(key[1])
+        nosplit = str(opened.attrs.get("nosplit", "")).lower() if opened is not None else ""
+        pops = traffic.splits.get((key, "pop"), {})
+        for split, op in splits.items():
+            message = ""
+            if nosplit in ("true", "false") and (nosplit == "true") != (split == 0):
+                message = f"split={split}, but pipe {key[1]} is opened with nosplit = {nosplit}"
+            elif step == "free" and pops and split not in pops:
+                message = f"split={split}, but the slot was taken with split={next(iter(pops))}"
+            if message:
+                yield Problem(op, message, traffic.resolved.function)
 
 
 def _slot(traffic: _Traffic, op: Operation) -> Iterator[Problem]:
@@ -164,6 +183,11 @@ def _between(cube: _Traffic, vector: _Traffic) -> Iterator[Problem]:
     keys = dict.fromkeys(key for traffic in (cube, vector) for key, _ in traffic.first)
     for key in keys:
         push, pop = (cube, vector) if key[0] == "to_aiv" else (vector, cube)
+        pushed = push.splits.get((key, "push"), {})
+        for split, op in pop.splits.get((key, "pop"), {}).items():
+            if pushed and split not in pushed:
+                message = f"pipe {key[1]} {key[0]}: split={split}, but @{push.name} pushes with"
+                yield Problem(op, f"{message} split={next(iter(pushed))}", pop.resolved.function)
         pushes, pops = push.total(key, "push"), pop.total(key, "pop")
         if pushes == pops or (None in (pushes, pops) and 0 not in (pushes, pops)):
             continue

@@ -39,7 +39,7 @@ static __aicore__ void rms_norm_rows(__gm__ bfloat16_t* v1, __gm__ float* v2, __
   const int64_t v10 = 0;
   const int64_t v14 = 32768;
   const int64_t v16 = 98304;
-  const int64_t v18 = 8;
+  const int64_t v18 = 128;
   const int64_t v19 = 163840;
   const int64_t v21 = 165888;
   const float v25 = 0.00390625f;
@@ -63,8 +63,8 @@ static __aicore__ void rms_norm_rows(__gm__ bfloat16_t* v1, __gm__ float* v2, __
   TASSIGN(v17, v16);
   pipe_barrier(PIPE_V);
   TMUL(v17, v15, v15);
-  Tile<TileType::Vec, float, 64, 8, BLayout::RowMajor, -1, -1, SLayout::NoneBox, 512, PadValue::Null, CompactMode::Null> v20 = Tile<TileType::Vec, float, 64, 8, BLayout::RowMajor, -1, -1, SLayout::NoneBox, 512, PadValue::Null, CompactMode::Null>(v5, v18);
-  TASSIGN(v20, v19);
+  Tile<TileType::Vec, float, 64, 128, BLayout::RowMajor, -1, -1, SLayout::NoneBox, 512, PadValue::Null, CompactMode::Null> v20 = Tile<TileType::Vec, float, 64, 128, BLayout::RowMajor, -1, -1, SLayout::NoneBox, 512, PadValue::Null, CompactMode::Null>(v5, v18);
+  TASSIGN(v20, v8);
   Tile<TileType::Vec, float, 64, 1, BLayout::ColMajor, -1, -1, SLayout::NoneBox, 512, PadValue::Null, CompactMode::Null> v22 = Tile<TileType::Vec, float, 64, 1, BLayout::ColMajor, -1, -1, SLayout::NoneBox, 512, PadValue::Null, CompactMode::Null>(v5, v7);
   TASSIGN(v22, v21);
   pipe_barrier(PIPE_V);

@@ -1,0 +1,321 @@
+"""The language of the rules that a device imposes on an instruction's operands (rows of device.py).
+
+A constraint is an expression over roles of an operation: `apart(dst, src)`, `cols(tmp) * size(tmp) >= 256`,
+`size(dst) > size(src) => apart(dst, src)`. It consists of
+    functions of a role    elem width size rows cols valid_rows valid_cols bytes loc blayout slayout fractal pad compact
+                           address present full_rows scalar scalar_type width_of
+    of pairs of extents    valid(a) == valid(b), shape(a) == shape(b)
+    of two roles           apart same_or_apart same_start precedes
+    of anything            attr(name) attr(name, default) ceil(a, b) floor(a, b) max min
+    operators              == != < <= > >= in + - * %  and or not, and `=>` for a condition; a bare word is a name
+
+What is not known before a run (an address, a valid extent, an operand that is left out) makes a constraint unknown: it
+is broken only where it is known to be. `Facts` is what a reader of operands offers: of a module, of C++, of a program.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from types import CodeType
+from typing import Any
+
+from ..types import ScalarType, TileType, Type, element_bytes
+
+#: Kinds of rules, as the documentation groups them.
+KINDS = (
+    *("element_type", "same_type", "location", "layout", "shape", "valid_shape", "alignment", "scratch_size"),
+    *("scratch_type", "overlap", "index_range", "scalar_range", "repeat_stride", "rounding_mode", "attribute"),
+    *("capacity", "dma", "atomic", "erratum"),
+)
+#: Who states a rule upstream, from which follows how sure it is.
+SOURCES = {
+    "header": "a static_assert of the device headers",
+    "assert": "a run-time assertion of the device headers, off in release builds",
+    "verifier": "the verifier of the assembler",
+    "docs": "the manual of the instructions",
+    "reuse": "the code generator's table of operands that must not share memory",
+    "codegen": "the code generator, which keeps to it",
+    "reading": "our reading of the device headers",
+    "issue": "a public report",
+}
+
+
+class Unknown(Exception):
+    """Something that a constraint asks for is not known before a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileFacts:
+    """What is known of the tile in a role; `identity` is equal for two names of the same bytes."""
+
+    type: TileType
+    rows: int | None = None  # valid ones
+    cols: int | None = None
+    address: int | None = None
+    identity: object = None
+    is_written: bool = True  # the order of its elements is that of the type: the assembler chooses it for `left`
+
+
+class Facts:
+    """What is known of one operation's operands; a reader fills the tables."""
+
+    def __init__(
+        self,
+        tiles: dict[str, TileFacts],
+        scalars: Mapping[str, tuple[Type | None, int | None]],
+        attrs: dict[str, str],
+        order: tuple[str, ...] = (),
+        present: frozenset[str] = frozenset(),
+    ) -> None:
+        self.tiles, self.scalars, self.attrs, self.order = tiles, scalars, attrs, order
+        self.roles = present or frozenset((*tiles, *scalars))
+
+    def tile(self, role: str) -> TileFacts:
+        tile = self.tiles.get(role)
+        if tile is None:
+            raise Unknown
+        return tile
+
+    def _known(self, value: int | None) -> int:
+        if value is None:
+            raise Unknown
+        return value
+
+    def elem(self, role: str) -> str:
+        return str(self.tile(role).type.dtype).removeprefix("!pto.")
+
+    def width(self, role: str) -> str:
+        """The element type without its sign."""
+        return unsigned(self.elem(role))
+
+    def size(self, role: str) -> int:
+        return element_bytes(self.tile(role).type.dtype)
+
+    def rows(self, role: str) -> int:
+        return self.tile(role).type.rows
+
+    def cols(self, role: str) -> int:
+        return self.tile(role).type.cols
+
+    def valid_rows(self, role: str) -> int:
+        return self._known(self.tile(role).rows)
+
+    def valid_cols(self, role: str) -> int:
+        return self._known(self.tile(role).cols)
+
+    def bytes(self, role: str) -> int:
+        return self.tile(role).type.bytes
+
+    def loc(self, role: str) -> str:
+        return self.tile(role).type.loc
+
+    def blayout(self, role: str) -> str:
+        tile = self.tile(role)
+        if not tile.is_written:
+            raise Unknown
+        return tile.type.blayout
+
+    def slayout(self, role: str) -> str:
+        return self.tile(role).type.slayout
+
+    def fractal(self, role: str) -> int:
+        return self.tile(role).type.fractal
+
+    def pad(self, role: str) -> str:
+        return self.tile(role).type.pad
+
+    def compact(self, role: str) -> str:
+        return self.tile(role).type.compact
+
+    def address(self, role: str) -> int:
+        return self._known(self.tile(role).address)
+
+    def present(self, role: str) -> bool:
+        return role in self.roles
+
+    def scalar(self, role: str) -> int:
+        return self._known(self.scalars.get(role, (None, None))[1])
+
+    def scalar_type(self, role: str) -> str:
+        type_ = self.scalars.get(role, (None, None))[0]
+        if not isinstance(type_, ScalarType) or type_.name == "index":
+            raise Unknown
+        return type_.name
+
+    def width_of(self, role: str) -> str:
+        """The type of a number, without its sign."""
+        return unsigned(self.scalar_type(role))
+
+    def full_rows(self, role: str) -> bool:
+        """All rows are valid, or all but some of the last 16; False where that is known at run time only."""
+        tile = self.tile(role)
+        return tile.rows is not None and _ceil(tile.rows, 16) * 16 >= tile.type.rows
+
+    def attr(self, name: str, default: object = "") -> object:
+        value = self.attrs.get(name)
+        if value is None:
+            return default
+        return int(value) if value.lstrip("-").isdigit() else value
+
+    def precedes(self, first: str, second: str) -> bool:
+        """The order in which the operands are written."""
+        if first not in self.order or second not in self.order:
+            raise Unknown
+        return self.order.index(first) < self.order.index(second)
+
+    def apart(self, a: str, b: str) -> bool:
+        """No byte is in both tiles."""
+        one, other = self.tile(a), self.tile(b)
+        if one.type.loc != other.type.loc:
+            return True
+        if one.identity is not None and one.identity == other.identity:
+            return False
+        start, begin = self._known(one.address), self._known(other.address)
+        return start >= begin + other.type.bytes or begin >= start + one.type.bytes
+
+    def same_start(self, a: str, b: str) -> bool:
+        one, other = self.tile(a), self.tile(b)
+        if one.identity is not None and one.identity == other.identity:
+            return True
+        return one.type.loc == other.type.loc and self._known(one.address) == self._known(other.address)
+
+    def same_or_apart(self, a: str, b: str) -> bool:
+        return self.same_start(a, b) or self.apart(a, b)
+
+
+def unsigned(name: str) -> str:
+    """`ui32` -> `i32`: the width of an integer type without its sign."""
+    return name[1:] if name[:2] in ("ui", "si") else name
+
+
+def _ceil(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+_FREE: dict[str, Callable[..., Any]] = {"ceil": _ceil, "floor": lambda a, b: a // b, "max": max, "min": min}
+_PAIRS = {"valid": ("valid_rows", "valid_cols"), "shape": ("rows", "cols")}
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """One row. `text` is the expression, a conjunction taken apart; `why` says what happens otherwise."""
+
+    kind: str
+    arch: str
+    text: str
+    source: str
+    why: str
+
+    @cached_property
+    def _parts(self) -> tuple[tuple[CodeType, ...], CodeType]:
+        conditions, claim = _split(self.text)
+        return tuple(_compiled(one) for one in conditions), _compiled(claim)
+
+    @cached_property
+    def roles(self) -> frozenset[str]:
+        """The roles that it speaks of."""
+        conditions, claim = _split(self.text)
+        return frozenset(name for one in (*conditions, claim) for _, names in _calls(one) for name in names)
+
+    def is_broken(self, facts: Facts) -> bool:
+        """Whether the operands are known to break it."""
+        conditions, claim = self._parts
+        scope = {"f": facts}
+        try:
+            return all(eval(one, _FREE, scope) for one in conditions) and not eval(claim, _FREE, scope)
+        except (Unknown, ZeroDivisionError):
+            return False
+
+    def explain(self, facts: Facts) -> str:
+        """The message for operands that break it: the rule, what the operands are, and why it is there."""
+        conditions, claim = _split(self.text)
+        values = {}
+        for one in (*conditions, claim):
+            for call, _ in _calls(one):
+                if not isinstance(call.func, ast.Name) or call.func.id in ("apart", "same_or_apart", "same_start"):
+                    continue
+                with suppress(Unknown):
+                    values[ast.unparse(call)] = eval(_compiled(call), _FREE, {"f": facts})
+        spans = [_span(role, facts) for role in sorted(self.roles)] if self.kind == "overlap" else []
+        known = "; ".join([*(f"{name} is {value}" for name, value in values.items()), *filter(None, spans)])
+        return f"breaks the rule '{self.text}'{f' ({known})' if known else ''}: {self.why}"
+
+
+def _span(role: str, facts: Facts) -> str:
+    tile = facts.tiles.get(role)
+    if tile is None or tile.address is None:
+        return ""
+    return f"{role} is {tile.type.loc} {tile.address} to {tile.address + tile.type.bytes}"
+
+
+def _split(text: str) -> tuple[list[ast.expr], ast.expr]:
+    """The conditions of an expression, and what it claims."""
+    *conditions, claim = (ast.parse(part.strip(), mode="eval").body for part in text.split("=>"))
+    return conditions, claim
+
+
+def _calls(tree: ast.expr) -> Iterator[tuple[ast.Call, tuple[str, ...]]]:
+    """The functions of operands in an expression, with the roles that they name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id not in _FREE:
+            names = tuple(arg.id for arg in node.args if isinstance(arg, ast.Name))
+            yield node, () if node.func.id == "attr" else names
+
+
+class _Bound(ast.NodeTransformer):
+    """`elem(src)` becomes `f.elem('src')`, a bare word a string."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        assert isinstance(node.func, ast.Name)
+        function: ast.expr = node.func
+        if node.func.id not in _FREE:
+            if not hasattr(Facts, node.func.id):
+                raise ValueError(f"the language of constraints has no function '{node.func.id}'")
+            function = ast.Attribute(ast.Name("f", ast.Load()), node.func.id, ast.Load())
+        return ast.Call(function, [self.visit(arg) for arg in node.args], [])
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Constant(node.id)
+
+
+def _compiled(tree: ast.expr) -> CodeType:
+    bound = _Bound().visit(ast.parse(ast.unparse(tree), mode="eval"))
+    return compile(ast.fix_missing_locations(bound), "<constraint>", "eval")
+
+
+def parse_constraints(text: str) -> Iterator[Constraint]:
+    """Rows `kind | platform | expression | source | why`; a conjunction and an equality of pairs are several."""
+    for line in filter(None, map(str.strip, text.splitlines())):
+        kind, arch, expression, source, why = (field.strip() for field in line.split("|"))
+        if kind not in KINDS or arch not in ("both", "a2a3", "a5") or not set(source.split()) <= SOURCES.keys():
+            raise ValueError(f"constraint '{line}' is not kind | platform | expression | source | why")
+        *conditions, claim = (part.strip() for part in expression.split("=>"))
+        for one in _conjuncts(ast.parse(claim, mode="eval").body):
+            yield Constraint(kind, arch, " => ".join((*conditions, ast.unparse(one))), source, why)
+
+
+def _conjuncts(tree: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And):
+        for value in tree.values:
+            yield from _conjuncts(value)
+    elif isinstance(tree, ast.Compare) and len(tree.ops) > 1:  # a == b == c
+        left = tree.left
+        for operator, right in zip(tree.ops, tree.comparators, strict=True):
+            yield from _conjuncts(ast.Compare(left, [operator], [right]))
+            left = right
+    elif isinstance(tree, ast.Compare) and isinstance(tree.left, ast.Call) and ast.unparse(tree.left.func) in _PAIRS:
+        for name in _PAIRS[ast.unparse(tree.left.func)]:
+            yield ast.Compare(_renamed(tree.left, name), tree.ops, [_renamed(tree.comparators[0], name)])
+    else:
+        yield tree
+
+
+def _renamed(tree: ast.expr, name: str) -> ast.expr:
+    """`valid(src)` -> `valid_rows(src)`."""
+    if not isinstance(tree, ast.Call):
+        raise ValueError(f"'{ast.unparse(tree)}' stands beside a pair of extents")
+    return ast.Call(ast.Name(name, ast.Load()), tree.args, [])
