@@ -32,8 +32,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
+import msgspec
+
 from pypto_build import __version__
 from pypto_build.artifact import MANIFEST_NAME, ArtifactError
+from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import SIMPLER
 from pypto_build.replay.verdict import EXIT_STATUS, Status
@@ -62,6 +65,19 @@ _TOOLS = {
 _OLD_DUMP = ("--dump-tensor", "--enable-dump-tensor")
 # What one of them means without a level: they were switches, and dumped everything.
 _OLD_LEVEL = 2
+# Flags of upstream's runners for which there is nothing to do, and why.
+_NO_EFFECT = {
+    "--validate": "outputs are always compared",
+    "--no-recompile": "only what changed is compiled",
+    "--log-sync-pypto": "PyPTO takes no part in a replay",
+    "--enable-swimlane-overhead": "the cost of the timeline is not measured; --enable-chip-swimlane writes it",
+}
+# What stands for a sanitizer of simpler's: the compiler's own does not know a kernel's on-chip memories.
+_SANITIZERS: dict[str, dict[str, bool | str]] = {
+    "asan": {"CHECK": True},
+    "ubsan": {"KERNEL_FLAGS": "-fsanitize=undefined -fsanitize-undefined-trap-on-error"},
+    "tsan": {},
+}
 _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
 _OPTIONS = [option for option in OPTIONS.values() if option.name not in ("JIT", "SCENE")]
 _SCENE = re.compile(r".*\.py(::.*)?\Z")
@@ -79,6 +95,8 @@ def main(argv: Sequence[str] | None = None, scons: Scons | None = None) -> int:
     if words and words[0] in _TOOLS:
         return _run([*own_tool(_TOOLS[words[0]]), *words[1:]], os.environ)
     given = parse(words)
+    if given.batch_manifest:
+        return _batch(given, words, scons)
     optional = given.verb in VERBS and VERBS[given.verb].needs is Needs.FILES
     if (given.path and given.runtime_dir) or not (given.path or given.runtime_dir or optional):
         what = "one program, as PATH" if given.verb == "compile" else "one artifact, as PATH or with --runtime-dir"
@@ -218,14 +236,53 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         given.path = rest.pop(rest.index(others[0]))
     if given.path and _ASSIGNMENT.match(given.path):
         rest, given.path = [given.path, *rest], None
+    what = ("PROGRAM",) if given.verb == "compile" else ("JIT", "SCENE")
     given.assigned, given.scene = [word for word in rest if _ASSIGNMENT.match(word)], False
     for name, _, value in (word.partition("=") for word in given.assigned):
-        if name in ("JIT", "SCENE"):
+        if name in what:
             given.path, given.scene = value, name == "SCENE"
-    given.assigned = [word for word in given.assigned if not word.startswith(("JIT=", "SCENE="))]
+    given.assigned = [word for word in given.assigned if word.partition("=")[0] not in what]
+    _take_upstreams(given, flags)
     if wrong := [word for word in rest if not _ASSIGNMENT.match(word)]:
         flags.error(f"{wrong[0]}: no such flag{_meant(wrong[0], flags.known_flags)}")
     return given
+
+
+def _take_upstreams(given: argparse.Namespace, flags: _Parser) -> None:
+    """Say which flags of upstream's have no effect, and turn its sanitizers into options of ours."""
+    for name in given.no_effect or ():
+        print(f"pypto-build: {name} has no effect: {_NO_EFFECT[name]}", file=sys.stderr)
+    names = [name for name in (given.sanitizer or "none").split(",") if name != "none"]
+    for name in names:
+        if name not in _SANITIZERS:
+            flags.error(f"--sanitizer {name}: none, {', '.join(_SANITIZERS)}")
+        if name == "tsan" and given.verb != "hazards":
+            flags.error("--sanitizer tsan: what is not ordered is found by another verb; use pypto-build hazards")
+        for option, value in _SANITIZERS[name].items():
+            setattr(given, option, value if value is True else f"{getattr(given, option) or ''} {value}".strip())
+
+
+class _BatchEntry(msgspec.Struct):
+    """An artifact of a batch manifest."""
+
+    work_dir: str
+    platform: str
+
+
+def _batch(given: argparse.Namespace, words: Sequence[str], scons: Scons | None) -> int:
+    """Do the verb for every artifact of a manifest, those of one platform together; the first status that is not 0."""
+    try:
+        entries = decode_json(read_bytes(Path(given.batch_manifest)), list[_BatchEntry])
+    except (OSError, ValueError) as error:
+        print(f"pypto-build: {given.batch_manifest}: is no list of {{work_dir, platform}}: {error}", file=sys.stderr)
+        return EXIT_STATUS["usage_error"]
+    place = next(place for place, word in enumerate(words) if word.startswith("--batch-manifest"))
+    rest = [*words[:place], *words[place + (1 if "=" in words[place] else 2) :]]
+    statuses = []
+    for platform in dict.fromkeys(entry.platform for entry in entries):
+        named = ",".join(entry.work_dir for entry in entries if entry.platform == platform)
+        statuses.append(main([*rest, f"--runtime-dir={named}", f"--platform={platform}"], scons))
+    return next(filter(None, statuses), 0)
 
 
 def _levelled(words: Sequence[str]) -> list[str]:
@@ -272,7 +329,8 @@ def parser(verb: str = "") -> _Parser:
     flags.add_argument("--version", action="version", version=f"pypto-build {__version__}")
     flags.add_argument("verb", metavar="VERB", help=argparse.SUPPRESS if verb else "one of those above")
     flags.add_argument("path", metavar="PATH", nargs="?", help="the artifact: a directory, a name, a glob or 'latest'")
-    flags.add_argument("--runtime-dir", help="the artifact, by the name of upstream's flag")
+    flags.add_argument("--runtime-dir", "--work-dir", help="the artifact, by the names of upstream's flags")
+    flags.add_argument("--batch-manifest", metavar="JSON", help="artifacts: a list of {work_dir, platform}")
     flags.add_argument("-j", dest="jobs", type=int, help="compilations at a time (default: this machine's processors)")
     flags.add_argument("-k", dest="keep_going", action="store_true", help="go on with other programs after a failure")
     taken = [option for option in _OPTIONS if not verb or _takes(verb, option.name)]
@@ -289,6 +347,14 @@ def parser(verb: str = "") -> _Parser:
             group.add_argument(*names, nargs="?", const=option.bare, metavar="LEVEL", **about)
         else:
             group.add_argument(*names, metavar="VALUE", **about)
+    if not verb or _takes(verb, "PREFER"):
+        about = {"dest": "PREFER", "action": "store_const", "const": "cpp", "help": "as --prefer cpp"}
+        groups[GROUP["PREFER"]].add_argument("--no-rebuild-from-pto", **about)
+    if not verb or _takes(verb, "CHECK"):
+        about = {"metavar": "LIST", "help": f"none, or of {', '.join(_SANITIZERS)} several with commas"}
+        groups[GROUP["CHECK"]].add_argument("--sanitizer", **about)
+    for name in _NO_EFFECT if not verb else ():
+        flags.add_argument(name, action="append_const", dest="no_effect", const=name, help=argparse.SUPPRESS)
     older = "dump arguments in the form before 2026-06-18 (DUMP= with DUMP_FORMAT=tensor, where simpler does not dump)"
     about = {"dest": "old_dump", "metavar": "LEVEL", "help": older}
     if not verb or _takes(verb, "DUMP"):

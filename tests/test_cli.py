@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,12 @@ from tests.rules.project import Project
         (["--log-level", "v5"], ["LOG_LEVEL=v5"]),
         (["-f", "-v"], ["VERBOSE=1", "FORCE=1"]),
         (["--seed", "3", "--shuffle"], ["SEED=3", "SHUFFLE=1"]),
+        (["--device-id", "2"], ["DEVICE=2"]),
+        (["--no-validate", "--no-rebuild-from-pto"], ["PREFER=cpp", "ALLOW_UNCHECKED=1"]),
+        (["--validate", "--no-recompile", "--log-sync-pypto", "--enable-swimlane-overhead"], []),
+        (["--sanitizer", "none"], []),
+        (["--sanitizer", "asan"], ["CHECK=1"]),
+        (["--sanitizer", "ubsan"], ["KERNEL_FLAGS=-fsanitize=undefined -fsanitize-undefined-trap-on-error"]),
         (["--rounds", "2", "--timeout", "5", "--rtol", "1e-3"], ["RTOL=1e-3", "ROUNDS=2", "TIMEOUT=5"]),
     ],
 )
@@ -39,9 +46,39 @@ def test_flags_become_options(flags: list[str], words: list[str]) -> None:
     assert command[command.index("replay") :] == ["replay", "JIT=x", *words]
 
 
-def test_the_artifact_by_upstreams_flag() -> None:
-    command = cli.scons_words(cli.parse(["replay", "--runtime-dir", "dir"]))
+@pytest.mark.parametrize("flag", ["--runtime-dir", "--work-dir"])
+def test_the_artifact_by_upstreams_flags(flag: str) -> None:
+    command = cli.scons_words(cli.parse(["replay", flag, "dir"]))
     assert command[-1] == "JIT=dir"
+
+
+def test_upstreams_flags_without_an_effect(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.parse(["replay", "x", "--no-recompile", "--validate"])
+    assert capsys.readouterr().err == (
+        "pypto-build: --no-recompile has no effect: only what changed is compiled\n"
+        "pypto-build: --validate has no effect: outputs are always compared\n"
+    )
+
+
+def test_a_batch_manifest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The artifacts of one platform go together; the first failure is the status."""
+    manifest = tmp_path / "batch.json"
+    rows = [("a", "a2a3sim"), ("b", "a5sim"), ("c", "a2a3sim")]
+    manifest.write_text(json.dumps([{"work_dir": path, "platform": platform} for path, platform in rows]))
+    commands = []
+
+    def scons(words: Sequence[str], environment: dict[str, str]) -> int:
+        commands.append(list(words[words.index("replay") :]))
+        return 5 if "PLATFORM=a5sim" in words else 0
+
+    assert cli.main(["replay", "--batch-manifest", str(manifest), "FORCE=1"], scons) == 5
+    assert commands == [
+        ["replay", "JIT=a,c", "PLATFORM=a2a3sim", "FORCE=1"],
+        ["replay", "JIT=b", "PLATFORM=a5sim", "FORCE=1"],
+    ]
+    manifest.write_text('[{"work_dir": 3}]')
+    assert cli.main(["replay", f"--batch-manifest={manifest}"], scons) == 2
+    assert "is no list of {work_dir, platform}: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -50,6 +87,8 @@ def test_the_artifact_by_upstreams_flag() -> None:
         (["flaky", "x", "ROUNDS=5", "-p", "a5sim"], ["flaky", "JIT=x", "PLATFORM=a5sim", "ROUNDS=5"]),
         (["replay", "JIT=x", "RTOL=0"], ["replay", "JIT=x", "RTOL=0"]),
         (["compile", "p.py", "--seed", "3"], ["compile", "PROGRAM=p.py", "SEED=3"]),
+        (["compile", "PROGRAM=p.py"], ["compile", "PROGRAM=p.py"]),
+        (["diverge", "x", "PROGRAM=p.py"], ["diverge", "JIT=x", "PROGRAM=p.py"]),
         (["hang", "--log", "dir"], ["hang", "LOG=dir"]),
     ],
 )

@@ -14,6 +14,7 @@ from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
 from pypto_build.facts.run_options import NOT_NEGATIVE, NUMERICS, SECONDS
 from pypto_build.replay.run_options import number
+from pypto_build.toolchain.output import outlive_readers
 
 Item = TypeVar("Item")
 
@@ -55,7 +56,8 @@ def add_beside(parser: argparse.ArgumentParser) -> None:
 
 
 def run_tool(name: str, tool: Callable[[], int]) -> int:
-    """Run a command line's body: an error of the user's becomes its one line and exit status; so does a closed pipe."""
+    """Run a command line's body: an error of the user's becomes its one line and exit status."""
+    outlive_readers()
     try:
         return tool()
     except ArtifactError as error:
@@ -64,9 +66,6 @@ def run_tool(name: str, tool: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         return 130  # as a shell says of a command that was interrupted
     except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            sys.stderr.close()
-            return 0
         print(f"{name}: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
         return 2
 

@@ -294,9 +294,9 @@ KINDS: dict[int, Kind] = {
     ),
     FaultKind.REPORTED_FATAL: Kind(EXPLICIT_ORCH_FATAL, "{text}"),
     FaultKind.ORCHESTRATION_STATUS: Kind(EXPLICIT_ORCH_FATAL, "the orchestration returns {value}"),
-    FaultKind.MISUSE: _submitted("after task {submitted}: {text}", "correct the orchestration"),
+    FaultKind.MISUSE: _submitted("{before}: {text}", "correct the orchestration"),
     FaultKind.ENTRY_ARGUMENT: _submitted(
-        "after task {submitted}: orch_args.{name}({index}) is out of range: the entry has {count} {name}{plural}",
+        "{before}: orch_args.{name}({index}) is out of range: the entry has {count} {name}{plural}",
         "correct the orchestration",
     ),
     FaultKind.SCOPE_LEFT_OPEN: _submitted(

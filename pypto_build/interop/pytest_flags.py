@@ -28,6 +28,8 @@ FLAGS: dict[tuple[str, ...], dict[str, Any]] = {
         "choices": ("onfail",),
         "help": "a manifest's replay that fails leaves its pack, named in the report",
     },
+    ("--sanitizer",): {"metavar": "LIST", "help": "as pypto-build replay --sanitizer"},
+    ("--enable-swimlane-overhead",): {"action": "store_true", "help": "has no effect"},
     ("--runtime",): {"metavar": "R", "help": "what executes a manifest's replay: embedded, torch or simpler"},
 }
 # Files of directories that are looked at for scene tests.

@@ -1,13 +1,12 @@
-"""What pytest collects for the plugin: a manifest's replays and a scene test's cases, each a process of its own.
+"""What pytest collects for the plugin that is a process of its own: a manifest's replays, and cases that simpler runs.
 
-A manifest gives one item for each case and platform, which replays the artifact it describes; a scene test gives one
-for each of its cases and platforms, which simpler runs. An item whose platform's tools are missing is skipped with
-what is missing.
+A manifest gives one item for each case and platform, which replays the artifact it describes. Cases of scene tests that
+simpler runs are those on hardware, and those of a runtime of simpler's. An item whose platform's tools are missing is
+skipped with what is missing.
 """
 
 from __future__ import annotations
 
-import ast
 import fcntl
 import os
 import re
@@ -21,7 +20,6 @@ import pytest
 
 from pypto_build.artifact import ArtifactError, described_root, read_manifest
 from pypto_build.artifact.scene_test import SNAPSHOT_CASE
-from pypto_build.artifact.scenes import matches
 from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.facts.run_options import EMBEDDED, SIMPLER, TORCH
 from pypto_build.interop.cases import find_cases
@@ -53,27 +51,6 @@ class Manifest(pytest.File):
             for name in named_platforms(self.config) or ["a2a3sim"]:
                 data = None if case == SNAPSHOT_CASE else cases[case]
                 yield Replay.from_parent(self, name=f"{case}[{name}]", platform=PLATFORMS[name], root=root, data=data)
-
-
-class SceneTestFile(pytest.File):
-    """A scene test, whose cases are read without running it."""
-
-    def collect(self) -> Iterable[pytest.Item]:
-        """One item for each case and platform."""
-        cases = list(_cases(self.path))
-        chosen = listed(self.config, "--case")
-        for selector in chosen:
-            if not any(matches(selector, owner, case) for owner, case, _ in cases):
-                names = ", ".join(case for _, case, _ in cases)
-                raise pytest.UsageError(f"--case {selector}: no such case in {self.path}; it has {names}")
-        named = named_platforms(self.config)
-        for owner, case, platforms in cases:
-            if chosen and not any(matches(selector, owner, case) for selector in chosen):
-                continue
-            for name in named or [name for name in platforms if PLATFORMS[name].simulated]:
-                if name in platforms:
-                    label = f"{owner}::{case}[{name}]"
-                    yield SceneCase.from_parent(self, name=label, platform=PLATFORMS[name], case=f"{owner}::{case}")
 
 
 class _Run(Item):
@@ -133,6 +110,7 @@ class Replay(_Run):
         words += ["--golden-data", str(data)] if data else []
         words += ["--runtime", given(self.config, "--runtime")] if given(self.config, "--runtime") else []
         words += [] if self.platform.simulated else ["--device", str(device)]
+        words += ["--sanitizer", given(self.config, "--sanitizer")] if given(self.config, "--sanitizer") else []
         words += [f"PACK={given(self.config, '--pack')}"] if given(self.config, "--pack") else []
         return [*words, "--rounds", self.rounds(), *self.passed_on()]
 
@@ -220,18 +198,3 @@ def parse_devices(text: str) -> list[int]:
     if not found:
         raise pytest.UsageError(f'--device {text}: is no list of devices; write "0", "4-7" or "0,2,5"')
     return found
-
-
-def _cases(path: Path) -> Iterator[tuple[str, str, list[str]]]:
-    """Class, name and platforms of every case in a scene test, as far as they are literal."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if not isinstance(node, ast.ClassDef):
-            continue
-        for statement in node.body:
-            if isinstance(statement, ast.Assign) and "CASES" in [
-                getattr(target, "id", "") for target in statement.targets
-            ]:
-                for case in getattr(statement.value, "elts", []):
-                    keys = [getattr(key, "value", None) for key in case.keys]
-                    values = dict(zip(keys, case.values, strict=True))
-                    yield node.name, ast.literal_eval(values["name"]), ast.literal_eval(values["platforms"])

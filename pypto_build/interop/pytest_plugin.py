@@ -40,14 +40,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.File | None:
     """Manifests and scene tests are not modules of test functions; importing them would need simpler."""
-    if module_path.name not in (_MANIFEST, _SCENE_TEST):
+    if module_path.name != _MANIFEST:
         return _scene_file(module_path, parent)
     if _in_simpler(module_path):
         return None
-    from pypto_build.interop.pytest_items import Manifest, SceneTestFile
+    from pypto_build.interop.pytest_items import Manifest
 
-    kind: type[pytest.File] = Manifest if module_path.name == _MANIFEST else SceneTestFile
-    return kind.from_parent(parent, path=module_path)
+    found: pytest.File = Manifest.from_parent(parent, path=module_path)
+    return found
 
 
 def _in_simpler(path: Path) -> bool:
@@ -65,9 +65,11 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
 
 
 def _scene_file(path: Path, parent: pytest.Collector) -> pytest.File | None:
-    """A file of scene tests that pytest could not import: simpler is not installed."""
+    """A file of scene tests that pytest could not run: simpler is not installed, or its conftest is not there, as it is
+    not beside a generated file."""
     texts = [_text(path), *_beside(path)]
-    if not any(map(_IMPORTS_SIMPLER.search, texts)) or _simpler_is_there():
+    generated = path.name == _SCENE_TEST and not _in_simpler(path)
+    if not any(map(_IMPORTS_SIMPLER.search, texts)) or (_simpler_is_there() and not generated):
         return None
     from pypto_build.artifact.scene_reader import imports_simpler, is_scene_test
 

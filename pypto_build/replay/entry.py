@@ -14,7 +14,7 @@ from pypto_build.replay.verdict import ErrorInfo
 def at_entry(error: ErrorInfo, artifact: Path, orchestration: OrchestrationInterface) -> str:
     """The message of a run's fault, with place and function in front if it is about the entry's arguments."""
     message, fault = error.message, error.fault
-    if fault is None:
+    if fault is None or error.line:
         return message
     if fault.kind == FaultKind.ENTRY_ARGUMENT:
         access = rf"\.{re.escape(str(fault.fields.get('name')))}\(\s*{fault.fields.get('index')}\s*\)"

@@ -1,7 +1,7 @@
 """Source lines of what was compiled without line numbers: it is compiled once more, with them, when it has crashed.
 
 Line numbers in every binary would cost every compilation. The command is that of ``compile_commands.json`` above the
-binary; the object that it writes holds the same functions, so a place in a function is the same place.
+binary. It makes a shared object here, which holds the same functions: a place in a function is the same place.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from pypto_build.runtime.report import Frame
 
 _LISTING = "compile_commands.json"
 _TIME_LIMIT_S = 60
-_SYMBOL = re.compile(r"([0-9a-f]+) .{5}.F (\S+)\t([0-9a-f]+) (?:\.\w+ )?(\S+)")
+#: addr2line names the wrong file for lines of inline functions in DWARF 5.
+_LINES = ("-g1", "-gdwarf-4")
+_SYMBOL = re.compile(r"([0-9a-f]+) .{5}.F \S+\t([0-9a-f]+)\s+(?:\.\w+\s+)?(\S+)")
 
 
 def of_this_machine(frame: Frame) -> Frame:
@@ -30,36 +32,37 @@ def of_this_machine(frame: Frame) -> Frame:
 
 
 class Recompiled:
-    """Objects with line numbers, compiled into a temporary `directory` for the shared objects that are asked for."""
+    """Shared objects with line numbers, compiled into a temporary `directory` for those that are asked for."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._objects: dict[str, Path | None] = {}
 
-    def place(self, module: str, offset: int) -> tuple[Path, str, int] | None:
-        """Where byte `offset` of a shared object is: object, section and offset in that; None if it cannot be told."""
+    def place(self, module: str, offset: int) -> tuple[Path, int] | None:
+        """Where byte `offset` of a shared object is: object and offset in that; None if it cannot be told."""
         if module not in self._objects:
             self._objects[module] = self._compile(Path(module))
         compiled = self._objects[module]
         if compiled is None:
             return None
-        for name, (_, start, size) in _functions(Path(module)).items():
+        for name, (start, size) in _functions(Path(module)).items():
             if not start <= offset < start + size:
                 continue
-            section, begin, length = _functions(compiled).get(name, ("", 0, 0))
-            return (compiled, section, begin + offset - start) if length == size else None
+            begin, length = _functions(compiled).get(name, (0, 0))
+            return (compiled, begin + offset - start) if length == size else None
         return None
 
     def _compile(self, module: Path) -> Path | None:
         arguments, directory = _command(module.with_suffix(".o"))
-        target = self._directory / f"{len(self._objects)}.o"
-        if "-o" not in arguments:
+        target = self._directory / f"{len(self._objects)}.so"
+        if "-o" not in arguments or "-c" not in arguments:
             return None
         arguments[arguments.index("-o") + 1] = str(target)
+        arguments[arguments.index("-c")] = "-shared"
         arguments = [word for word in arguments if not word.startswith(FLAG)]  # here they are looked for
         try:
             run = subprocess.run(
-                [*arguments, "-g1"], cwd=directory, capture_output=True, timeout=_TIME_LIMIT_S, check=False
+                [*arguments, *_LINES], cwd=directory, capture_output=True, timeout=_TIME_LIMIT_S, check=False
             )
         except (OSError, subprocess.TimeoutExpired):
             return None
@@ -87,14 +90,12 @@ def _command(binary: Path) -> tuple[list[str], str]:
     return [], ""
 
 
-def _functions(file: Path) -> dict[str, tuple[str, int, int]]:
-    """The functions of an object file: section, offset in it (in a shared object, the address) and size, by name."""
+def _functions(file: Path) -> dict[str, tuple[int, int]]:
+    """The functions of a shared object: address and size, by name."""
     try:
         text = subprocess.run(["objdump", "-t", str(file)], capture_output=True, text=True, check=False).stdout
     except OSError:  # not installed
         return {}
     return {
-        match[4]: (match[2], int(match[1], 16), int(match[3], 16))
-        for match in map(_SYMBOL.match, text.splitlines())
-        if match
+        match[3]: (int(match[1], 16), int(match[2], 16)) for match in map(_SYMBOL.match, text.splitlines()) if match
     }

@@ -343,6 +343,10 @@ class Worker:
         fault = run_fault(record, binary)
         if fault.status == "hang":
             add_whereabouts(fault.error, self._reports(), self._binaries)
+        elif record.frames:
+            from pypto_build.replay.call_line import add_call_line
+
+            add_call_line(fault.error, record, self._binaries)
         return fault
 
     def _fault(self, reply: Reply) -> RunFault:

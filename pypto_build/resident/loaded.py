@@ -11,6 +11,7 @@ from typing import Any
 
 from pypto_build.cli import Scons
 from pypto_build.toolchain.forks import status_of, take_streams
+from pypto_build.toolchain.output import outlive_readers
 
 # What commands need; the rest is loaded by those that want it.
 _LOADED = (
@@ -55,6 +56,7 @@ def take_over(streams: Sequence[int], environment: Mapping[str, str], directory:
     sys.stdin = _stream(0, "r", sys.stdin)
     sys.stdout = _stream(1, "w", sys.stdout)
     sys.stderr = _stream(2, "w", sys.stderr, always_by_line=True)
+    outlive_readers()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 

@@ -38,7 +38,10 @@ _SYNCALL_HINT = "call SYNCALL equally often in every block, and not while others
 
 
 class FaultRecord(msgspec.Struct):
-    """A fault: its kind (a number of `FaultKind`), where it was noticed, and the fields that its text is made of."""
+    """A fault: its kind (a number of `FaultKind`), where it was noticed, and the fields that its text is made of.
+
+    `frames` is the orchestration's stack when it called the runtime, innermost first: shared object and offset in it.
+    """
 
     kind: int
     task: int | None = None
@@ -52,6 +55,7 @@ class FaultRecord(msgspec.Struct):
     oldest: Oldest | None = None
     last_over: LastOver | None = None
     occupancy: Occupancy | None = None
+    frames: list[tuple[str, int]] = []
 
 
 class RuntimeFault(RuntimeError):
@@ -196,6 +200,9 @@ def _group_hint(record: FaultRecord) -> str:
 _DERIVED: dict[str, Callable[[FaultRecord], str]] = {
     "code_hint": lambda record: _code(record).hint,
     "plural": lambda record: "" if record.fields.get("count") == 1 else "s",
+    "before": lambda record: (
+        "after 1 task" if (count := record.fields.get("submitted", 0)) == 1 else f"after {count} tasks"
+    ),
     "scope": lambda record: _with_line(record, " (scope at {})"),
     "place": lambda record: (
         f" ({record.fields['file']}:{record.fields.get('line', 0)})" if record.fields.get("file") else ""

@@ -54,8 +54,8 @@ _TOUCHED_OFFSET = _SAMPLE.size + _SLOT.size
 _SAMPLE_BYTES = _TOUCHED_OFFSET + _TOUCHED.size + _SAMPLE_FRAMES * _FRAME.size
 
 _LOOK_UP_S = 10.0  # for all frames together
-#: module, offset -> object, section, offset
-Elsewhere = Callable[[str, int], tuple[Path, str, int] | None]
+#: module, offset -> shared object with line numbers, offset
+Elsewhere = Callable[[str, int], tuple[Path, int] | None]
 
 _INCLUDE_DIR = Path(__file__).resolve().parent / "include"
 _ROLES = ("AIC", "AIV0", "AIV1")
@@ -305,7 +305,7 @@ def symbolise(
 ) -> tuple[Frame, ...]:
     """The frames below the signal handler, with function names and lines from ``addr2line`` where it is installed.
 
-    ``elsewhere`` tells of an offset in a module without line numbers where else they are: object, section and offset.
+    ``elsewhere`` tells of an offset in a module without line numbers where else they are: object and offset.
     Only what is in ``modules`` is opened, if they are given: the frames name any file.
     """
     start = next((index + 1 for index, frame in enumerate(frames) if frame.symbol == "__restore_rt"), 0)
@@ -342,7 +342,7 @@ def _resolve(frame: Frame, offset: int, elsewhere: Elsewhere | None) -> Frame:
     functions, places = _look_up("-e", frame.module, hex(max(offset, 0)))
     other = elsewhere(frame.module, offset) if elsewhere and not any(places) else None
     if other:
-        functions, places = _look_up("-j", other[1], "-e", str(other[0]), hex(other[2]))
+        functions, places = _look_up("-e", str(other[0]), hex(other[1]))
     if not functions:
         return frame
     symbol = functions[-1] if functions[-1] != "??" else frame.symbol

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
+from pypto_build.toolchain.output import outlive_readers
 from pypto_build.toolchain.python import own_tool
 
 #: A number that is told through such a pipe.
@@ -81,6 +82,7 @@ def take_streams(streams: Sequence[int]) -> None:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
+    outlive_readers()
 
 
 def flush_streams() -> None:

@@ -61,12 +61,25 @@ def test_every_platform_is_a_name_that_p_takes() -> None:
     }
 
 
-def test_a_scene_test(tmp_path: Path, rig: Rig) -> None:
+def test_a_scene_test_that_simpler_runs(tmp_path: Path, rig: Rig) -> None:
     report = tmp_path / "report.xml"
     path = str(rig.out / "kernel_config_scene_test.py")
-    run = run_pytest(tmp_path, path, "--platform", "a2a3sim", f"--junitxml={report}", "-n", "2")
+    run = run_pytest(tmp_path, path, "--runtime", "tensormap_and_ringbuffer", f"--junitxml={report}", "-n", "2")
     assert run.returncode == 0, run.stdout + run.stderr
     assert 'TestScaledMm" name="snapshot[a2a3sim]"' in report.read_text()
+
+
+def test_a_generated_scene_test_runs_without_simpler(tmp_path: Path) -> None:
+    """Under its own name, as it does under any other."""
+    project = Project(tmp_path / "workspace")
+    assert project.scons("scene_test", "JIT=_jit_chain").status == 0
+    path = project.out / "kernel_config_scene_test.py"
+    path_without = f"{tmp_path / 'site'}:{_ROOT}"
+    run = run_pytest(tmp_path, str(path), SIMPLER_ROOT="", PYTHONPATH=path_without)
+    assert (run.returncode, "TestChain::snapshot[a2a3sim] PASSED" in run.stdout) == (0, True), run.stdout
+    project.write_tensor("out/y", [0.0] * 16)
+    run = run_pytest(tmp_path, str(path), SIMPLER_ROOT="", PYTHONPATH=path_without)
+    assert (run.returncode, "1 failed" in run.stdout) == (1, True), run.stdout
 
 
 def test_a_platform_named_with_p_and_a_missing_toolkit(tmp_path: Path, rig: Rig) -> None:
@@ -125,7 +138,7 @@ def test_a_directory(tmp_path: Path, rig: Rig) -> None:
 def test_what_does_not_exist(tmp_path: Path, rig: Rig) -> None:
     path = rig.out / "kernel_config_scene_test.py"
     run = run_pytest(tmp_path, str(path), "--case", "other")
-    assert f"--case other: no such case in {path}; it has snapshot" in run.stdout + run.stderr
+    assert f"--case other: no such case in {path}; it has TestScaledMm::snapshot" in run.stdout + run.stderr
     run = run_pytest(tmp_path, str(path), "--platform", "a7")
     assert "--platform a7: unknown platform; one of a2a3, a5, a2a3sim, a5sim" in run.stdout + run.stderr
 

@@ -243,6 +243,12 @@ def test_a_test_whose_own_module_imports_simpler(workspace: Workspace) -> None:
     assert "it uses simpler.worker.Worker of level 4, which needs simpler" in run.stdout
 
 
+def test_a_file_whose_cases_are_all_manual_does_not_pass(workspace: Workspace) -> None:
+    run = workspace.run("scene", "scenes/scene_chain.py", "-p", "a2a3sim", "--case", "matrix")
+    assert run.returncode == 2, run.stdout
+    assert "no case runs; its cases are manual: --manual include runs them" in run.stderr
+
+
 def test_the_list(workspace: Workspace) -> None:
     run = workspace.run("scene", "--list", "scenes")
     assert run.returncode == 0

@@ -944,6 +944,15 @@ def _conformance_seeds() -> list[bytes]:
     return [write_results(Results(digest_of_inputs(), "a2a3", outputs))]
 
 
+def _batch(path: Path) -> None:
+    import contextlib
+
+    from pypto_build import cli
+
+    with contextlib.redirect_stderr(None):
+        cli.main(["replay", f"--batch-manifest={path}"], lambda words, environment: 0)
+
+
 def _conformance(path: Path) -> None:
     from pypto_build.diagnose.conformance.results import judge, lines_of, read_results
 
@@ -956,6 +965,7 @@ READERS: tuple[Reader, ...] = (
         "manifest", lambda: [*_examples("_jit_vector_dag*/kernel_config.py")(), _NESTED, _NESTED], _manifest,
         mutate.damage_text, "kernel_config.py", DAG,
     ),
+    Reader("batch", lambda: [b'[{"work_dir": "a", "platform": "a2a3sim"}]'], _batch, mutate.damage_text, "batch.json"),
     Reader("pt", _pt_seeds, _pt, mutate.damage_pt, "x.pt"),
     Reader("binding", _pt_seeds, _bound, mutate.damage_pt, "data/in/alpha.pt", DAG, fifo=False),
     Reader("history", _history_seeds, _history, mutate.damage_bytes, "h.sqlite"),

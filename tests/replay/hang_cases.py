@@ -435,7 +435,7 @@ CASES: tuple[Case, ...] = (
         "fault where no exception may pass",
         "runtime_error",
         "runtime_error",
-        "after task 0: view reaches outside its tensor; clamp its shape to what is left after the offset",
+        "after 0 tasks: view of [4, 8] reaches outside it: offset 4 + 4 of 4 in dimension 0; clamp its shape to what is left after the offset",
         "correct the orchestration",
         """const auto strict = [](const ChipTensor &x) noexcept { (void)x.view(x.shapes, x.shapes); };
         strict(ext_x);""",
@@ -598,7 +598,7 @@ def table() -> str:
 A run that cannot go on ends at once, not at the time limit; only code that spins is stopped there (`TIMEOUT=`). Whatever
 kernels or orchestration do, the replay itself survives, and the verdict names task, kernel and cause. A crash is listed
 with the arguments of its kernel, its line and its stack: binaries have no line numbers, so what crashed is compiled once
-more for them.
+more for them. A call of the orchestration that ends the run is listed with its line, the tensor and the sizes.
 
 Whatever waits is named: who waits for which slot, barrier, signal, counter, task or room, at which value, what it is now,
 who changed it last and when, and who alone could still change it. Of a hang every core is listed, with the line it was

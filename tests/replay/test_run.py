@@ -273,7 +273,7 @@ def test_fault_in_the_orchestration(tmp_path: Path) -> None:
     [
         (
             "\n        orch_args.tensor(9);\n",
-            "orchestration/tiny.cpp:19: aicpu_orchestration_entry: after task 0: orch_args.tensor(9) is out of range: "
+            "orchestration/tiny.cpp:19: aicpu_orchestration_entry: after 0 tasks: orch_args.tensor(9) is out of range: "
             "the entry has 2 tensors",
         ),
         (

@@ -86,32 +86,33 @@ INVALID = {
     ),
     "missing tensor parameter": (
         "orch_args.tensor(1);",
-        "after task 0: orch_args.tensor(1) is out of range: the entry has 1 tensor",
+        "after 0 tasks: orch_args.tensor(1) is out of range: the entry has 1 tensor",
         "correct the orchestration",
     ),
     "missing scalar parameter": (
         "orch_args.scalar(0);",
-        "after task 0: orch_args.scalar(0) is out of range: the entry has 0 scalars",
+        "after 0 tasks: orch_args.scalar(0) is out of range: the entry has 0 scalars",
         "correct the orchestration",
     ),
     "view outside": (
         "uint32_t shape[2] = {2, 8}; uint32_t offset[2] = {3, 0}; ChipTensor v = x.view(shape, offset); (void)v;",
-        "after task 0: view reaches outside its tensor; clamp its shape to what is left after the offset",
+        "after 0 tasks: view of [4, 8] reaches outside it: offset 3 + 2 of 4 in dimension 0; clamp its shape to what is "
+        "left after the offset",
         "correct the orchestration",
     ),
     "reshape of a view": (
         "ChipTensor t = x.transpose(0, 1); uint32_t flat[1] = {32}; ChipTensor f = t.reshape(flat, 1); (void)f;",
-        "after task 0: reshape needs a contiguous tensor; copy the view into a tensor of its own first",
+        "after 0 tasks: reshape of [8, 4] needs a contiguous tensor; copy the view into a tensor of its own first",
         "correct the orchestration",
     ),
     "reshape to another size": (
         "uint32_t flat[1] = {31}; ChipTensor f = x.reshape(flat, 1); (void)f;",
-        "after task 0: reshape keeps the number of elements; the new shape holds a different number",
+        "after 0 tasks: reshape of [4, 8] to [31] changes the number of elements: 32 to 31",
         "correct the orchestration",
     ),
     "output that is not there": (
         TASK + "TaskOutputTensors outs = rt_submit_aiv_task(0, p); outs.get_ref(0);",
-        "after task 1: get_ref(i) is out of range; only tensors the runtime allocated are counted",
+        "after 1 task: get_ref(0) is out of range: the runtime allocated 0 tensors in that call",
         "correct the orchestration",
     ),
     "tensor nobody allocated": (

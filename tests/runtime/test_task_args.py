@@ -76,11 +76,11 @@ MISUSED = {
     ),
     "tensor that is not there": (
         "CoreTaskArgs p; p.add_scalar(1); p.tensor(0);",
-        "after task 0: tensor(i) of a task's arguments is out of range, or an output that is not yet allocated",
+        "after 0 tasks: tensor(i) of a task's arguments is out of range, or an output that is not yet allocated",
     ),
     "scalar that is not there": (
         "CoreTaskArgs p; p.add_input(x); p.scalar(0);",
-        "after task 0: scalar(i) of a task's arguments is out of range",
+        "after 0 tasks: scalar(i) of a task's arguments is out of range",
     ),
     "dependencies that are not there": (
         "CoreTaskArgs p; p.set_dependencies(nullptr, 4); rt_submit_aiv_task(0, p);",
@@ -91,7 +91,7 @@ MISUSED = {
         "get_tensor_data<float>(t, 1, at);",
         "task 0: get_tensor_data: the tensor's owner is no task",
     ),
-    "assertion": ("always_assert(x.ndims == 3);", "after task 0: always_assert(x.ndims == 3) fails"),
+    "assertion": ("always_assert(x.ndims == 3);", "after 0 tasks: always_assert(x.ndims == 3) fails"),
 }
 
 

@@ -36,7 +36,7 @@ OWNING = """
 """
 FAULTS = {
     "a submission that is refused": ("rt_submit_aiv_task(7, p);", "task 0 submits func_id 7, which no kernel has"),
-    "misuse of a view": ("(void)x.view(x.shapes, x.shapes);", "after task 0: view"),
+    "misuse of a view": ("(void)x.view(x.shapes, x.shapes);", "after 0 tasks: view"),
     "a kernel that faults": (
         "rt_submit_aiv_task(0, p); uint32_t at[1] = {0}; get_tensor_data<float>(x, 1, at);",
         "sorry",

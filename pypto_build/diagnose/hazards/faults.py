@@ -35,7 +35,7 @@ def fault_finding(artifact: Artifact, verdict: Verdict, tool: str = "hazards") -
     path, line = _position(artifact, error)
     return Finding(
         f"{tool}/{'hang' if verdict.status == 'hang' else _RULES.get(error.kind, error.kind)}",
-        error.message.removesuffix(f", in {error.line}"),
+        error.message.removeprefix(f"{error.line}: ").removesuffix(f", in {error.line}"),
         path,
         line,
         error.hint,

@@ -37,6 +37,7 @@ from pypto_build.interop.scene.outcomes import (
 _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
 _BOTH = "RUNTIME=both"
 _WORDS = {PASSED: "PASSED", FAILED: "FAILED", SKIPPED: "SKIPPED"}
+_MANUAL = "its cases are manual: --manual include runs them"
 _RECORDS = [option for option in OF_ITS_RECORDS.values() if option.scene_flags or option.name == "SCOPE_STATS"]
 
 
@@ -73,6 +74,8 @@ def _run(files: Sequence[Path], given: argparse.Namespace) -> int:
     with ExitStack() as stack:
         begun = stack.enter_context(closing(_begin(files, given))) if _takes_all(given) else None
         groups, results = _chosen_of(files, given, begun)
+        if not groups and any(result.message == _MANUAL for result in results):
+            raise ArtifactError(", ".join(map(str, files)), "no case runs", _MANUAL)
         if given.case and not groups:
             asked = f"--case {', '.join(given.case)}"
             raise ArtifactError(asked, "no such case", "pypto-build scene --list shows them")
@@ -124,8 +127,11 @@ def _chosen_of(
                 continue
             if scenes.reason:
                 print(f"  {file} SKIPPED: {scenes.reason}")
-            else:
-                groups += _groups(file, scenes, given)
+            elif chosen := list(_groups(file, scenes, given)):
+                groups += chosen
+            elif _has_manual(scenes, given):
+                results.append(CaseResult(file.name, SKIPPED, _MANUAL))
+                print(f"  {file} SKIPPED: {_MANUAL}")
     return groups, results
 
 
@@ -190,6 +196,12 @@ def _groups(file: Path, scenes: Scenes, given: argparse.Namespace) -> Iterator[_
         yield _Group(file, runtime, level, tuple(cases))
 
 
+def _has_manual(scenes: Scenes, given: argparse.Namespace) -> bool:
+    """Whether a file has cases that are left out because they are manual."""
+    including = argparse.Namespace(**{**vars(given), "manual": "include"})
+    return any(_groups(Path(), scenes, including))
+
+
 def _is_chosen(scene: Scene, case: SceneCase, given: argparse.Namespace) -> bool:
     if given.platform not in case.platforms:
         return False
@@ -206,6 +218,8 @@ def _words(given: argparse.Namespace, manual: str = "include") -> list[str]:
     words += ["--skip-golden"] if given.skip_golden else []
     words += ["--device", given.device] if given.device and not PLATFORMS[given.platform].simulated else []
     words += ["--log-level", given.log_level] if given.log_level else []
+    words += ["--sanitizer", given.sanitizer] if given.sanitizer else []
+    words += ["--enable-swimlane-overhead"] if given.enable_swimlane_overhead else []
     words += [f"-j{given.max_parallel}"] if given.max_parallel.isdigit() else []
     for option in _RECORDS:
         value = getattr(given, option.name)
@@ -279,6 +293,8 @@ def _parser() -> _Parser:
     add("-f", "--force", action="store_true", help="run though nothing changed")
     add("--max-parallel", default="auto", metavar="N", help="commands at a time (this machine's processors)")
     add("--log-level", metavar="LEVEL", help="what the runtime logs")
+    add("--sanitizer", metavar="LIST", help="as pypto-build replay --sanitizer")
+    add("--enable-swimlane-overhead", action="store_true", help="has no effect")
     for option in _RECORDS:
         flags = option.scene_flags or option.flags
         if option.bare is None:

@@ -1,4 +1,4 @@
-"""A scene test's file as pytest sees it where simpler is not installed: an item for each case and platform."""
+"""A scene test's file as pytest sees it without simpler's conftest: an item for each case and platform."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import pytest
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.scenes import Scene, Scenes, matches
 from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.facts.run_options import EMBEDDED
 from pypto_build.interop.items import Absent, Failed, Item
 from pypto_build.interop.pytest_flags import PASSED_ON, given, listed, named_platforms
+from pypto_build.interop.pytest_items import SceneCase
 from pypto_build.interop.scene.fixtures import stand_in_for
 from pypto_build.interop.scene.methods import Methods, is_left_out, others_of
 from pypto_build.interop.scene.outcomes import (
@@ -82,11 +84,21 @@ class SceneFile(pytest.File):
             for name in platforms or case.platforms[:1]:
                 if name not in case.platforms or is_left_out(self.config, case, name):
                     continue
-                reason = scene.why_not(case, name) if PLATFORMS[name].simulated else "needs hardware and simpler"
-                if reason:
+                if self._by_simpler(name):
+                    yield SceneCase.from_parent(self, name=f"{label}[{name}]", platform=PLATFORMS[name], case=label)
+                elif reason := scene.why_not(case, name):
                     yield Absent.from_parent(self, name=f"{label}[{name}]", reason=reason)
                 else:
                     yield SceneItem.from_parent(self, name=f"{label}[{name}]", platform=name, label=label)
+
+    def _by_simpler(self, platform: str) -> bool:
+        """Whether simpler runs the cases on a platform. Raises a usage error for data that they do not take else."""
+        runtime = given(self.config, "--runtime")
+        if not PLATFORMS[platform].simulated or runtime not in (None, EMBEDDED):
+            return True
+        if given(self.config, "--golden-data"):
+            raise pytest.UsageError("--golden-data: scene tests make their own data; give pytest kernel_config.py")
+        return False
 
     def words(self) -> list[str]:
         """The flags of a replay that those of this session are."""
@@ -94,6 +106,7 @@ class SceneFile(pytest.File):
         if (rounds := given(self.config, "--rounds")) and str(rounds) != "1":
             words += ["--rounds", str(rounds)]
         words += ["--skip-golden"] if given(self.config, "--skip-golden") else []
+        words += ["--sanitizer", given(self.config, "--sanitizer")] if given(self.config, "--sanitizer") else []
         for option in PASSED_ON:
             if value := given(self.config, option.scene_flags[0]):
                 words.append(f"{option.name}={1 if value is True else value}")

@@ -21,6 +21,7 @@ from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.options import OptionError, Options
 from pypto_build.rules.targets import OF_AN_ARTIFACT, TARGETS
 from pypto_build.toolchain import ToolchainError
+from pypto_build.toolchain.output import outlive_readers
 from pypto_build.trace import span
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Invocation:
         """Finish what was done in ``workspace`` when this process ends."""
         if not self._workspaces:
             atexit.register(self.finish)
+            outlive_readers()
             terminal.share_streams()
         self._workspaces.append(workspace)
 

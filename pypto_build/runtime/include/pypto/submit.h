@@ -4,6 +4,8 @@
 
 #include "pypto/task_args.h"
 
+#include <stdio.h>
+
 inline constexpr int32_t INVALID_KERNEL_ID = -1;
 
 /// The kernels of one group: a cube core and up to two vector cores that run together.
@@ -19,8 +21,12 @@ public:
     TaskOutputTensors() : outputs_{PTO2TaskId::invalid(), 0, {}} {}
 
     PYPTO_OUT_OF_LINE ChipTensor &get_ref(uint32_t i) const & {
-        if (i >= outputs_.count)
-            pypto::misuse("get_ref(i) is out of range; only tensors the runtime allocated are counted");
+        if (i >= outputs_.count) {
+            char text[128];
+            snprintf(text, sizeof(text), "get_ref(%u) is out of range: the runtime allocated %u tensor%s in that call",
+                     i, outputs_.count, outputs_.count == 1 ? "" : "s");
+            pypto::misuse(text);
+        }
         return *outputs_.tensors[i];
     }
     ChipTensor &get_ref(uint32_t i) const && = delete; // name the TaskOutputTensors first

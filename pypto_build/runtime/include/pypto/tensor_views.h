@@ -4,6 +4,7 @@
 
 #include "pypto/orchestration_abi.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 namespace pypto {
@@ -50,9 +51,33 @@ inline void check_dims(uint32_t ndims) {
         misuse("a tensor has 1 to 5 dimensions; give scalars the shape {1}");
 }
 
-inline void check_axis(const ChipTensor &tensor, uint32_t axis, const char *message) {
+/// "[64, 128]", for messages.
+struct SizesText {
+    char text[64];
+    SizesText(const uint32_t sizes[], uint32_t count) {
+        int length = snprintf(text, sizeof(text), "[");
+        for (uint32_t d = 0; d < count && d < MAX_TENSOR_DIMS; ++d)
+            length += snprintf(text + length, sizeof(text) - static_cast<size_t>(length), d ? ", %u" : "%u", sizes[d]);
+        snprintf(text + length, sizeof(text) - static_cast<size_t>(length), "]");
+    }
+};
+
+/// Ends the run with "OPERATION of [64, 128] " and what is wrong with it, in printf's words.
+[[noreturn]] __attribute__((noinline, cold, format(printf, 3, 4))) inline void
+misuse_of(const ChipTensor &tensor, const char *operation, const char *pattern, ...) {
+    char text[256];
+    const int length =
+        snprintf(text, sizeof(text), "%s of %s ", operation, SizesText(tensor.shapes, tensor.ndims).text);
+    va_list arguments;
+    va_start(arguments, pattern);
+    vsnprintf(text + length, sizeof(text) - static_cast<size_t>(length), pattern, arguments);
+    va_end(arguments);
+    misuse(text);
+}
+
+inline void check_axis(const ChipTensor &tensor, uint32_t axis, const char *operation) {
     if (axis >= tensor.ndims)
-        misuse(message);
+        misuse_of(tensor, operation, "names dimension %u; the tensor has %u", axis, tensor.ndims);
 }
 
 } // namespace pypto
@@ -69,7 +94,11 @@ inline ChipTensor ChipTensor::view(const uint32_t view_shapes[], const uint32_t 
         empty |= view_shapes[d] == 0;
     for (uint32_t d = 0; d < ndims; ++d) {
         if (!empty && (view_offsets[d] > shapes[d] || view_shapes[d] > shapes[d] - view_offsets[d]))
-            pypto::misuse("view reaches outside its tensor; clamp its shape to what is left after the offset");
+            pypto::misuse_of(
+                *this, "view",
+                "reaches outside it: offset %u + %u of %u in dimension %u; clamp its shape to what is left "
+                "after the offset",
+                view_offsets[d], view_shapes[d], shapes[d], d);
         result.shapes[d] = view_shapes[d];
         result.start_offset += static_cast<uint64_t>(view_offsets[d]) * strides[d];
     }
@@ -80,12 +109,14 @@ inline ChipTensor ChipTensor::view(const uint32_t view_shapes[], const uint32_t 
 inline ChipTensor ChipTensor::reshape(const uint32_t new_shapes[], uint32_t new_ndims, bool new_manual_dep) const {
     pypto::check_dims(new_ndims);
     if (!is_contiguous)
-        pypto::misuse("reshape needs a contiguous tensor; copy the view into a tensor of its own first");
+        pypto::misuse_of(*this, "reshape", "needs a contiguous tensor; copy the view into a tensor of its own first");
     uint64_t count = 1;
     for (uint32_t d = 0; d < new_ndims; ++d)
         count *= new_shapes[d];
     if (count != numel())
-        pypto::misuse("reshape keeps the number of elements; the new shape holds a different number");
+        pypto::misuse_of(*this, "reshape", "to %s changes the number of elements: %llu to %llu",
+                         pypto::SizesText(new_shapes, new_ndims).text, static_cast<unsigned long long>(numel()),
+                         static_cast<unsigned long long>(count));
     ChipTensor result = *this;
     pypto::set_row_major(result, new_shapes, new_ndims);
     result.manual_dep = new_manual_dep;
@@ -93,7 +124,7 @@ inline ChipTensor ChipTensor::reshape(const uint32_t new_shapes[], uint32_t new_
 }
 
 inline ChipTensor ChipTensor::transpose(uint32_t x, uint32_t y, bool new_manual_dep) const {
-    pypto::check_axis(*this, x > y ? x : y, "transpose names a dimension the tensor does not have");
+    pypto::check_axis(*this, x > y ? x : y, "transpose");
     ChipTensor result = *this;
     result.shapes[x] = shapes[y];
     result.shapes[y] = shapes[x];
@@ -108,20 +139,23 @@ inline ChipTensor ChipTensor::permute(const uint32_t order[]) const {
     result.manual_dep = false;
     uint32_t seen = 0;
     for (uint32_t d = 0; d < ndims; ++d) {
-        pypto::check_axis(*this, order[d], "permute names a dimension the tensor does not have");
+        pypto::check_axis(*this, order[d], "permute");
         seen |= 1u << order[d];
         result.shapes[d] = shapes[order[d]];
         result.strides[d] = strides[order[d]];
     }
     if (seen != (1u << ndims) - 1)
-        pypto::misuse("permute names each dimension once");
+        pypto::misuse_of(*this, "permute", "by %s does not name each dimension once",
+                         pypto::SizesText(order, ndims).text);
     return pypto::refresh(result);
 }
 
 inline ChipTensor ChipTensor::slice(uint32_t dim, uint32_t start, uint32_t end, uint32_t step) const {
-    pypto::check_axis(*this, dim, "slice names a dimension the tensor does not have");
+    pypto::check_axis(*this, dim, "slice");
     if (step == 0 || start > end || end > shapes[dim])
-        pypto::misuse("slice needs start <= end <= size of the dimension and a positive step");
+        pypto::misuse_of(*this, "slice",
+                         "from %u to %u by %u in dimension %u: give start <= end <= %u and a positive step", start, end,
+                         step, dim, shapes[dim]);
     ChipTensor result = *this;
     result.start_offset += static_cast<uint64_t>(start) * strides[dim];
     result.shapes[dim] = (end - start + step - 1) / step;

@@ -56,10 +56,6 @@ HangSample *sample_of(int core) {
     return nullptr;
 }
 
-bool is_of_the_system(const char *path) {
-    return std::strncmp(path, "/usr/", 5) == 0 || std::strncmp(path, "/lib", 4) == 0;
-}
-
 // Frames of what is neither the runtime nor the system. A return address is behind its call, so one less is kept of it;
 // the frame that a signal came to is where it is.
 void collect(HangSample &sample) {

@@ -11,6 +11,7 @@
 
 #include <csignal>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 namespace pypto::runtime {
@@ -39,5 +40,10 @@ void open_memory();
 
 /// What a signal handler has to do first; true if the signal was one of these. Called in the thread that it came to.
 bool serve_sample(int signal, const siginfo_t *info, void *context);
+
+/// Whether an object of this path belongs to the system, like the C library.
+inline bool is_of_the_system(const char *path) {
+    return std::strncmp(path, "/usr/", 5) == 0 || std::strncmp(path, "/lib", 4) == 0;
+}
 
 } // namespace pypto::runtime

@@ -6,6 +6,7 @@
 #include "execution/artifact_code.h"
 #include "pypto/kernel_args.h"
 #include "pypto/tensor_views.h"
+#include "submission/call_frames.h"
 
 #include <algorithm>
 
@@ -88,6 +89,7 @@ void Orchestrator::leave() {
 }
 
 void Orchestrator::end_with(Fault fault) {
+    fault.details += ",\"frames\":" + call_frames();
     scheduler_.fail(std::move(fault));
     leave();
 }

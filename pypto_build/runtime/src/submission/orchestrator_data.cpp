@@ -5,6 +5,7 @@
 #include "pypto/tensor_views.h"
 #include "scheduling/predicate.h"
 #include "scheduling/stall.h"
+#include "submission/call_frames.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -82,7 +83,9 @@ void Orchestrator::warn_of_poison(const uint8_t *element, DataType dtype) {
 }
 
 void Orchestrator::report_fatal(int code, std::string message) {
-    scheduler_.fail(Fault(FaultKind::ReportedFatal, {{"code", code}, {"text", std::move(message)}}));
+    Fault fault(FaultKind::ReportedFatal, {{"code", code}, {"text", std::move(message)}});
+    fault.details = ",\"frames\":" + call_frames();
+    scheduler_.fail(std::move(fault));
 }
 
 void Orchestrator::log(LogLevel level, const char *file, int line, const std::string &message) const {

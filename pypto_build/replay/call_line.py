@@ -1,0 +1,58 @@
+"""The line of the orchestration whose call ended a run, from the stack that the runtime noted."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pypto_build.artifact.files import read_text
+from pypto_build.replay.lines import Recompiled, of_this_machine
+from pypto_build.replay.verdict import ErrorInfo
+from pypto_build.runtime.faults import FaultRecord
+from pypto_build.runtime.report import Frame, look_up
+
+#: Operations of a tensor, whose messages begin with "OPERATION of [SIZES]".
+_OPERATION = re.compile(r"\b(view|reshape|transpose|permute|slice) of \[")
+
+
+def add_call_line(error: ErrorInfo, record: FaultRecord, binaries: Collection[str]) -> None:
+    """Set the line of `error`, and put it in front of the message unless that begins with one; name the tensor that an
+    operation was called on."""
+    line = _line(record, binaries)
+    if not line:
+        return
+    error.line = line.removeprefix(f"{os.getcwd()}/")
+    path, _, number = line.rpartition(":")
+    text = _text(Path(path), int(number)) if number.isdigit() else ""
+    if text:
+        error.detail.insert(0, f"{number} | {text}")
+        error.message = _OPERATION.sub(lambda found: _named(found, text), error.message, count=1)
+    if not error.message.startswith(f"{record.fields.get('file')}:"):
+        error.message = f"{error.line}: {error.message}"
+
+
+def _line(record: FaultRecord, binaries: Collection[str]) -> str:
+    """The innermost line of the artifact's own code; empty if no debug information tells."""
+    with TemporaryDirectory(prefix="pypto-lines-") as directory:
+        elsewhere = Recompiled(Path(directory)).place
+        calls = [(Frame(module, offset, ""), offset) for module, offset in record.frames]
+        frames = map(of_this_machine, look_up(calls, elsewhere, binaries))
+        return next((frame.code for frame in frames if frame.code), "")
+
+
+def _text(path: Path, number: int) -> str:
+    """Line `number` of a file; empty if there is none."""
+    try:
+        lines = read_text(path, errors="replace").splitlines()
+    except OSError:
+        return ""
+    return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+
+def _named(found: re.Match[str], text: str) -> str:
+    """The words of a match with the variable that `text` calls the operation on, if it is one."""
+    variable = re.search(rf"(\w+)\s*(?:\.|->)\s*{found[1]}\s*\(", text)
+    return f"{found[1]} of '{variable[1]}' [" if variable else found[0]
