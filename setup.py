@@ -5,6 +5,7 @@ Everything else about the package stands in pyproject.toml.
 
 from __future__ import annotations
 
+import runpy
 import shutil
 import subprocess
 import sys
@@ -40,4 +41,7 @@ class WithRuntime(Distribution):
         return True
 
 
+# Else pip would go on to compile dependencies that have no wheels for such a machine.
+if reason := runpy.run_path(str(_HERE / "pypto_build" / "machine.py"))["unsupported"]():
+    sys.exit(reason)
 setup(distclass=WithRuntime, cmdclass={"build_py": BuildWithRuntime})

@@ -42,7 +42,8 @@ class Action:
     is known of what it read. One that is not ``shared`` stays out of the store.
     ``good`` are the exit statuses of a result that may stand for another run.
     ``prefix`` are the words of a launcher, which decides nothing. What lies in ``private`` directories is no input,
-    nor are ``private`` files.
+    nor are ``private`` files. The result of one that is ``assumed`` is kept where nothing can be watched, too: its
+    declared inputs are all that it depends on.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Action:
     shared: bool = True
     prefix: tuple[str, ...] = ()
     private: tuple[str, ...] = ()
+    assumed: bool = False
 
     def command(self, aids: Sequence[Aid] = ()) -> list[str]:
         """The whole command line."""

@@ -33,6 +33,8 @@ _ATTEMPTS = 3
 #: In what is larger, and goes to no store, directories are not searched for: it holds for this place only. Precompiled
 #: headers have ten megabytes, which takes milliseconds.
 _MOST_SEARCHED = 64 << 20
+#: Why nothing is recorded where the workspace has said so already.
+_UNWATCHED = "nothing can be watched here"
 #: Exit status of an action whose inputs never rest.
 _UNSTABLE = 3
 
@@ -370,7 +372,7 @@ class Place:
             return Outcome("failed", _UNSTABLE, said), changed
         if untold or not attempt.record:
             self._known.drop(action.name)
-            note = f"{untold}, so it is made anew every time" if untold else ""
+            note = f"{untold}, so it is made anew every time" if untold not in ("", _UNWATCHED) else ""
             return Outcome("built", status, said, note), ""
         self._note_success(attempt, self._result(attempt, outputs, said))
         return Outcome("built", status, said), ""
@@ -379,7 +381,7 @@ class Place:
         """Why nobody can say what the tool read; empty if it was watched all along."""
         action, account = attempt.action, attempt.account
         if self._watcher is None:
-            return "there is no compiler for the library that watches tools"
+            return "" if action.assumed else _UNWATCHED
         if account.unseen:
             return f"{account.unseen} cannot be watched"
         if action.main and action.main not in account.files:

@@ -270,7 +270,7 @@ extern "C" void pypto_witness_redirect(const char *path) {
 
 /// A function of which is told before it is done: nobody comes back from one that executes a program.
 #define TOLD_BEFORE(type, name, parameters, arguments, ...)                                                            \
-    extern "C" type name parameters noexcept {                                                                         \
+    extern "C" type name parameters {                                                                                  \
         STAND_IN(type, name, parameters);                                                                              \
         __VA_ARGS__;                                                                                                   \
         return real arguments;                                                                                         \

@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -94,7 +95,7 @@ def library(compiler: str, directory: Path, environment: Mapping[str, str], sour
         directory.mkdir(parents=True, exist_ok=True)
         command = [compiler, *_FLAGS, str(source), "-o", str(unfinished), "-lc", "-ldl"]
         run = subprocess.run(command, capture_output=True, env=dict(environment), check=False)
-        if run.returncode:
+        if run.returncode or (source is SOURCE and _unwatched(compiler, unfinished, environment)):
             return None
         for path in filter(Path.is_dir, (watcher, note)):  # nothing of ours
             path.rename(f"{path}.{os.getpid()}.aside")
@@ -108,6 +109,38 @@ def library(compiler: str, directory: Path, environment: Mapping[str, str], sour
         with suppress(OSError):
             unfinished.unlink()
     return watcher
+
+
+def _unwatched(compiler: str, watcher: Path, environment: Mapping[str, str]) -> str:
+    """Return the program that `watcher` does not see when `compiler` runs; empty where it sees all."""
+    with tempfile.TemporaryDirectory(prefix="pypto-witness-") as name:
+        source, log = Path(name, "empty.cpp"), Path(name, "log")
+        source.touch()
+        command = [compiler, "-fsyntax-only", str(source)]
+        preloaded = {**environment, "LD_PRELOAD": str(watcher), VARIABLE: str(log)}
+        subprocess.run(command, capture_output=True, env=preloaded, check=False)
+        account = read_account(log, command, ())
+    return account.unseen or ("" if str(source) in account.files else compiler)
+
+
+def obstacle(compiler: str, environment: Mapping[str, str]) -> str:
+    """Return in one line why tools cannot be watched here and what to do, where `library` builds nothing."""
+    with tempfile.TemporaryDirectory(prefix="pypto-witness-") as name:
+        watcher = Path(name, "watcher.so")
+        command = [compiler, *_FLAGS, str(SOURCE), "-o", str(watcher), "-lc", "-ldl"]
+        try:
+            run = subprocess.run(
+                command, capture_output=True, text=True, errors="replace", env=dict(environment), check=False
+            )
+        except OSError as error:
+            return f"{compiler} cannot be run ({error.strerror})"
+        if run.returncode:
+            lines = run.stderr.splitlines()
+            error = next((line for line in lines if "error" in line), lines[0] if lines else "it says nothing")
+            return f"{compiler} does not compile the library that watches: {error.strip()}"
+        if program := _unwatched(compiler, watcher, environment):
+            return f"{program} loads no library before it starts, as programs that are linked statically"
+    return f"the library that watches cannot be kept in {os.environ.get('PYPTO_BUILD_CACHE') or '~/.cache/pypto-build'}"
 
 
 def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Account:

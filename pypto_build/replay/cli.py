@@ -65,6 +65,7 @@ def parser() -> argparse.ArgumentParser:
     add("artifact", type=Path, metavar="ARTIFACT_DIR", help="the artifact's directory, for its data/ and golden.py")
     add("--platform", required=True, metavar="P", help="a2a3sim or a5sim")
     add("--requested", default="", metavar="P", help="the platform that was asked for, which this machine lacks")
+    add("--unproven", default="", metavar="WHY", help="why a pass is not proven; said with the verdict")
     add("--build-dir", type=Path, required=True, metavar="OUT", help="what was built; gets verdict.json and actual/")
     add("--binaries", type=Path, metavar="DIR", help="where kernels/ and orchestration/ are, if not in OUT")
     add("--results", metavar="NAME", help="they go to OUT/replays/NAME, and OUT links to them")
@@ -92,6 +93,7 @@ def request_from(argv: Sequence[str]) -> Request:
         embedded=given.embedded,
         platform=given.platform,
         requested=given.requested,
+        unproven=given.unproven,
         verbose=given.verbose,
         runtime=given.runtime,
         numerics=given.numerics or FAST,

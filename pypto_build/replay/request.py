@@ -65,6 +65,7 @@ class Request:
     embedded: Path
     platform: str = "a2a3sim"
     requested: str = ""  # the platform that the user asked for, if another one
+    unproven: str = ""  # why a pass holds for this run alone
     runtime: str = "embedded"
     numerics: str = FAST  # whose results kernels, or the reference, give
     binaries: Path | None = None

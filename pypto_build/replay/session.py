@@ -68,6 +68,7 @@ def replay(request: Request, write: Callable[[str], None] | None = _print, ahead
     log = Log(write or (lambda _: None), request.verbose)
     verdict = Verdict("runtime_error", request.artifact_dir.name, request.platform, request.runtime)
     verdict.requested = request.requested or request.platform
+    verdict.unproven = request.unproven
     try:
         request.verdict_path.unlink(missing_ok=True)
         _Session(request, verdict, log, ahead).run()

@@ -110,6 +110,7 @@ class Verdict(msgspec.Struct):
     longest_s: float = 0.0  # the longest round, as its time limit counts
     seed: int | None = None
     requested: str = ""  # the platform that was asked for
+    unproven: str = ""  # why a pass holds for this run alone
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:
@@ -123,8 +124,9 @@ class Verdict(msgspec.Struct):
 
     @property
     def where(self) -> str:
-        """` on the CPU, as a2a3sim` where another platform was asked for, else empty: said after the status."""
-        return f" on the CPU, as {self.platform}" if self.requested != self.platform else ""
+        """` on the CPU, as a2a3sim` where another platform was asked for, and what is not proven: said after the status."""
+        platform = f" on the CPU, as {self.platform}" if self.requested != self.platform else ""
+        return platform + (f" (unproven: {self.unproven})" if self.unproven else "")
 
 
 def json_number(value: float | int | bool) -> Number:

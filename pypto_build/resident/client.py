@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from pypto_build.client.asking import ask
-from pypto_build.client.meeting import address, describe_situation, directory, is_wanted
-from pypto_build.toolchain.output import outlive_readers
+from pypto_build.machine import unsupported
 
 TYPE_CHECKING = False  # the module of this name takes a millisecond to load
 if TYPE_CHECKING:
@@ -18,6 +16,13 @@ _ALONE = frozenset({"wrap", "fetch", "lsp", "setup", "scene", "shutdown", "help"
 
 def main() -> int:
     """Run the command line; returns the exit status."""
+    if reason := unsupported():
+        print(reason, file=sys.stderr)
+        return 2
+    from pypto_build.client.asking import ask  # they need modules that other systems lack
+    from pypto_build.client.meeting import address, describe_situation, directory, is_wanted
+    from pypto_build.toolchain.output import outlive_readers
+
     outlive_readers()
     words = sys.argv[1:]
     alone = "--no-server" in words

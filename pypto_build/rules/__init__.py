@@ -12,12 +12,17 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from pypto_build.machine import unsupported
+
 if TYPE_CHECKING:
     from pypto_build.rules.machinery.scons_types import Environment
 
 
 def generate(env: Environment) -> None:
     """Set up a SCons environment."""
+    if reason := unsupported():
+        print(reason, file=sys.stderr)
+        sys.exit(2)
     if "pypto_build.rules.tool" not in sys.modules:
         from pypto_build.rules.handing import hand_over
 

@@ -21,6 +21,7 @@ _packages_dir = cache(runtime_build.packages_dir)
 def runtime_step(workspace: Workspace) -> Step:
     """The step that builds the module."""
     module = module_path(workspace.compiler)
+    watched = workspace.watcher is not None  # else what is known to be read stands for it, for this user alone
     argv = ["--quiet", "--module", f"{module}.tmp", "--compiler", workspace.compiler.path]
     argv += ["--packages", _packages_dir()]
     action = python_tool(
@@ -28,6 +29,9 @@ def runtime_step(workspace: Workspace) -> Step:
         "pypto_build.runtime.build",
         argv,
         name=module.name,
+        inputs=[] if watched else [*runtime_build.sources(), *runtime_build.headers(), workspace.compiler.path],
+        shared=watched,
+        assumed=not watched,
         outputs=(module.name,),
         settings={"the compiler": workspace.compiler.identity},
         keyed=False,

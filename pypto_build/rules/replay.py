@@ -315,6 +315,8 @@ def _run_heard(
 def _unkeyed(workspace: Workspace) -> tuple[str, ...]:
     """The words of a replay that change nothing of its results but how they are told."""
     words = ["--requested", workspace.options.requested] if workspace.options.requested else []
+    if workspace.watcher is None:
+        words += ["--unproven", "what tools read cannot be watched here"]
     return (*words, *(["--verbose"] if workspace.verbose else []))
 
 

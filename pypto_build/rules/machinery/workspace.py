@@ -105,8 +105,16 @@ class Workspace:
 
     @cached_property
     def watcher(self) -> Path | None:
-        """The library that watches what tools read; None where there is nothing to compile it with."""
-        return self._library(witness.SOURCE)
+        """The library that watches what tools read; None where it cannot be built, or does not see the compiler."""
+        library = self._library(witness.SOURCE)
+        if library is None:
+            with suppress(ToolchainError):  # said by whoever needs it
+                reason = witness.obstacle(self.compiler.path, self.environment)
+                terminal.complain(
+                    f"pypto-build: what tools read cannot be watched here, so nothing but the runtime is kept and a pass "
+                    f"is unproven: {reason}; name another compiler with CXX="
+                )
+        return library
 
     @cached_property
     def looker(self) -> looking.Looker:

@@ -168,9 +168,8 @@ private:
 class Checker : public OrchestrationObserver {
 public:
     /// With `settings.accesses` errors are kept and accesses recorded; without, the first error ends its task.
-    Checker(const KernelLibrary &kernels, const Platform &platform, const Settings &settings)
-        : kernels_(kernels), platform_(platform), settings_(settings), recording_(settings.accesses),
-          traced_(settings.trace) {}
+    Checker(const Platform &platform, const Settings &settings)
+        : platform_(platform), settings_(settings), recording_(settings.accesses), traced_(settings.trace) {}
 
     void edge(const Edge &edge) override;
     void submitted(const Task &task) override;
@@ -203,7 +202,6 @@ private:
         size_t host_waits; // that came before
     };
 
-    const KernelLibrary &kernels_;
     const Platform &platform_;
     const Settings &settings_;
     const bool recording_;

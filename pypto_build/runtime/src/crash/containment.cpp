@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <dirent.h>
@@ -219,9 +220,12 @@ public:
     }
 
 private:
-    template <typename... Values> static void tell(const char *pattern, Values... values) {
+    __attribute__((format(printf, 1, 2))) static void tell(const char *pattern, ...) {
         char line[64];
-        const int size = std::snprintf(line, sizeof(line), pattern, values...);
+        va_list values;
+        va_start(values, pattern);
+        const int size = std::vsnprintf(line, sizeof(line), pattern, values);
+        va_end(values);
         [[maybe_unused]] const ssize_t told = write(kNews, line, static_cast<size_t>(size)); // or the parent is gone
     }
 

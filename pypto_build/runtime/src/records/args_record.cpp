@@ -120,11 +120,12 @@ void ArgsRecord::add_entries(const Task &task, Stage stage, uint32_t slot, Role 
             continue;
         kernels += (kernels.empty() ? "" : ",") + std::to_string(id);
         if (names_.by_kernel)
-            entries_.push_back({task.id, stage, slot, role,
+            entries_.push_back({task.id, stage, slot, role, entries_.size(),
                                 head + format("\"subtask_id\":%d,\"func_id\":%d,", member, id) + fields.substr(1)});
     }
     if (!names_.by_kernel)
-        entries_.push_back({task.id, stage, slot, role, head + "\"func_id\":[" + kernels + "]," + fields.substr(1)});
+        entries_.push_back(
+            {task.id, stage, slot, role, entries_.size(), head + "\"func_id\":[" + kernels + "]," + fields.substr(1)});
 }
 
 // Which way a tensor goes: by the kernel's signature, or by what the task declares when it has none.
@@ -213,8 +214,8 @@ uint64_t ArgsRecord::append(const ChipTensor &tensor) {
 void ArgsRecord::write() {
     if (entries_.empty())
         return;
-    std::stable_sort(entries_.begin(), entries_.end(), [](const Entry &a, const Entry &b) {
-        return std::tie(a.task, a.stage, a.arg, a.role) < std::tie(b.task, b.stage, b.arg, b.role);
+    std::sort(entries_.begin(), entries_.end(), [](const Entry &a, const Entry &b) {
+        return std::tie(a.task, a.stage, a.arg, a.role, a.number) < std::tie(b.task, b.stage, b.arg, b.role, b.number);
     });
     const auto count = [this](auto matches) { return std::count_if(entries_.begin(), entries_.end(), matches); };
     const std::string suffix = std::string("_") + names_.suffix;

@@ -48,6 +48,7 @@ private:
         Stage stage;
         uint32_t arg;
         Role role;
+        size_t number; // in the order of recording
         std::string json;
     };
 

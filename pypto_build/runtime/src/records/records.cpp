@@ -19,7 +19,7 @@ Records::Records(const Settings &settings, const Platform &platform, const Kerne
     if (settings.dep_gen || settings.graph)
         graph_ = std::make_unique<GraphRecord>();
     if (settings.accesses || kernels.any_checked())
-        checker_ = std::make_unique<Checker>(kernels, platform, settings);
+        checker_ = std::make_unique<Checker>(platform, settings);
     if (log.wants(LogLevel::Timing))
         timing_ = std::make_unique<TimingRecord>();
     if (log.wants(TraceRecord::kLevel))

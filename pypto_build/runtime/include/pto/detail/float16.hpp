@@ -140,11 +140,14 @@ struct bfloat16_t {
     bfloat16_t &operator/=(float other) { return *this = bfloat16_t(float(*this) / other); }
 };
 
-// IEEE binary16. g++ 12 has no _Float16 on aarch64, but a type of the same format, whose arithmetic is in float.
+// IEEE binary16: the compiler's type, whose operations round to half each. g++ 12 has no _Float16 on aarch64, but a
+// type of the same format, whose arithmetic is in float; g++ before 12 has none on x86-64, where a class stands for it.
 #if defined(__aarch64__) && !defined(__clang__) && __GNUC__ < 13
 using half = __fp16;
-#else
+#elif defined(__clang__) || __GNUC__ >= 12
 using half = _Float16;
+#else
+#include "software_half.hpp"
 #endif
 using float16_t = half;
 using aclFloat16 = half;

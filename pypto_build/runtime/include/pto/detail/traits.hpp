@@ -9,6 +9,10 @@ template <class A> inline constexpr bool is_same<A, A> = true;
 
 template <class T, class... Of> inline constexpr bool is_one_of = (is_same<T, Of> || ...);
 
+template <class T>
+inline constexpr bool is_integer = is_one_of<T, bool, char, signed char, unsigned char, short, unsigned short, int,
+                                             unsigned, long, unsigned long, long long, unsigned long long>;
+
 template <bool B, class T = void> struct enable_if {};
 template <class T> struct enable_if<true, T> {
     using type = T;

@@ -48,6 +48,15 @@ template <class To, class From> PTO_INLINE To bit_cast(const From &from) {
 template <class V> using Lane = remove_cv_t<remove_ref_t<decltype(V{}[0])>>;
 template <class V> inline constexpr int lane_count = int(sizeof(V) / sizeof(Lane<V>));
 
+// g++ before 12 has no such builtin. A lane below zero may hold anything.
+#if !__has_builtin(__builtin_shufflevector)
+template <int... lane, class V> PTO_INLINE Vector<Lane<V>, sizeof...(lane)> shuffle(V a, V b) {
+    constexpr int last = lane_count<V> - 1;
+    return Vector<Lane<V>, sizeof...(lane)>{(lane <= last ? a[lane & last] : b[lane & last])...};
+}
+#define __builtin_shufflevector(a, b, ...) ::pto::detail::shuffle<__VA_ARGS__>(a, b)
+#endif
+
 // a * b + c, rounded once where the target can. The kernels are compiled without contraction, so that sums of products
 // have the same bits from every compiler: what is to be fused says so.
 PTO_INLINE f32x8 fma(f32x8 a, f32x8 b, f32x8 c) {

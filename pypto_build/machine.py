@@ -1,0 +1,47 @@
+"""The machines that this package works on."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+#: The oldest glibc that is tested.
+OLDEST_GLIBC = (2, 31)
+PROCESSORS = ("x86_64", "aarch64")
+_SUPPORTED = "it needs Linux on x86-64 or aarch64 with glibc 2.31 or newer, and a Python of 64 bits"
+#: How to get such a machine where the system is another one.
+_WAYS = {"win32": "use WSL 2", "cygwin": "use WSL 2", "darwin": "use a Linux container or virtual machine"}
+
+
+def unsupported() -> str:
+    """Return in one line why this machine cannot be used and what to do; empty where it can."""
+    reason, remedy = _obstacle()
+    return f"pypto-build: error: {reason}; {_SUPPORTED}: {remedy}" if reason else ""
+
+
+def _obstacle() -> tuple[str, str]:
+    if sys.platform != "linux":
+        return f"the operating system is {sys.platform}", _WAYS.get(sys.platform, "use a Linux machine")
+    if sys.maxsize < 1 << 32:
+        return f"{sys.executable} is a Python of 32 bits", "install a 64-bit Python"
+    if (processor := os.uname().machine) not in PROCESSORS:
+        return f"the processor is {processor}", "use another machine"
+    version = _glibc()
+    if version is None:
+        return (
+            "the C library is not glibc (musl?)",
+            "use an image that is based on Debian, Ubuntu or openEuler, not Alpine",
+        )
+    if version < OLDEST_GLIBC:
+        return f"glibc is {version[0]}.{version[1]}", "use a newer distribution, or a container of one"
+    return "", ""
+
+
+def _glibc() -> tuple[int, int] | None:
+    """Return the version of the C library; None where it is another one."""
+    try:
+        name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+        major, minor = version.split(".")[:2]
+        return (int(major), int(minor)) if name == "glibc" else None
+    except (ValueError, OSError):  # musl knows no such name
+        return None
