@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,7 +28,7 @@ _MAP = re.compile(r"(-f(?:file|debug|macro)-prefix-map=/[^=]*)=([^=]*)\Z")
 _NAMING = "--chip"
 
 #: Part of every key: a new number makes all earlier results unknown.
-SCHEMA = 3
+SCHEMA = 4
 
 
 @dataclass(frozen=True)
@@ -146,21 +146,49 @@ class Roots:
                 return token + path[len(root) :]
         return path
 
-    def name_seen(self, path: str) -> str:
-        """The name of a file that a tool read or missed: where it searched PATH, that of the search."""
-        directory, program = os.path.split(path)
-        by_search = directory in self._searched and (self._found(program) == path or not os.access(path, os.F_OK))
-        return self.name(f"{_SEARCHED}/{program}" if by_search else path)
+    def searches(self, executed: Iterable[str]) -> dict[str, str]:
+        """The programs that a tool found by a search of PATH, by their names; ``executed`` are the paths of all."""
+        pairs = (os.path.split(path) for path in executed)
+        searched = [(directory, program) for directory, program in pairs if self._is_searched(directory)]
+        programs = {program: os.path.join(directory, program) for directory, program in searched}
+        return {program: path for program, path in programs.items() if self._found(program) == path}
 
-    def names_missed(self, path: str) -> set[str]:
-        """The names of a file that a tool missed: where that lies above the workspace, it is in no directory above, so
-        that a workspace elsewhere takes no result from where nothing lies above."""
-        name = self.name_seen(path)
+    def name_searched(self, program: str) -> str:
+        """The name of the program that a search of PATH leads to."""
+        return self.name(f"{_SEARCHED}/{program}")
+
+    def names_looked_for(self, there: Container[str], absent: Container[str], paths: Iterable[str]) -> set[str]:
+        """The names of programs that a tool may have looked for on PATH by itself: of ``paths`` it saw the first that
+        is ``there``, and of all places before it that they have none. Whoever has another PATH may have one."""
+        found = set()
+        for program in {os.path.basename(path) for path in paths if self._is_searched(os.path.dirname(path))}:
+            candidates = (os.path.join(directory, program) for directory in self._searched)
+            first = next((path for path in candidates if path not in absent), "")
+            if not first or first in there:
+                found.add(self.name_searched(program))
+        return found
+
+    def _is_searched(self, directory: str) -> bool:
+        return directory in self._searched
+
+    def names_missed(self, path: str, searches: Container[str]) -> set[str]:
+        """The names of a file that a tool missed: one of the programs that it found by ``searches`` is told by what is
+        found. Where it lies above the workspace, it is in no directory above, so that a workspace elsewhere takes no
+        result from where nothing lies above."""
+        directory, program = os.path.split(path)
+        if self._is_searched(directory) and program in searches:
+            return {self.name_searched(program)}
+        name = self.name(path)
         above = next((directory for directory in self._above if path.startswith(directory)), None)
-        if name != path or above is None:  # it is told by a root, or a search
+        if name != path or above is None:  # it is told by a root
             return {name}
         beside = f"{_ABOVE}/{path[len(above) :]}"
         return {name} if os.access(self.path(beside), os.F_OK) else {name, beside}
+
+    def holds(self, path: str) -> bool:
+        """Whether one of the directories lies in ``path``."""
+        inside = os.path.join(path, "")
+        return any(root.startswith(inside) for root, _ in self._pairs)
 
     def _found_above(self, rest: str) -> str:
         """The file of that name in the nearest directory above the workspace that has one."""

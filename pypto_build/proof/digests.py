@@ -1,8 +1,9 @@
 """Digests of files, remembered by what the system says of a file: never by its time alone.
 
-A digest is remembered with inode, size, time of change and time of status change. No program can set the last of
-these, so a file whose four values are unchanged has the same content, with one exception: it was written again within
-the clock's tick of its last change. A file that young is read every time, as git does for its index.
+A digest is remembered with device, inode, mode, size, time of change and time of status change. No program can set the
+last of these on most file systems, so a file whose values are unchanged has the same content, with one exception: it
+was written again within the clock's tick of its last change. A file that young is read every time, as git does for its
+index, and so is a file on any other file system.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ import os
 import re
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
+from .calls import calls_of
 from .looking import NOTHING, Identity, Looker, Paths, identity, unpack
+from .mounts import Mounts
+from .questions import CALLS, OWNERS, STATUS, answer, is_question, status
 
 #: Stands for the content of a file that does not exist, or is not a regular file.
 ABSENT = ""
@@ -27,45 +31,80 @@ TICK_S = _TICK_NS / 1e9
 #: Of a file system that keeps times in seconds.
 _COARSE_TICK_NS = 2_100_000_000
 _PIECE = 1 << 20
-# What editors, Python and our own runs leave beside the files that count.
+# Permissions of the owner of a file that is no program.
+_USUAL = 0o600
+# What only installers, editors and Python leave in a directory that one of our own tools lists.
 _BESIDE = ("~", ".swp", ".swx", ".swo", ".pyc", ".bak", ".tmp", "__pycache__")
 
 # What an installer writes about its work, and lines of it that are its own.
 _RECORD = ".dist-info/RECORD"
 _OF_A_PLACE = re.compile(rb"^__editable__|\.pyc,|\.dist-info/(?:INSTALLER|REQUESTED|direct_url\.json|RECORD),")
 
+Remembered = Mapping[str, tuple[Identity, str]]
+
 
 def changed_since(known: Identity, moment_ns: int) -> bool:
     """Whether a file may have been changed at ``moment_ns`` or after it, by its times."""
-    return max(known[2], known[3]) + _tick(known) >= moment_ns
+    return max(known[4], known[5]) + _tick(known) >= moment_ns
 
 
 def _tick(known: Identity) -> int:
-    in_seconds = known[2] % 1_000_000_000 == 0 and known[3] % 1_000_000_000 == 0
+    in_seconds = known[4] % 1_000_000_000 == 0 and known[5] % 1_000_000_000 == 0
     return _COARSE_TICK_NS if in_seconds else _TICK_NS
 
 
 class Digests:
-    """The contents of files, each read once until it changes. Links are followed."""
+    """The contents of files, each read once until it changes. Links are followed.
+
+    What was ``known`` on ``devices`` holds where these have the same file systems on them now. A path may be a question
+    (`questions`), which is answered with directories called by ``name``.
+    """
 
     # What any of these has read in this process: many places look at the same packages and headers.
     _read_here: ClassVar[dict[str, tuple[Identity, str]]] = {}
 
-    def __init__(self, known: Mapping[str, tuple[Identity, str]] | None = None, looker: Looker | None = None) -> None:
-        self._looker = looker or Looker()
-        self._known: dict[str, tuple[Identity, str]] = dict(known or {})
+    def __init__(
+        self,
+        known: Remembered | None = None,
+        looker: Looker | None = None,
+        devices: Mapping[int, str] | None = None,
+        name: Callable[[str], str] = str,
+    ) -> None:
+        self._looker, self._name = looker or Looker(), name
+        self._known: dict[str, tuple[Identity, str]] = {}
         self.used: dict[str, tuple[Identity, str]] = {}  # what may be remembered for the next run
+        self.devices: dict[int, str] = {}  # what was on the devices of files that are remembered
+        self.learn(known or {}, devices or {})
 
-    def learn(self, known: Mapping[str, tuple[Identity, str]]) -> None:
-        """Take over what others have read."""
-        self._known.update(known)
+    def learn(self, known: Remembered, devices: Mapping[int, str]) -> None:
+        """Take over what others have read, from devices that have on them what they had."""
+        now = Mounts.now()
+        same = {device: epoch for device, epoch in devices.items() if epoch == now.epoch(device)}
+        self.devices.update(same)
+        if len(same) == len(devices):
+            self._known.update(known)
+        else:
+            self._known.update((path, seen) for path, seen in known.items() if seen[0][0] in same)
+
+    def forget_unmounted(self) -> bool:
+        """Forget what was read from devices that have something else on them by now; whether there are any."""
+        now = Mounts.now()
+        gone = {device for device, epoch in self.devices.items() if epoch != now.epoch(device)}
+        for remembered in (self._known, self.used, self._read_here) if gone else ():
+            for path in [path for path, seen in remembered.items() if seen[0][0] in gone]:
+                del remembered[path]
+        for device in gone:
+            del self.devices[device]
+        return bool(gone)
 
     def of(self, path: str) -> str:
         """The SHA-256 of the file at ``path``; of the names in a directory where ``path`` ends with a slash; of an
-        installed package's list of files without what differs from place to place.
+        installed package's list of files without what differs from place to place; the answer to a question.
 
         ``ABSENT`` where there is no regular file.
         """
+        if is_question(path):
+            return self._programs(path) if path.endswith(CALLS) else answer(path, self._name)
         if path.endswith(LISTING):
             return _listing(path)
         try:
@@ -75,26 +114,56 @@ class Digests:
 
     def of_found(self, path: str, now: os.stat_result) -> str:
         """The same for a path that leads to a file of which the system says ``now``."""
-        seen = identity(now)
+        known = self._remembered(path, identity(now))
+        if known is not None:
+            return known
+        return self._read(path) if stat.S_ISREG(now.st_mode) else ABSENT
+
+    def _remembered(self, path: str, now: Identity) -> str | None:
         for remembered in (self._known, self._read_here):
             known = remembered.get(path)
-            if known is not None and known[0] == seen:
+            if known is not None and known[0] == now:
                 self._known[path] = self.used[path] = known
                 return known[1]
-        return self._read(path) if stat.S_ISREG(now.st_mode) else ABSENT
+        return None
+
+    def _programs(self, path: str) -> str:
+        """Whether a program makes system calls of its own, which is remembered as a content is."""
+        program = path.removesuffix(CALLS)
+        now = self.identity_of(program)
+        known = self._remembered(path, now) if now else None
+        if known is None:
+            known = calls_of(program)
+            if now and now == self.identity_of(program):
+                self._remember(path, program, now, known, time.time_ns())
+        return known
 
     def look_at_all(self, paths: Sequence[str]) -> list[tuple[Identity | None, str]]:
         """What the system says of many files, which are asked for in one call, and after that the content of each: a
         change in between shows in the next look."""
         looks: list[tuple[Identity | None, str]] = []
-        for path, now in zip(paths, unpack(self._looker.look(Paths(paths))), strict=True):
+        real: dict[str, str] = {}
+        asked = [path.removesuffix(STATUS) for path in paths]
+        for path, now in zip(paths, unpack(self._looker.look(Paths(asked))), strict=True):
             known = self._known.get(path)
-            if known is not None and known[0] == now:
+            if path.endswith(STATUS) and now != NOTHING:
+                looks.append((now, status(now[2], now[3])))
+            elif is_question(path):
+                looks.append((None, answer(path, self._name, real)))
+            elif known is not None and known[0] == now:
                 self.used[path] = known
                 looks.append(known)
             else:
                 looks.append((None if now == NOTHING else now, self.of(path)))
         return looks
+
+    def inputs(self, paths: Sequence[str]) -> list[str]:
+        """What a tool learns of files that it opens: the contents of many, with the owner's permissions where these are
+        not the usual ones; the lists of names and the answers of others."""
+        return [
+            digest if now is None or not digest or path.endswith(LISTING) or is_question(path) else marked(digest, now)
+            for path, (now, digest) in zip(paths, self.look_at_all(paths), strict=True)
+        ]
 
     def identity_of(self, path: str) -> Identity | None:
         """What the system says of the file; None where there is none."""
@@ -109,9 +178,12 @@ class Digests:
         return known[0] if known is not None else None
 
     def seen_with(self, path: str, digest: str) -> Identity | None:
-        """What the system said of a file when it had this content; None if that is not remembered."""
+        """What the system said of a file when it was this input; None if that is not remembered."""
         known = self._known.get(path)
-        return known[0] if known is not None and known[1] == digest else None
+        if path.endswith(STATUS):
+            now = self.identity_of(path.removesuffix(STATUS))
+            return now if now and status(now[2], now[3]) == digest and now[0] in self.devices else None
+        return known[0] if known is not None and digest in (known[1], marked(known[1], known[0])) else None
 
     def knows(self, path: str, seen: Identity) -> bool:
         """Whether the content that a file had as ``seen`` was read before."""
@@ -130,9 +202,21 @@ class Digests:
         except OSError:
             return ABSENT
         found = digest.hexdigest()
-        if before == after and not changed_since(after, started):
-            self._known[path] = self.used[path] = self._read_here[path] = (after, found)
+        if before == after:
+            self._remember(path, path, after, found, started)
         return found
+
+    def _remember(self, path: str, file: str, now: Identity, found: str, started: int) -> None:
+        epoch = Mounts.now().epoch(now[0], file)
+        if epoch and not changed_since(now, started):
+            self.devices[now[0]] = epoch
+            self._known[path] = self.used[path] = self._read_here[path] = (now, found)
+
+
+def marked(digest: str, now: Identity) -> str:
+    """A digest with what the owner of the file may do, where that is something else than to read and write it."""
+    mode = now[2] & OWNERS
+    return digest if mode == _USUAL else f"{digest}+{mode:o}"
 
 
 class _RecordDigest:

@@ -13,6 +13,7 @@ from pathlib import Path
 from .action import Action, InputSet, Result, Roots, digest_words, make_key, plain
 from .digests import ABSENT, LISTING, Digests, bytes_digest
 from .looking import Identity, Looker, identity
+from .questions import is_question
 from .reason import NEVER, difference, explain
 from .record import RECORD, Record, RecordFile
 from .together import Held, Together
@@ -22,6 +23,8 @@ _GLANCE_S = 0.3
 _SAVE_EVERY_S = 1.0
 # Digests of files that a run did not look at are kept up to this number.
 _KEPT_DIGESTS = 20_000
+#: Where what we build lies.
+OURS = ("{out}/", "{cache}/", "{runtime}/")
 # So many files are looked at one by one.
 _FEW = 4
 
@@ -64,7 +67,7 @@ class Known:
     def load(self) -> None:
         """Read the record again."""
         self.record = self._file.read()
-        self.digests = Digests(self.record.digests, self._looker)
+        self.digests = Digests(self.record.digests, self._looker, self.record.devices, self.roots.name)
         self._written = set(self.record.sets)
         self._added, self._takes_back = set[str](), False  # since it was read or written: names, and something is gone
         self.forget_looks()
@@ -75,6 +78,9 @@ class Known:
         self._looked: dict[str, tuple[float, str]] = {}  # when, and what had changed, by set
         self._compared: dict[tuple[str, ...], tuple[float, str]] = {}  # the same by the sets of a result
         self._glance = _Glance()
+        if self.digests.forget_unmounted():
+            self._held.clear()
+            self._together = None
 
     def renew(self) -> None:
         """In a process that was forked: the record as it is now, and nothing that was looked at before."""
@@ -83,7 +89,7 @@ class Known:
             self._load_anew()
         for more in news or ():
             self.record.add(more)
-            self.digests.learn(more.digests)
+            self.digests.learn(more.digests, more.devices)
             self._written.update(more.sets)
         self.forget_looks()
         self._saved_at = time.monotonic()
@@ -106,11 +112,12 @@ class Known:
         }
         if not (digests or self._added or self._takes_back):
             return
-        record.digests.update(digests)
+        devices = dict(self.digests.devices)
+        record.remember(digests, devices)
         results = {name: record.results[name] for name in self._added}
         numbers = {number for result in results.values() for number in result.sets} - self._written
         sets = {number: record.sets[number] for number in numbers}
-        if self._takes_back or not self._file.add(Record(digests, sets, results)):
+        if self._takes_back or not self._file.add(Record(digests, sets, results, devices)):
             self._write()
         self._written.update(numbers)
         self._added, self._takes_back, self._saved_at = set(), False, time.monotonic()
@@ -258,7 +265,8 @@ class Known:
         """What changed among the inputs that a tool was seen to read, as a phrase; empty if nothing did."""
         path = self._differing(known.sets)
         files = {self.roots.path(name): digest for name, digest in self._files(known.sets)}
-        return difference(self.roots.name(path), files.get(path, ABSENT), self.digests.of(path)) if path else ""
+        name = self.roots.name(path)
+        return difference(name, files.get(path, ABSENT), self.inputs([name])[0]) if path else ""
 
     def _differing(self, sets: tuple[str, ...]) -> str:
         """A file of these sets that changed; empty if none did. Results have most of their sets in common."""
@@ -290,8 +298,7 @@ class Known:
         held, there = self._glance.held, self._glance.there
         unseen = [name for name, digest in known.files if digest != ABSENT and name not in held]
         if unseen:
-            looks = self.digests.look_at_all(list(map(self.roots.path, unseen)))
-            held.update((name, digest) for name, (_, digest) in zip(unseen, looks, strict=True))
+            held.update(zip(unseen, self.inputs(unseen), strict=True))
         for name, digest in known.files:
             if digest == ABSENT and name not in there:
                 there[name] = os.access(self.roots.path(name), os.F_OK)
@@ -300,6 +307,15 @@ class Known:
         return ""
 
     # Input sets
+
+    def inputs(self, names: Sequence[str]) -> list[str]:
+        """What inputs are now. Of what we built the permissions do not count: the store does not keep them."""
+        paths = list(map(self.roots.path, names))
+        found = self.digests.inputs(paths)
+        return [
+            digest.partition("+")[0] if name.startswith(OURS) and not is_question(name) else digest
+            for name, digest in zip(names, found, strict=True)
+        ]
 
     def learn(self, found: InputSet) -> str:
         """Remember a set that was looked at just now; its digest."""
@@ -316,7 +332,11 @@ class Known:
     def read_files(self) -> set[str]:
         """The files that tools were seen to read for all that is recorded."""
         numbers = {number for result in self.record.results.values() for number in result.sets}
-        names = {name for name, digest in self._files(numbers) if digest != ABSENT and not name.endswith(LISTING)}
+        names = {
+            name
+            for name, digest in self._files(numbers)
+            if digest != ABSENT and not (name.endswith(LISTING) or is_question(name))
+        }
         return set(map(self.roots.path, names))
 
     def _files(self, sets: Iterable[str]) -> Iterable[tuple[str, str]]:

@@ -8,6 +8,8 @@
 
 namespace {
 
+constexpr size_t kNumbers = 6;
+
 /// The directory of the path asked for last, open: neighbours share it.
 class Directory {
 public:
@@ -54,21 +56,24 @@ int64_t nanoseconds(const timespec &time) {
 
 } // namespace
 
-/// `paths`: `count` paths, each with a zero byte behind it. `found` gets four numbers of each: inode, size, time of
-/// change, time of status change; zeros where there is no such file. Links are followed if that is asked for.
+/// `paths`: `count` paths, each with a zero byte behind it. `found` gets six numbers of each: device, inode, mode,
+/// size, time of change, time of status change; zeros where there is no such file. Links are followed if that is asked
+/// for.
 extern "C" __attribute__((visibility("default"))) void pypto_look(const char *paths, size_t count, int follow,
                                                                   int64_t *found) {
     Directory directory;
-    for (size_t i = 0; i < count; ++i, found += 4) {
+    for (size_t i = 0; i < count; ++i, found += kNumbers) {
         const size_t size = std::strlen(paths);
         struct stat status{};
         if (look_at(directory, paths, size, &status, follow ? 0 : AT_SYMLINK_NOFOLLOW) == 0) {
-            found[0] = static_cast<int64_t>(status.st_ino);
-            found[1] = status.st_size;
-            found[2] = nanoseconds(status.st_mtim);
-            found[3] = nanoseconds(status.st_ctim);
+            found[0] = static_cast<int64_t>(status.st_dev);
+            found[1] = static_cast<int64_t>(status.st_ino);
+            found[2] = status.st_mode;
+            found[3] = status.st_size;
+            found[4] = nanoseconds(status.st_mtim);
+            found[5] = nanoseconds(status.st_ctim);
         } else {
-            std::memset(found, 0, 4 * sizeof(int64_t));
+            std::memset(found, 0, kNumbers * sizeof(int64_t));
         }
         paths += size + 1;
     }

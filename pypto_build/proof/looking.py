@@ -8,23 +8,24 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-#: (inode, size, time of change, time of status change)
-Identity = tuple[int, int, int, int]
+#: (device, inode, mode, size, time of change, time of status change)
+Identity = tuple[int, int, int, int, int, int]
 #: Is given by which library it is done; None: there is none.
 Library = Callable[[], Path | None]
 
 SOURCE = Path(__file__).resolve().with_name("looking.cpp")
 #: Stands for a file that is not there.
-NOTHING: Identity = (0, 0, 0, 0)
+NOTHING: Identity = (0, 0, 0, 0, 0, 0)
 
-_ENTRY = struct.Struct("4q")
+_ENTRY = struct.Struct("6q")
 # So many are worth loading a library for, and `ctypes`, which takes some milliseconds.
 _MANY = 1000
 
 
 def identity(status: os.stat_result) -> Identity:
     """What changes whenever a file is written, replaced or renamed."""
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    device, inode, mode = status.st_dev, status.st_ino, status.st_mode
+    return device, inode, mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 class Paths:

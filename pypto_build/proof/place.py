@@ -20,10 +20,12 @@ from pypto_build.trace import span
 
 from .action import Action, Aid, InputSet, Result, Roots, plain
 from .ahead import Ahead, Start
+from .calls import OWN_CALLS
 from .digests import TICK_S, bytes_digest, changed_since
-from .known import Known, State
+from .known import OURS, Known, State
 from .locks import locked
 from .looking import Identity, Looker, Paths, unpack
+from .questions import CALLS, subject
 from .store import Store, decoded
 from .witness import VARIABLE, Account, of_python, read_account
 from .work import WorkDirectories
@@ -358,10 +360,10 @@ class Place:
     def _judge(self, attempt: _Attempt, status: int, said: str) -> tuple[Outcome, str]:
         """What an attempt came to, and an input that changed meanwhile; recorded only if everything is certain."""
         action = attempt.action
-        untold = self._untold(attempt)
         if action.python:
             attempt.account.leave_out(attempt.seen)  # thousands of libraries, which are looked at as what they are
             attempt = replace(attempt, account=of_python(attempt.account))
+        untold = self._untold(attempt)
         changed = self._changed_meanwhile(attempt)
         if status not in action.good:
             if attempt.record:
@@ -384,9 +386,22 @@ class Place:
             return "" if action.assumed else _UNWATCHED
         if account.unseen:
             return f"{account.unseen} cannot be watched"
+        # Of a tool of ours the libraries are known by what installed them.
+        programs = account.programs if action.python else account.loaded
+        if past := next((path for path in sorted(programs) if self._known.digests.of(path + CALLS) == OWN_CALLS), ""):
+            return f"{past} makes system calls of its own and cannot be watched"
+        if changed := sorted(path for path in account.changed if not self._is_own(action, path)):
+            return f"{action.name} reads and changes {changed[0]}"
         if action.main and action.main not in account.files:
             return f"{action.argv[0]} was not seen to read {action.main}"
         return ""
+
+    def _is_own(self, action: Action, path: str) -> bool:
+        """Whether a file is an output of an action: of our own tools, anything below the place."""
+        if not path.startswith(os.path.join(self.directory, "")):
+            return False
+        name = os.path.relpath(path, self.directory)
+        return action.python or name.removesuffix(".tmp") in action.outputs
 
     def _changed_meanwhile(self, attempt: _Attempt) -> str:
         """An input that is not the same before and after; empty if all are."""
@@ -402,9 +417,14 @@ class Place:
             known = digests.knows(path, now) and not (attempt.waited or earlier)
             if changed_since(now, attempt.since if earlier else attempt.started) and not known:
                 return path
+        for question, answer in account.asked.items():
+            if answer and digests.of(question) != answer:
+                return subject(question)
         for aid in attempt.aids:
             if digests.of(aid.path) != aid.digest:
                 return aid.path
+        if account.unsteady:
+            return min(account.unsteady)
         # What a process that was started ahead looked for before it was built has been looked at above.
         return next((path for path in account.absent - attempt.seen.keys() if os.access(path, os.F_OK)), "")
 
@@ -420,16 +440,40 @@ class Place:
         return digests
 
     def _result(self, attempt: _Attempt, outputs: dict[str, str], said: str, good: bool = True) -> Result:
-        state, account, roots = attempt.state, attempt.account, self._known.roots
-        names = set(map(roots.name_seen, account.files - attempt.seen.keys()))
-        names = names.union(*map(roots.names_missed, account.absent))
-        files = {name: self._known.digests.of(roots.path(name)) for name in names}
+        state = attempt.state
+        names = sorted(self._names_seen(attempt))
+        files = dict(zip(names, self._known.inputs(names), strict=True))
         # What lies beside the unit's own inputs under their names is in a set of its own: units share the other.
         mine = {name: files.pop(name) for name in list(files) if name.startswith(tuple(state.declared))}
         seen = (InputSet(tuple(sorted(part.items()))) for part in (mine, files) if part)
         sets = [*seen, *(contents for aid in attempt.aids for contents in aid.contents)]
         numbers = tuple(dict.fromkeys(map(self._known.learn, sets)))
         return Result(state.key, state.declared, state.settings, state.words, numbers, outputs, plain(said), good)
+
+    def _names_seen(self, attempt: _Attempt) -> set[str]:
+        """The names of all that a tool was seen to read, to miss and to ask, but for its declared inputs."""
+        account, roots = attempt.account, self._known.roots
+        files, questions = account.files - attempt.seen.keys(), self._questions(attempt)
+        searches = roots.searches(account.executed)
+        found = set(searches.values())
+        names = {roots.name(path) for path in files - found}
+        names |= {roots.name(question) for question in questions if subject(question) not in found}
+        names.update(*(roots.names_missed(path, searches) for path in account.absent))
+        names |= set(map(roots.name_searched, searches))
+        there = {*files, *map(subject, questions)}
+        return names | roots.names_looked_for(there, account.absent, there | account.absent)
+
+    def _questions(self, attempt: _Attempt) -> set[str]:
+        """What a tool asked, but for what holds wherever the outputs and the directories of names are: that these are
+        directories, and what is told of all that we build."""
+        roots, digests = self._known.roots, self._known.digests
+        told = {question: told or digests.of(question) for question, told in attempt.account.asked.items()}
+        return {
+            question
+            for question, told in told.items()
+            if not roots.name(question).startswith(OURS)
+            and not (told.startswith("directory ") and roots.holds(subject(question)))
+        }
 
     def _note_success(self, attempt: _Attempt, result: Result) -> None:
         """Record a result here, and in the store if it goes there. One that names places is marked as theirs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .action import Result
 from .digests import ABSENT, LISTING
+from .questions import is_question, phrase
 
 NEVER = "not built before"
 
@@ -32,6 +33,8 @@ def explain(before: Result, now: Result, seen: str, otherwise: str) -> str:
 
 def difference(name: str, was: str, now: str) -> str:
     """What happened to one input."""
+    if is_question(name):
+        return f"{phrase(_short(name))} changed"
     if was == ABSENT:
         return f"{_short(name)} is a new input"
     if now == ABSENT:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,18 +31,28 @@ _GROWS_BYTES = 2 << 20
 
 
 class Record(msgspec.Struct, array_like=True):
-    """What a place remembers from run to run: digests by path, input sets by their digest, results by name."""
+    """What a place remembers from run to run: digests by path, input sets by their digest, results by name; and what
+    was on the devices whose files have digests."""
 
     digests: dict[str, tuple[Identity, str]] = {}
     sets: dict[str, InputSet] = {}
     results: dict[str, Result] = {}
+    devices: dict[int, str] = {}
     schema: int = SCHEMA
 
     def add(self, more: Record) -> None:
         """Take over what was added."""
-        self.digests.update(more.digests)
+        self.remember(more.digests, more.devices)
         self.sets.update(more.sets)
         self.results.update(more.results)
+
+    def remember(self, digests: Mapping[str, tuple[Identity, str]], devices: Mapping[int, str]) -> None:
+        """Add digests; those of files that were on a device before something else was are dropped."""
+        gone = {device for device, epoch in devices.items() if self.devices.get(device, epoch) != epoch}
+        if gone:
+            self.digests = {path: seen for path, seen in self.digests.items() if seen[0][0] not in gone}
+        self.devices.update(devices)
+        self.digests.update(digests)
 
 
 class RecordFile:

@@ -10,6 +10,7 @@ from operator import is_
 from .action import Action, InputSet, Result, Roots
 from .digests import ABSENT, LISTING, Digests
 from .looking import NOTHING, Identity, Looker, Paths, differing, pack
+from .questions import STATUS, is_question
 
 # A set of few files that few results have is looked at with these; of others, one look does for all results.
 _OWN_FILES, _OWN_RESULTS = 16, 4
@@ -132,7 +133,8 @@ def _said_of(found: InputSet | None, roots: Roots, digests: Digests) -> list[tup
     for name, digest in found.files:
         path = roots.path(name)
         seen = NOTHING if digest == ABSENT else digests.seen_with(path, digest)
-        if seen is None or name.endswith(LISTING) or not roots.is_fixed(name):
+        listed = not name.endswith(STATUS) and (name.endswith(LISTING) or is_question(name))
+        if seen is None or listed or not roots.is_fixed(name):
             return None
-        said.append((path, seen))
+        said.append((path.removesuffix(STATUS), seen))
     return said

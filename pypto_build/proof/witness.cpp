@@ -1,13 +1,19 @@
-// Preloaded into a tool and all that it starts: tells which files they read, looked for in vain, and loaded.
+// Preloaded into a tool and all that it starts: writes down what they learn of the file system.
 //
-// Each event is a line in the file that PYPTO_WITNESS names: a letter, a tab, a path; for what was opened, the identity
-// of the file before the path. A line is one write in append mode, so processes do not mix theirs. Nothing is kept
-// open and nothing is allocated: the tool may close all descriptors, or be between vfork and exec.
+// Each event ends in a zero byte, in the file that PYPTO_WITNESS names: a letter, numbers, a path, with tabs between
+// them. An event is one write in append mode, so processes do not mix theirs. Nothing is kept open and nothing is
+// allocated: the tool may close all descriptors, or be between vfork and exec. What is told is the same as before is
+// told once by a process.
 //
-//   X executable of a process          E program that a process is about to execute
-//   L shared object that is loaded     R file opened for reading
-//   W file opened for writing          D directory opened
-//   A path that is not there            M file or directory made, renamed or removed
+//   X process  executable              E process  program that it is about to execute; 0: the C library is
+//   F process  that was refused        L shared object that is loaded
+//   R identity  file opened to read    W file made, or emptied
+//   B file opened to change it         M file or directory made, renamed, removed or changed
+//   D directory listed                 A path that is not there
+//   S mode size  what stat told        T mode size  the same of the path itself, links not followed
+//   N error  why stat told nothing     O error  the same of the path itself
+//   Q mode error  what access told     K link that was read
+//   G path that was resolved           U program, and why it cannot be watched
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -15,13 +21,16 @@
 
 #include <cerrno>
 #include <cstdarg>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <initializer_list>
 #include <link.h>
+#include <linux/openat2.h>
 #include <spawn.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -30,64 +39,19 @@
 namespace {
 
 constexpr size_t kPathBytes = 4096;
-constexpr size_t kLineBytes = 2 * kPathBytes + 128;
+constexpr size_t kArguments = 4096;
 
 char log_path[kPathBytes];
 
-/// A line of text of bounded length.
-class Line {
-public:
-    explicit Line(char kind) { put(kind), put('\t'); }
+template <typename F> F next(const char *name) {
+    return reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
+}
 
-    void put(char c) {
-        if (size_ < sizeof(text_))
-            text_[size_++] = c;
-    }
-    void put(const char *text) {
-        while (*text)
-            put(*text++);
-    }
-    void put(unsigned long long value) {
-        char digits[24];
-        size_t count = 0;
-        do
-            digits[count++] = static_cast<char>('0' + value % 10);
-        while (value /= 10);
-        while (count)
-            put(digits[--count]);
-        put('\t');
-    }
-    /// A path; a relative one behind the directory that it is relative to.
-    void put_path(int directory, const char *path) {
-        if (*path != '/') {
-            char here[kPathBytes];
-            if (directory == AT_FDCWD) {
-                if (syscall(SYS_getcwd, here, sizeof(here)) > 0)
-                    put(here), put('/');
-            } else {
-                char link[64];
-                snprintf(link, sizeof(link), "/proc/self/fd/%d", directory);
-                const long size = syscall(SYS_readlinkat, AT_FDCWD, link, here, sizeof(here) - 1);
-                if (size > 0)
-                    here[size] = 0, put(here), put('/');
-            }
-        }
-        for (; *path; ++path)
-            put(*path == '\n' ? '\0' : *path);
-    }
-    void write() {
-        put('\n');
-        const long file = syscall(SYS_openat, AT_FDCWD, log_path, O_WRONLY | O_APPEND | O_CLOEXEC, 0);
-        if (file < 0)
-            return;
-        syscall(SYS_write, file, text_, size_);
-        syscall(SYS_close, file);
-    }
-
-private:
-    char text_[kLineBytes];
-    size_t size_ = 0;
-};
+/// The C library's, past the function of that name below.
+template <typename... Values> long call(long number, Values... values) {
+    static const auto real = next<long (*)(long, ...)>("syscall");
+    return real(number, values...);
+}
 
 /// Leaves errno as it was.
 struct KeepErrno {
@@ -95,17 +59,153 @@ struct KeepErrno {
     ~KeepErrno() { errno = saved; }
 };
 
-bool is_absent(int error) {
-    return error == ENOENT || error == ENOTDIR;
+/// A path without links that lead to what a process has open, or where it is: other processes go elsewhere by those.
+class Path {
+public:
+    Path(int directory, const char *path) {
+        if (*path != '/') {
+            if (directory == AT_FDCWD)
+                size_ = call(SYS_getcwd, text_, kPathBytes) > 0 ? strlen(text_) : 0;
+            else
+                take_descriptor(directory);
+            if (size_ > 0)
+                put("/");
+        }
+        put(path);
+    }
+
+    void take_descriptor(int descriptor) {
+        char link[64];
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", descriptor);
+        const long size = call(SYS_readlinkat, AT_FDCWD, link, text_, kPathBytes - 1);
+        size_ = size > 0 ? static_cast<size_t>(size) : 0;
+        text_[size_] = 0;
+    }
+
+    void resolve(bool follow) {
+        if (strncmp(text_, "/proc/", 6) != 0 && strncmp(text_, "/dev/", 5) != 0)
+            return;
+        if (follow && lead(text_, ""))
+            return;
+        char last[kPathBytes];
+        char *slash = strrchr(text_, '/');
+        if (slash == text_ || strlen(slash) >= sizeof(last))
+            return;
+        strcpy(last, slash);
+        *slash = 0;
+        if (!lead(text_, last))
+            *slash = '/';
+    }
+
+    const char *text() const { return text_; }
+
+private:
+    void put(const char *more) {
+        for (; *more && size_ + 1 < sizeof(text_); ++more)
+            text_[size_++] = *more;
+        text_[size_] = 0;
+    }
+
+    bool lead(const char *path, const char *rest) {
+        const long file = call(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC, 0);
+        if (file < 0)
+            return false;
+        take_descriptor(static_cast<int>(file));
+        call(SYS_close, file);
+        put(rest);
+        return true;
+    }
+
+    char text_[2 * kPathBytes];
+    size_t size_ = 0;
+};
+
+/// What was told, by a hash of each event: a full table tells more than once.
+class Told {
+public:
+    bool is_new(const char *text, size_t size) {
+        uint64_t hash = 14695981039346656037u;
+        for (size_t i = 0; i < size; ++i)
+            hash = (hash ^ static_cast<unsigned char>(text[i])) * 1099511628211u;
+        for (size_t probe = 0; probe < 8; ++probe) {
+            uint64_t &slot = slots_[(hash + probe) % kSlots];
+            if (slot == hash)
+                return false;
+            if (slot == 0)
+                return slot = hash, true;
+        }
+        return true;
+    }
+    void forget() { memset(slots_, 0, sizeof(slots_)); }
+
+private:
+    static constexpr size_t kSlots = 1 << 13;
+    uint64_t slots_[kSlots];
+};
+
+Told told;
+
+void write_event(char kind, std::initializer_list<unsigned long long> numbers, const char *path) {
+    char text[2 * kPathBytes + 160];
+    size_t size = static_cast<size_t>(snprintf(text, sizeof(text), "%c", kind));
+    for (const unsigned long long number : numbers)
+        size += static_cast<size_t>(snprintf(text + size, sizeof(text) - size, "\t%llu", number));
+    const int rest = snprintf(text + size, sizeof(text) - size, "\t%s", path);
+    size = rest < static_cast<int>(sizeof(text) - size) ? size + static_cast<size_t>(rest) + 1 : sizeof(text);
+    if (strchr("XEFWBM", kind) == nullptr && !told.is_new(text, size))
+        return;
+    const long file = call(SYS_openat, AT_FDCWD, log_path, O_WRONLY | O_APPEND | O_CLOEXEC, 0);
+    if (file < 0)
+        return;
+    call(SYS_write, file, text, size);
+    call(SYS_close, file);
 }
 
-void tell(char kind, const char *path, int directory = AT_FDCWD) {
+void tell(char kind, const char *path, int directory = AT_FDCWD, std::initializer_list<unsigned long long> numbers = {},
+          bool follow = true) {
     const KeepErrno keep;
     if (!log_path[0] || !path || !*path)
         return;
-    Line line(kind);
-    line.put_path(directory, path);
-    line.write();
+    Path whole(directory, path);
+    whole.resolve(follow);
+    write_event(kind, numbers, whole.text());
+}
+
+/// That this program may see what is not told.
+void tell_unwatched(const char *why) {
+    const KeepErrno keep;
+    if (!log_path[0])
+        return;
+    char text[kPathBytes + 256];
+    const long size = call(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", text, kPathBytes);
+    const size_t end = size > 0 ? static_cast<size_t>(size) : 0;
+    snprintf(text + end, sizeof(text) - end, " (%s)", why);
+    write_event('U', {}, text);
+}
+
+void tell_failure(int directory, const char *path, bool follow, int error) {
+    if (error == EINTR || error == EBADF || error == EFAULT || error == EMFILE || error == ENFILE || error == ENOMEM)
+        return;
+    if (error == ENOENT && follow)
+        tell('A', path, directory);
+    else
+        tell(follow ? 'N' : 'O', path, directory, {static_cast<unsigned long long>(error)}, follow);
+}
+
+void tell_status(int directory, const char *path, bool follow, unsigned mode, unsigned long long size) {
+    tell(follow ? 'S' : 'T', path, directory, {mode, size}, follow);
+}
+
+/// That there is something at `path`, where a call was refused because of that.
+void tell_what_is_there(int directory, const char *path) {
+    const KeepErrno keep;
+    struct stat status;
+    if (call(SYS_newfstatat, directory, path, &status, AT_SYMLINK_NOFOLLOW) == 0)
+        tell_status(directory, path, false, status.st_mode, static_cast<unsigned long long>(status.st_size));
+}
+
+unsigned long long nanoseconds(const timespec &time) {
+    return static_cast<unsigned long long>(time.tv_sec) * 1000000000ull + static_cast<unsigned long long>(time.tv_nsec);
 }
 
 /// What became of an attempt to open `path`.
@@ -113,39 +213,88 @@ void tell_open(int directory, const char *path, int flags, int file) {
     if (!log_path[0] || !path)
         return;
     const KeepErrno keep;
-    const bool writes = (flags & O_ACCMODE) != O_RDONLY || (flags & O_CREAT);
     if (file < 0) {
-        if (is_absent(keep.saved) && !writes)
-            tell('A', path, directory);
-        return;
+        if (keep.saved == EEXIST)
+            return tell_what_is_there(directory, path);
+        return tell_failure(directory, path, !(flags & O_NOFOLLOW), keep.saved);
     }
     struct stat status;
-    if (syscall(SYS_fstat, file, &status) != 0)
+    if (call(SYS_fstat, file, &status) != 0 || (flags & __O_TMPFILE) == __O_TMPFILE)
         return;
-    if (S_ISDIR(status.st_mode))
-        return tell('D', path, directory);
+    const auto size = static_cast<unsigned long long>(status.st_size);
+    if ((flags & O_PATH) || S_ISDIR(status.st_mode))
+        return tell_status(directory, path, !(flags & O_NOFOLLOW), status.st_mode, size);
     if (!S_ISREG(status.st_mode))
         return;
-    Line line(writes ? 'W' : 'R');
-    line.put(static_cast<unsigned long long>(status.st_ino));
-    line.put(static_cast<unsigned long long>(status.st_size));
-    line.put(static_cast<unsigned long long>(status.st_mtim.tv_sec) * 1000000000ull + status.st_mtim.tv_nsec);
-    line.put(static_cast<unsigned long long>(status.st_ctim.tv_sec) * 1000000000ull + status.st_ctim.tv_nsec);
-    line.put_path(directory, path);
-    line.write();
+    Path whole(directory, path);
+    whole.resolve(true);
+    if ((flags & O_ACCMODE) == O_RDONLY && !(flags & (O_CREAT | O_TRUNC)))
+        write_event('R',
+                    {status.st_dev, status.st_ino, status.st_mode, size, nanoseconds(status.st_mtim),
+                     nanoseconds(status.st_ctim)},
+                    whole.text());
+    else
+        write_event((flags & O_TRUNC) || (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL) ? 'W' : 'B', {},
+                    whole.text());
 }
 
-void tell_probe(int directory, const char *path, int result) {
-    if (result != 0 && is_absent(errno))
-        tell('A', path, directory);
+void tell_directory(int descriptor) {
+    const KeepErrno keep;
+    if (!log_path[0])
+        return;
+    Path whole(AT_FDCWD, "/");
+    whole.take_descriptor(descriptor);
+    write_event('D', {}, whole.text());
 }
 
-template <typename F> F next(const char *name) {
-    return reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
+int told_stat(int directory, const char *path, int flags, const struct stat *status, int result) {
+    if (!path || !*path) // of a descriptor
+        return result;
+    const bool follow = !(flags & AT_SYMLINK_NOFOLLOW);
+    if (result == 0)
+        tell_status(directory, path, follow, status->st_mode, static_cast<unsigned long long>(status->st_size));
+    else
+        tell_failure(directory, path, follow, errno);
+    return result;
+}
+
+int told_access(int directory, const char *path, int mode, int result) {
+    if (result != 0 && errno != EACCES && errno != EROFS && errno != ETXTBSY && errno != EPERM)
+        tell_failure(directory, path, true, errno);
+    else
+        tell('Q', path, directory,
+             {static_cast<unsigned long long>(mode & 7), static_cast<unsigned long long>(result ? errno : 0)});
+    return result;
+}
+
+long told_link(int directory, const char *path, long result) {
+    if (result >= 0 || errno == EINVAL)
+        tell('K', path, directory, {}, false);
+    else
+        tell_failure(directory, path, false, errno);
+    return result;
+}
+
+char *told_real_path(const char *path, char *result) {
+    if (result)
+        tell('G', path, AT_FDCWD, {}, false);
+    else
+        tell_failure(AT_FDCWD, path, true, errno);
+    return result;
+}
+
+/// A directory that is made, unless it is there.
+void tell_made(int directory, const char *path) {
+    const KeepErrno keep;
+    struct stat status;
+    if (call(SYS_newfstatat, directory, path, &status, AT_SYMLINK_NOFOLLOW) == 0)
+        tell_what_is_there(directory, path);
+    else
+        tell('M', path, directory);
 }
 
 /// How many objects had been loaded when they were last told of, those that were unloaded since too.
-unsigned long long told = 0;
+unsigned long long loaded_before = 0;
 
 struct Listing {
     size_t objects = 0; // that there are
@@ -160,10 +309,27 @@ int count_loaded(dl_phdr_info *info, size_t, void *data) {
     return 0;
 }
 
+/// The places before the one where an object was found: whatever appears there is loaded instead.
+void tell_passed_over(const char *path) {
+    const char *places = getenv("LD_LIBRARY_PATH"), *name = strrchr(path, '/');
+    while (places && *places) {
+        const size_t size = strcspn(places, ":;");
+        if (size == static_cast<size_t>(name - path) && memcmp(places, path, size) == 0)
+            return;
+        char candidate[2 * kPathBytes];
+        snprintf(candidate, sizeof(candidate), "%.*s%s", static_cast<int>(size), places, size ? name : name + 1);
+        if (call(SYS_faccessat, AT_FDCWD, candidate, F_OK) != 0)
+            tell('A', candidate);
+        places += size + (places[size] != 0);
+    }
+}
+
 int tell_loaded(dl_phdr_info *info, size_t, void *data) {
     Listing &listing = *static_cast<Listing *>(data);
-    if (listing.position++ >= listing.first && info->dlpi_name && info->dlpi_name[0] == '/')
+    if (listing.position++ >= listing.first && info->dlpi_name && info->dlpi_name[0] == '/') {
+        tell_passed_over(info->dlpi_name);
         tell('L', info->dlpi_name);
+    }
     return 0;
 }
 
@@ -172,11 +338,11 @@ int tell_loaded(dl_phdr_info *info, size_t, void *data) {
 void tell_new_objects() {
     Listing listing;
     dl_iterate_phdr(count_loaded, &listing);
-    const unsigned long long fresh = listing.loaded > told ? listing.loaded - told : 0;
+    const unsigned long long fresh = listing.loaded > loaded_before ? listing.loaded - loaded_before : 0;
     if (fresh == 0)
         return;
-    listing.first = told > 0 && listing.objects > fresh ? listing.objects - static_cast<size_t>(fresh) : 0;
-    told = listing.loaded;
+    listing.first = loaded_before > 0 && listing.objects > fresh ? listing.objects - static_cast<size_t>(fresh) : 0;
+    loaded_before = listing.loaded;
     dl_iterate_phdr(tell_loaded, &listing);
 }
 
@@ -186,33 +352,62 @@ __attribute__((constructor)) void begin() {
         return;
     strcpy(log_path, path);
     char executable[kPathBytes];
-    const long size = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", executable, sizeof(executable) - 1);
+    const long size = call(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", executable, sizeof(executable) - 1);
     if (size > 0)
-        executable[size] = 0, tell('X', executable);
+        executable[size] = 0, write_event('X', {static_cast<unsigned long long>(call(SYS_getpid))}, executable);
     tell_new_objects();
 }
 
-/// A program that is looked for in PATH, as execvp does.
-void tell_search(const char *name) {
+void tell_execution(long process, const char *program, int directory = AT_FDCWD) {
+    tell('E', program, directory, {static_cast<unsigned long long>(process)});
+}
+
+/// The program that is executed for `name`, which is looked for in PATH as execvp does.
+void tell_search(const char *name, long process) {
     const char *places = strchr(name, '/') ? nullptr : getenv("PATH");
     if (!places)
-        return tell('E', name);
+        return tell_execution(process, name);
     char candidate[2 * kPathBytes];
     while (*places) {
-        size_t size = strcspn(places, ":");
+        const size_t size = strcspn(places, ":");
         const int used =
             snprintf(candidate, sizeof(candidate), "%.*s%s%s", static_cast<int>(size), places, size ? "/" : "", name);
         places += size + (places[size] == ':');
         if (used >= static_cast<int>(sizeof(candidate)))
             continue;
-        if (syscall(SYS_faccessat, AT_FDCWD, candidate, X_OK) == 0)
-            return tell('E', candidate);
-        tell('A', candidate);
+        if (told_access(AT_FDCWD, candidate, X_OK, static_cast<int>(call(SYS_faccessat, AT_FDCWD, candidate, X_OK))) ==
+            0)
+            return tell_execution(process, candidate);
     }
 }
 
+/// The status of a call that comes back only if no program was executed.
+int refused(int result) {
+    tell('F', "/", AT_FDCWD, {static_cast<unsigned long long>(call(SYS_getpid))});
+    return result;
+}
+
+long self() {
+    return call(SYS_getpid);
+}
+
+/// A shell that the C library starts by itself, with the environment as it is.
+void tell_shell() {
+    const char *path = getenv("PYPTO_WITNESS"), *library = getenv("LD_PRELOAD");
+    Dl_info own;
+    const bool known = dladdr(reinterpret_cast<void *>(tell_shell), &own) && own.dli_fname;
+    if (path && strcmp(path, log_path) == 0 && library && known && strstr(library, own.dli_fname))
+        tell_execution(0, "/bin/sh");
+    else
+        tell_unwatched("its shell has another environment");
+}
+
 int flags_of(const char *mode) {
-    return mode && mode[0] == 'r' && !strchr(mode, '+') ? O_RDONLY : O_WRONLY | O_CREAT;
+    if (!mode)
+        return O_RDONLY;
+    const int access = strchr(mode, '+') ? O_RDWR : mode[0] == 'r' ? O_RDONLY : O_WRONLY;
+    const int creates = mode[0] == 'w' ? O_CREAT | O_TRUNC : mode[0] == 'a' ? O_CREAT | O_APPEND : 0;
+    return access | creates | (strchr(mode, 'x') ? O_EXCL : 0);
 }
 
 } // namespace
@@ -220,61 +415,51 @@ int flags_of(const char *mode) {
 /// For a process that is forked for one command: what it reads from now on is told in another file.
 extern "C" void pypto_witness_redirect(const char *path) {
     if (log_path[0] && strlen(path) < sizeof(log_path))
-        strcpy(log_path, path);
+        strcpy(log_path, path), told.forget();
 }
 
-/// In a function that stands in for one of the C library: that one, as `real`.
-#define STAND_IN(type, name, parameters)                                                                               \
-    using Function = type(*) parameters;                                                                               \
-    static const Function real = next<Function>(#name)
+/// A function that stands in for one of the C library, and that one as `real`. It has a name of its own here, since
+/// compilers and versions of the library declare those differently.
+#define STANDS_IN(type, name, parameters, ...)                                                                         \
+    extern "C" type own_##name parameters __asm__(#name);                                                              \
+    extern "C" type own_##name parameters {                                                                            \
+        using Function = type(*) parameters;                                                                           \
+        static const Function real = next<Function>(#name);                                                            \
+        __VA_ARGS__                                                                                                    \
+    }
 
 /// A function that opens `path`, relative to `directory`.
 #define OPENS(name, parameters, arguments, directory, flags)                                                           \
-    extern "C" int name parameters {                                                                                   \
-        STAND_IN(int, name, parameters);                                                                               \
-        const int file = real arguments;                                                                               \
-        tell_open(directory, path, flags, file);                                                                       \
-        return file;                                                                                                   \
-    }
+    STANDS_IN(int, name, parameters, const int file = real arguments; tell_open(directory, path, flags, file);         \
+              return file;)
 
 /// The same with a mode behind the flags, if a file may be made.
 #define OPENS_WITH_MODE(name, parameters, arguments, directory)                                                        \
-    extern "C" int name parameters {                                                                                   \
-        STAND_IN(int, name, parameters);                                                                               \
-        va_list list;                                                                                                  \
-        va_start(list, flags);                                                                                         \
-        const mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(list, mode_t) : 0;                                \
-        va_end(list);                                                                                                  \
-        const int file = real arguments;                                                                               \
-        tell_open(directory, path, flags, file);                                                                       \
-        return file;                                                                                                   \
-    }
+    STANDS_IN(int, name, parameters, va_list list; va_start(list, flags);                                              \
+              const mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(list, mode_t) : 0; va_end(list);            \
+              const int file = real arguments; tell_open(directory, path, flags, file); return file;)
 
 /// A function that opens a stream.
 #define OPENS_STREAM(name, parameters, arguments)                                                                      \
-    extern "C" FILE *name parameters {                                                                                 \
-        STAND_IN(FILE *, name, parameters);                                                                            \
-        FILE *file = real arguments;                                                                                   \
-        tell_open(AT_FDCWD, path, flags_of(mode), file ? fileno(file) : -1);                                           \
-        return file;                                                                                                   \
-    }
+    STANDS_IN(FILE *, name, parameters, FILE *file = real arguments;                                                   \
+              tell_open(AT_FDCWD, path, flags_of(mode), file ? fileno(file) : -1); return file;)
 
-/// A function that looks whether there is anything at `path`.
-#define PROBES(name, parameters, arguments, directory)                                                                 \
-    extern "C" int name parameters noexcept {                                                                          \
-        STAND_IN(int, name, parameters);                                                                               \
-        const int result = real arguments;                                                                             \
-        tell_probe(directory, path, result);                                                                           \
-        return result;                                                                                                 \
-    }
+#define STATS(name, parameters, arguments, directory, flags)                                                           \
+    STANDS_IN(int, name, parameters, return told_stat(directory, path, flags, status, real arguments);)
 
-/// A function of which is told before it is done: nobody comes back from one that executes a program.
+#define ACCESSES(name, parameters, arguments, directory)                                                               \
+    STANDS_IN(int, name, parameters, return told_access(directory, path, mode, real arguments);)
+
+/// A function of which is told before it is done: another process that sees what became of it tells of that later.
 #define TOLD_BEFORE(type, name, parameters, arguments, ...)                                                            \
-    extern "C" type name parameters {                                                                                  \
-        STAND_IN(type, name, parameters);                                                                              \
-        __VA_ARGS__;                                                                                                   \
-        return real arguments;                                                                                         \
-    }
+    STANDS_IN(type, name, parameters, __VA_ARGS__; return real arguments;)
+
+#define EXECUTES(name, parameters, arguments, ...)                                                                     \
+    STANDS_IN(int, name, parameters, __VA_ARGS__; return refused(real arguments);)
+
+/// A function that goes through directories by itself.
+#define IS_UNWATCHED(type, name, parameters, arguments)                                                                \
+    STANDS_IN(type, name, parameters, tell_unwatched(#name); return real arguments;)
 
 OPENS_WITH_MODE(open, (const char *path, int flags, ...), (path, flags, mode), AT_FDCWD)
 OPENS_WITH_MODE(open64, (const char *path, int flags, ...), (path, flags, mode), AT_FDCWD)
@@ -282,98 +467,242 @@ OPENS_WITH_MODE(openat, (int directory, const char *path, int flags, ...), (dire
 OPENS_WITH_MODE(openat64, (int directory, const char *path, int flags, ...), (directory, path, flags, mode), directory)
 OPENS(__open_2, (const char *path, int flags), (path, flags), AT_FDCWD, flags)
 OPENS(__open64_2, (const char *path, int flags), (path, flags), AT_FDCWD, flags)
+OPENS(__openat_2, (int directory, const char *path, int flags), (directory, path, flags), directory, flags)
+OPENS(__openat64_2, (int directory, const char *path, int flags), (directory, path, flags), directory, flags)
 OPENS_STREAM(fopen, (const char *path, const char *mode), (path, mode))
 OPENS_STREAM(fopen64, (const char *path, const char *mode), (path, mode))
 OPENS_STREAM(freopen, (const char *path, const char *mode, FILE *stream), (path, mode, stream))
 OPENS_STREAM(freopen64, (const char *path, const char *mode, FILE *stream), (path, mode, stream))
 
 // Files that are made, which the C library opens by calls of its own. A pattern is the file's path by then.
-OPENS(creat, (const char *path, mode_t mode), (path, mode), AT_FDCWD, O_CREAT)
-OPENS(creat64, (const char *path, mode_t mode), (path, mode), AT_FDCWD, O_CREAT)
-OPENS(mkstemp, (char *path), (path), AT_FDCWD, O_CREAT)
-OPENS(mkstemp64, (char *path), (path), AT_FDCWD, O_CREAT)
-OPENS(mkostemp, (char *path, int flags), (path, flags), AT_FDCWD, O_CREAT)
-OPENS(mkostemp64, (char *path, int flags), (path, flags), AT_FDCWD, O_CREAT)
-OPENS(mkstemps, (char *path, int suffix), (path, suffix), AT_FDCWD, O_CREAT)
-OPENS(mkstemps64, (char *path, int suffix), (path, suffix), AT_FDCWD, O_CREAT)
-OPENS(mkostemps, (char *path, int suffix, int flags), (path, suffix, flags), AT_FDCWD, O_CREAT)
-OPENS(mkostemps64, (char *path, int suffix, int flags), (path, suffix, flags), AT_FDCWD, O_CREAT)
+OPENS(creat, (const char *path, mode_t mode), (path, mode), AT_FDCWD, O_WRONLY | O_CREAT | O_TRUNC)
+OPENS(creat64, (const char *path, mode_t mode), (path, mode), AT_FDCWD, O_WRONLY | O_CREAT | O_TRUNC)
+constexpr int kMade = O_RDWR | O_CREAT | O_EXCL;
+OPENS(mkstemp, (char *path), (path), AT_FDCWD, kMade)
+OPENS(mkstemp64, (char *path), (path), AT_FDCWD, kMade)
+OPENS(mkostemp, (char *path, int flags), (path, flags), AT_FDCWD, flags | kMade)
+OPENS(mkostemp64, (char *path, int flags), (path, flags), AT_FDCWD, flags | kMade)
+OPENS(mkstemps, (char *path, int suffix), (path, suffix), AT_FDCWD, kMade)
+OPENS(mkstemps64, (char *path, int suffix), (path, suffix), AT_FDCWD, kMade)
+OPENS(mkostemps, (char *path, int suffix, int flags), (path, suffix, flags), AT_FDCWD, flags | kMade)
+OPENS(mkostemps64, (char *path, int suffix, int flags), (path, suffix, flags), AT_FDCWD, flags | kMade)
+STANDS_IN(int, shm_open, (const char *name, int flags, mode_t mode), const int file = real(name, flags, mode);
+          const KeepErrno keep; char path[kPathBytes];
+          snprintf(path, sizeof(path), "/dev/shm%s%s", name[0] == '/' ? "" : "/", name); errno = keep.saved;
+          tell_open(AT_FDCWD, path, flags, file); return file;)
 
-PROBES(stat, (const char *path, struct stat *status), (path, status), AT_FDCWD)
-PROBES(stat64, (const char *path, struct stat64 *status), (path, status), AT_FDCWD)
-PROBES(lstat, (const char *path, struct stat *status), (path, status), AT_FDCWD)
-PROBES(lstat64, (const char *path, struct stat64 *status), (path, status), AT_FDCWD)
-PROBES(fstatat, (int directory, const char *path, struct stat *status, int flags), (directory, path, status, flags),
-       directory)
-PROBES(fstatat64, (int directory, const char *path, struct stat64 *status, int flags), (directory, path, status, flags),
-       directory)
-PROBES(__xstat, (int version, const char *path, struct stat *status), (version, path, status), AT_FDCWD)
-PROBES(__xstat64, (int version, const char *path, struct stat64 *status), (version, path, status), AT_FDCWD)
-PROBES(__lxstat, (int version, const char *path, struct stat *status), (version, path, status), AT_FDCWD)
-PROBES(__lxstat64, (int version, const char *path, struct stat64 *status), (version, path, status), AT_FDCWD)
-PROBES(access, (const char *path, int mode), (path, mode), AT_FDCWD)
-PROBES(euidaccess, (const char *path, int mode), (path, mode), AT_FDCWD)
-PROBES(eaccess, (const char *path, int mode), (path, mode), AT_FDCWD)
-PROBES(faccessat, (int directory, const char *path, int mode, int flags), (directory, path, mode, flags), directory)
-PROBES(statx, (int directory, const char *path, int flags, unsigned mask, struct statx *status),
-       (directory, path, flags, mask, status), directory)
+STATS(stat, (const char *path, struct stat *status), (path, status), AT_FDCWD, 0)
+STATS(stat64, (const char *path, struct stat *status), (path, status), AT_FDCWD, 0)
+STATS(lstat, (const char *path, struct stat *status), (path, status), AT_FDCWD, AT_SYMLINK_NOFOLLOW)
+STATS(lstat64, (const char *path, struct stat *status), (path, status), AT_FDCWD, AT_SYMLINK_NOFOLLOW)
+STATS(fstatat, (int directory, const char *path, struct stat *status, int flags), (directory, path, status, flags),
+      directory, flags)
+STATS(fstatat64, (int directory, const char *path, struct stat *status, int flags), (directory, path, status, flags),
+      directory, flags)
+STATS(__xstat, (int version, const char *path, struct stat *status), (version, path, status), AT_FDCWD, 0)
+STATS(__xstat64, (int version, const char *path, struct stat *status), (version, path, status), AT_FDCWD, 0)
+STATS(__lxstat, (int version, const char *path, struct stat *status), (version, path, status), AT_FDCWD,
+      AT_SYMLINK_NOFOLLOW)
+STATS(__lxstat64, (int version, const char *path, struct stat *status), (version, path, status), AT_FDCWD,
+      AT_SYMLINK_NOFOLLOW)
+STATS(__fxstatat, (int version, int directory, const char *path, struct stat *status, int flags),
+      (version, directory, path, status, flags), directory, flags)
+STATS(__fxstatat64, (int version, int directory, const char *path, struct stat *status, int flags),
+      (version, directory, path, status, flags), directory, flags)
+STANDS_IN(int, statx, (int directory, const char *path, int flags, unsigned mask, struct statx *status),
+          const int result = real(directory, path, flags, mask | STATX_TYPE | STATX_MODE | STATX_SIZE, status);
+          struct stat same;
+          if (result == 0) same.st_mode = status->stx_mode, same.st_size = static_cast<off_t>(status->stx_size);
+          return told_stat(directory, path, flags, &same, result);)
 
-TOLD_BEFORE(int, rename, (const char *from, const char *to), (from, to), tell('M', from), tell('M', to))
+ACCESSES(access, (const char *path, int mode), (path, mode), AT_FDCWD)
+ACCESSES(euidaccess, (const char *path, int mode), (path, mode), AT_FDCWD)
+ACCESSES(eaccess, (const char *path, int mode), (path, mode), AT_FDCWD)
+ACCESSES(faccessat, (int directory, const char *path, int mode, int flags), (directory, path, mode, flags), directory)
+
+STANDS_IN(ssize_t, readlink, (const char *path, char *buffer, size_t size),
+          return told_link(AT_FDCWD, path, real(path, buffer, size));)
+STANDS_IN(ssize_t, __readlink_chk, (const char *path, char *buffer, size_t size, size_t most),
+          return told_link(AT_FDCWD, path, real(path, buffer, size, most));)
+STANDS_IN(ssize_t, readlinkat, (int directory, const char *path, char *buffer, size_t size),
+          return told_link(directory, path, real(directory, path, buffer, size));)
+STANDS_IN(ssize_t, __readlinkat_chk, (int directory, const char *path, char *buffer, size_t size, size_t most),
+          return told_link(directory, path, real(directory, path, buffer, size, most));)
+STANDS_IN(char *, realpath, (const char *path, char *buffer), return told_real_path(path, real(path, buffer));)
+STANDS_IN(char *, __realpath_chk, (const char *path, char *buffer, size_t most),
+          return told_real_path(path, real(path, buffer, most));)
+STANDS_IN(char *, canonicalize_file_name, (const char *path), return told_real_path(path, real(path));)
+
+STANDS_IN(DIR *, opendir, (const char *path), DIR *directory = real(path);
+          if (directory) tell_directory(dirfd(directory)); else tell_failure(AT_FDCWD, path, true, errno);
+          return directory;)
+STANDS_IN(DIR *, fdopendir, (int descriptor), DIR *directory = real(descriptor);
+          if (directory) tell_directory(descriptor); return directory;)
+STANDS_IN(ssize_t, getdents64, (int descriptor, void *buffer, size_t size), tell_directory(descriptor);
+          return real(descriptor, buffer, size);)
+using Chosen = int (*)(const dirent *);
+using Compared = int (*)(const dirent **, const dirent **);
+IS_UNWATCHED(int, scandir, (const char *path, dirent ***names, Chosen chosen, Compared compared),
+             (path, names, chosen, compared))
+IS_UNWATCHED(int, scandir64, (const char *path, dirent ***names, Chosen chosen, Compared compared),
+             (path, names, chosen, compared))
+IS_UNWATCHED(int, scandirat, (int directory, const char *path, dirent ***names, Chosen chosen, Compared compared),
+             (directory, path, names, chosen, compared))
+IS_UNWATCHED(int, scandirat64, (int directory, const char *path, dirent ***names, Chosen chosen, Compared compared),
+             (directory, path, names, chosen, compared))
+IS_UNWATCHED(int, glob, (const char *pattern, int flags, void *failed, void *found), (pattern, flags, failed, found))
+IS_UNWATCHED(int, glob64, (const char *pattern, int flags, void *failed, void *found), (pattern, flags, failed, found))
+IS_UNWATCHED(int, wordexp, (const char *words, void *found, int flags), (words, found, flags))
+IS_UNWATCHED(int, ftw, (const char *path, void *visit, int most), (path, visit, most))
+IS_UNWATCHED(int, ftw64, (const char *path, void *visit, int most), (path, visit, most))
+IS_UNWATCHED(int, nftw, (const char *path, void *visit, int most, int flags), (path, visit, most, flags))
+IS_UNWATCHED(int, nftw64, (const char *path, void *visit, int most, int flags), (path, visit, most, flags))
+IS_UNWATCHED(void *, fts_open, (char *const *paths, int flags, void *compared), (paths, flags, compared))
+IS_UNWATCHED(void *, fts64_open, (char *const *paths, int flags, void *compared), (paths, flags, compared))
+IS_UNWATCHED(int, chroot, (const char *path), (path))
+IS_UNWATCHED(int, open_by_handle_at, (int mount, void *handle, int flags), (mount, handle, flags))
+
+TOLD_BEFORE(int, rename, (const char *from, const char *to), (from, to), tell('M', from); tell('M', to))
 TOLD_BEFORE(int, renameat, (int from_directory, const char *from, int to_directory, const char *to),
-            (from_directory, from, to_directory, to), tell('M', from, from_directory), tell('M', to, to_directory))
-TOLD_BEFORE(int, renameat2, (int from_directory, const char *from, int to_directory, const char *to, unsigned flags),
-            (from_directory, from, to_directory, to, flags), tell('M', from, from_directory),
+            (from_directory, from, to_directory, to), tell('M', from, from_directory);
             tell('M', to, to_directory))
-TOLD_BEFORE(int, mkdir, (const char *path, mode_t mode), (path, mode), tell('M', path))
+TOLD_BEFORE(int, renameat2, (int from_directory, const char *from, int to_directory, const char *to, unsigned flags),
+            (from_directory, from, to_directory, to, flags), tell('M', from, from_directory);
+            tell('M', to, to_directory))
+TOLD_BEFORE(int, mkdir, (const char *path, mode_t mode), (path, mode), tell_made(AT_FDCWD, path))
 TOLD_BEFORE(int, mkdirat, (int directory, const char *path, mode_t mode), (directory, path, mode),
-            tell('M', path, directory))
-TOLD_BEFORE(int, symlink, (const char *to, const char *path), (to, path), tell('M', path))
+            tell_made(directory, path))
+TOLD_BEFORE(int, symlink, (const char *to, const char *path), (to, path), tell_made(AT_FDCWD, path))
 TOLD_BEFORE(int, symlinkat, (const char *to, int directory, const char *path), (to, directory, path),
-            tell('M', path, directory))
-TOLD_BEFORE(int, link, (const char *from, const char *path), (from, path), tell('M', path))
-TOLD_BEFORE(int, unlink, (const char *path), (path), tell('M', path))
+            tell_made(directory, path))
+TOLD_BEFORE(int, link, (const char *from, const char *path), (from, path), tell_made(AT_FDCWD, path))
+TOLD_BEFORE(int, linkat, (int from_directory, const char *from, int directory, const char *path, int flags),
+            (from_directory, from, directory, path, flags), tell_made(directory, path))
+TOLD_BEFORE(int, mkfifo, (const char *path, mode_t mode), (path, mode), tell_made(AT_FDCWD, path))
+TOLD_BEFORE(int, mknod, (const char *path, mode_t mode, dev_t device), (path, mode, device), tell_made(AT_FDCWD, path))
+TOLD_BEFORE(int, unlink, (const char *path), (path), tell('M', path, AT_FDCWD, {}, false))
 TOLD_BEFORE(int, unlinkat, (int directory, const char *path, int flags), (directory, path, flags),
-            tell('M', path, directory))
+            tell('M', path, directory, {}, false))
 TOLD_BEFORE(int, rmdir, (const char *path), (path), tell('M', path))
-TOLD_BEFORE(int, remove, (const char *path), (path), tell('M', path))
-TOLD_BEFORE(int, execve, (const char *path, char *const *argv, char *const *environment), (path, argv, environment),
-            tell('E', path))
-TOLD_BEFORE(int, execv, (const char *path, char *const *argv), (path, argv), tell('E', path))
-TOLD_BEFORE(int, execvp, (const char *path, char *const *argv), (path, argv), tell_search(path))
-TOLD_BEFORE(int, execvpe, (const char *path, char *const *argv, char *const *environment), (path, argv, environment),
-            tell_search(path))
-TOLD_BEFORE(int, posix_spawnp,
-            (pid_t * pid, const char *name, const posix_spawn_file_actions_t *actions,
-             const posix_spawnattr_t *attributes, char *const *argv, char *const *environment),
-            (pid, name, actions, attributes, argv, environment), tell_search(name))
-TOLD_BEFORE(int, posix_spawn,
-            (pid_t * pid, const char *path, const posix_spawn_file_actions_t *actions,
-             const posix_spawnattr_t *attributes, char *const *argv, char *const *environment),
-            (pid, path, actions, attributes, argv, environment), tell('E', path))
+TOLD_BEFORE(int, remove, (const char *path), (path), tell('M', path, AT_FDCWD, {}, false))
+TOLD_BEFORE(int, truncate, (const char *path, off_t size), (path, size), tell('M', path))
+TOLD_BEFORE(int, truncate64, (const char *path, off_t size), (path, size), tell('M', path))
+TOLD_BEFORE(int, chmod, (const char *path, mode_t mode), (path, mode), tell('M', path))
+TOLD_BEFORE(int, fchmodat, (int directory, const char *path, mode_t mode, int flags), (directory, path, mode, flags),
+            tell('M', path, directory))
 
-extern "C" char *mkdtemp(char *pattern) noexcept {
-    STAND_IN(char *, mkdtemp, (char *));
+EXECUTES(execve, (const char *path, char *const *argv, char *const *environment), (path, argv, environment),
+         tell_execution(self(), path))
+EXECUTES(execv, (const char *path, char *const *argv), (path, argv), tell_execution(self(), path))
+EXECUTES(execvp, (const char *path, char *const *argv), (path, argv), tell_search(path, self()))
+EXECUTES(execvpe, (const char *path, char *const *argv, char *const *environment), (path, argv, environment),
+         tell_search(path, self()))
+EXECUTES(fexecve, (int file, char *const *argv, char *const *environment), (file, argv, environment),
+         Path program(AT_FDCWD, "/");
+         program.take_descriptor(file); tell_execution(self(), program.text()))
+EXECUTES(execveat, (int directory, const char *path, char *const *argv, char *const *environment, int flags),
+         (directory, path, argv, environment, flags), Path program(directory, path);
+         if (!*path) program.take_descriptor(directory); tell_execution(self(), program.text()))
+
+/// The arguments behind the first one are a list, as that of `execl`; behind it is an environment, if that is asked
+/// for.
+#define EXECUTES_LIST(name, function, ...)                                                                             \
+    extern "C" int own_##name(const char *path, const char *first, ...) __asm__(#name);                                \
+    extern "C" int own_##name(const char *path, const char *first, ...) {                                              \
+        char *argv[kArguments + 1] = {const_cast<char *>(first)};                                                      \
+        va_list list;                                                                                                  \
+        va_start(list, first);                                                                                         \
+        for (size_t count = 1; argv[count - 1] && count < kArguments; ++count)                                         \
+            argv[count] = va_arg(list, char *);                                                                        \
+        [[maybe_unused]] char *const *environment = nullptr;                                                           \
+        __VA_ARGS__;                                                                                                   \
+        va_end(list);                                                                                                  \
+        return function;                                                                                               \
+    }
+EXECUTES_LIST(execl, own_execv(path, argv), )
+EXECUTES_LIST(execlp, own_execvp(path, argv), )
+EXECUTES_LIST(execle, own_execve(path, argv, environment), environment = va_arg(list, char *const *))
+
+/// A function that starts a process of its own for a program.
+#define SPAWNS(name, tell_it)                                                                                          \
+    STANDS_IN(int, name,                                                                                               \
+              (pid_t * process, const char *program, const posix_spawn_file_actions_t *actions,                        \
+               const posix_spawnattr_t *attributes, char *const *argv, char *const *environment),                      \
+              pid_t started = 0;                                                                                       \
+              const int error = real(&started, program, actions, attributes, argv, environment);                       \
+              if (process) *process = started; if (error == 0) tell_it; return error;)
+SPAWNS(posix_spawnp, tell_search(program, started))
+SPAWNS(posix_spawn, tell_execution(started, program))
+TOLD_BEFORE(int, system, (const char *command), (command), if (command) tell_shell())
+TOLD_BEFORE(FILE *, popen, (const char *command, const char *mode), (command, mode), tell_shell())
+
+extern "C" long own_syscall(long number, long a, long b, long c, long d, long e, long f) __asm__("syscall");
+
+/// What a program asks of the system by number is what the function for it would ask.
+extern "C" long own_syscall(long number, long a, long b, long c, long d, long e, long f) {
+    const auto path = [](long value) { return reinterpret_cast<const char *>(value); };
+    const auto words = [](long value) { return reinterpret_cast<char *const *>(value); };
+    const auto flag = [](long value) { return static_cast<int>(value); };
+    switch (number) {
+#ifdef SYS_open
+    case SYS_open:
+        return own_open(path(a), flag(b), static_cast<mode_t>(c));
+    case SYS_stat:
+        return own_stat(path(a), reinterpret_cast<struct stat *>(b));
+    case SYS_lstat:
+        return own_lstat(path(a), reinterpret_cast<struct stat *>(b));
+    case SYS_access:
+        return own_access(path(a), flag(b));
+    case SYS_readlink:
+        return own_readlink(path(a), reinterpret_cast<char *>(b), static_cast<size_t>(c));
+    case SYS_creat:
+        return own_creat(path(a), static_cast<mode_t>(b));
+#endif
+    case SYS_openat:
+        return own_openat(flag(a), path(b), flag(c), static_cast<mode_t>(d));
+    case SYS_openat2: {
+        const long file = call(number, a, b, c, d);
+        tell_open(flag(a), path(b), flag(static_cast<long>(reinterpret_cast<open_how *>(c)->flags)), flag(file));
+        return file;
+    }
+    case SYS_newfstatat:
+        return told_stat(flag(a), path(b), flag(d), reinterpret_cast<struct stat *>(c), flag(call(number, a, b, c, d)));
+    case SYS_statx:
+        return own_statx(flag(a), path(b), flag(c), static_cast<unsigned>(d), reinterpret_cast<struct statx *>(e));
+    case SYS_faccessat:
+        return own_faccessat(flag(a), path(b), flag(c), 0);
+    case SYS_faccessat2:
+        return told_access(flag(a), path(b), flag(c), flag(call(number, a, b, c, d)));
+    case SYS_readlinkat:
+        return own_readlinkat(flag(a), path(b), reinterpret_cast<char *>(c), static_cast<size_t>(d));
+    case SYS_getdents64:
+        tell_directory(flag(a));
+        break;
+    case SYS_execve:
+        return own_execve(path(a), words(b), words(c));
+    case SYS_execveat:
+        return own_execveat(flag(a), path(b), words(c), words(d), flag(e));
+    case SYS_io_uring_setup:
+    case SYS_open_by_handle_at:
+    case SYS_chroot:
+        tell_unwatched("a system call of its own");
+        break;
+    default:
+        break;
+    }
+    return call(number, a, b, c, d, e, f);
+}
+
+extern "C" char *own_mkdtemp(char *pattern) __asm__("mkdtemp");
+extern "C" char *own_mkdtemp(char *pattern) {
+    static const auto real = next<char *(*)(char *)>("mkdtemp");
     char *path = real(pattern);
     tell('M', path);
     return path;
 }
 
-extern "C" DIR *opendir(const char *path) {
-    STAND_IN(DIR *, opendir, (const char *));
-    DIR *directory = real(path);
-    if (directory)
-        tell('D', path);
-    else
-        tell_probe(AT_FDCWD, path, -1);
-    return directory;
-}
-
-extern "C" void *dlopen(const char *path, int mode) noexcept {
-    STAND_IN(void *, dlopen, (const char *, int));
-    void *library = real(path, mode);
-    if (library && log_path[0]) {
+STANDS_IN(
+    void *, dlopen, (const char *path, int mode), void *library = real(path, mode); if (library && log_path[0]) {
         const KeepErrno keep;
         tell_new_objects();
-    }
-    return library;
-}
+    } return library;)

@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -22,7 +25,9 @@ from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.files import read_bytes
 
 from .digests import LISTING, TICK_S
-from .looking import Identity
+from .looking import NOTHING, Identity
+from .mounts import Mounts
+from .questions import LINK, REAL, STATUS, access, failure, status, subject
 
 SOURCE = Path(__file__).resolve().with_name("witness.cpp")
 #: The variable with the file that the library writes.
@@ -37,19 +42,15 @@ _PACKAGE = str(SOURCE.parent.parent) + os.sep
 _BESIDE_US = str(SOURCE.parents[2]).rstrip(os.sep) + LISTING
 # What setuptools leaves there of an editable installation.
 _OUR_INFO = f"{_BESIDE_US}{SOURCE.parents[1].name}.egg-info/"
-_SYSTEM = ("/proc/", "/sys/", "/dev/")
+_SLASHES = re.compile("/+")
 _SCRIPT = b"#!"
-# A package, or a module, in a directory of installed packages: the directory and the name.
-_INSTALLED = re.compile(r"(.*/(?:site|dist)-packages/)([^/]*)")
-_STANDARD = re.compile(r"/lib(?:64)?/python3\.?\d+(?:/|\.zip)")
 _INFO = ".dist-info"
 # The beginning of what an editable installation puts on Python's path, which is no file.
 _EDITABLE = "__editable__."
-# What git looks at for what its user has set, which changes nothing of what it is asked here: a revision.
-_OF_GIT = re.compile(r"/(?:\.gitconfig|\.config/git(?:/.*)?|etc/gitconfig)\Z")
 # The same of this package: a file with its path, or modules that look for it.
 _OUR_PLACE = re.compile(r"__editable__[._]+pypto[-_]build")
 _VENV = "pyvenv.cfg"
+_COMPILED = "__pycache__"
 # A static program that is started as a matter of course, and what it reads: `ctypes.util.find_library` asks it for its
 # table of libraries, also when a PyTorch with CUDA is imported.
 _LDCONFIG = frozenset(f"{directory}/ldconfig{kind}" for directory in ("/sbin", "/usr/sbin") for kind in ("", ".real"))
@@ -58,16 +59,26 @@ _LIBRARIES = "/etc/ld.so.cache"
 
 @dataclass
 class Account:
-    """What was seen: files read, each with what the system said of it; files not found; directories listed.
+    """What was seen: files read, each with what the system said of it; files not found; directories listed; what else
+    was asked for, each with what was told (nothing where that is looked up afterwards).
 
-    What a process had read that was forked for the command is ``earlier``.
+    What a process had read that was forked for the command is ``earlier``. ``changed`` is what the command looked at
+    and then wrote. ``programs`` are those that ran, ``executed`` those that were to.
     """
 
     read: dict[str, Identity] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
     listed: set[str] = field(default_factory=set)
     loaded: set[str] = field(default_factory=set)
+    asked: dict[str, str] = field(default_factory=dict)
     earlier: set[str] = field(default_factory=set)
+    changed: set[str] = field(default_factory=set)
+    unsteady: set[str] = field(default_factory=set)  # of which was told one thing, and then another
+    programs: set[str] = field(default_factory=set)
+    executed: set[str] = field(default_factory=set)
+    started: set[str] = field(default_factory=set)  # of those, by the C library and by us
+    executions: dict[str, list[str]] = field(default_factory=dict)  # programs that were to be executed, by process
+    ran: Counter[str] = field(default_factory=Counter)  # how many did, by process
     unseen: str = ""  # a program that was started and could not be watched
 
     @property
@@ -116,6 +127,7 @@ def _unwatched(compiler: str, watcher: Path, environment: Mapping[str, str]) -> 
     with tempfile.TemporaryDirectory(prefix="pypto-witness-") as name:
         source, log = Path(name, "empty.cpp"), Path(name, "log")
         source.touch()
+        log.touch()  # else nothing is written
         command = [compiler, "-fsyntax-only", str(source)]
         preloaded = {**environment, "LD_PRELOAD": str(watcher), VARIABLE: str(log)}
         subprocess.run(command, capture_output=True, env=preloaded, check=False)
@@ -136,8 +148,8 @@ def obstacle(compiler: str, environment: Mapping[str, str]) -> str:
             return f"{compiler} cannot be run ({error.strerror})"
         if run.returncode:
             lines = run.stderr.splitlines()
-            error = next((line for line in lines if "error" in line), lines[0] if lines else "it says nothing")
-            return f"{compiler} does not compile the library that watches: {error.strip()}"
+            complaint = next((line for line in lines if "error" in line), lines[0] if lines else "it says nothing")
+            return f"{compiler} does not compile the library that watches: {complaint.strip()}"
         if program := _unwatched(compiler, watcher, environment):
             return f"{program} loads no library before it starts, as programs that are linked statically"
     return f"the library that watches cannot be kept in {os.environ.get('PYPTO_BUILD_CACHE') or '~/.cache/pypto-build'}"
@@ -146,53 +158,131 @@ def obstacle(compiler: str, environment: Mapping[str, str]) -> str:
 def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Account:
     """What the log says of the command ``argv``, without ``private`` files, those below such directories, and those it
     wrote."""
-    account, written, started, running = Account(), set[str](), {argv[0]}, set[str]()
-    for line in _lines(log):
-        kind, _, rest = line.partition("\t")
-        match kind:
-            case "R" | "W":
-                *numbers, path = rest.split("\t", 4)
-                if kind == "W":
-                    written.add(path)
-                elif len(numbers) == 4 and path not in account.read and not path.startswith(_SYSTEM):
-                    account.read[path] = (int(numbers[0]), int(numbers[1]), int(numbers[2]), int(numbers[3]))
-            case "M":
-                written |= {rest, rest + LISTING}
-            case "A":
-                account.absent.add(rest)
-            case "D":
-                account.listed.add(rest.rstrip("/") + LISTING)
-            case "L":
-                account.loaded.add(rest)
-            case "X":
-                running.add(rest)
-                account.loaded.add(rest)
-            case "E":
-                started.add(rest)
-            case "Z":
-                account.earlier = account.files
-    for program in started & _LDCONFIG:
-        running.add(os.path.realpath(program))
+    account, written = Account(started={argv[0]}), set[str]()
+    own = {str(place).rstrip("/") for place in private}
+    counts = _Counts(own)
+    for event in _events(log):
+        kind, *numbers, path = event
+        if kind == "Z":
+            account.earlier = account.files
+        elif kind in "WBM":
+            _note_write(account, kind, path, written, counts)
+        elif kind in _NOTES and path not in written and (kind in "XEFLU" or counts(path)):
+            _NOTES[kind](account, path, numbers)
+    for program in account.executed & _LDCONFIG:
+        account.programs.add(os.path.realpath(program))
         account.loaded.add(program)
         (account.loaded if os.path.isfile(_LIBRARIES) else account.absent).add(_LIBRARIES)
-    account.unseen = _untold(started, running)
-    own = {str(place).rstrip("/") for place in private}
-    _leave_out(account, written | own, tuple(f"{place}/" for place in own))
+    account.unseen = account.unseen or _untold(account)
+    _leave_out(account, written, counts)
     return account
 
 
-def _lines(log: Path) -> list[str]:
+class _Counts:
+    """Tells which paths count: neither what is a command's own, nor the system's tables."""
+
+    def __init__(self, own: set[str]) -> None:
+        self._own, self._below = own, (*(f"{place}/" for place in own), *Mounts.now().tables())
+
+    def __call__(self, path: str) -> bool:
+        return path not in self._own and not path.startswith(self._below)
+
+
+def _events(log: Path) -> Iterator[list[str]]:
+    """The events of a log: kind, numbers, path."""
     try:
-        return log.read_bytes().decode(errors="surrogateescape").splitlines()
+        data = log.read_bytes()
     except OSError:
-        return []
+        return
+    for event in data.decode(errors="surrogateescape").split("\0"):
+        kind, _, rest = event.partition("\t")
+        fields = rest.split("\t", _NUMBERS.get(kind, 0))
+        if len(fields) == _NUMBERS.get(kind, 0) + 1:
+            fields[-1] = _SLASHES.sub("/", fields[-1])
+            yield [kind, *fields]
 
 
-def _untold(started: Iterable[str], running: set[str]) -> str:
-    """A program that was to be executed and is not among those ``running``."""
-    for path in started:
+def _note_write(account: Account, kind: str, path: str, written: set[str], counts: _Counts) -> None:
+    """Note what the command writes: what it knew of that before is no input that stays."""
+    if path in written or not counts(path):
+        return
+    known = path in account.read or path in account.loaded or path + STATUS in account.asked
+    if kind == "B" or known or path in account.absent:
+        account.changed.add(path)
+    if f"{os.path.dirname(path)}{LISTING}" in account.listed:
+        account.changed.add(os.path.dirname(path))
+    written |= {path, path + LISTING}
+
+
+def _note_read(account: Account, path: str, numbers: list[str]) -> None:
+    device, inode, mode, size, changed, status_changed = map(int, numbers)
+    account.read.setdefault(path, (device, inode, mode, size, changed, status_changed))
+
+
+def _note_answer(account: Account, question: str, told: str) -> None:
+    before = account.asked.get(question)
+    account.asked[question] = told or before or ""
+    if before and told and before != told:
+        account.unsteady.add(subject(question))
+
+
+def _note_link(account: Account, path: str, numbers: list[str]) -> None:
+    mode, size = map(int, numbers)
+    _note_answer(account, path + LINK, "" if stat.S_ISLNK(mode) else status(mode, size))
+
+
+def _note_start(account: Account, path: str, numbers: list[str]) -> None:
+    account.executed.add(path)
+    if numbers == ["0"]:
+        account.started.add(path)
+    elif path not in _LDCONFIG:
+        account.executions.setdefault(numbers[0], []).append(path)
+
+
+def _note_program(account: Account, path: str, numbers: list[str]) -> None:
+    account.programs.add(path)
+    account.loaded.add(path)
+    account.ran[numbers[0]] += 1
+
+
+def _note_refusal(account: Account, _: str, numbers: list[str]) -> None:
+    if account.executions.get(numbers[0]):
+        account.executions[numbers[0]].pop()
+
+
+def _note_unwatched(account: Account, path: str, _: list[str]) -> None:
+    account.unseen = account.unseen or path
+
+
+#: How many numbers are in front of an event's path.
+_NUMBERS = {"R": 6, "X": 1, "E": 1, "F": 1, "S": 2, "T": 2, "N": 1, "O": 1, "Q": 2}
+_NOTES: dict[str, Callable[[Account, str, list[str]], None]] = {
+    "R": _note_read,
+    "A": lambda account, path, _: account.absent.add(path),
+    "D": lambda account, path, _: account.listed.add(path.rstrip("/") + LISTING),
+    "L": lambda account, path, _: account.loaded.add(path),
+    "X": _note_program,
+    "E": _note_start,
+    "F": _note_refusal,
+    "U": _note_unwatched,
+    "S": lambda account, path, numbers: _note_answer(account, path + STATUS, status(*map(int, numbers))),
+    "T": _note_link,
+    "N": lambda account, path, numbers: _note_answer(account, path + STATUS, failure(int(numbers[0]))),
+    "O": lambda account, path, numbers: _note_answer(account, path + LINK, failure(int(numbers[0]))),
+    "Q": lambda account, path, numbers: _note_answer(account, f"{path}{STATUS}{numbers[0]}", access(int(numbers[1]))),
+    "K": lambda account, path, _: _note_answer(account, path + LINK, ""),
+    "G": lambda account, path, _: _note_answer(account, path + REAL, ""),
+}
+
+
+def _untold(account: Account) -> str:
+    """A program that was to be executed and did not say that it runs."""
+    for process, paths in account.executions.items():
+        if len(paths) > account.ran[process]:
+            return paths[-1]
+    for path in account.started:
         program = _interpreter(path)
-        if program and os.path.realpath(program) not in running:
+        if program and os.path.realpath(program) not in account.programs:
             return path
     return ""
 
@@ -208,14 +298,17 @@ def _interpreter(path: str) -> str:
     return os.fsdecode(words[0]) if words else ""
 
 
-def _leave_out(account: Account, written: set[str], private: tuple[str, ...]) -> None:
-    def counts(path: str) -> bool:
-        return path not in written and not path.startswith(private)
+def _leave_out(account: Account, written: set[str], counts: _Counts) -> None:
+    """Leave out what is a command's own, and what it wrote."""
 
-    account.read = {path: seen for path, seen in account.read.items() if counts(path)}
-    account.absent = {path for path in account.absent if counts(path) and not path.startswith(_SYSTEM)}
-    account.listed = {path for path in account.listed if counts(path) and not path.startswith(_SYSTEM)}
-    account.loaded = {path for path in account.loaded if counts(path)}
+    def stays(path: str) -> bool:
+        return path not in written and counts(path)
+
+    account.read = {path: seen for path, seen in account.read.items() if stays(path)}
+    account.absent = set(filter(stays, account.absent))
+    account.listed = set(filter(stays, account.listed))
+    account.loaded = set(filter(stays, account.loaded))
+    account.asked = {question: told for question, told in account.asked.items() if stays(subject(question))}
 
 
 def of_python(account: Account) -> Account:
@@ -225,40 +318,89 @@ def of_python(account: Account) -> Account:
     of other distributions by the list of files and versions that came with them. What only says where interpreter,
     packages and our modules are found, with the paths of this machine, does not count: what is found does.
     """
-    mine = Account(unseen=account.unseen)
+    homes = _Homes(account)
+    mine = replace(account, read={}, absent=set(), listed=set(), loaded=set(), asked={}, earlier=set())
     for path in account.files:
         source, told = _source(path), set[str]()
-        if os.path.basename(source) == _VENV or _OF_GIT.search(source):
+        if homes.is_of_user(source):
             continue
-        if package := None if source.startswith(_PACKAGE) else _INSTALLED.match(source):
-            found = package[2] and not _OUR_PLACE.match(package[2])
-            told.update(_records(package[1], package[2]) if found else ())
+        if package := None if source.startswith(_PACKAGE) else homes.installed(source):
+            found = package[1] and not _OUR_PLACE.match(package[1])
+            told.update(_records(*package) if found else ())
             mine.loaded |= told
-        elif not (source.endswith(LISTING) if source.startswith(_PACKAGE) else _is_of_path(source)):
+        elif not (source.endswith(LISTING) if source.startswith(_PACKAGE) else homes.is_of_path(source)):
             told.add(source)
-            mine.read[source] = account.read.get(source, (0, 0, 0, 0))
+            mine.read[source] = account.read.get(source, NOTHING)
         if path in account.earlier:
             mine.earlier |= told
-    mine.absent = {path for path in account.absent if not (_is_of_python(path) or _OF_GIT.search(path))}
+    mine.absent = {path for path in account.absent if not (homes.is_of_python(path) or homes.is_of_user(path))}
+    mine.asked = {asked: told for asked, told in account.asked.items() if not homes.says_where(subject(asked))}
+    mine.changed = {path for path in account.changed if not _is_compiled(path)}
     return mine
 
 
-def _is_of_path(source: str) -> bool:
-    """Whether a file or directory says where modules are found, and nothing of what they are."""
-    return source == _BESIDE_US or source.startswith(_OUR_INFO) or bool(_STANDARD.search(source))
+def _is_compiled(path: str) -> bool:
+    return os.path.basename(path) == _COMPILED or os.path.basename(os.path.dirname(path)) == _COMPILED
 
 
-def _is_of_python(path: str) -> bool:
-    """Whether a file that is not there would be a module, looked for beside those of Python, its packages and ours."""
-    beside = path.startswith(_PACKAGE) or _INSTALLED.match(path) or _STANDARD.search(path)
-    return bool(beside) or os.path.basename(path).startswith(_EDITABLE)
+class _Homes:
+    """Where the interpreters of a command have their standard library, and packages: below what they were installed
+    into, the environments that they run in, and what the user has of his own."""
+
+    def __init__(self, account: Account) -> None:
+        prefixes = {sys.prefix, sys.base_prefix, "/usr", "/usr/local", os.path.expanduser("~/.local")}
+        for path in account.programs:
+            if os.path.basename(path).startswith("python"):
+                prefixes.add(os.path.dirname(os.path.dirname(path)))
+        for path in account.read:
+            directory, name = os.path.split(path)
+            if name == _VENV and os.path.isdir(os.path.join(directory, "lib")):
+                prefixes.add(directory)
+        self._prefixes = prefixes
+        homes = "|".join(re.escape(prefix) for prefix in sorted(prefixes))
+        standard = rf"(?:{homes})/lib(?:64)?/python3?(?:\.?\d+)?(?:/|\.zip)"
+        self._standard = re.compile(rf"{standard}|(?:{homes})/lib(?:64)?/python3?(?:\.?\d+)?\Z")
+        self._installed = re.compile(rf"({standard}(?:site|dist)-packages/)([^/]*)")
+        home = re.escape(os.path.expanduser("~"))
+        self._of_git = re.compile(rf"(?:{home}/\.gitconfig|{home}/\.config/git(?:/.*)?|/etc/gitconfig)\Z")
+
+    def installed(self, path: str) -> tuple[str, str] | None:
+        """The directory of installed packages that a path lies in, and the name in it."""
+        found = self._installed.match(path)
+        return (found[1], found[2]) if found else None
+
+    def is_of_user(self, path: str) -> bool:
+        """Whether a file is an environment's, or what the user has set for git."""
+        directory, name = os.path.split(path)
+        return (name == _VENV and directory in self._prefixes) or bool(self._of_git.match(path))
+
+    def is_of_path(self, path: str) -> bool:
+        """Whether a file or directory says where modules are found, and nothing of what they are."""
+        return path == _BESIDE_US or path.startswith(_OUR_INFO) or bool(self._standard.match(path))
+
+    def is_of_python(self, path: str) -> bool:
+        """Whether a file that is not there would be a module, looked for beside those of Python, its packages and ours,
+        or what tells an environment from others."""
+        name = os.path.basename(path)
+        beside = path.startswith(_PACKAGE) or self._standard.match(path) or name == _VENV
+        return bool(beside) or name.startswith(_EDITABLE)
+
+    def says_where(self, path: str) -> bool:
+        """Whether what is asked of a path only leads to modules, or to the interpreter."""
+        path = path.rstrip("/") or "/"
+        directory, name = os.path.split(path)
+        ours = path.startswith(_PACKAGE) or path + LISTING in (_PACKAGE, _BESIDE_US)
+        in_bin = os.path.basename(directory) == "bin" and os.path.dirname(directory) in self._prefixes
+        interpreter = name.startswith("python") and in_bin
+        known = ours or interpreter or path in self._prefixes or name.startswith(_EDITABLE)
+        return known or self.is_of_user(path) or self.is_of_path(path)
 
 
 @cache
 def _source(path: str) -> str:
     """The source of a compiled module; any other path as it is."""
     directory, name = os.path.split(path)
-    if not name.endswith(".pyc") or os.path.basename(directory) != "__pycache__":
+    if not name.endswith(".pyc") or os.path.basename(directory) != _COMPILED:
         return path
     return os.path.join(os.path.dirname(directory), name.partition(".")[0] + ".py")
 

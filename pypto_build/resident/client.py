@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from pypto_build.machine import unsupported
+from pypto_build.facts.machine import unsupported
 
 TYPE_CHECKING = False  # the module of this name takes a millisecond to load
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from pypto_build.machine import unsupported
+from pypto_build.facts.machine import unsupported
 
 if TYPE_CHECKING:
     from pypto_build.rules.machinery.scons_types import Environment

@@ -42,7 +42,7 @@ ADDRESS = "PYPTO_FORKED_TOOLS"
 #: Requests that wait until the tools are loaded.
 _WAITING = 128
 #: Ends the part of a log that tells what was read before the command was asked for.
-EARLIER = b"Z\t\n"
+EARLIER = b"Z\t\0"
 
 
 class ForkedTools:

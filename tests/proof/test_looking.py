@@ -78,6 +78,6 @@ def test_few_files_load_no_library(tmp_path: Path) -> None:
 
 
 def test_what_differs() -> None:
-    before = pack(iter([(1, 2, 3, 4), (5, 6, 7, 8), NOTHING]))
+    before = pack(iter([(1, 2, 3, 4, 5, 6), (5, 6, 7, 8, 9, 10), NOTHING]))
     assert list(differing(before, before)) == []
-    assert list(differing(before, pack(iter([(1, 2, 3, 4), (5, 6, 7, 9), (1, 0, 0, 0)])))) == [1, 2]
+    assert list(differing(before, pack(iter([(1, 2, 3, 4, 5, 6), (5, 6, 7, 8, 9, 11), (1, 0, 0, 0, 0, 0)])))) == [1, 2]

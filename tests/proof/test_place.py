@@ -184,8 +184,8 @@ class _Forks:
         """Write what the process knows, and tell that the header was read before."""
         self._rig.ran.append(self._header)
         (self._rig.out / "built.tmp").write_text((self._rig.root / "source").read_text() + self._header)
-        seen = f"L\t{self._rig.root}/header\n{EARLIER.decode()}L\t{self._rig.root}/source\n"
-        Path(environment[VARIABLE]).write_text(f"X\t{os.path.realpath(command[0])}\n{seen}")
+        seen = f"L\t{self._rig.root}/header\0{EARLIER.decode()}L\t{self._rig.root}/source\0"
+        Path(environment[VARIABLE]).write_text(f"X\t1\t{os.path.realpath(command[0])}\0{seen}")
         return 0, ""
 
 

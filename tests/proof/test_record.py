@@ -28,7 +28,7 @@ def grown(tmp_path: Path) -> RecordFile:
     assert file.read() == Record() and not file.add(Record())
     file.write(Record({}, {"s": _SET}, {"0": _result("0")}))
     for number in "123":
-        assert file.add(Record({f"/{number}": ((1, 2, 3, 4), number)}, {}, {number: _result(number)}))
+        assert file.add(Record({f"/{number}": ((1, 2, 3, 4, 5, 6), number)}, {}, {number: _result(number)}))
     return file
 
 

@@ -283,7 +283,7 @@ def _result_seeds() -> list[bytes]:
     result = Result(
         "k" * 64, {"{root}/source": "3" * 64}, {"the compiler": "g++"}, "w" * 64, ("s",), {"made": "4" * 64}
     )
-    record = Record({"/usr/include/stdio.h": ((1, 2, 3, 4), "5" * 64)}, sets, {"made": result})
+    record = Record({"/usr/include/stdio.h": ((1, 2, 3, 4, 5, 6), "5" * 64)}, sets, {"made": result})
     return [msgspec.msgpack.encode(record)]
 
 

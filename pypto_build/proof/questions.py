@@ -1,0 +1,78 @@
+"""What a tool asks of a file besides its content: a path with the question behind it, and the answer to it now.
+
+Answers hold what is the same for all users of a store: type, size, and what the owner may do. Times, owners, and the
+permissions of others, which follow from the umask, are not in them.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+
+_MARK = "//"
+#: What `stat` tells; `lstat` and `readlink`; where a path leads; the calls of a program. A digit asks for access.
+STATUS, LINK, REAL, CALLS = _MARK, "//@", "//~", "//!"
+#: The bits of a mode that count.
+OWNERS = 0o7700
+
+_TYPES = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
+_PHRASES = {"": "type, permissions or size of {}", "@": "the link {}", "~": "what {} leads to"}
+
+
+def is_question(path: str) -> bool:
+    """Whether a path, or a name, is a question: no other has two slashes in a row."""
+    return _MARK in path
+
+
+def subject(question: str) -> str:
+    """The path that a question is about."""
+    return question.rpartition(_MARK)[0]
+
+
+def phrase(question: str) -> str:
+    """What a question asks for, for people."""
+    path, _, asked = question.rpartition(_MARK)
+    return _PHRASES.get(asked, "access to {}").format(path)
+
+
+def status(mode: int, size: int) -> str:
+    """The answer for a file with this mode."""
+    kind = _TYPES.get(stat.S_IFMT(mode), f"{stat.S_IFMT(mode):o}")
+    return f"{kind} {mode & OWNERS:o} {size}" if kind == "file" else f"{kind} {mode & OWNERS:o}"
+
+
+def access(error: int) -> str:
+    """The answer to a question for access."""
+    return "no" if error else "yes"
+
+
+def failure(error: int) -> str:
+    """The answer where the system gives none."""
+    return f"error {error}"
+
+
+def answer(question: str, name: Callable[[str], str] = str, real: dict[str, str] | None = None) -> str:
+    """The answer now, with paths called by ``name``. Directories that were resolved just now are in ``real``."""
+    path, _, asked = question.rpartition(_MARK)
+    try:
+        if asked.isdigit():
+            return access(not os.access(path, int(asked)))
+        if asked == REAL.removeprefix(_MARK):
+            return name(_real_path(path, {} if real is None else real))
+        now = os.stat(path) if question.endswith(STATUS) else os.lstat(path)
+        return f"link {name(os.readlink(path))}" if stat.S_ISLNK(now.st_mode) else status(now.st_mode, now.st_size)
+    except OSError as error:
+        return failure(error.errno or 0)
+    except ValueError:
+        return failure(0)
+
+
+def _real_path(path: str, directories: dict[str, str]) -> str:
+    directory, name = os.path.split(path)
+    if name in ("", os.curdir, os.pardir):
+        return os.path.realpath(path, strict=True)
+    if directory not in directories:
+        directories[directory] = os.path.realpath(directory, strict=True)
+    there = os.path.join(directories[directory], name)
+    return os.path.realpath(there, strict=True) if stat.S_ISLNK(os.lstat(there).st_mode) else there
