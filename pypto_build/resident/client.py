@@ -6,6 +6,7 @@ import sys
 
 from pypto_build.client.asking import ask
 from pypto_build.client.meeting import address, describe_situation, directory, is_wanted
+from pypto_build.descriptors import take_standard_streams
 
 TYPE_CHECKING = False  # the module of this name takes a millisecond to load
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ _ALONE = frozenset({"wrap", "fetch", "lsp", "setup", "scene", "shutdown", "help"
 
 def main() -> int:
     """Run the command line; returns the exit status."""
+    take_standard_streams()
     words = sys.argv[1:]
     alone = "--no-server" in words
     if words == ["shutdown"]:

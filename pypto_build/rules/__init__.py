@@ -12,12 +12,15 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from pypto_build.descriptors import take_standard_streams
+
 if TYPE_CHECKING:
     from pypto_build.rules.machinery.scons_types import Environment
 
 
 def generate(env: Environment) -> None:
     """Set up a SCons environment."""
+    take_standard_streams()
     if "pypto_build.rules.tool" not in sys.modules:
         from pypto_build.rules.handing import hand_over
 

@@ -41,16 +41,16 @@ def test_a_flag_with_the_name_of_a_root_is_not_the_root(chain: Space) -> None:
     text = "(sizeof(ROOT) == {length} ? 2.0f : 3.0f) * in[i]"
     chain.kernel("twice", text.format(length=len(str(chain.root)) + 1))
     assert chain.replay(f"KERNEL_FLAGS=-DROOT='\"{chain.root}\"'").outcome.exit == PASS
-    for name in ("top", "artifact", "out"):
+    for name in ("here", "top", "artifact", "out"):
         assert chain.replay(f"KERNEL_FLAGS=-DROOT='\"{{{name}}}\"'").outcome.exit == MISMATCH
 
 
 def test_a_directory_with_the_name_of_a_root_is_not_the_root(chain: Space) -> None:
     chain.write("inc/scale.h", "#define SCALE 2.0f\n")
-    chain.write("{top}/inc/scale.h", "#define SCALE 3.0f\n")
+    chain.write("{here}/inc/scale.h", "#define SCALE 3.0f\n")
     chain.kernel("twice", "SCALE * in[i]", "#include <scale.h>")
     assert chain.replay(f"KERNEL_FLAGS=-I{chain.root}/inc").outcome.exit == PASS
-    assert chain.replay("KERNEL_FLAGS=-I{top}/inc").outcome.exit == MISMATCH
+    assert chain.replay("KERNEL_FLAGS=-I{here}/inc").outcome.exit == MISMATCH
 
 
 def test_a_pass_that_took_longer_than_the_time_limit_is_none(chain: Space, tmp_path: Path) -> None:
