@@ -18,7 +18,7 @@ def _run(project: Project, closed: tuple[int, ...], *words: str) -> subprocess.C
         [sys.executable, "-m", *words],
         cwd=project.root,
         env=project.environment(),
-        preexec_fn=lambda: [os.close(number) for number in closed],
+        preexec_fn=lambda: list(map(os.close, closed)),
         capture_output=True,
         timeout=_LONGEST_S,
         check=False,
