@@ -37,6 +37,7 @@ import msgspec
 from pypto_build import __version__
 from pypto_build.artifact import MANIFEST_NAME, ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.descriptors import take_standard_streams
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import SIMPLER
 from pypto_build.replay.verdict import EXIT_STATUS, Status
@@ -89,6 +90,7 @@ Scons = Callable[[Sequence[str], dict[str, str]], int]
 
 def main(argv: Sequence[str] | None = None, scons: Scons | None = None) -> int:
     """Run one verb, by ``scons`` or in a process of its own; returns the exit status."""
+    take_standard_streams()
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["help"]:  # as scons has it
         words = [*words[1:2], "--help"]

@@ -15,9 +15,11 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from pypto_build.editor.documents import Document, PtoServer
 from pypto_build.editor.edits import answer_edits
+from pypto_build.editor.input import BoundedInput
 from pypto_build.editor.protocol import path_of, types
 from pypto_build.editor.questions import answer_questions
 from pypto_build.editor.shown_colours import answer_colours
@@ -80,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options.add_argument("--stdio", action="store_true", help="as it always is; editors say it")
     given = options.parse_args(argv)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
-    build(given.platform).start_io()
+    build(given.platform).start_io(cast(BinaryIO, BoundedInput(sys.stdin.buffer)))
     return 0
 
 

@@ -17,6 +17,7 @@ from types import FrameType
 from typing import NoReturn
 
 from pypto_build.artifact.errors import ArtifactError
+from pypto_build.descriptors import take_standard_streams
 from pypto_build.facts.run_options import EMBEDDED, FAST, whole
 from pypto_build.replay.ahead import Ahead, start_ahead
 from pypto_build.replay.request import Request
@@ -118,6 +119,7 @@ def request_from(argv: Sequence[str]) -> Request:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
+    take_standard_streams()
     words = list(sys.argv[1:] if argv is None else argv)
     signal.signal(signal.SIGTERM, terminate)
     note_start("start Python and the replay")

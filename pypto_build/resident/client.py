@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from pypto_build.descriptors import take_standard_streams
 from pypto_build.facts.machine import unsupported
 
 TYPE_CHECKING = False  # the module of this name takes a millisecond to load
@@ -16,6 +17,7 @@ _ALONE = frozenset({"wrap", "fetch", "lsp", "setup", "scene", "shutdown", "help"
 
 def main() -> int:
     """Run the command line; returns the exit status."""
+    take_standard_streams()
     if reason := unsupported():
         print(reason, file=sys.stderr)
         return 2

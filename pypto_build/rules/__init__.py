@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from pypto_build.descriptors import take_standard_streams
 from pypto_build.facts.machine import unsupported
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 def generate(env: Environment) -> None:
     """Set up a SCons environment."""
+    take_standard_streams()
     if reason := unsupported():
         print(reason, file=sys.stderr)
         sys.exit(2)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from SCons.Action import Action as SConsAction
 from SCons.Script import GetOption
 
-from pypto_build import terminal
+from pypto_build import proof, terminal
 from pypto_build.artifact import ArtifactError, Snapshot, snapshot
 from pypto_build.artifact.snapshot import REFERENCE, find_golden, is_reference
 from pypto_build.facts.outcomes import Outcome
@@ -25,7 +26,7 @@ from pypto_build.facts.run_options import EMBEDDED, LOG_PATH, RUN_OPTIONS, TORCH
 from pypto_build.proof import Action
 from pypto_build.proof.place import Spawn
 from pypto_build.replay.results import REPLAYS, show
-from pypto_build.replay.verdict import EXIT_STATUS, Verdict, read_verdict, write_verdict
+from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Status, Verdict, read_verdict, write_verdict
 from pypto_build.rules.artifact import ArtifactTargets, chip_words, tell_built
 from pypto_build.rules.machinery import standing
 from pypto_build.rules.machinery.actions import run_streaming, run_whole
@@ -33,6 +34,7 @@ from pypto_build.rules.machinery.configuration import Configuration, configurati
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.steps import Step, announce, made_by_us, perform
+from pypto_build.rules.machinery.verdicts import INTERRUPTED
 from pypto_build.rules.machinery.workspace import Workspace, as_it_is, escape, workspace_of
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.outcomes import outcome_of, outcomes_of, wants_files
@@ -43,6 +45,10 @@ from pypto_build.toolchain import git
 from pypto_build.toolchain.forked import ADDRESS, ForkedTools
 from pypto_build.toolchain.python import own_tool, run_tool
 
+# How a replay ends that Ctrl-C ended.
+_INTERRUPTED = (INTERRUPTED, -signal.SIGINT)
+# A status above it is that of a process that a signal ended.
+_BY_SIGNAL = 128
 # How a replay ends that triage can explain.
 _UNEXPLAINED = (EXIT_STATUS["mismatch"], EXIT_STATUS["runtime_error"], EXIT_STATUS["hang"])
 
@@ -384,13 +390,16 @@ def _perform_replay(env: Environment, replay: Replay) -> int:
     replay.results.mkdir(parents=True, exist_ok=True)
     replays: Replays = env["PYPTO_REPLAYS"]
     evict(replay.results, replays.by_results.keys())
-    begun = time.monotonic()
+    verdict = replay.results / "verdict.json"
+    before, begun = _stamp(verdict), time.monotonic()
     outcome = perform(workspace, replay.step)
     replay.seconds = time.monotonic() - begun
     replay.reached = True
     if not replay.of_a_test or workspace.verbose:
         tell_built(workspace, replay.targets)
     replay.ran = outcome.how in ("built", "failed")
+    lost = outcome.how == "failed" and _stamp(verdict) in (before, None) and outcome.status not in _INTERRUPTED
+    outcome = replace(outcome, status=_lost(workspace, replay, outcome)) if lost else outcome
     _pack(workspace, replay, outcome.status)
     if outcome.note and outcome.how == "failed":
         return EXIT_STATUS["build_error"]
@@ -401,6 +410,34 @@ def _perform_replay(env: Environment, replay: Replay) -> int:
         _note_outcome(workspace, replay)
     # The verdict of one that did not run tells the rest.
     return status_of(workspace, outcome.status, replay) if ended else 0
+
+
+def _stamp(verdict: Path) -> tuple[int, int] | None:
+    """Return what tells one verdict from another, None where there is none."""
+    try:
+        status = verdict.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def _lost(workspace: Workspace, replay: Replay, outcome: proof.Outcome) -> int:
+    """Write the verdict of a run that was ended before it wrote one; its exit status."""
+    if outcome.note:
+        error = ErrorInfo("build_error", outcome.note)
+    else:
+        number = -outcome.status if outcome.status < 0 else outcome.status - _BY_SIGNAL
+        how = f"signal {number}" if number > 0 else f"status {outcome.status}"
+        text = f"the replay's process ended by {how} before it wrote a verdict"
+        error = ErrorInfo("runtime_error", text, hint="run it again; the system may have ended it for its memory")
+    targets, status = replay.targets, cast("Status", error.kind)
+    runtime = workspace.runtime(targets.platform)
+    verdict = Verdict(status, targets.artifact.name, targets.platform.name, runtime, error=error)
+    write_verdict(verdict, replay.results / "verdict.json")
+    show(replay.results)
+    if not outcome.note:
+        terminal.complain(f"[RUN] FAIL: {error.kind}: {error}")
+    return verdict.exit_status
 
 
 def _pack(workspace: Workspace, replay: Replay, status: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from pypto_build.artifact import Kernel, Orchestration
 from pypto_build.facts import places
 from pypto_build.proof import Action, Place
 from pypto_build.proof.action import Aid
+from pypto_build.proof.place import Spawn
 from pypto_build.rules.machinery.actions import run_captured
 from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
@@ -43,6 +45,8 @@ _HARMLESS = r"#\s*(include\s*<\w+(\.h)?>|pragma\s+once|if(n?def)?\b.*|else|endif
 _REMARK = r"[ \t]*(?://[^\n]*[^\\\n]|//)?"
 # Lines that only a compiler for devices sees.
 _FOR_DEVICES = r"(?m)^[ \t]*#if !defined\(__CPU_SIM\)\n(?:[ \t]*(?!#[ \t]*(?:if|el|endif)).*\n)*[ \t]*#endif"
+# What compilers say of a file that they do not find.
+_MISSING = re.compile(r"fatal error: .*(No such file|file not found)")
 # `__DATE__` and `__TIME__` are those of the first second of 2000 in every compilation.
 _EPOCH = {"SOURCE_DATE_EPOCH": "946684800"}
 
@@ -169,7 +173,9 @@ class Compilation:
             action,
             "[cpp->.so] compile",
             self._workspace.short(plan.source),
-            spawn=partial(self._compile_calling, plan) if plan.recipe.calling else run_captured,
+            spawn=partial(
+                _compile_by_name, partial(self._compile_calling, plan) if plan.recipe.calling else run_captured
+            ),
             aids=lambda: self._aids(plan),
             hushed=self._hushed,
         )
@@ -273,6 +279,24 @@ class Compilation:
             self._precompiled[key] = Precompiled(self._workspace, recipe, self._environment)
         aid = self._precompiled[key].ready()
         return (aid,) if aid else ()
+
+
+def _compile_by_name(compile_: Spawn, command: list[str], env: dict[str, str]) -> tuple[int, str]:
+    """Compile a unit; again if that may include a file as ``__FILE__``, which then has its own name.
+
+    The object then has the directories' paths, so that it is known to hold for them alone.
+    """
+    status, said = compile_(command, env)
+    if not status or not _MISSING.search(said):
+        return status, said
+    roots = [word[len(places.FLAG) :].rpartition("=")[0] for word in command if word.startswith(places.FLAG)]
+    note = Path(env["TMPDIR"], "paths.h")
+    note.write_text("".join(f"asm({json.dumps(f'.ident {json.dumps(root)}')});\n" for root in roots), encoding="utf-8")
+    words = [word.replace(places.FLAG, places.OLD_FLAG) if word.startswith(places.FLAG) else word for word in command]
+    place = len(words) - 1 - words[::-1].index("-c")
+    words[place:place] = ["-include", str(note)]
+    again, said_again = compile_(words, env)
+    return (again, said_again) if not again else (status, said)
 
 
 def declare_unit(env: Environment, steps: list[Step]) -> Node:

@@ -3,14 +3,16 @@
 python -m pypto_build.toolchain.forked DESCRIPTOR LISTENER LOG_VARIABLE MODULE...
 
 The process is the child of whoever needs it, and ends with it; whoever knows its address may have commands run. A
-command gets its environment, and the stream to which it writes; its status comes back, or nothing if it was killed. It
-ends when nobody waits for it any more. Where a library writes down what tools read, in the file that LOG_VARIABLE
-names, what was read to load the tools is added to a command's log, which then goes on with what the command reads.
+command gets its environment, and the stream to which it writes. A byte comes back when it begins, and then its status,
+unless it was killed. It ends when nobody waits for it any more. Where a library writes down what tools read, in the
+file that LOG_VARIABLE names, what was read to load the tools is added to a command's log, which then goes on with what
+the command reads.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import importlib
 import json
 import os
@@ -23,7 +25,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,6 +39,8 @@ from pypto_build.toolchain.python import own_environment, own_tool, run_tool
 #: What the library that watches tools has under this name: where it writes from now on.
 _REDIRECT = "pypto_witness_redirect"
 _KILLED = 137
+#: The byte that tells that a command begins.
+_BEGUN = b"B"
 #: The variable with the address for a process that may have commands run.
 ADDRESS = "PYPTO_FORKED_TOOLS"
 #: Requests that wait until the tools are loaded.
@@ -75,9 +79,11 @@ class ForkedTools:
                     status = ask(self.address(environment), command[2:], environment, stream.fileno())
             except OSError:
                 return run_tool(command, environment)
-            with open(status, "rb") as ended:
-                text, number = said.read().decode(errors="replace"), ended.read()
-        return (number[0] if number else _KILLED), text
+            text = said.read().decode(errors="replace")
+            try:
+                return wait(status), text
+            except OSError:  # the process ended before it took the request
+                return run_tool(command, environment)
 
     def address(self, environment: Mapping[str, str]) -> str:
         """Where to ask for a command; the process, which starts if there is none, is watched as that is. Raises
@@ -135,16 +141,26 @@ def ask(address: str, words: Sequence[str], environment: Mapping[str, str], outp
         return forks.send(connection, request, [output])
 
 
+def wait(told: int) -> int:
+    """Return the status of a command from the descriptor that `ask` gave. Raises `OSError` if it never began."""
+    with open(told, "rb") as news:
+        begun, *status = news.read() or b"\0"
+    if bytes([begun]) != _BEGUN:
+        raise OSError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+    return status[0] if status else _KILLED
+
+
 def main(argv: Sequence[str]) -> int:
-    """Serve until the other end closes."""
+    """Serve until the other end closes, and nobody's request is left."""
     end, listener = (socket.socket(fileno=int(word)) for word in argv[:2])
     log_variable, modules = argv[2], argv[3:]
     try:
         for name in modules:
             _load(name)
+        log = open_log(log_variable)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever asked says what there is to say
-        while end not in select.select([end, listener], [], [])[0]:
+        while listener in select.select([end, listener], [], [])[0]:
             with listener.accept()[0] as connection:
                 if not may_ask(connection):
                     continue
@@ -152,7 +168,7 @@ def main(argv: Sequence[str]) -> int:
                     if descriptors and os.fork() == 0:
                         for ours in (connection, listener, end):
                             ours.close()
-                        _work(request, log_variable, *descriptors)
+                        _work(request, log_variable, log, *descriptors)
     finally:  # whoever started it may be gone
         shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
     return 0
@@ -165,10 +181,11 @@ def _load(name: str) -> ModuleType:
     return importlib.import_module(main) if hasattr(module, "__path__") and find_spec(main) else module
 
 
-def _work(request: bytes, log_variable: str, output: int, told: int) -> NoReturn:
+def _work(request: bytes, log_variable: str, log: int, output: int, told: int) -> NoReturn:
     """Be the command, in this process, which ends with it."""
 
     def command() -> object:
+        os.write(told, _BEGUN)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.dup2(output, 1)
@@ -177,7 +194,7 @@ def _work(request: bytes, log_variable: str, output: int, told: int) -> NoReturn
         os.set_inheritable(told, False)
         threading.Thread(target=_end_unless_waited_for, args=(told,), daemon=True).start()
         words, environment, directory = json.loads(request)
-        become(words, environment, directory, log_variable)
+        become(words, environment, directory, log_variable, log)
         return _load(words[0]).main(words[1:])
 
     forks.do(command, told)
@@ -191,9 +208,12 @@ def _end_unless_waited_for(told: int) -> None:
     os._exit(_KILLED)
 
 
-def become(words: Sequence[str], environment: Mapping[str, str], directory: str, log_variable: str) -> None:
-    """Have the arguments, environment and directory of a command, and be watched as it."""
-    _be_watched(os.environ.get(log_variable, ""), environment.get(log_variable, ""))
+def become(
+    words: Sequence[str], environment: Mapping[str, str], directory: str, log_variable: str, before: int
+) -> None:
+    """Have the arguments, environment and directory of a command, and be watched as it. ``before`` is the log of what
+    this process was forked from (`open_log`)."""
+    _be_watched(before, environment.get(log_variable, ""))
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(directory)
@@ -201,15 +221,31 @@ def become(words: Sequence[str], environment: Mapping[str, str], directory: str,
     sys.argv = list(words)
 
 
-def _be_watched(before: str, log: str) -> None:
+def open_log(log_variable: str) -> int:
+    """Return a descriptor of this process's log, -1 if there is none. The file may be gone when a fork reads it."""
+    path, redirect = os.environ.get(log_variable, ""), _redirect()
+    if not path or redirect is None:
+        return -1
+    redirect(os.fsencode(os.devnull))  # to open it is our own business
+    log = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    redirect(os.fsencode(path))
+    return log
+
+
+def _be_watched(before: int, log: str) -> None:
     """From now on, what is read is written down in ``log``, which begins with what was read ``before``."""
-    redirect = getattr(ctypes.CDLL(None), _REDIRECT, None) if before and log else None
-    if redirect is None:
+    redirect = _redirect()
+    if before < 0 or not log or redirect is None:
         return
     redirect(os.fsencode(os.devnull))  # what follows is our own business
     with open(log, "ab") as file:
-        file.write(Path(before).read_bytes() + EARLIER)
+        file.write(os.pread(before, os.fstat(before).st_size, 0) + EARLIER)
+    os.close(before)
     redirect(os.fsencode(log))
+
+
+def _redirect() -> Callable[[bytes], object] | None:
+    return getattr(ctypes.CDLL(None), _REDIRECT, None)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from pypto_build.toolchain import forks
-from pypto_build.toolchain.forked import become
+from pypto_build.toolchain.forked import become, open_log
 
 #: What a fork tells through its pipe: that it is there, that it does what it was asked for; then its exit status.
 THERE, AT_WORK = b"+", b"!"
@@ -39,19 +39,20 @@ def main(argv: Sequence[str]) -> int:
     module = importlib.import_module(name)
     try:
         module.load(words, started)
+        log = open_log(log_variable)
         while True:
             with forks.request(connection, DESCRIPTORS) as (request, descriptors):
                 if not request or not module.is_whole():
                     return 0
                 if descriptors and os.fork() == 0:
                     connection.close()
-                    _work(module, words, json.loads(request), descriptors, log_variable)
+                    _work(module, words, json.loads(request), descriptors, log_variable, log)
     finally:  # whoever started it may be gone
         shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
 
 
 def _work(
-    module: Any, words: list[str], request: dict[str, Any], descriptors: list[int], log_variable: str
+    module: Any, words: list[str], request: dict[str, Any], descriptors: list[int], log_variable: str, log: int
 ) -> NoReturn:
     """Be the command, in this process, which ends with it."""
     *streams, turn, told = descriptors
@@ -67,7 +68,7 @@ def _work(
         for output in (sys.stdout, sys.stderr):
             output.reconfigure(line_buffering=output is sys.stderr or os.isatty(1))  # type: ignore[union-attr]
         environment = request["environment"] | {request["turn"]: str(turn)}
-        become(words, environment, request["directory"], log_variable)
+        become(words, environment, request["directory"], log_variable, log)
         return module.run(lambda: os.write(told, AT_WORK))
 
     forks.do(command, told)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from unittest import mock
 import pytest
 
 from pypto_build.proof.witness import VARIABLE, library, read_account
-from pypto_build.toolchain.forked import ForkedTools, _work, ask
+from pypto_build.toolchain.forked import ForkedTools, _work, ask, wait
 from pypto_build.toolchain.python import own_tool
 
 _MODULE = """
@@ -92,9 +93,9 @@ def test_many_at_once(tools: ForkedTools, environment: dict[str, str]) -> None:
 def test_any_process_may_ask(tools: ForkedTools, environment: dict[str, str], tmp_path: Path) -> None:
     process = tools.run(command("nothing"), environment)[1].split()[2]
     asking = (
-        "import os, sys; from pypto_build.toolchain.forked import ask\n"
+        "import os, sys; from pypto_build.toolchain.forked import ask, wait\n"
         "status = ask(sys.argv[1], ['forked_tool', 'exit', '9'], os.environ, 1)\n"
-        "print('status', os.read(status, 9)[0])\n"
+        "print('status', wait(status))\n"
     )
     words = [sys.executable, "-c", asking, tools.address(environment)]
     said = subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout
@@ -151,9 +152,69 @@ def test_a_fork_that_cannot_begin_ends_as_a_failed_command(tmp_path: Path) -> No
     with (tmp_path / "output").open("wb") as output:
         if (child := os.fork()) == 0:
             with suppress(BaseException), mock.patch("threading.Thread.start", side_effect=RuntimeError("no threads")):
-                _work(b"[]", VARIABLE, os.dup(output.fileno()), tell)
+                _work(b"[]", VARIABLE, -1, os.dup(output.fileno()), tell)
             os._exit(99)
         os.close(tell)
         assert os.waitpid(child, 0)[1] == 0
         with open(told, "rb") as news:
-            assert news.read() == b"\x01"
+            assert news.read() == b"B\x01"
+
+
+@pytest.fixture
+def watched(environment: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    """The environment of a command that is watched."""
+    watcher = library("g++", tmp_path / "watcher", environment)
+    (tmp_path / "log").touch()
+    return environment | {"LD_PRELOAD": str(watcher), VARIABLE: str(tmp_path / "log")}
+
+
+def test_the_log_of_the_process_forked_from_may_be_gone(
+    tools: ForkedTools, watched: dict[str, str], tmp_path: Path
+) -> None:
+    """As it is when that process ends just after the fork."""
+    assert tools.run(command("nothing"), watched)[0] == 0
+    before = (tmp_path / "log").read_bytes()
+    os.truncate(tmp_path / "log", 0)
+    Path(tools.address(watched)).with_name("log").unlink()
+    status, said = tools.run(command("nothing"), watched)
+    assert status == 0, said
+    assert b"heavy_to_load" in (tmp_path / "log").read_bytes() and b"heavy_to_load" in before
+    assert str(Path(tools.address(watched)).parent).encode() + b"/log" not in (tmp_path / "log").read_bytes()
+
+
+def test_a_request_that_waits_while_the_process_is_closed_is_done(
+    tools: ForkedTools, environment: dict[str, str]
+) -> None:
+    """One thread finds that what the process has read has changed, while another one has a command run."""
+    process = int(tools.run(command("nothing"), environment)[1].split()[2])
+    address = tools.address(environment)
+    os.kill(process, signal.SIGSTOP)
+    try:
+        with ThreadPoolExecutor(2) as pool, open(os.devnull, "wb") as output:
+            told = ask(address, ["forked_tool", "exit", "9"], environment, output.fileno())
+            closing = pool.submit(tools.close)
+            while tools._connection is None or tools._connection.fileno() >= 0:
+                time.sleep(0.001)
+            os.kill(process, signal.SIGCONT)
+            assert wait(told) == 9
+            closing.result()
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGCONT)
+
+
+def test_a_request_that_was_never_taken_is_done_by_itself(tools: ForkedTools, environment: dict[str, str]) -> None:
+    process = int(tools.run(command("nothing"), environment)[1].split()[2])
+    os.kill(process, signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(tools.run, command("exit", "6"), environment)
+        while not _waits_at(tools.address(environment)):
+            time.sleep(0.001)
+        os.kill(process, signal.SIGKILL)
+        assert running.result()[0] == 6
+
+
+def _waits_at(address: str) -> bool:
+    """Return whether a request lies at this socket: a connection has been made that was not accepted."""
+    rows = Path("/proc/net/unix").read_text().splitlines()
+    return sum(row.endswith(f" {address}") for row in rows) > 1

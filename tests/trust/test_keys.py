@@ -41,16 +41,16 @@ def test_a_flag_with_the_name_of_a_root_is_not_the_root(chain: Space) -> None:
     text = "(sizeof(ROOT) == {length} ? 2.0f : 3.0f) * in[i]"
     chain.kernel("twice", text.format(length=len(str(chain.root)) + 1))
     assert chain.replay(f"KERNEL_FLAGS=-DROOT='\"{chain.root}\"'").outcome.exit == PASS
-    for name in ("top", "artifact", "out"):
+    for name in ("here", "top", "artifact", "out"):
         assert chain.replay(f"KERNEL_FLAGS=-DROOT='\"{{{name}}}\"'").outcome.exit == MISMATCH
 
 
 def test_a_directory_with_the_name_of_a_root_is_not_the_root(chain: Space) -> None:
     chain.write("inc/scale.h", "#define SCALE 2.0f\n")
-    chain.write("{top}/inc/scale.h", "#define SCALE 3.0f\n")
+    chain.write("{here}/inc/scale.h", "#define SCALE 3.0f\n")
     chain.kernel("twice", "SCALE * in[i]", "#include <scale.h>")
     assert chain.replay(f"KERNEL_FLAGS=-I{chain.root}/inc").outcome.exit == PASS
-    assert chain.replay("KERNEL_FLAGS=-I{top}/inc").outcome.exit == MISMATCH
+    assert chain.replay("KERNEL_FLAGS=-I{here}/inc").outcome.exit == MISMATCH
 
 
 def test_a_pass_that_took_longer_than_the_time_limit_is_none(chain: Space, tmp_path: Path) -> None:
@@ -122,3 +122,23 @@ def test_objects_for_this_processor_come_from_no_other(chain: Space, tmp_path: P
     replayed = chain.replay(*options, "VERBOSE=1")
     compiled = replayed.actions("[cpp->.so] compile")
     assert len(compiled) == 3 and all("the compiler changed" in line for line in compiled), replayed.done
+
+
+@pytest.mark.parametrize("options", [(), ("CHECK=1",)])
+def test_a_kernel_that_includes_itself_by_its_name(chain: Space, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """Its object holds for this place alone."""
+    twice = "#ifndef FACTOR\n#define FACTOR 2.0f\n#include __FILE__\n#else\nconstexpr int kLength = sizeof(__FILE__);\n"
+    length = len(str(chain.artifact / "kernels/aiv/twice.cpp")) + 1
+    expression = f"(kLength == {length} ? FACTOR : 3.0f) * in[i]"
+    path = chain.kernel("twice", expression)
+    path.write_text(f"{twice}{path.read_text()}#endif\n")
+    assert chain.replay(*options).outcome.exit == PASS
+    assert chain.replay(*options).cached
+    other = elsewhere(chain, tmp_path / "a" / "longer" / "place")
+    assert other.replay(*options).outcome.exit == MISMATCH
+
+
+def test_a_header_that_is_missing_is_said_once(chain: Space) -> None:
+    chain.kernel("twice", "2.0f * in[i]", '#include "nothing.h"')
+    done = chain.replay().done
+    assert done.output.count("fatal error: nothing.h: No such file") == 1

@@ -10,6 +10,7 @@ from typing import Any
 
 from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.diagnose.report.collect import graph_data, timeline_data
+from pypto_build.diagnose.template import fill
 
 _HERE = Path(__file__).resolve().parent
 #: In the order in which they use each other.
@@ -25,11 +26,7 @@ def page(title: str, data: Mapping[str, Any]) -> str:
         # "<" never stands in it, so no text of the data can end the element.
         "@DATA@": json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
     }
-    text = _read("page.html")
-    for mark, part in parts.items():
-        before, _, after = text.partition(mark)
-        text = before + part + after
-    return text
+    return fill(_read("page.html"), parts)
 
 
 def graph_page(evidence: Evidence) -> str:

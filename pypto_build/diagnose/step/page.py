@@ -11,6 +11,7 @@ from pypto_build.diagnose.step.pipes import flags_at
 from pypto_build.diagnose.step.scalars import scalars_at
 from pypto_build.diagnose.step.session import KernelStep, Session, Stepped, place_text
 from pypto_build.diagnose.step.text import matrix_lines, step_line, where_lines
+from pypto_build.diagnose.template import fill
 from pypto_build.diagnose.why.trace import SyncEvent
 
 _HERE = Path(__file__).resolve().parent
@@ -38,11 +39,8 @@ def page(session: Session) -> str:
     }
     # "<" never stands in it, so no text of the data can end the element.
     packed = json.dumps(data, ensure_ascii=False, separators=(",", ":"), default=str).replace("<", "\\u003c")
-    text = (_HERE / "page.html").read_text(encoding="utf-8")
-    for mark, part in (("@TITLE@", html.escape(title)), ("@DATA@", packed)):
-        before, _, after = text.partition(mark)
-        text = before + part + after
-    return text
+    template = (_HERE / "page.html").read_text(encoding="utf-8")
+    return fill(template, {"@TITLE@": html.escape(title), "@DATA@": packed})
 
 
 def _step(session: Session, now: Stepped, step: KernelStep) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from pypto_build.interop import run as on_simpler
 from pypto_build.replay import cli
 from pypto_build.replay.chips import __main__ as on_chips
 from pypto_build.replay.request import Request
-from pypto_build.toolchain.forked import ADDRESS, ask
+from pypto_build.toolchain.forked import ADDRESS, ask, wait
 from pypto_build.toolchain.python import own_environment, own_tool
 
 _JUDGE = "pypto_build.interop.scene.judge"
@@ -88,8 +88,7 @@ class _Judge:
     def _run(self, words: Sequence[str]) -> int:
         environment = own_environment()
         try:
-            with open(ask(self._address, [_JUDGE, *words], environment, sys.stdout.fileno()), "rb") as ended:
-                return (ended.read() or b"\x89")[0]  # 137: killed
+            return wait(ask(self._address, [_JUDGE, *words], environment, sys.stdout.fileno()))
         except OSError:
             command = [*own_tool(_JUDGE), *words]
             return subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False).returncode

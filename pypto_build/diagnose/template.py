@@ -1,0 +1,12 @@
+"""Files that are made of a template: each mark in it stands for a text, whatever that holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+
+def fill(template: str, parts: Mapping[str, str]) -> str:
+    """Return ``template`` with a part for each mark. A mark within a part stays as it is."""
+    marks = "|".join(map(re.escape, parts))
+    return re.sub(marks, lambda found: parts[found[0]], template)
