@@ -18,6 +18,7 @@ from SCons.Script import GetOption
 
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError, Snapshot, snapshot
+from pypto_build.artifact.below import directory_below
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
 from pypto_build.facts.outcomes import Outcome
 from pypto_build.facts.platforms import Platform
@@ -358,7 +359,8 @@ def _perform_replay(env: Environment, replay: Replay) -> int:
     workspace = workspace_of(env)
     if status := replay.targets.ensure(workspace):
         return status
-    replay.results.mkdir(parents=True, exist_ok=True)
+    with directory_below(replay.targets.output, f"{REPLAYS}/{replay.results.name}"):
+        pass
     replays: Replays = env["PYPTO_REPLAYS"]
     evict(replay.results, replays.by_results.keys())
     begun = time.monotonic()
