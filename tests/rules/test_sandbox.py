@@ -56,7 +56,8 @@ def _write_probe(project: Project, port: int) -> None:
 
 
 def _told(output: str) -> set[str]:
-    return {line for line in output.splitlines() if line.startswith(("wrote ", "connected"))}
+    printed = {line.removeprefix("| ") for line in output.splitlines() if line.startswith("| ")}
+    return {line for line in printed if line.startswith(("wrote ", "connected"))}
 
 
 @works
@@ -130,13 +131,17 @@ def test_local_services_are_out_of_reach(
     monkeypatch.setenv("PYPTO_BUILD_SERVER", "0")
     project.write_kernel("plus_one", "([] { static float once = reach(); return once; }(), in[i] + 1.0f)")
     source = project.artifact / "kernels" / "aiv" / "plus_one.cpp"
-    probe = _REACHES.replace("SOCKET", str(project.root / "s")).replace("RUNTIME", str(runtime)).replace("OUT", str(project.out))
+    probe = (
+        _REACHES.replace("SOCKET", str(project.root / "s"))
+        .replace("RUNTIME", str(runtime))
+        .replace("OUT", str(project.out))
+    )
     source.write_text(_INCLUDES + probe + source.read_text())
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(project.root / "s"))
         server.listen()
         run = project.scons("replay", "JIT=_jit_chain", *words)
-    told = {line for line in run.output.splitlines() if line.startswith("reaches ")}
+    told = {line.removeprefix("| ") for line in run.output.splitlines() if line.startswith("| reaches ")}
     assert (run.status, told) == (0, {"reaches a pair", *more}), run.output
 
 
