@@ -183,7 +183,7 @@ class _Shown:
                 waited = time.monotonic() - self.since
                 if self.doing is None or waited < QUIET_S:
                     continue
-                text = f"{self.doing()}, {waited:.0f} s"
+                text = f"{escaped(self.doing())}, {waited:.0f} s"
                 self.drawn = True
                 _draw(f"{_ERASE}{_DIM}{text[: _columns() - 1]}{_END}" if takes_colours(sys.stderr) else _ERASE + text)
 

@@ -394,7 +394,7 @@ def _pack(workspace: Workspace, replay: Replay, status: int) -> None:
     elif (replay.results / "verdict.json").is_file():
         replay.pack = write_pack(workspace, replay.packing, path)
         if replay.pack and not replay.of_a_test:
-            terminal.say(f"[pack] {replay.pack}: elsewhere, pypto-build replay {path.name}")
+            terminal.say(f"[pack] {replay.pack}: elsewhere, pypto-build replay {shlex.quote(path.name)}")
 
 
 def _triage_command(workspace: Workspace, replay: Replay, test: str = "") -> str:
