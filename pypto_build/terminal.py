@@ -2,6 +2,9 @@
 
 Text is written plain and coloured on its way out by what it says (``_COLOURS``), so nobody who prints knows of colours.
 What a command of others printed keeps the colours that it has. ``redirect`` sends all of it elsewhere.
+
+Names and messages may come from an artifact: nothing that a terminal would obey gets there, and a line that is not ours
+cannot be taken for one of ours.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import IO, Any
 
@@ -45,6 +48,16 @@ _COLOURS: tuple[tuple[str, str], ...] = (
     (r"^([A-Z][\w ,]*:)(?: |$)", _BOLD),
 )
 
+#: What stands before each line that an artifact's code printed.
+MARK = "| "
+# What moves a terminal's cursor or changes how it shows text, letters that are not seen, and bytes that are no text.
+_OBEYED = re.compile(
+    "\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+_OBEYED_BUT_COLOURS = re.compile(f"({_CODES})|{_OBEYED.pattern}")
+# Lines of ours, and of what reads the logs of CI.
+_LIKE_OURS = re.compile(r"^(?=\[[\w>. -]+\] |scons: |::|##\[)", re.MULTILINE)
+
 #: Takes text, and whether it is error output.
 Write = Callable[[str, bool], None]
 
@@ -56,6 +69,24 @@ def takes_colours(stream: IO[str], environment: Mapping[str, str] = os.environ) 
     if environment.get("CLICOLOR_FORCE", "0") not in ("", "0"):
         return True
     return _is_terminal(stream) and environment.get("TERM", "dumb") != "dumb" and environment.get("CLICOLOR") != "0"
+
+
+def escaped(text: str, colours: bool = False) -> str:
+    """``text`` with what a terminal would obey written as Python writes it; ``colours`` may stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    if not colours:
+        return _OBEYED.sub(_written_out, text)
+    return _OBEYED_BUT_COLOURS.sub(lambda found: found[1] or _written_out(found), text)
+
+
+def _written_out(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode("ascii")
+
+
+def marked(line: str) -> str:
+    """A line that an artifact's code printed, as it is shown."""
+    return f"{MARK}{escaped(line)}"
 
 
 def plain(text: str) -> str:
@@ -86,7 +117,8 @@ class _Painted:
     def write(self, text: str) -> int:
         with _SHOWN.lock:
             _SHOWN.erase()
-            self._stream.write(_painted(text) if self._coloured and text.startswith("scons: ") else text)
+            shown = escaped(text, colours=True)
+            self._stream.write(_painted(shown) if self._coloured and text.startswith("scons: ") else shown)
         return len(text)
 
     def __getattr__(self, name: str) -> Any:
@@ -151,7 +183,7 @@ class _Shown:
                 waited = time.monotonic() - self.since
                 if self.doing is None or waited < QUIET_S:
                     continue
-                text = f"{self.doing()}, {waited:.0f} s"
+                text = f"{escaped(self.doing())}, {waited:.0f} s"
                 self.drawn = True
                 _draw(f"{_ERASE}{_DIM}{text[: _columns() - 1]}{_END}" if takes_colours(sys.stderr) else _ERASE + text)
 
@@ -203,7 +235,7 @@ def shows_details() -> bool:
 def say(*lines: str) -> None:
     """Lines of output in one piece."""
     if lines:
-        _SHOWN.send("".join(f"{line}\n" for line in lines), False, True)
+        _SHOWN.send("".join(f"{escaped(line)}\n" for line in lines), False, True)
 
 
 def detail(*lines: str) -> None:
@@ -214,13 +246,44 @@ def detail(*lines: str) -> None:
 
 def complain(line: str) -> None:
     """A line of error output in one piece."""
-    _SHOWN.send(f"{line}\n", True, True)
+    _SHOWN.send(f"{escaped(line)}\n", True, True)
 
 
 def pass_on(text: str, error: bool = True, ours: bool = False) -> None:
-    """What a command printed, as it is; one of ``ours`` gets its colours here."""
+    """What a command printed; one of ``ours`` gets its colours here, lines of others that look like ours are marked."""
     if text:
+        text = escaped(text, colours=True)
+        text = text if ours else _LIKE_OURS.sub(MARK, text)
         _SHOWN.send(text if text.endswith("\n") else f"{text}\n", error, ours)
+
+
+class _Escaped:
+    """A stream whose text is shown escaped."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(escaped(text, colours=True))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def escaping() -> Iterator[None]:
+    """What is printed while the block runs is shown escaped."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = _Escaped(sys.stdout), _Escaped(sys.stderr)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
 
 
 def step_aside() -> None:

@@ -34,6 +34,11 @@ def artifact_of(output: Path) -> Path | None:
     return None
 
 
+def output_of(path: Path) -> Path | None:
+    """The output directory that a path lies in."""
+    return next((parent for parent in path.parents if (parent / MARKER).is_file()), None)
+
+
 def actual_place(place: str, binary: str | Path) -> str:
     """A source line (FILE or FILE:LINE) that the debug information of ``binary`` names, where it is on this machine.
 
@@ -43,7 +48,7 @@ def actual_place(place: str, binary: str | Path) -> str:
     name = next((name for name in names if place.startswith(f"{name}/")), "")
     if not name:
         return place
-    output = next((parent for parent in Path(binary).parents if (parent / MARKER).is_file()), None)
+    output = output_of(Path(binary))
     directory = Path.cwd() if name == places.WORKSPACE else output
     if name == places.ARTIFACT and output is not None:
         directory = artifact_of(output)

@@ -58,6 +58,11 @@ def add_beside(parser: argparse.ArgumentParser) -> None:
 def run_tool(name: str, tool: Callable[[], int]) -> int:
     """Run a command line's body: an error of the user's becomes its one line and exit status."""
     outlive_readers()
+    with terminal.escaping():
+        return _run(name, tool)
+
+
+def _run(name: str, tool: Callable[[], int]) -> int:
     try:
         return tool()
     except ArtifactError as error:

@@ -10,11 +10,20 @@ from __future__ import annotations
 import errno
 import os
 import struct
+from typing import NamedTuple
+
+
+class _Numbers(NamedTuple):
+    socket: int
+    socketpair: int
+    keys: tuple[int, int, int]  # add_key, request_key, keyctl
+    seccomp: int
+
 
 #: By machine: the number of its instruction set in audit records, and those of calls.
 _MACHINES = {
-    "x86_64": (0xC000003E, {"socket": 41, "socketpair": 53, "add_key": 248, "request_key": 249, "keyctl": 250}),
-    "aarch64": (0xC00000B7, {"socket": 198, "socketpair": 199, "add_key": 217, "request_key": 218, "keyctl": 219}),
+    "x86_64": (0xC000003E, _Numbers(socket=41, socketpair=53, keys=(248, 249, 250), seccomp=317)),
+    "aarch64": (0xC00000B7, _Numbers(socket=198, socketpair=199, keys=(217, 218, 219), seccomp=277)),
 }
 _IO_URING_SETUP = 425
 _X32 = 0x40000000  # calls of x86_64 by other numbers
@@ -26,6 +35,9 @@ _TYPE_MASK = 0xF
 _LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 _NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24  # offsets in what the filter sees of a call
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
+
+_NO_NEW_PRIVILEGES = 38  # of prctl
+_SET_FILTER, _ALL_THREADS, _ALLOW_SPECULATION = 1, 1, 4  # of seccomp
 
 Instruction = tuple[int, int, int, int]
 
@@ -39,13 +51,29 @@ def call_filter(machine: str = os.uname().machine) -> bytes:
         (_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, architecture), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, _NUMBER),
     ]  # fmt: skip
     program += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _ERROR | errno.ENOSYS)] if machine == "x86_64" else []
-    for name in ("add_key", "request_key", "keyctl"):
-        program += [(_EQUAL, 0, 1, numbers[name]), (_RETURN, 0, 0, _ERROR | errno.EPERM)]
+    for number in numbers.keys:
+        program += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ERROR | errno.EPERM)]
     program += [(_EQUAL, 0, 1, _IO_URING_SETUP), (_RETURN, 0, 0, _ERROR | errno.ENOSYS)]
-    program += _only(numbers["socket"], _FIRST, _FAMILIES, errno.EAFNOSUPPORT)
-    program += _only(numbers["socketpair"], _SECOND, _PAIRS, errno.EAFNOSUPPORT, _TYPE_MASK)
+    program += _only(numbers.socket, _FIRST, _FAMILIES, errno.EAFNOSUPPORT)
+    program += _only(numbers.socketpair, _SECOND, _PAIRS, errno.EAFNOSUPPORT, _TYPE_MASK)
     program.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
+
+
+def refuse_calls() -> None:
+    """Let all threads of this process, and what it starts, gain no privileges and make no call that is refused."""
+    import ctypes
+
+    class Program(ctypes.Structure):
+        _fields_ = (("count", ctypes.c_ushort), ("filter", ctypes.c_void_p))
+
+    libc, data = ctypes.CDLL(None), call_filter()
+    libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    if data:
+        instructions = ctypes.create_string_buffer(data, len(data))
+        program = Program(len(data) // 8, ctypes.addressof(instructions))
+        number = _MACHINES[os.uname().machine][1].seccomp
+        libc.syscall(number, _SET_FILTER, _ALL_THREADS | _ALLOW_SPECULATION, ctypes.byref(program))
 
 
 def _only(number: int, argument: int, values: tuple[int, ...], error: int, mask: int = 0xFFFFFFFF) -> list[Instruction]:

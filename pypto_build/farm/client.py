@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import dask
 import distributed
+import msgspec
 from distributed.scheduler import KilledWorker
 
 from pypto_build.artifact import ArtifactError
@@ -25,6 +26,8 @@ _dask: Any = distributed  # which has no types of its own for what is used here
 #: How many workers may be lost under a job before it counts as what ends them.
 LOSSES = 2
 _CONNECT_S = 10.0
+#: How long all workers may take to say what they are.
+_ANSWER_S = 60.0
 #: Bytes of files that workers hold for jobs that may follow.
 _HELD = 256 << 20
 
@@ -185,7 +188,7 @@ def _number(workers: list[str]) -> str:
 def _usable(client: Any, say: Say) -> list[str]:
     """The workers whose results are those of this machine; the others are named with what differs."""
     own, found, refused = _describe_here(), list[str](), list[str]()
-    for address, told in client.run(worker.describe, on_error="return").items():
+    for address, told in _asked(client, worker.describe).items():
         difference = _difference(own, told)
         (refused if difference else found).append(address)
         if difference:
@@ -197,15 +200,31 @@ def _usable(client: Any, say: Say) -> list[str]:
     return found
 
 
+def _asked(client: Any, what: Callable[[], Any]) -> dict[str, Any]:
+    """What all workers say to a question; one that does not answer at all is no worker to rely on."""
+    answers: SimpleQueue[dict[str, Any]] = SimpleQueue()
+    threading.Thread(target=lambda: answers.put(client.run(what, on_error="return")), daemon=True).start()
+    try:
+        return answers.get(timeout=_ANSWER_S)
+    except Empty:
+        reason = f"not all of its workers answer within {_ANSWER_S:g} s"
+        raise ArtifactError("SCHEDULER=", reason, "end those that hang, and try again") from None
+
+
 def _describe_here() -> dict[str, str]:
     return worker.describe()
 
 
 def _difference(own: Mapping[str, str], told: Any) -> str:
     if not isinstance(told, dict):
-        return str(told).partition("\n")[0] or type(told).__name__
+        return _shown(str(told).partition("\n")[0]) or type(told).__name__
     other = [name for name, value in own.items() if told.get(name) != value]
-    return "; ".join(f"{name} {told.get(name, 'none')}, here {own[name]}" for name in other)
+    return "; ".join(f"{name} {_shown(str(told.get(name, 'none')))}, here {own[name]}" for name in other)
+
+
+def _shown(text: str) -> str:
+    """What a worker says, with nothing that a terminal obeys."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:200])
 
 
 def files_of(root: Path) -> Iterator[tuple[str, Path]]:
@@ -221,15 +240,17 @@ def files_of(root: Path) -> Iterator[tuple[str, Path]]:
 def _result(future: Any, job: FarmJob) -> FarmResult:
     """What a job came to; one that could not be done says why."""
     if future.status == "finished":
-        found = future.result()
-        assert isinstance(found, FarmResult)
-        return found
+        try:  # a worker may answer with anything
+            found = msgspec.convert(msgspec.to_builtins(future.result()), FarmResult)
+        except (TypeError, ValueError, RecursionError):
+            return FarmResult(job.label, lost="a worker answered with something else than a result")
+        return msgspec.structs.replace(found, label=job.label)
     if future.status == "cancelled":
         return FarmResult(job.label, lost="it was cancelled")
     error = future.exception()
     if isinstance(error, KilledWorker):
         return FarmResult(job.label, lost=f"{LOSSES + 1} workers ended while they worked on it")
-    return FarmResult(job.label, lost=str(error).partition("\n")[0] or type(error).__name__)
+    return FarmResult(job.label, lost=_shown(str(error).partition("\n")[0]) or type(error).__name__)
 
 
 def end_quietly(results: Any) -> None:

@@ -16,12 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from pypto_build import __version__
+from pypto_build.artifact.files import read_bytes
 from pypto_build.facts.jobs import FarmJob, FarmResult
 from pypto_build.farm.forks import Forks
 from pypto_build.toolchain.forks import signal_group
 from pypto_build.toolchain.python import own_environment, own_tool, start_kept
 
 _LOG = 200_000
+#: Bytes of a file that comes back.
+_LARGEST = 64 << 20
 #: Process groups of jobs, by the batch that they belong to and their labels; for each batch, where its commands are
 #: forked from, and directories by who works there.
 _running: dict[str, dict[str, int]] = {}
@@ -80,19 +83,32 @@ def run_job(
     with tempfile.TemporaryDirectory(prefix="pypto-farm-") as directory:
         place = Path(directory)
         root = Path(place, "build_output", PurePosixPath(job.root).name)
-        for (name, digest), data in zip(files.items(), contents, strict=True):
-            _write(root, name, digest, data)
+        for (name, digest), content in zip(files.items(), contents, strict=True):
+            _write(root, name, digest, content)
         processors = len(os.sched_getaffinity(0)) // neighbours.get(platform.node(), 1)
         begun = time.monotonic()
-        with Path(place, "log").open("wb") as output:
+        with Path(place, "log").open("w+b") as output:
             attempt = _Attempt(place, output.fileno(), batch, job.label, memory)
             status, peak = _do(job, root, attempt, max(1, processors))
-        seconds = time.monotonic() - begun
-        log = Path(place, "log").read_bytes()[-_LOG:].decode(errors="replace").replace(str(root), job.root)
-        verdicts = list(Path(place, "build").glob("*/*/verdict.json"))
-        verdict = verdicts[0].read_bytes() if verdicts else b""
-        back = {name: Path(place, name).read_bytes() for name in job.returns if Path(place, name).is_file()}
-        return FarmResult(job.label, status, seconds, peak, log, verdict, platform.node(), files=back)
+            seconds = time.monotonic() - begun
+            output.seek(max(0, os.fstat(output.fileno()).st_size - _LOG))  # by its name may lie something else by now
+            log = output.read(_LOG).decode(errors="replace").replace(str(root), job.root)
+        verdicts = [_left(place, path) for path in Path(place, "build").glob("*/*/verdict.json")]
+        back = {name: data for name in job.returns if (data := _left(place, place / name)) is not None}
+        return FarmResult(
+            job.label, status, seconds, peak, log, next(filter(None, verdicts), b""), platform.node(), files=back
+        )
+
+
+def _left(place: Path, path: Path) -> bytes | None:
+    """What a job left in its directory; None for what is no file, is too large, or lies elsewhere."""
+    real = path.resolve()
+    if not real.is_relative_to(place.resolve()):
+        return None
+    try:
+        return read_bytes(real, _LARGEST)
+    except OSError:
+        return None
 
 
 def _write(root: Path, name: str, digest: str, data: bytes) -> None:

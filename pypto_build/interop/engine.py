@@ -37,6 +37,7 @@ from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.toolchain.elf import extract_text, read_elf
 from pypto_build.toolchain.simpler_home import SimplerHome
 
+_REST_S, _POLL_S = 0.5, 0.05  # how long the rest of what it printed is waited for
 _CHILD = Path(__file__).with_name("simpler_child.py")
 # The records that simpler's runtime can write, and what its configuration calls them.
 _RECORDS = {row.setting.name: row.fields for row in OF_ITS_RECORDS.values() if row.setting and row.fields}
@@ -102,20 +103,22 @@ class SimplerRounds:
             env=home.variables(environment),
             pass_fds=(command_read, result_write),
             stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
         os.close(command_read)
         os.close(result_write)
-        assert self._process.stderr is not None
-        self._said = Listener(self._results, self._process.stderr.fileno())
+        assert self._process.stdout is not None and self._process.stderr is not None
+        self._said = Listener(self._results, self._process.stderr.fileno(), self._process.stdout.fileno())
 
     def __enter__(self) -> SimplerRounds:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._kill()
-        assert self._process.stderr is not None
+        assert self._process.stdout is not None and self._process.stderr is not None
+        self._process.stdout.close()
         self._process.stderr.close()
         for descriptor in (self._commands, self._results):
             os.close(descriptor)
@@ -139,6 +142,7 @@ class SimplerRounds:
             if not self._said.collect(remaining) and not self._said.has_reply:
                 raise self._death()
         self.round_s = time.monotonic() - self._deadline + self._request.timeout_s
+        self._said.collect(0)  # what was printed before
         try:
             reply: dict[str, Any] = json.loads(self._said.reply())
             fault, run_s = reply.get("fault"), float(reply.get("run_s", 0))
@@ -202,6 +206,9 @@ class SimplerRounds:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        give_up = time.monotonic() + _REST_S  # something may hold the pipes open
+        while time.monotonic() < give_up and self._said.collect(_POLL_S):
+            pass
 
 
 def refuse_ours(request: Request) -> None:

@@ -104,10 +104,10 @@ def _tell(events: list[dict[str, Any]], status: int) -> None:
     if events and not ran:
         print("[wrap] the script ran nothing of PyPTO's", file=sys.stderr)
     for place, what in ran.items():
-        platform = f" -p {what['platform']}" if what["platform"] else ""
+        platform = f" -p {shlex.quote(what['platform'])}" if what["platform"] else ""
         print(f"[wrap] {_snapshot(Path(place), what['snapshot'], status)}")
         settings = "".join(f"{name}={shlex.quote(value)} " for name, value in what["environment"].items())
-        print(f"[wrap]   {settings}pypto-build replay {place}{platform}")
+        print(f"[wrap]   {settings}pypto-build replay {shlex.quote(place)}{platform}")
 
 
 def _snapshot(place: Path, ours: bool, status: int) -> str:

@@ -13,7 +13,9 @@ from typing import IO
 
 def open_lock(path: Path) -> IO[str]:
     """The file to lock, for reading and writing. Other kinds of files are replaced; a directory is an ``OSError``."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+    flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    if path.is_symlink():
+        path.unlink()
     file = os.open(path, flags, 0o666)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)

@@ -7,7 +7,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.below import directory_below, remove_below, replace_below, write_below
 from pypto_build.trace import span
 
 from .action import Action, Aid, InputSet, Result, Roots, plain
@@ -286,9 +286,9 @@ class Place:
         with self._lock:
             stale = set(self._known.files_below(action.tree) if action.tree else ()) - result.outputs.keys()
             for name in stale:
-                (self.directory / name).unlink()
+                remove_below(self.directory, name)
             for name, data in contents.items():
-                write_bytes(self.directory / name, data)
+                write_below(self.directory, name, data)
             self._known.record.sets.update(sets)
             self._known.note(action.name, result)
         return True
@@ -337,10 +337,10 @@ class Place:
 
     def _clear(self, action: Action) -> None:
         for name in action.outputs:
-            path = self.directory / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(OSError):
-                path.with_name(f"{path.name}.tmp").unlink()
+            remove_below(self.directory, f"{name}.tmp")
+        if action.tree:
+            with directory_below(self.directory, action.tree):
+                pass
 
     def _environment(self, action: Action, work: Path) -> dict[str, str]:
         environment = {**action.environment, "TMPDIR": str(work)}
@@ -436,7 +436,7 @@ class Place:
         for name in action.outputs:
             path = str(self.directory / name)
             digests[name] = self._known.digests.of(f"{path}.tmp")
-            os.replace(f"{path}.tmp", path)
+            replace_below(self.directory, f"{name}.tmp", name)
         return digests
 
     def _result(self, attempt: _Attempt, outputs: dict[str, str], said: str, good: bool = True) -> Result:

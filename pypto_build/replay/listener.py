@@ -55,36 +55,57 @@ class Lines:
 
 
 class Printed:
-    """What is printed into a pipe goes on to standard output or error, when that can take it; `tail` is the last."""
+    """What is printed into a pipe goes on to standard output or error in whole lines, marked and escaped, when that can
+    take it; `tail` is the last of it as it was printed."""
 
     def __init__(self, descriptor: int, name: Literal["stdout", "stderr"]) -> None:
         self.descriptor = descriptor
-        self.ended = False
         self.tail = b""
         self._name = name
         self._left = PRINTED_LIMIT
+        self._closed = False
+        self._pending = b""  # a line that has not ended yet
+        self._out = bytearray()  # what our output has not taken yet
         self.blocked = False
         self._target, self._piece = _file_of(name)
 
+    @property
+    def ended(self) -> bool:
+        """Whether there is nothing more to read, and all has been passed on."""
+        return self._closed and not self._out
+
     def wanted(self) -> tuple[int, int]:
-        """What has to happen before `take` does something: there is something to read, then there is room for it."""
+        """What has to happen before `take` does something: there is something to read, or there is room for it."""
         return (self._target, select.POLLOUT) if self.blocked else (self.descriptor, select.POLLIN)
 
     def take(self) -> None:
-        """Pass on what has come, if there is room."""
-        if self._left > 0 and self._target >= 0 and not _ready(self._target, select.POLLOUT):
-            self.blocked = True
+        """Pass on what has come, as far as there is room."""
+        self._pass_on()
+        if self._out or not _ready(self.descriptor, select.POLLIN):
             return
-        self.blocked = False
-        if not _ready(self.descriptor, select.POLLIN):
-            return
-        data = os.read(self.descriptor, self._piece if self._left > 0 else _PIECE)
-        self.ended = not data
+        data = os.read(self.descriptor, _PIECE)
+        self._closed = not data
         self.tail = (self.tail + data)[-_TAIL_BYTES:]
-        if data and self._left > 0:
+        if self._left > 0:
             self._left -= len(data)
-            note = b"" if self._left > 0 else f"\n[RUN] more than {PRINTED_LIMIT >> 20} MB are left out\n".encode()
-            self._write(data + note)
+            *lines, self._pending = (self._pending + data).split(b"\n")
+            if self._pending and (self._closed or self._left <= 0 or len(self._pending) > _PIECE):
+                lines, self._pending = [*lines, self._pending], b""
+            self._out += b"".join(map(_marked, lines))
+            if self._left <= 0:
+                self._out += f"[RUN] more than {PRINTED_LIMIT >> 20} MB are left out\n".encode()
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Write in pieces that are taken at once, until our output has no room."""
+        while self._out:
+            self.blocked = self._target >= 0 and not _ready(self._target, select.POLLOUT)
+            if self.blocked:
+                return
+            piece = bytes(self._out[: self._piece])
+            del self._out[: self._piece]
+            self._write(piece)
+        self.blocked = False
 
     def _write(self, data: bytes) -> None:
         stream = getattr(sys, self._name)
@@ -100,6 +121,12 @@ class Printed:
                 stream.flush()
         except (OSError, ValueError):  # whoever read it has seen enough
             self._left = 0
+            self._out.clear()
+
+
+def _marked(line: bytes) -> bytes:
+    text = line.removesuffix(b"\r").decode("utf-8", "backslashreplace")
+    return f"{terminal.marked(text)}\n".encode()
 
 
 class Listener:

@@ -26,7 +26,7 @@ class Log:
 
     def line(self, text: str) -> None:
         """One line under the run's tag."""
-        self._write(f"[RUN] {text}")
+        self._write(f"[RUN] {_one_line(text)}")
 
     def detail(self, text: str) -> None:
         """One line under the run's tag that says that all is as usual."""
@@ -37,7 +37,7 @@ class Log:
         """Lines without a tag; empty ones are left out."""
         for line in lines:
             if line:
-                self._write(line)
+                self._write(_one_line(line))
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -52,6 +52,11 @@ class Log:
     def elapsed_s(self) -> float:
         """Seconds since the log was opened."""
         return time.perf_counter() - self._start
+
+
+def _one_line(text: str) -> str:
+    """Names of tensors may hold anything, and none makes a line of its own."""
+    return text.replace("\n", "\\n") if "\n" in text else text
 
 
 def output_line(result: OutputResult) -> str:

@@ -124,7 +124,7 @@ class Verdict(msgspec.Struct):
 
     @property
     def where(self) -> str:
-        """Return what follows the status: ` on the CPU, as a2a3sim` where another platform was asked for; what is unproven."""
+        """Return what follows the status: the platform that took the place of another one, and what is unproven."""
         platform = f" on the CPU, as {self.platform}" if self.requested != self.platform else ""
         return platform + (f" (unproven: {self.unproven})" if self.unproven else "")
 

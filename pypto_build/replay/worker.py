@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pypto_build.artifact.outputs import output_of
 from pypto_build.facts.system_calls import call_filter
 from pypto_build.replay.child import RUN, Reply, TensorBuffer, define_environment, leave, limit_resources, serve
 from pypto_build.replay.faults import (
@@ -134,7 +135,7 @@ class Worker:
         sys.stderr.flush()
         parent, count = os.getpid(), next(_NUMBERS)
         self._guard = runtime.fork_guarded(
-            **theirs, hide_memory=self._may_hide_memory(), terminal=os.isatty(1), filter=call_filter()
+            **theirs, **self._limits(), hide_memory=self._may_hide_memory(), terminal=os.isatty(1), filter=call_filter()
         )
         if self._guard == 0:
             be_child(parent, count)
@@ -152,6 +153,16 @@ class Worker:
         cpu_s = int((self._timeout_s + 10) * self._rounds * (os.cpu_count() or 1))
         limit_resources(self._memory_bytes, cpu_s, self._job.place)
         self._body(runtime, self._job, self._tensors, memoryview(self._report), memoryview(self._flight))
+
+    def _limits(self) -> dict[str, Any]:
+        """The directory of outputs, which the child cannot write to, but for what this run leaves there."""
+        output = output_of(self._job.place)
+        if output is None:
+            return {"protect": "", "writable": []}
+        records = Path(str(self._job.options.get("output_dir") or output / "none"))
+        places = {str(records.parent), os.environ.get("TMPDIR", "")}
+        inside = [place for place in places if place.startswith(f"{output}/") and os.path.isdir(place)]
+        return {"protect": str(output), "writable": inside}
 
     def _may_hide_memory(self) -> bool:
         """Whether the child can do without what lies in shared memory: some keep their files there."""

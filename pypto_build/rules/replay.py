@@ -19,6 +19,7 @@ from SCons.Script import GetOption
 
 from pypto_build import proof, terminal
 from pypto_build.artifact import ArtifactError, Snapshot, snapshot
+from pypto_build.artifact.below import directory_below
 from pypto_build.artifact.snapshot import REFERENCE, find_golden, is_reference
 from pypto_build.facts.outcomes import Outcome
 from pypto_build.facts.platforms import Platform
@@ -387,7 +388,8 @@ def _perform_replay(env: Environment, replay: Replay) -> int:
     workspace = workspace_of(env)
     if status := replay.targets.ensure(workspace):
         return status
-    replay.results.mkdir(parents=True, exist_ok=True)
+    with directory_below(replay.targets.output, f"{REPLAYS}/{replay.results.name}"):
+        pass
     replays: Replays = env["PYPTO_REPLAYS"]
     evict(replay.results, replays.by_results.keys())
     verdict = replay.results / "verdict.json"
@@ -452,7 +454,7 @@ def _pack(workspace: Workspace, replay: Replay, status: int) -> None:
     elif (replay.results / "verdict.json").is_file():
         replay.pack = write_pack(workspace, replay.packing, path)
         if replay.pack and not replay.of_a_test:
-            terminal.say(f"[pack] {replay.pack}: elsewhere, pypto-build replay {path.name}")
+            terminal.say(f"[pack] {replay.pack}: elsewhere, pypto-build replay {shlex.quote(path.name)}")
 
 
 def _triage_command(workspace: Workspace, replay: Replay, test: str = "") -> str:

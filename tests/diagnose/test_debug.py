@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pypto_build.artifact import ArtifactError
 from pypto_build.diagnose.debug.__main__ import main
 from pypto_build.diagnose.debug.breakpoints import breakpoints_of
 from pypto_build.rules.variants import DEBUGGED
@@ -147,3 +148,16 @@ def test_breakpoints() -> None:
     begins = breakpoints_of(artifact, "", default=True)
     assert ("kernel_mul.cpp", "kernel_mul", "") in begins and len(begins) == 3
     assert breakpoints_of(artifact, "", default=False) == []
+
+
+@pytest.mark.parametrize("name", ['kernel_mul if $_shell("touch evaluated").cpp', "k ul.cpp", "`k`.cpp", "k'l.cpp"])
+def test_no_debugger_is_told_of_a_file_whose_name_it_would_evaluate(tmp_path: Path, name: str) -> None:
+    artifact = tmp_path / "_jit_vector_dag"
+    shutil.copytree(EXAMPLES / "_jit_vector_dag", artifact)
+    (artifact / "kernels/aiv/kernel_mul.cpp").rename(artifact / "kernels/aiv" / name)
+    manifest = artifact / "kernel_config.py"
+    text = manifest.read_text()
+    assert text.count('"kernel_mul.cpp"') == 1
+    manifest.write_text(text.replace('"kernel_mul.cpp"', repr(name)))
+    with pytest.raises(ArtifactError, match="a debugger would take its name for a command; rename the file"):
+        breakpoints_of(artifact, "", default=True)

@@ -347,6 +347,53 @@ def test_a_hostile_record_leads_nowhere(rig: Rig, tmp_path: Path) -> None:
     assert not (rig.root / "escaped").exists()
 
 
+def _in_kernels(rig: Rig) -> Action:
+    """The action with its output in a directory, from where a link could lead away."""
+    command = f"cd {rig.root}; cat source header > {rig.out}/kernels/aiv/built.tmp"
+    argv, outputs = ("/bin/sh", "-c", command), ("kernels/aiv/built",)
+    return replace(rig.action(), argv=argv, outputs=outputs)
+
+
+@pytest.mark.parametrize("link", ["kernels", "kernels/aiv"])
+@pytest.mark.parametrize("how", ["restored", "built"])
+def test_no_directory_of_outputs_is_a_link(rig: Rig, tmp_path: Path, link: str, how: str) -> None:
+    """What is restored or built goes into the place, and not to where somebody lets one of its directories lead."""
+    action = _in_kernels(rig)
+    if how == "restored":
+        assert rig.run(action) == "built"
+        shutil.rmtree(rig.out / link)
+    (rig.out / link).parent.mkdir(parents=True, exist_ok=True)
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "aiv").mkdir(parents=True)
+    (rig.out / link).symlink_to(elsewhere)
+    assert rig.run(action) == how
+    assert [path for path in elsewhere.rglob("*") if not path.is_dir()] == []
+    assert not (rig.out / link).is_symlink() and (rig.out / "kernels/aiv/built").read_text() == "one h1 "
+    assert rig.run(action) == "kept"
+
+
+@pytest.mark.parametrize("how", ["restored", "built"])
+def test_no_tree_of_outputs_is_a_link(rig: Rig, tmp_path: Path, how: str) -> None:
+    command = f"cd {rig.root}; mkdir -p {rig.out}/results/all/actual; cat source > {rig.out}/results/all/actual/y"
+    action = replace(rig.action(), argv=("/bin/sh", "-c", command), outputs=(), tree="results/all")
+    if how == "restored":
+        assert rig.run(action) == "built"
+        shutil.rmtree(rig.out / "results")
+    else:
+        rig.out.mkdir(parents=True)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (rig.out / "results").symlink_to(elsewhere)
+    assert rig.run(action) == how
+    assert list(elsewhere.iterdir()) == []
+    if how == "restored":  # also where the link is inside of the tree
+        shutil.rmtree(rig.out / "results/all/actual")
+        (rig.out / "results/all/actual").symlink_to(elsewhere)
+        assert rig.run(action) == "restored"
+        assert list(elsewhere.iterdir()) == []
+    assert (rig.out / "results/all/actual/y").read_text() == "one "
+
+
 def test_names_that_are_no_text(rig: Rig) -> None:
     """Bytes in names, settings and what a tool prints that no encoding explains."""
     odd = os.fsdecode(b"odd\xff")

@@ -326,7 +326,7 @@ def test_runtime_that_cannot_be_loaded(tiny: Tiny, tmp_path: Path) -> None:
 
 def test_what_a_kernel_prints_is_seen(tmp_path: Path) -> None:
     run = Tiny(tmp_path, f'fprintf(stderr, "here %g\\n", x[3]); {PLUS_ONE}').build().replay()
-    assert (run.status, run.stderr) == (0, "here 3\n")
+    assert (run.status, run.stderr) == (0, "| here 3\n")
 
 
 def test_nothing_outlives_a_replay(tmp_path: Path) -> None:

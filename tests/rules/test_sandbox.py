@@ -33,12 +33,14 @@ _INCLUDES = (
     "#include <arpa/inet.h>\n#include <cstdio>\n#include <fcntl.h>\n#include <sys/socket.h>\n#include <unistd.h>\n"
 )
 
-_ALL = {"wrote OUT", "wrote artifact", "wrote workspace", "connected"}
+_ALL = {"wrote results", "wrote artifact", "wrote workspace", "connected"}
 
 
 def _write_probe(project: Project, port: int) -> None:
     """A kernel that tries to write in several places and to connect, and prints what it could do."""
-    places = {"OUT": project.out, "artifact": project.artifact, "workspace": project.root}
+    results = project.out / "replays" / "default"
+    places = {"results": results, "OUT": project.out, "kernels": project.out / "kernels"}
+    places |= {"artifact": project.artifact, "workspace": project.root}
     tries = "".join(
         f'(close(open("{path}/probe", O_CREAT | O_WRONLY, 0600)) == 0 ? puts("wrote {name}") : 0), '
         for name, path in places.items()
@@ -54,17 +56,17 @@ def _write_probe(project: Project, port: int) -> None:
 
 
 def _told(output: str) -> set[str]:
-    return {line for line in output.splitlines() if line.startswith(("wrote ", "connected"))}
+    printed = {line.removeprefix("| ") for line in output.splitlines() if line.startswith("| ")}
+    return {line for line in printed if line.startswith(("wrote ", "connected"))}
 
 
 @works
-def test_only_out_is_writable_and_nothing_is_reachable(tmp_path: Path) -> None:
+def test_only_its_results_are_writable_and_nothing_is_reachable(tmp_path: Path) -> None:
     project = Project(tmp_path / "here")
     with socket.create_server(("127.0.0.1", 0)) as server:
         _write_probe(project, server.getsockname()[1])
         run = project.scons("replay", "JIT=_jit_chain", "SANDBOX=1")
-        assert (run.status, _told(run.output)) == (0, {"wrote OUT"}), run.output
-        (project.out / "probe").unlink()
+        assert (run.status, _told(run.output)) == (0, {"wrote results"}), run.output
         run = project.scons("replay", "JIT=_jit_chain", "FORCE=1")
     assert _told(run.output) == _ALL
 
@@ -107,6 +109,8 @@ static float reach() {
     tell(syscall(425, 1, parameters) >= 0, "io_uring");
     tell(syscall(SYS_keyctl, 0, -5, 1) >= 0, "keys");
     tell(opens_memory(), "another process");
+    tell(rename("OUT/kernels", "OUT/moved") == 0 && symlink("/tmp", "OUT/kernels") == 0, "built files");
+    tell(unlink("OUT/.results") == 0, "records");
     tell(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0, "a pair");
     return 1.0f;
 }
@@ -127,13 +131,17 @@ def test_local_services_are_out_of_reach(
     monkeypatch.setenv("PYPTO_BUILD_SERVER", "0")
     project.write_kernel("plus_one", "([] { static float once = reach(); return once; }(), in[i] + 1.0f)")
     source = project.artifact / "kernels" / "aiv" / "plus_one.cpp"
-    probe = _REACHES.replace("SOCKET", str(project.root / "s")).replace("RUNTIME", str(runtime))
+    probe = (
+        _REACHES.replace("SOCKET", str(project.root / "s"))
+        .replace("RUNTIME", str(runtime))
+        .replace("OUT", str(project.out))
+    )
     source.write_text(_INCLUDES + probe + source.read_text())
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(project.root / "s"))
         server.listen()
         run = project.scons("replay", "JIT=_jit_chain", *words)
-    told = {line for line in run.output.splitlines() if line.startswith("reaches ")}
+    told = {line.removeprefix("| ") for line in run.output.splitlines() if line.startswith("| reaches ")}
     assert (run.status, told) == (0, {"reaches a pair", *more}), run.output
 
 
@@ -172,7 +180,8 @@ def test_an_archive_is_replayed_in_one(tmp_path: Path) -> None:
         run = there.cli("replay", str(archive))
         assert (run.status, _told(run.output)) == (0, set()), run.output
         run = there.cli("replay", str(archive), "SANDBOX=0", "FORCE=1")
-        assert (run.status, _told(run.output)) == (0, _ALL)
+        # The outputs of the other workspace are none of this run's.
+        assert (run.status, _told(run.output)) == (0, {*_ALL, "wrote OUT", "wrote kernels"})
 
 
 _TRIED = """

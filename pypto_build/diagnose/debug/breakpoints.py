@@ -11,14 +11,19 @@ from pypto_build.artifact.files import read_source
 #: `kernel_mul.cpp:69 if v19 == 128`, `69`, `kernel_mul`.
 _ONE = re.compile(r"(?:(?P<file>[^:\s]+):)?(?P<where>\d{1,9}|[A-Za-z_][\w:~]*)(?:\s+if\s+(?P<condition>.+))?")
 _ENTRY = "kernel_entry"
+# Debuggers split and evaluate what is told to them: `k if $_shell("ls").cpp` is a breakpoint with a condition.
+_PLAIN = re.compile(r"[\w.+-]+")
 
 
 def breakpoints_of(artifact: Path, text: str, default: bool) -> list[tuple[str, str, str]]:
     """(file, line or function, condition) of each; of none, where `default` says so, the begins of all kernels.
 
-    Raises ArtifactError for a file or line that is not there.
+    Raises ArtifactError for a file or line that is not there, and for a file that no debugger can be told of.
     """
     sources = {kernel.source.name: kernel.source for kernel in load_artifact(artifact).kernels}
+    for name, path in sources.items():
+        if not _PLAIN.fullmatch(name):
+            raise ArtifactError(path, "a debugger would take its name for a command", "rename the file")
     if not text:
         return [(file, _begin(path), "") for file, path in sources.items()] if default else []
     found = []

@@ -2,19 +2,20 @@
 deleting lines does not.
 
 Of a kernel it reduces the version without the fault; a candidate is one if the fault can be carried into it and shows.
-Its test is a script that asks this process, which has everything loaded, by a socket.
+Its test is a script that asks this process, which has everything loaded, by a pipe.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
@@ -22,9 +23,11 @@ from pypto_build.diagnose.reduce.case import Case, Invalid
 from pypto_build.diagnose.reduce.search import Search
 
 _FILE = "kernel.cpp"
+# Pipes with names, since there are no sockets in a sandbox. What several tests ask does not mix: lines are short.
 _ASK = (
-    "import os, socket, sys; s = socket.socket(socket.AF_UNIX); s.connect({address!r}); "
-    "s.sendall(os.getcwd().encode() + b'\\0'); sys.exit(0 if s.recv(1) == b'y' else 1)"
+    "import os, sys; name = os.path.abspath(f'answer.{{os.getpid()}}'); os.mkfifo(name); "
+    "answer = os.open(name, os.O_RDWR); ask = os.open({address!r}, os.O_WRONLY); "
+    "os.write(ask, os.fsencode(name) + b'\\n'); sys.exit(0 if os.read(answer, 1) == b'y' else 1)"
 )
 #: How long one test of C-Vise may wait for its turn here.
 _TEST_S = 600
@@ -61,7 +64,6 @@ def _reduced(search: Search, case: Case, func_id: int) -> Case:
 
 def polished_text(text: str, holds: Callable[[str], bool], jobs: int) -> str:
     """What C-Vise makes of a text; ``holds`` says of one whether it still fails in the same way."""
-    # Not in OUT, whose path may be longer than the address of a socket.
     with tempfile.TemporaryDirectory(prefix="pypto-build-cvise-") as directory:
         place = Path(directory)
         (place / _FILE).write_text(text, encoding="utf-8")
@@ -71,14 +73,14 @@ def polished_text(text: str, holds: Callable[[str], bool], jobs: int) -> str:
         asking.write_text(f"#!/bin/sh\nexec {command}\n", encoding="utf-8")
         asking.chmod(0o755)
         words = ["cvise", "--n", str(jobs), "--timeout", str(_TEST_S), str(asking), _FILE]
-        with socket.socket(socket.AF_UNIX) as server, (place / "log").open("wb") as log:
-            server.bind(address)
-            server.listen(64)
-            server.settimeout(0.2)
+        os.mkfifo(address)
+        asked = os.open(address, os.O_RDWR)  # so it has no end when nobody asks just now
+        with open(asked, "rb", buffering=0) as questions, (place / "log").open("wb") as log:
             run = subprocess.Popen(words, cwd=place, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
             try:
                 while run.poll() is None:
-                    _answer(server, holds)
+                    if select.select([questions], [], [], 0.2)[0]:
+                        _answer(questions.readline(), holds)
             finally:
                 run.terminate()
                 run.wait()
@@ -86,19 +88,13 @@ def polished_text(text: str, holds: Callable[[str], bool], jobs: int) -> str:
         return left if left is not None and holds(left) else text
 
 
-def _answer(server: socket.socket, holds: Callable[[str], bool]) -> None:
-    """Answer one test, if one is waiting."""
-    try:
-        asker, _ = server.accept()
-    except TimeoutError:
-        return
-    with asker:
-        asker.settimeout(5)
-        try:
-            text = _text(Path(os.fsdecode(asker.recv(4096).rstrip(b"\0"))) / _FILE)
-            asker.sendall(b"y" if text is not None and holds(text) else b"n")
-        except OSError:  # C-Vise ends tests that it needs no more
-            return
+def _answer(line: bytes, holds: Callable[[str], bool]) -> None:
+    """Answer one test, whose line is the pipe for the answer, beside its text."""
+    pipe = Path(os.fsdecode(line.rstrip(b"\n")))
+    text = _text(pipe.parent / _FILE)
+    answer = b"y" if text is not None and holds(text) else b"n"
+    with suppress(OSError), open(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK), "wb", buffering=0) as told:
+        told.write(answer)  # unless C-Vise has ended the test, which it needs no more
 
 
 def _text(file: Path) -> str | None:

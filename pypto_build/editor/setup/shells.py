@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 from pypto_build.editor.setup.completion import script
@@ -29,7 +30,7 @@ def zsh(top: Path) -> list[Step]:
     step = own_file(place / "_pypto-build", script("zsh"), head="#compdef pypto-build scons\n")
     if step.text is None:
         return [step]
-    line = f"fpath=({place} $fpath)"
+    line = f"fpath=({shlex.quote(str(place))} $fpath)"
     return [Step(step.path, step.what, step.text, f"'{line}' has to stand in ~/.zshrc before compinit")]
 
 

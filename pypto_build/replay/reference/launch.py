@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import mmap
 import multiprocessing
+import os
 import struct
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pypto_build import terminal
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.interface import Interface, read_interface
 from pypto_build.artifact.records import kernel_binary
 from pypto_build.artifact.snapshot import is_reference, snapshot
 from pypto_build.facts.run_options import NUMERICS
+from pypto_build.facts.system_calls import refuse_calls
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, bind
 from pypto_build.replay.child import tensor_buffers
@@ -30,6 +35,8 @@ from pypto_build.replay.worker import LOADING_S
 from pypto_build.runtime.faults import RuntimeFault
 
 Result = TypeVar("Result")
+
+_REST_S = 1.0  # how long the rest of what a child printed is waited for
 
 
 @dataclass
@@ -155,9 +162,13 @@ def in_child(work: Callable[[], Result], progress: Progress, timeout_s: float, *
     """
     context = multiprocessing.get_context("fork")
     receive, send = context.Pipe(duplex=False)
-    child = context.Process(target=_serve, args=(work, send, loads), daemon=True)
+    printed, printing = os.pipe()
+    child = context.Process(target=_serve, args=(work, send, loads, printing), daemon=True)
     child.start()
     send.close()
+    os.close(printing)
+    listener = threading.Thread(target=_pass_on, args=(printed,), daemon=True)
+    listener.start()
     try:
         if receive.poll(LOADING_S):
             receive.recv_bytes()
@@ -175,6 +186,7 @@ def in_child(work: Callable[[], Result], progress: Progress, timeout_s: float, *
     finally:
         child.kill()
         child.join()
+        listener.join(_REST_S)  # something may hold the pipe open
     if kind == "artifact":
         raise value
     if kind == "fault":
@@ -187,14 +199,27 @@ def _where(progress: Progress) -> str:
     return f"in task {progress.task}" if progress.task >= 0 else "before the first task"
 
 
-def _serve(work: Callable[[], Any], send: Connection, loads: str) -> None:
+def _pass_on(printed: int) -> None:
+    """Show what is printed in the child, line by line, marked."""
+    with open(printed, encoding="utf-8", errors="backslashreplace", newline="\n") as lines:
+        for line in lines:
+            terminal.pass_on(terminal.marked(line.rstrip("\r\n")), error=False)
+
+
+def _serve(work: Callable[[], Any], send: Connection, loads: str, printing: int) -> None:
+    for stream in (1, 2):
+        os.dup2(printing, stream)
+    os.close(printing)
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)  # the threads of a parent that has used torch are not here, and would be waited for
     else:
         importlib.import_module(loads)
     send.send_bytes(b"loaded")
+    refuse_calls()
     try:
-        send.send_bytes(written(("result", work())))
+        result = work()
+        ctypes.CDLL(None).fflush(None)  # what was printed; this process is ended as soon as it has answered
+        send.send_bytes(written(("result", result)))
     except ArtifactError as error:
         send.send_bytes(written(("artifact", ArtifactError(error.path, error.message, error.hint, kind=error.kind))))
     except Exception as error:

@@ -75,5 +75,5 @@ def evict(results: Path, used: Set[Path]) -> None:
 def note_use(results: Path, of_a_test: bool) -> None:
     """``results`` were asked for now; those ``of_a_test`` are kept from now on."""
     os.utime(results)
-    if of_a_test and not (results / _OF_A_TEST).exists():
+    if of_a_test and not os.path.lexists(results / _OF_A_TEST):  # a link there is not followed
         (results / _OF_A_TEST).touch()

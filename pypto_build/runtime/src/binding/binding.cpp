@@ -327,11 +327,10 @@ PYBIND11_MODULE(_embedded, module) {
     module.def(
         "fork_guarded",
         [](int control, int news, int commands, int results, int output, int errors, bool hide_memory, bool terminal,
-           const py::bytes &filter) {
-            const std::string refused = filter;
+           std::string protect, std::vector<std::string> writable, const py::bytes &filter) {
+            const Limits limits{hide_memory, std::move(protect), std::move(writable), filter};
             PyOS_BeforeFork();
-            const int32_t guard =
-                fork_guarded({control, news, commands, results, output, errors}, hide_memory, terminal, refused);
+            const int32_t guard = fork_guarded({control, news, commands, results, output, errors}, limits, terminal);
             const int reason = errno;
             if (guard == 0)
                 PyOS_AfterFork_Child();
@@ -345,7 +344,8 @@ PYBIND11_MODULE(_embedded, module) {
             return guard;
         },
         py::kw_only(), py::arg("control"), py::arg("news"), py::arg("commands"), py::arg("results"), py::arg("output"),
-        py::arg("errors"), py::arg("hide_memory"), py::arg("terminal"), py::arg("filter"),
+        py::arg("errors"), py::arg("hide_memory"), py::arg("terminal"), py::arg("protect"), py::arg("writable"),
+        py::arg("filter"),
         "Fork a child that cannot leave, given ends of pipes; 0 in the child (which finds COMMANDS and RESULTS), else "
         "the process that watches over it, which tells `news`.");
     module.def(

@@ -21,6 +21,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/shm.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,6 +29,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace pypto::runtime {
@@ -66,9 +68,39 @@ bool enter_namespaces() {
 }
 
 bool hide_shared_memory() {
-    if (mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) // else it would be hidden from everybody
-        return false;
     return mount("tmpfs", kSharedMemory, "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777") == 0;
+}
+
+// The flags of the mount that a file lies in, which a user namespace may not take away.
+unsigned long mount_flags(const std::string &path) {
+    constexpr std::pair<unsigned long, unsigned long> kFlags[] = {
+        {ST_NOSUID, MS_NOSUID},   {ST_NODEV, MS_NODEV},           {ST_NOEXEC, MS_NOEXEC},
+        {ST_NOATIME, MS_NOATIME}, {ST_NODIRATIME, MS_NODIRATIME}, {ST_RELATIME, MS_RELATIME},
+    };
+    struct statvfs status{};
+    if (statvfs(path.c_str(), &status) != 0)
+        return 0;
+    unsigned long flags = 0;
+    for (const auto &[told, flag] : kFlags)
+        flags |= (status.f_flag & told) != 0 ? flag : 0;
+    return flags;
+}
+
+bool bind_to_itself(const std::string &path) {
+    return mount(path.c_str(), path.c_str(), nullptr, MS_BIND | MS_REC, nullptr) == 0;
+}
+
+// Lets a directory of outputs be read only, but for some in it: later runs believe what lies there.
+void protect(const std::string &output, const std::vector<std::string> &writable) {
+    if (!bind_to_itself(output))
+        return;
+    for (const std::string &path : writable)
+        bind_to_itself(path);
+    mount(nullptr, output.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | mount_flags(output), nullptr);
+    char *const directory = getcwd(nullptr, 0);
+    if (directory != nullptr && chdir(directory) != 0) // it may be in there, where nothing is mounted yet
+        _exit(71);
+    std::free(directory);
 }
 
 // Numbers in the name of a directory's entries.
@@ -137,7 +169,7 @@ void drop_capabilities() {
 }
 
 // Without SPEC_ALLOW, old kernels slow down all that runs under a filter.
-void refuse_calls(std::string_view filter) {
+void refuse_calls(const std::string &filter) {
     const auto count = static_cast<unsigned short>(filter.size() / sizeof(sock_filter));
     std::vector<sock_filter> instructions(count);
     std::memcpy(instructions.data(), filter.data(), count * sizeof(sock_filter));
@@ -147,7 +179,7 @@ void refuse_calls(std::string_view filter) {
 
 // Takes from the child what running kernels does not need: descriptors, the terminal, privileges and their way back,
 // and the system calls that `filter` refuses.
-void confine(const PipeEnds &ends, bool terminal, std::string_view filter) {
+void confine(const PipeEnds &ends, bool terminal, const std::string &filter) {
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() ==
@@ -198,9 +230,14 @@ std::vector<int> descendants() {
 
 class Guard {
 public:
-    explicit Guard(bool hide_memory) {
+    explicit Guard(const Limits &limits) {
         if (enter_namespaces()) {
-            hidden_ = hide_memory && hide_shared_memory();
+            if (mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) ==
+                0) { // else everybody would see what follows
+                hidden_ = limits.hide_memory && hide_shared_memory();
+                if (!limits.output.empty())
+                    protect(limits.output, limits.writable);
+            }
             init_ = start_init();
         }
         if (init_ == 0)
@@ -282,7 +319,7 @@ private:
 
 } // namespace
 
-int32_t fork_guarded(const PipeEnds &ends, bool hide_memory, bool terminal, std::string_view filter) {
+int32_t fork_guarded(const PipeEnds &ends, const Limits &limits, bool terminal) {
     const auto libraries = memory_ahead();
     const pid_t guard = fork();
     if (guard != 0)
@@ -290,10 +327,10 @@ int32_t fork_guarded(const PipeEnds &ends, bool hide_memory, bool terminal, std:
     setpgid(0, 0);
     for (const int number : {SIGTERM, SIGINT, SIGCHLD})
         std::signal(number, SIG_DFL);
-    Guard work(hide_memory);
+    Guard work(limits);
     const pid_t child = fork();
     if (child == 0) {
-        confine(ends, terminal, filter);
+        confine(ends, terminal, limits.filter);
         return 0;
     }
     for (const int standard : {0, 1, 2})

@@ -7,7 +7,8 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
+#include <string>
+#include <vector>
 
 namespace pypto::runtime {
 
@@ -19,16 +20,22 @@ struct PipeEnds {
 /// Where the child finds `commands` and `results`; of all that was open it keeps these and what it prints to.
 constexpr int kCommands = 3, kResults = 4;
 
+/// What the child is kept from, besides all that it does not need.
+struct Limits {
+    bool hide_memory;                  // it gets a /dev/shm of its own
+    std::string output;                // a directory that it cannot write to; empty: none
+    std::vector<std::string> writable; // those in it to which it can
+    std::string filter; // refuses system calls of it and all that it starts (`struct sock_filter`s); empty: none
+};
+
 /// Forks a guard, and from that the child. Returns the guard's process in the parent, 0 in the child, -1 on failure.
 ///
-/// With `hide_memory` the child gets a /dev/shm of its own; with `terminal`, what it prints is let out line by line.
-///
-/// The child and all that it starts make no system call that `filter` refuses (`struct sock_filter`s; empty: none).
+/// With `terminal`, what the child prints is let out line by line.
 ///
 /// The guard tells, in lines: `child PID HIDDEN` (whether shared memory goes with the child), `ended STATUS PEAK_KB`,
 /// and `over` when nothing is left. A `T` on `control` asks for the child's last words (SIGTERM); its end, which comes
 /// with that of the parent too, for the end of everything.
-int32_t fork_guarded(const PipeEnds &ends, bool hide_memory, bool terminal, std::string_view filter);
+int32_t fork_guarded(const PipeEnds &ends, const Limits &limits, bool terminal);
 
 /// Lets out what was printed, unless a thread is just printing.
 void flush_output();

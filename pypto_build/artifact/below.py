@@ -1,0 +1,78 @@
+"""Files below a directory that others may write to: no directory on the way is a link.
+
+A link to elsewhere would let whoever planted it have files of his choice written, replaced or removed there, with the
+rights of who builds. What is in the way of a directory is removed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@contextmanager
+def directory_below(top: Path, name: str | PurePosixPath) -> Iterator[int]:
+    """The descriptor of the directory ``name`` in ``top``, which is made with all on the way. Raises ``OSError``."""
+    top.mkdir(parents=True, exist_ok=True)
+    current = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in PurePosixPath(name).parts:
+            inner = _enter(current, part)
+            os.close(current)
+            current = inner
+        yield current
+    finally:
+        os.close(current)
+
+
+def _enter(directory: int, name: str) -> int:
+    try:
+        return os.open(name, _DIRECTORY, dir_fd=directory)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            raise
+        os.unlink(name, dir_fd=directory)  # a link, or no directory
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=directory)
+    return os.open(name, _DIRECTORY, dir_fd=directory)
+
+
+def write_below(top: Path, name: str, data: bytes) -> None:
+    """Write the file ``name`` in ``top`` atomically. Raises ``OSError``, which names it."""
+    path = PurePosixPath(name)
+    temporary = f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+    try:
+        with directory_below(top, path.parent) as directory:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            try:
+                with open(os.open(temporary, flags, 0o666, dir_fd=directory), "wb") as file:
+                    file.write(data)
+                os.replace(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(temporary, dir_fd=directory)
+                raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(top / name)) from error
+
+
+def replace_below(top: Path, old: str, new: str) -> None:
+    """Give the file ``old`` in ``top`` the name ``new`` in the same directory. Raises ``OSError``, which names it."""
+    try:
+        with directory_below(top, PurePosixPath(old).parent) as directory:
+            os.replace(os.path.basename(old), os.path.basename(new), src_dir_fd=directory, dst_dir_fd=directory)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(top / old)) from error
+
+
+def remove_below(top: Path, name: str) -> None:
+    """Remove the file or link ``name`` in ``top``, if there is one; its directory is there then. Raises ``OSError``."""
+    with directory_below(top, PurePosixPath(name).parent) as directory, suppress(OSError):
+        os.unlink(os.path.basename(name), dir_fd=directory)
