@@ -12,7 +12,7 @@ import pytest
 
 from pypto_build.proof import Action, Place, Store
 from pypto_build.toolchain.host import find_compiler
-from tests.proof.test_place import Rig, watcher
+from tests.proof.test_place import Rig
 
 _TOOL = r"""
 #include <dirent.h>
@@ -147,6 +147,11 @@ def _directory(*names: str) -> Callable[[Path], None]:
     return make
 
 
+def _closed(path: Path) -> None:
+    path.mkdir()
+    path.chmod(0o500)
+
+
 def _nothing(_: Path) -> None:
     pass
 
@@ -175,9 +180,7 @@ _WAYS = {
     "where a path leads": Way("realpath probe", _link("source"), _link("header")),
     "the size": Way("stat -c %s probe", _file("one"), _file("three")),
     "the permissions": Way("stat -c %a probe", _file(mode=0o644), _file(mode=0o755)),
-    "the permissions of a directory": Way(
-        "stat -c %a probe", _directory(), lambda path: (path.mkdir(), path.chmod(0o500))[0]
-    ),
+    "the permissions of a directory": Way("stat -c %a probe", _directory(), _closed),
     "what may be executed": Way("test -x probe && echo yes || echo no", _file(mode=0o644), _file(mode=0o755)),
     "permissions of a file that is read": Way(
         "python3 -S -c 'import os; f = open(\"probe\"); f.read(); print(os.fstat(f.fileno()).st_mode)'",
