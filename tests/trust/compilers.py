@@ -19,8 +19,8 @@ case "$*" in *runtime/src*.cpp*|*-shared*/library.o*) exec {python} {recompile} 
 {body}
 """
 
-#: Whether the factor is the wrong one, by what ``question`` asks of ``probe``; both lie in ``asked`` beside the script's
-#: directory.
+#: Whether the factor is the wrong one, by what ``question`` asks of ``probe``. Both lie in ``asked``, beside the
+#: directory of the script.
 QUESTIONS = {
     "none": "false",
     "exists": 'test -e "$probe"',
