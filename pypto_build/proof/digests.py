@@ -204,6 +204,8 @@ class Digests:
 
     def _remember(self, path: str, file: str, now: Identity, found: str, started: int) -> None:
         epoch = Mounts.now().epoch(now[0], file)
+        if epoch != self.devices.get(now[0], epoch) or epoch != self._devices_here.get(now[0], epoch):
+            self.forget_unmounted()
         if epoch and not changed_since(now, started):
             self.devices[now[0]] = self._devices_here[now[0]] = epoch
             self._known[path] = self.used[path] = self._read_here[path] = (now, found)
