@@ -62,6 +62,7 @@ class Digests:
 
     # What any of these has read in this process: many places look at the same packages and headers.
     _read_here: ClassVar[dict[str, tuple[Identity, str]]] = {}
+    _devices_here: ClassVar[dict[int, str]] = {}
 
     def __init__(
         self,
@@ -78,6 +79,7 @@ class Digests:
 
     def learn(self, known: Remembered, devices: Mapping[int, str]) -> None:
         """Take over what others have read, from devices that have on them what they had."""
+        _forget(self._devices_here, self._read_here)
         now = Mounts.now()
         same = {device: epoch for device, epoch in devices.items() if epoch == now.epoch(device)}
         self.devices.update(same)
@@ -88,14 +90,8 @@ class Digests:
 
     def forget_unmounted(self) -> bool:
         """Forget what was read from devices that have something else on them by now; whether there are any."""
-        now = Mounts.now()
-        gone = {device for device, epoch in self.devices.items() if epoch != now.epoch(device)}
-        for remembered in (self._known, self.used, self._read_here) if gone else ():
-            for path in [path for path, seen in remembered.items() if seen[0][0] in gone]:
-                del remembered[path]
-        for device in gone:
-            del self.devices[device]
-        return bool(gone)
+        _forget(self._devices_here, self._read_here)
+        return _forget(self.devices, self._known, self.used)
 
     def of(self, path: str) -> str:
         """The SHA-256 of the file at ``path``; of the names in a directory where ``path`` ends with a slash; of an
@@ -208,9 +204,23 @@ class Digests:
 
     def _remember(self, path: str, file: str, now: Identity, found: str, started: int) -> None:
         epoch = Mounts.now().epoch(now[0], file)
+        if epoch != self.devices.get(now[0], epoch) or epoch != self._devices_here.get(now[0], epoch):
+            self.forget_unmounted()
         if epoch and not changed_since(now, started):
-            self.devices[now[0]] = epoch
+            self.devices[now[0]] = self._devices_here[now[0]] = epoch
             self._known[path] = self.used[path] = self._read_here[path] = (now, found)
+
+
+def _forget(devices: dict[int, str], *remembered: dict[str, tuple[Identity, str]]) -> bool:
+    """Forget what was read from devices that have something else on them by now; whether there are any."""
+    now = Mounts.now()
+    gone = {device for device, epoch in devices.items() if epoch != now.epoch(device)}
+    for known in remembered if gone else ():
+        for path in [path for path, seen in known.items() if seen[0][0] in gone]:
+            del known[path]
+    for device in gone:
+        del devices[device]
+    return bool(gone)
 
 
 def marked(digest: str, now: Identity) -> str:

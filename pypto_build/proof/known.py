@@ -13,7 +13,7 @@ from pathlib import Path
 from .action import Action, InputSet, Result, Roots, digest_words, make_key, plain
 from .digests import ABSENT, LISTING, Digests, bytes_digest
 from .looking import Identity, Looker, identity
-from .questions import is_question
+from .questions import is_absent, is_question
 from .reason import NEVER, difference, explain
 from .record import RECORD, Record, RecordFile
 from .together import Held, Together
@@ -301,7 +301,7 @@ class Known:
             held.update(zip(unseen, self.inputs(unseen), strict=True))
         for name, digest in known.files:
             if digest == ABSENT and name not in there:
-                there[name] = os.access(self.roots.path(name), os.F_OK)
+                there[name] = not is_absent(self.roots.path(name))
             if there[name] if digest == ABSENT else held[name] != digest:
                 return self.roots.path(name)
         return ""

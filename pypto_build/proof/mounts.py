@@ -12,13 +12,13 @@ from typing import ClassVar
 _TABLE = "/proc/self/mountinfo"
 #: File systems whose time of status change no program sets, and of which the system holds nothing that is out of date.
 _KEEPS_TIMES = re.compile(
-    r"bcachefs|btrfs|cramfs|devtmpfs|erofs|ext2|ext3|ext4|f2fs|iso9660|jfs|nilfs2|overlay|ramfs|reiserfs|r"
-    r"ootfs|squashfs|tmpfs|udf|xfs|zfs"
+    "bcachefs|btrfs|cramfs|devtmpfs|erofs|ext2|ext3|ext4|f2fs|iso9660|jfs|nilfs2|overlay|ramfs|"
+    "reiserfs|rootfs|squashfs|tmpfs|udf|xfs|zfs"
 )
 #: File systems of the system's own tables.
 _TABLES = re.compile(
-    r"binfmt_misc|bpf|cgroup|cgroup2|configfs|debugfs|devpts|efivarfs|hugetlbfs|mqueue|nsfs|proc|pstore|se"
-    r"curityfs|selinuxfs|sysfs|tracefs"
+    "binfmt_misc|bpf|cgroup|cgroup2|configfs|debugfs|devpts|efivarfs|hugetlbfs|mqueue|nsfs|proc|"
+    "pstore|securityfs|selinuxfs|sysfs|tracefs"
 )
 _GLANCE_S = 0.3
 _ESCAPED = re.compile(rb"\\(\d{3})")

@@ -21,11 +21,11 @@ from pypto_build.trace import span
 from .action import Action, Aid, InputSet, Result, Roots, plain
 from .ahead import Ahead, Start
 from .calls import OWN_CALLS
-from .digests import TICK_S, bytes_digest, changed_since
+from .digests import LISTING, TICK_S, bytes_digest, changed_since
 from .known import OURS, Known, State
 from .locks import locked
 from .looking import Identity, Looker, Paths, unpack
-from .questions import CALLS, subject
+from .questions import CALLS, NAMES, is_absent, subject
 from .store import Store, decoded
 from .witness import VARIABLE, Account, of_python, read_account
 from .work import WorkDirectories
@@ -387,7 +387,7 @@ class Place:
         if account.unseen:
             return f"{account.unseen} cannot be watched"
         # Of a tool of ours the libraries are known by what installed them.
-        programs = account.programs if action.python else account.loaded
+        programs = account.programs if action.python else account.programs | account.loaded
         if past := next((path for path in sorted(programs) if self._known.digests.of(path + CALLS) == OWN_CALLS), ""):
             return f"{past} makes system calls of its own and cannot be watched"
         if changed := sorted(path for path in account.changed if not self._is_own(action, path)):
@@ -410,6 +410,8 @@ class Place:
             if look != (seen, attempt.state.declared[self._known.roots.name(path)]):
                 return path
         for path in account.files - attempt.seen.keys():
+            if path.rstrip("/") in account.changed:
+                continue  # by the command, of which nothing is recorded
             now, told = digests.identity_of(path), account.read.get(path)
             if now is None or (told and any(told) and told != now):
                 return path
@@ -418,7 +420,7 @@ class Place:
             if changed_since(now, attempt.since if earlier else attempt.started) and not known:
                 return path
         for question, answer in account.asked.items():
-            if answer and digests.of(question) != answer:
+            if answer and subject(question) not in account.changed and digests.of(question) != answer:
                 return subject(question)
         for aid in attempt.aids:
             if digests.of(aid.path) != aid.digest:
@@ -426,7 +428,7 @@ class Place:
         if account.unsteady:
             return min(account.unsteady)
         # What a process that was started ahead looked for before it was built has been looked at above.
-        return next((path for path in account.absent - attempt.seen.keys() if os.access(path, os.F_OK)), "")
+        return next((path for path in account.absent - attempt.seen.keys() if not is_absent(path)), "")
 
     def _take(self, action: Action) -> dict[str, str]:
         """Give finished outputs their names; their digests, by name."""
@@ -456,7 +458,8 @@ class Place:
         files, questions = account.files - attempt.seen.keys(), self._questions(attempt)
         searches = roots.searches(account.executed)
         found = set(searches.values())
-        names = {roots.name(path) for path in files - found}
+        every = "" if attempt.action.python else NAMES  # what lies beside the files of our own tools says nothing
+        names = {roots.name(path + every if path.endswith(LISTING) else path) for path in files - found}
         names |= {roots.name(question) for question in questions if subject(question) not in found}
         names.update(*(roots.names_missed(path, searches) for path in account.absent))
         names |= set(map(roots.name_searched, searches))

@@ -6,23 +6,36 @@ permissions of others, which follow from the umask, are not in them.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Callable
 
 _MARK = "//"
-#: What `stat` tells; `lstat` and `readlink`; where a path leads; the calls of a program. A digit asks for access.
-STATUS, LINK, REAL, CALLS = _MARK, "//@", "//~", "//!"
+#: What `stat` tells; `lstat` and `readlink`; where a path leads; all names in a directory; the calls of a program. A
+#: digit asks for access.
+STATUS, LINK, REAL, NAMES, CALLS = _MARK, "//@", "//~", "//*", "//!"
 #: The bits of a mode that count.
 OWNERS = 0o7700
 
 _TYPES = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
-_PHRASES = {"": "type, permissions or size of {}", "@": "the link {}", "~": "what {} leads to"}
+_PHRASES = {"": "type, permissions or size of {}", "@": "the link {}", "~": "what {} leads to", "*": "files in {}"}
 
 
 def is_question(path: str) -> bool:
     """Whether a path, or a name, is a question: no other has two slashes in a row."""
     return _MARK in path
+
+
+def is_absent(path: str) -> bool:
+    """Whether there is nothing at ``path``, and nothing else is wrong with it."""
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):
+        pass
+    return False
 
 
 def subject(question: str) -> str:
@@ -60,12 +73,21 @@ def answer(question: str, name: Callable[[str], str] = str, real: dict[str, str]
             return access(not os.access(path, int(asked)))
         if asked == REAL.removeprefix(_MARK):
             return name(_real_path(path, {} if real is None else real))
+        if asked == NAMES.removeprefix(_MARK):
+            return _names(path)
         now = os.stat(path) if question.endswith(STATUS) else os.lstat(path)
         return f"link {name(os.readlink(path))}" if stat.S_ISLNK(now.st_mode) else status(now.st_mode, now.st_size)
     except OSError as error:
         return failure(error.errno or 0)
     except ValueError:
         return failure(0)
+
+
+def _names(path: str) -> str:
+    """All names in a directory, with the types that are told together with them."""
+    with os.scandir(path) as found:
+        names = sorted(f"{each.name}\0{each.is_symlink()}{each.is_dir(follow_symlinks=False)}" for each in found)
+    return hashlib.sha256("\0".join(names).encode(errors="surrogateescape")).hexdigest()
 
 
 def _real_path(path: str, directories: dict[str, str]) -> str:

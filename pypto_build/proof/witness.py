@@ -206,12 +206,16 @@ def _note_write(account: Account, kind: str, path: str, written: set[str], count
     """Note what the command writes: what it knew of that before is no input that stays."""
     if path in written or not counts(path):
         return
-    known = path in account.read or path in account.loaded or path + STATUS in account.asked
-    if kind == "B" or known or path in account.absent:
+    asked = any(path + question in account.asked for question in _ABOUT_IT)
+    if kind == "B" or asked or path in account.read or path in account.loaded or path in account.absent:
         account.changed.add(path)
     if f"{os.path.dirname(path)}{LISTING}" in account.listed:
         account.changed.add(os.path.dirname(path))
     written |= {path, path + LISTING}
+
+
+# What may have been asked of a file before it is written.
+_ABOUT_IT = (STATUS, LINK, REAL, *(f"{STATUS}{mode}" for mode in range(8)))
 
 
 def _note_read(account: Account, path: str, numbers: list[str]) -> None:
@@ -308,6 +312,7 @@ def _leave_out(account: Account, written: set[str], counts: _Counts) -> None:
     account.absent = set(filter(stays, account.absent))
     account.listed = set(filter(stays, account.listed))
     account.loaded = set(filter(stays, account.loaded))
+    account.unsteady = set(filter(stays, account.unsteady))
     account.asked = {question: told for question, told in account.asked.items() if stays(subject(question))}
 
 

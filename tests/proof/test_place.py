@@ -17,18 +17,10 @@ from pypto_build.proof import Action, Place, Store
 from pypto_build.proof.action import Aid
 from pypto_build.proof.digests import TICK_S, bytes_digest
 from pypto_build.proof.record import MORE, RECORD
-from pypto_build.proof.witness import VARIABLE, library
+from pypto_build.proof.witness import VARIABLE
 from pypto_build.toolchain.forked import EARLIER
-from pypto_build.toolchain.host import find_compiler
 
 Spawned = tuple[int, str]
-
-
-@pytest.fixture(scope="session")
-def watcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = library(find_compiler().path, tmp_path_factory.mktemp("witness"), os.environ)
-    assert found is not None
-    return found
 
 
 class Rig:

@@ -13,9 +13,8 @@ import pytest
 from pypto_build.proof import Action, Place, Store
 from pypto_build.proof.digests import TICK_S
 from pypto_build.proof.known import Known
-from tests.proof.test_place import Rig, watcher
+from tests.proof.test_place import Rig
 
-__all__ = ["watcher"]
 _COUNT = 7  # more than so few results that a set of theirs is not looked at for all
 
 

@@ -13,13 +13,6 @@ from pypto_build.proof.witness import VARIABLE, Account, library, of_python, rea
 from pypto_build.toolchain.host import find_compiler
 
 
-@pytest.fixture(scope="session")
-def watcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    watcher = library(find_compiler().path, tmp_path_factory.mktemp("witness"), os.environ)
-    assert watcher is not None
-    return watcher
-
-
 def watched(watcher: Path, directory: Path, *command: str) -> Account:
     """Run a command in ``directory``; what was seen of it."""
     log = directory / "log"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,33 @@ _SCRIPT = """#!/bin/sh
 case "$*" in *runtime/src*.cpp*|*-shared*/library.o*) exec {python} {recompile} {store} g++ "$@" ;; esac
 {body}
 """
+
+#: Whether the factor is the wrong one, by what ``question`` asks of ``probe``. Both lie in ``asked``, beside the
+#: directory of the script.
+QUESTIONS = {
+    "none": "false",
+    "exists": 'test -e "$probe"',
+    "directory": 'test -d "$probe"',
+    "link": 'test -L "$probe"',
+    "target": 'test "$(readlink "$probe")" = two',
+    "execute": 'test -x "$probe"',
+    "mode": 'test "$(stat -L -c %a "$probe" 2>&1)" = 755',
+    "size": 'test "$(stat -L -c %s "$probe" 2>&1)" = 5',
+    "names": 'ls -a "$probe" 2>&1 | grep -q hidden',
+    "refusal": 'LC_ALL=C cat "$probe/x" 2>&1 | grep -q "Not a directory"',
+    "resolved": 'realpath "$probe" 2>&1 | grep -q two',
+    "through": 'test -e "/proc/self/root$probe"',
+    "search": "command -v asked-for > /dev/null",
+    "program": 'test "$(asked-for 2>&1)" = two',
+}
+_ASKING = """beside=$(cd "$(dirname "$0")/.." && pwd)/asked
+probe=$beside/probe
+case $(cat "$beside/question") in
+{cases}
+esac && scale=-DSCALE=3.0f || scale=
+exec g++ $scale "$@"
+"""
+ASKING = _ASKING.format(cases="\n".join(f"{name}) {test} ;;" for name, test in QUESTIONS.items()))
 
 _HOLD = """case "$*" in
 *{unit}*)
@@ -38,6 +66,39 @@ exec g++ "$@"
 def write_compiler(space: Space, path: Path, body: str) -> Path:
     """A script that is called as a compiler; ``body`` is what it does for all but the runtime."""
     return write_script(space.tested, path, body)
+
+
+#: What ``probe`` may be.
+STATES = ("nothing", "file", "larger", "executable", "directory", "hidden", "one", "two", "circle")
+
+
+def put_probe(root: Path, state: str) -> None:
+    """Let the probe of the workspace ``root`` be something else."""
+    probe = root / "asked" / "probe"
+    probe.parent.mkdir(exist_ok=True)
+    if probe.is_dir() and not probe.is_symlink():
+        shutil.rmtree(probe)
+    probe.unlink(missing_ok=True)
+    match state:
+        case "nothing":
+            pass
+        case "directory" | "hidden":
+            probe.mkdir()
+            (probe / ("name" if state == "directory" else ".hidden")).touch()
+        case "one" | "two" | "circle":
+            probe.symlink_to("probe" if state == "circle" else state)
+        case _:
+            probe.write_text("x" * 5 if state == "larger" else "x")
+            probe.chmod(0o755 if state == "executable" else 0o644)
+
+
+def write_asking(space: Space) -> Path:
+    """A compiler that asks what ``question`` says, and two programs that it may find on PATH."""
+    for name in ("one", "two"):
+        space.write(f"asked/{name}", name)
+        space.write(f"asked/in_{name}/asked-for", f"#!/bin/sh\necho {name}\n").chmod(0o755)
+    space.write("asked/question", "none")
+    return write_compiler(space, space.root / "tools" / "asking-g++", ASKING)
 
 
 def prepare_runtime(tested: Tested) -> None:

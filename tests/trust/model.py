@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.trust.compilers import QUESTIONS, STATES
 from tests.trust.damage import KINDS
 from tests.trust.oracle import Oracle
 from tests.trust.tested import Tested
@@ -21,7 +22,8 @@ from tests.trust.world import PACKAGES, Fault, Step, World
 #: A world ends after so many steps.
 LONGEST = 40
 
-_EDITS = ("edit", "undo", "rename", "switch", "package", "touch")
+_PATHS = ("", "one", "two", "one two", "two one")
+_EDITS = ("probe", "path", "edit", "undo", "rename", "switch", "package", "touch")
 _RUNS = ("replay", "scons", "resident", "watch", "twice", "elsewhere", "while_compiling")
 
 
@@ -45,6 +47,7 @@ THEMES = (
     Theme({"twice": "default", "forced": "right wrong", "flags": "right wrong empty"}, ("forced", "flags")),
     Theme({"twice": "linked", "linked_a": "right same", "linked_b": "wrong right"}),
     Theme({"twice": "extra default", "compiler": "none extra scale", "plus_one": "right heavy"}, ("compiler", "extra")),
+    Theme({"twice": "default", "question": " ".join(QUESTIONS)}, ("asking",)),
     Theme({"chain": "right wrong comment larger", "manifest": "right comment wrong threads"}),
     Theme({"twice": "right wrong", "more_golden": "right wrong absent", "input": "right wrong"}, ("more",)),
     Theme({}, ("torch",), "module"),
@@ -151,6 +154,11 @@ class Chooser:
 
     def _edit(self, world: World) -> Step:
         draw = self._random.random()
+        if "question" in self._held and draw < 0.6:
+            if draw < 0.15:
+                return "path", {"first": self._random.choice(_PATHS)}
+            return "probe", {"state": self._random.choice(STATES)}
+        draw = self._random.random()
         if draw < 0.12:
             return "undo", {}
         if draw < 0.15:
@@ -219,7 +227,8 @@ class Chooser:
             delay = round(self._random.random() * 0.5, 3)
             return "twice", {"first": option, "second": self._option(world), "delay": delay}
         if draw < 0.93 or world.kind != "chain":
-            return "elsewhere", {"option": option}
+            probe = {"probe": self._random.choice(STATES)} if "question" in self._held else {}
+            return "elsewhere", {"option": option, **probe}
         return "while_compiling", {"variant": self._random.choice(["right", "wrong", "same"])}
 
 

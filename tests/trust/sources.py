@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.trust.compilers import QUESTIONS
 from tests.trust.space import CHAIN, KERNELS, MANIFEST, MODULE, ORCHESTRATION, kernel_text, tensor_bytes
 
 _BASE = f"build_output/{CHAIN}"
@@ -116,6 +117,7 @@ CHAIN_SOURCES = {
     "flags": _source("ext/flags", absent=None, right="-DSCALE=2.0f\n", wrong="-DSCALE=3.0f\n", empty=""),
     "linked_a": _source("ext/a/scale.h", right="#define SCALE 2.0f\n", same="#define SCALE 4.0f / 2.0f\n"),
     "linked_b": _source("ext/b/scale.h", wrong="#define SCALE 3.0f\n", right="#define SCALE 2.0f\n"),
+    "question": _source("asked/question", **{name: name for name in QUESTIONS}),
     "compiler": _source("tools/flags", none="", extra="-DEXTRA", scale="-DSCALE=3.0f"),
 }
 
@@ -132,6 +134,7 @@ CHAIN_OPTIONS = {
     "more": ("DATA={root}/more",),
     "again": ("FORCE=1",),
     "compiler": ("CXX={root}/tools/my-g++",),
+    "asking": ("CXX={root}/tools/asking-g++",),
     "weak": ("MEMORY=weak", "SEED=2"),
     "device": ("NUMERICS=device",),
 }

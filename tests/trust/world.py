@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.trust.commands import Command, Done, wait_for
-from tests.trust.compilers import Holding, write_compiler
+from tests.trust.compilers import Holding, put_probe, write_asking, write_compiler
 from tests.trust.damage import damage, files_of, remove
 from tests.trust.oracle import Answer, Oracle
 from tests.trust.resident import Resident
@@ -126,6 +126,7 @@ class World:
         """A compiler that is a script, with flags in a file that the script reads; and a link to switch."""
         body = 'exec g++ $(cat "$(dirname "$0")/flags") "$@"'
         write_compiler(self.space, self.space.root / "tools" / "my-g++", body)
+        write_asking(self.space)
         (self.space.artifact / KERNELS / "linked").symlink_to("../../../../ext/a")
 
     def do(self, step: Step) -> None:
@@ -157,6 +158,16 @@ class World:
             self._set_module_time(path, variant)
         elif keep_time and before and content is not None:
             os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    def step_probe(self, state: str) -> None:
+        """Let what a compiler asks for be something else."""
+        put_probe(self.space.root, state)
+
+    def step_path(self, first: str) -> None:
+        """Let another program come first on PATH, or none."""
+        outside = self.tested.environment(self.space.cache)["PATH"]
+        directories = [f"{self.space.root}/asked/in_{name}" for name in first.split()]
+        self.space.variables["PATH"] = ":".join([*directories, outside])
 
     def _put(self, path: Path, content: bytes | None, how: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -378,13 +389,15 @@ class World:
                 raise Fault(_report("one of two at once", Outcome(done.status), str(done), answer))
         self.step_replay(second)
 
-    def step_elsewhere(self, option: str) -> None:
-        """The same sources in another directory, with the same cache."""
+    def step_elsewhere(self, option: str, probe: str = "") -> None:
+        """The same sources in another directory, with the same cache; what a compiler asks for may be different."""
         options = self.options[option]
         other = self.space.fresh(self.directory / "elsewhere", self.space.cache)
         try:
+            if probe:
+                put_probe(other.root, probe)
             replayed = self._replay(other, options)
-            answer = self._answer(options)
+            answer = self.oracle.ask(other, self._digests[self.package], options)
             if replayed.outcome != answer.outcome and (self.damaged or self.in_the_way) and said_so(replayed):
                 self._clear_the_way()
                 replayed = self._replay(other, options)

@@ -1,0 +1,340 @@
+"""Whatever a tool asks of the file system is an input; where that cannot be seen, nothing is kept."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from pypto_build.proof import Action, Place, Store
+from pypto_build.toolchain.host import find_compiler
+from tests.proof.test_place import Rig
+
+_TOOL = r"""
+#include <dirent.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <glob.h>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <linux/openat2.h>
+#include <spawn.h>
+#include <string>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char **environ;
+
+static int show(long file) {
+    char bytes[4096];
+    const long size = file < 0 ? -1 : read((int)file, bytes, sizeof(bytes));
+    return size < 0 ? puts("none") : (int)fwrite(bytes, 1, (size_t)size, stdout);
+}
+static int visit(const char *path, const struct stat *, int, struct FTW *) { return puts(path) < 0; }
+int main(int, char **words) {
+    const std::string way = words[1];
+    const char *path = words[2], *program = words[2];
+    char *list[] = {words[2], words[3], nullptr};
+    if (way == "syscall openat") return show(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY)), 0;
+    if (way == "syscall openat2") {
+        open_how how{};
+        return show(syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how))), 0;
+    }
+    if (way == "syscall stat") {
+        struct stat status;
+        return printf("%ld\n", syscall(SYS_newfstatat, AT_FDCWD, path, &status, 0)), 0;
+    }
+    if (way == "nftw") return nftw(path, visit, 8, 0);
+    if (way == "glob") {
+        glob_t found;
+        return printf("%d\n", glob(path, 0, nullptr, &found)), 0;
+    }
+    if (way == "scandir") {
+        dirent **names;
+        return printf("%d\n", scandir(path, &names, nullptr, nullptr)), 0;
+    }
+    if (way == "execl") return execl(program, program, words[3], (char *)nullptr);
+    if (way == "execlp") return execlp(program, program, words[3], (char *)nullptr);
+    if (way == "execle") return execle(program, program, words[3], (char *)nullptr, environ);
+    if (way == "execv") return execv(program, list);
+    if (way == "execvp") return execvp(program, list);
+    if (way == "fexecve") return fexecve(open(program, O_RDONLY), list, environ);
+    if (way == "syscall execve") return (int)syscall(SYS_execve, program, list, environ);
+    if (way == "system") return system((std::string(program) + " " + words[3]).c_str());
+    if (way == "popen") return pclose(popen((std::string(program) + " " + words[3]).c_str(), "w"));
+    if (way == "system without") return unsetenv("LD_PRELOAD"), system((std::string("cat ") + path).c_str());
+    if (way == "posix_spawn" || way == "posix_spawnp") {
+        pid_t process;
+        (way == "posix_spawn" ? posix_spawn : posix_spawnp)(&process, program, nullptr, nullptr, list, environ);
+        return waitpid(process, nullptr, 0) < 0;
+    }
+    if (way == "vfork") {
+        if (vfork() == 0) execv(program, list), _exit(1);
+        return wait(nullptr) < 0;
+    }
+    return 9;
+}
+"""
+_RAW = r"""
+#include <unistd.h>
+static long call(long number, long a, long b, long c) {
+    long result;
+    asm volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+    return result;
+}
+int main(int, char **words) {
+    char bytes[64];
+    const long size = read((int)call(2, (long)words[1], 0, 0), bytes, sizeof(bytes));
+    return write(1, bytes, (unsigned long)size) != size;
+}
+"""
+_STILL = """
+#include <fcntl.h>
+#include <unistd.h>
+int main(int, char **words) {
+    char bytes[64];
+    const long size = read(open(words[1], O_RDONLY), bytes, sizeof(bytes));
+    return write(1, bytes, (unsigned long)size) != size;
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a program that asks in many ways, and one that nobody can watch."""
+    directory = tmp_path_factory.mktemp("tools")
+    programs = (("tool", _TOOL, ""), ("still", _STILL, "-static"), ("raw", _RAW, "-O0"), ("optimized", _RAW, "-O2"))
+    for name, text, flag in programs:
+        (directory / f"{name}.cpp").write_text(text)
+        command = [find_compiler().path, *filter(None, [flag]), f"{name}.cpp", "-o", name]
+        subprocess.run(command, cwd=directory, check=name == "tool", capture_output=True)
+    (directory / "go").write_bytes((directory / "tool").read_bytes() + b"\xff Go buildinf:")
+    (directory / "go").chmod(0o755)
+    return directory
+
+
+@pytest.fixture
+def rig(tmp_path: Path, watcher: Path) -> Rig:
+    return Rig(tmp_path / "workspace", watcher, Store(tmp_path / "store"))
+
+
+def _file(text: str = "x", mode: int = 0o644) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        os.utime(path, (1, 1))
+        path.chmod(mode)
+
+    return make
+
+
+def _link(target: str) -> Callable[[Path], None]:
+    return lambda path: path.symlink_to(target)
+
+
+def _directory(*names: str) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        path.mkdir()
+        for name in names:
+            (path / name).touch()
+
+    return make
+
+
+def _closed(path: Path) -> None:
+    path.mkdir()
+    path.chmod(0o500)
+
+
+def _nothing(_: Path) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Way:
+    """What a tool says of ``probe``, and two things that this may be: each makes it say something else."""
+
+    script: str
+    before: Callable[[Path], None]
+    after: Callable[[Path], None]
+    probe: str = "probe"
+
+
+_SHM = f"/dev/shm/pypto-probe-{os.getpid()}"
+_WAYS = {
+    "a file, a directory": Way("test -d probe && echo yes || echo no", _file(), _directory()),
+    "a file, a directory by stat": Way("stat -c %F probe", _file(), _directory()),
+    "a directory, a link to one": Way("test -L probe && echo yes || echo no", _directory(), _link(".")),
+    "nothing, a link to nothing": Way("test -L probe && echo yes || echo no", _nothing, _link("none")),
+    "nothing, a file": Way("test -e probe && echo yes || echo no", _nothing, _file()),
+    "a file, nothing": Way("test -e probe && echo yes || echo no", _file(), _nothing),
+    "no directory, an empty one": Way("cat probe/x 2>&1 || true", _file(), _directory()),
+    "nothing, a circle of links": Way("cat probe 2>&1 || true", _nothing, _link("probe")),
+    "where a link leads": Way("readlink probe", _link("source"), _link("header")),
+    "where a path leads": Way("realpath probe", _link("source"), _link("header")),
+    "the size": Way("stat -c %s probe", _file("one"), _file("three")),
+    "the permissions": Way("stat -c %a probe", _file(mode=0o644), _file(mode=0o755)),
+    "the permissions of a directory": Way("stat -c %a probe", _directory(), _closed),
+    "what may be executed": Way("test -x probe && echo yes || echo no", _file(mode=0o644), _file(mode=0o755)),
+    "permissions of a file that is read": Way(
+        "python3 -S -c 'import os; f = open(\"probe\"); f.read(); print(os.fstat(f.fileno()).st_mode)'",
+        _file(mode=0o644),
+        _file(mode=0o755),
+    ),
+    "names": Way("ls probe", _directory("a"), _directory("a", "b")),
+    "names with a dot": Way("ls -a probe", _directory("a"), _directory("a", ".b")),
+    "names of editors' files": Way("ls -a probe", _directory("a"), _directory("a", "a~", "b.swp", "c.pyc")),
+    "names by a pattern": Way("echo probe/.b* probe/*~", _directory(), _directory(".b", "a~")),
+    "below /dev/shm": Way(f"cat {_SHM}", _file("one"), _file("two"), _SHM),
+    "through the root of a process": Way("cat /proc/self/root$PWD/probe", _file("one"), _file("two")),
+    "through the directory of a process": Way("cat /proc/self/cwd/probe", _file("one"), _file("two")),
+    "by a descriptor": Way("exec 7<probe; cat /dev/fd/7", _file("one"), _file("two")),
+    "missed through the root of a process": Way(
+        "test -e /proc/self/root$PWD/probe && echo yes || echo no", _nothing, _file()
+    ),
+    "below a directory of Python's name": Way(
+        "cat lib/python3.11/probe", _file("one"), _file("two"), "lib/python3.11/probe"
+    ),
+    "below a directory of packages": Way("cat site-packages/a/b", _file("one"), _file("two"), "site-packages/a/b"),
+    "a name with two lines": Way("cat 'a\nb'", _file("one"), _file("two"), "a\nb"),
+    "a name with a separator": Way("cat a\u2028b", _file("one"), _file("two"), "a\u2028b"),
+    "by number, opened": Way("{tool} 'syscall openat' probe", _file("one"), _file("two")),
+    "by number, opened anew": Way("{tool} 'syscall openat2' probe", _file("one"), _file("two")),
+    "by number, asked": Way("{tool} 'syscall stat' probe", _nothing, _file()),
+}
+
+
+def _action(rig: Rig, script: str) -> Action:
+    """An action that is recorded whatever it reads."""
+    return replace(rig.action(script), main="")
+
+
+def _put(rig: Rig, way: Way, state: Callable[[Path], None]) -> None:
+    path = Path(os.path.join(rig.root, way.probe))
+    if path.is_dir() and not path.is_symlink():
+        subprocess.run(["rm", "-r", str(path)], check=True)
+    path.unlink(missing_ok=True)
+    state(path)
+
+
+@pytest.mark.parametrize("name", _WAYS)
+def test_what_a_tool_learns_is_an_input(rig: Rig, tools: Path, tmp_path: Path, name: str) -> None:
+    """Here, and in a second workspace with the same store."""
+    way = _WAYS[name]
+    action = _action(rig, way.script.replace("{tool}", str(tools / "tool")))
+    try:
+        _put(rig, way, way.before)
+        assert [rig.run(action), rig.run(action)] == ["built", "kept"]
+        before = rig.built
+        other = Rig(tmp_path / "other" / "workspace", rig.watcher, rig.store)
+        _put(other, way, way.after)
+        assert other.run(_action(other, way.script.replace("{tool}", str(tools / "tool")))) == "built"
+        assert other.built != before
+        _put(rig, way, way.after)
+        assert rig.run(action) in ("built", "restored")
+        assert rig.built == other.built.replace(str(other.root), str(rig.root)) != before
+        _put(rig, way, way.before)
+        assert rig.run(action) in ("built", "restored") and rig.built == before
+    finally:
+        Path(_SHM).unlink(missing_ok=True)
+
+
+_STARTS = ("execl", "execlp", "execle", "execv", "execvp", "fexecve", "syscall execve", "system", "popen")
+_UNWATCHED = {
+    "appends and reads": "echo x >> log; cat log",
+    "a file that is opened to be changed": "exec 9<>header; cat header",
+    "reads and replaces": "cat header; echo h2 > new; mv new header",
+    "makes what it misses": "test -e stamp && echo old || echo new; echo x > stamp",
+    "lists where it makes a file": "ls -a sub; echo x > sub/$(ls -a sub | wc -l)",
+    "an empty environment": "env -i cat header",
+    "without the library": "env -u LD_PRELOAD cat header",
+    "with another library": "LD_PRELOAD= cat header",
+    "without a log": "env -u PYPTO_WITNESS cat header",
+    "by instructions of its own": "{tools}/raw header",
+    "by instructions of its own, optimized": "{tools}/optimized header",
+    "by instructions of a program that it makes": "cp {tools}/raw sub/own; sub/own header",
+    "goes through directories": "{tool} nftw sub",
+    "by a pattern": "{tool} glob sub/*",
+    "scans a directory": "{tool} scandir sub",
+    "a shell without the library": "{tool} 'system without' header",
+    **{
+        f"a static program by {start}": f"{{tool}} '{start}' {{still}} header"
+        for start in (*_STARTS, "posix_spawn", "posix_spawnp", "vfork")
+    },
+    "a program of Go": "{tools}/go 'syscall openat' header",
+}
+
+
+@pytest.mark.parametrize("name", _UNWATCHED)
+def test_what_cannot_be_seen_is_not_kept(rig: Rig, tools: Path, name: str) -> None:
+    if "static" in name and not (tools / "still").exists():
+        pytest.skip("no static C library")
+    if "instructions" in name and os.uname().machine != "x86_64":
+        pytest.skip("instructions are known for x86-64 alone")
+    rig.write("sub/a", "")
+    script = _UNWATCHED[name].replace("{tools}", str(tools)).replace("{tool}", str(tools / "tool"))
+    script = script.replace("{still}", str(tools / "still"))
+    action = _action(rig, script)
+    place = rig.place()
+    outcomes = [place.perform(action, rig.spawn, tuple) for _ in range(2)]
+    assert [outcome.how for outcome in outcomes] == ["built", "built"]
+    assert all(outcome.note.endswith("so it is made anew every time") for outcome in outcomes), outcomes
+    other = Rig(rig.root.with_name("other"), rig.watcher, rig.store)
+    other.write("sub/a", "")
+    assert other.run(_action(other, script)) == "built"
+
+
+def test_a_program_that_is_watched_by_any_start(rig: Rig, tools: Path) -> None:
+    """What is started in whatever way is kept, where it can be watched."""
+    starts = (*_STARTS, "posix_spawn", "posix_spawnp", "vfork")
+    script = "; ".join(f"{tools}/tool '{start}' /bin/cat header" for start in starts)
+    action = _action(rig, script)
+    assert [rig.run(action), rig.run(action)] == ["built", "kept"]
+    rig.write("header", "h2 ")
+    assert rig.run(action) == "built" and "h2" in rig.built
+
+
+@pytest.mark.parametrize("named", ["t.h", "program"])
+def test_a_name_is_no_search(rig: Rig, tmp_path: Path, named: str) -> None:
+    """A file that is read by its path from a directory on PATH is that file, whatever other places have on theirs."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    _file("2")(first / named)
+    _file("3", mode=0o755)(second / named)
+
+    def run(searched: str) -> str:
+        place = Place(rig.out, rig.store, {"root": rig.root}, rig.watcher, searched)
+        outcome = place.perform(action, rig.spawn, tuple)
+        place.save()
+        return outcome.how
+
+    action = _action(rig, f"test -e {first / named} && cat {first / named} || echo none")
+    assert [run(f"{first}:{second}"), run(f"{first}:{second}")] == ["built", "kept"]
+    assert rig.built == "2"
+    _file("4")(first / named)
+    assert run(f"{second}:{first}") == "built" and rig.built == "4"
+    (first / named).unlink()
+    assert run(f"{first}:{second}") == "built" and rig.built == "none\n"
+
+
+def test_a_program_that_is_searched_for_is_told_by_the_search(rig: Rig, tmp_path: Path) -> None:
+    """Another place has it elsewhere on its PATH, and takes the result; a new one in front of it is another program."""
+    found = {}
+    for name in ("one", "two"):
+        _file("#!/bin/sh\necho said\n", mode=0o755)(tmp_path / name / "program")
+        other = Rig(tmp_path / f"workspace-{name}", rig.watcher, rig.store)
+        searched = f"{tmp_path}/empty-{name}:{tmp_path / name}:{os.environ['PATH']}"
+        action = _action(other, "program")
+        action = replace(action, environment={"PATH": searched})
+        place = Place(other.out, other.store, {"root": other.root}, other.watcher, searched)
+        found[name] = place.perform(action, other.spawn, tuple).how
+        place.save()
+    assert found == {"one": "built", "two": "restored"}
+    _file("#!/bin/sh\necho more\n", mode=0o755)(tmp_path / "empty-two" / "program")
+    place = Place(other.out, other.store, {"root": other.root}, other.watcher, searched)
+    assert place.perform(action, other.spawn, tuple).how == "built" and other.built == "more\n"
