@@ -49,6 +49,9 @@ _FILES = (
     "scenes.json",
     "report.html",
     "step.html",
+    "deps.dot",
+    "deps.html",
+    "trace.json",
     "bisect.json",
     "bisect.log",
     RECORD,
@@ -67,8 +70,13 @@ def clean_outputs(workspace: Workspace, platform: str) -> None:
     """Remove the outputs of the artifact of ``JIT=``, or of all artifacts; of all platforms unless one is given."""
     name = Path(workspace.options["JIT"]).name
     found = sorted(workspace.build_dir.glob(f"{platform or '*'}/{glob.escape(name) if name else '*'}/{MARKER}"))
+    lists = GetOption("no_exec") or terminal.shows_details()
     for output in found:
-        _clean(output.parent, workspace)
+        before = _count(output.parent)
+        _clean(output.parent, workspace, terminal.say if lists else terminal.detail)
+        if not lists:
+            place = os.path.relpath(output.parent, workspace.top)
+            terminal.say(f"Removed {place} ({before - _count(output.parent)} files; VERBOSE=1 lists them)")
     if name and not found:
         built = sorted({path.parent.name for path in workspace.build_dir.glob(f"{platform or '*'}/*/{MARKER}")})
         there = f"there are: {', '.join(built)}" if built else "nothing is built"
@@ -86,10 +94,14 @@ def clean_outputs(workspace: Workspace, platform: str) -> None:
 def clean_output(output: Path, workspace: Workspace) -> int:
     """Remove what was built in ``output``, as `scons -c` does; how many files of others are left."""
     _clean(output, workspace, terminal.detail)
-    return sum(len(names) for _, _, names in os.walk(output))
+    return _count(output)
 
 
-def _clean(output: Path, workspace: Workspace, tell: Callable[[str], None] = terminal.say) -> None:
+def _count(directory: Path) -> int:
+    return sum(len(names) for _, _, names in os.walk(directory))
+
+
+def _clean(output: Path, workspace: Workspace, tell: Callable[[str], None]) -> None:
     for link in filter(Path.is_symlink, (output / name for name in NAMES)):
         _remove(link, workspace, tell)
     for tree in _WORK:
