@@ -18,6 +18,7 @@ from SCons.Script import GetOption
 
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError, Snapshot, snapshot
+from pypto_build.artifact.last_pass import keep
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
 from pypto_build.facts.outcomes import Outcome
 from pypto_build.facts.platforms import Platform
@@ -361,9 +362,9 @@ def _perform_replay(env: Environment, replay: Replay) -> int:
     replay.results.mkdir(parents=True, exist_ok=True)
     replays: Replays = env["PYPTO_REPLAYS"]
     evict(replay.results, replays.by_results.keys())
-    begun = time.monotonic()
+    begun, since = time.time(), time.monotonic()
     outcome = perform(workspace, replay.step)
-    replay.seconds = time.monotonic() - begun
+    replay.seconds = time.monotonic() - since
     replay.reached = True
     if not replay.of_a_test or workspace.verbose:
         tell_built(workspace, replay.targets)
@@ -376,6 +377,8 @@ def _perform_replay(env: Environment, replay: Replay) -> int:
         workspace.progress.unexplained.append(_triage_command(workspace, replay))
     if replay.ran and not replay.of_a_test:
         _note_outcome(workspace, replay)
+    if ended and not outcome.status and not replay.way.given:
+        keep(replay.targets.output, replay.targets.artifact, begun)
     # The verdict of one that did not run tells the rest.
     return status_of(workspace, outcome.status, replay) if ended else 0
 

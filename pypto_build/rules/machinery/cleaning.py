@@ -17,6 +17,7 @@ from SCons.Script import GetOption
 from pypto_build import terminal
 from pypto_build.artifact.distributed import META_NAME
 from pypto_build.artifact.first_sight import FIRST_SIGHT
+from pypto_build.artifact.last_pass import LAST_PASS
 from pypto_build.artifact.layout import CHILDREN_DIR
 from pypto_build.artifact.outputs import MARKER
 from pypto_build.proof.record import MORE, RECORD
@@ -41,6 +42,7 @@ _WORK = (
     "torch",
     "completed",
     "bisect.mix",
+    LAST_PASS,
 )
 _FILES = (
     "kernel_config.py",
