@@ -114,7 +114,7 @@ class Triage:
         """Takes what lint finds."""
         from pypto_build.diagnose.lint.__main__ import lint
 
-        self.take("lint", lint(self.given.artifact, self.given.platform))
+        self.take("lint", lint(self.given.artifact, self.given.platform, self.given.build_dir))
 
     def _orders(self) -> None:
         if self.answer.evidence.ended or self.verdict.run_s > _SHORT_S:
