@@ -210,6 +210,14 @@ def _draw(text: str) -> None:
         os.write(2, text.encode())
 
 
+def fitting(text: str, before: int, least: int = 24) -> str:
+    """``text`` cut to what the terminal's line has room for behind ``before`` columns; whole where there is none."""
+    if not _is_terminal(sys.stdout) or _SHOWN.write is not None:
+        return text
+    room = max(_columns() - before, least)
+    return text if len(text) <= room else f"{text[: room - 3]}..."
+
+
 def _columns() -> int:
     try:
         return os.get_terminal_size(2).columns or 80  # a terminal may not know

@@ -33,6 +33,7 @@ class Derived(msgspec.Struct, frozen=True):
     """What an orchestration's code says: kernel signatures by func_id, its arguments, and remarks for people.
 
     ``order`` tells the kinds of an argument array that holds both: ``t`` and ``s``, ``-`` where nothing is read.
+    ``untracked`` are the places in a kernel's signature of tensors that are passed without a direction.
     """
 
     signatures: dict[int, Signature]
@@ -40,6 +41,7 @@ class Derived(msgspec.Struct, frozen=True):
     scalars: tuple[Argument, ...]
     notes: tuple[str, ...]
     order: str = ""
+    untracked: dict[int, frozenset[int]] = {}
 
 
 class TensorUse(msgspec.Struct, frozen=True):
@@ -58,7 +60,11 @@ def derive(artifact: Artifact) -> Derived:
     found = _walk(artifact.orchestration.source, artifact.orchestration.function_name)
     signatures = _signatures(artifact, found)
     notes = _notes(artifact, found, signatures)
-    return Derived(signatures, _tensors(found), _scalars(found), notes, _order(found))
+    untracked: dict[int, frozenset[int]] = {}
+    for submission in found.submissions:
+        for func_id in submission.func_ids:
+            untracked[func_id] = untracked.get(func_id, frozenset()) | submission.untracked
+    return Derived(signatures, _tensors(found), _scalars(found), notes, _order(found), untracked)
 
 
 def submissions(source: Path, function_name: str = DEFAULT_ENTRY) -> tuple[Submission, ...]:

@@ -62,7 +62,7 @@ def remember(output: Path, artifact: Artifact) -> None:
         if record.exists() and record.stat().st_mtime_ns == written:
             return
         texts = {}
-        for path in _sources(artifact):
+        for path in sources_of(artifact):
             if path.is_file() and path.stat().st_size <= _LARGEST_TEXT:
                 texts[path.relative_to(artifact.root).as_posix()] = read_source(path)
         data = {path.relative_to(artifact.root).as_posix(): _digest(path) for path in _data(artifact.root)}
@@ -78,7 +78,7 @@ def changes(output: Path, artifact: Artifact) -> list[Change]:
     if sight is None:
         return []
     found: list[Change] = []
-    for path in _sources(artifact):
+    for path in sources_of(artifact):
         name = path.relative_to(artifact.root).as_posix()
         if name in sight.texts and path.is_file():
             found += between(name, sight.texts[name].splitlines(), read_source(path).splitlines())
@@ -100,12 +100,12 @@ def between(path: str, before: list[str], after: list[str]) -> Iterator[Change]:
     if before == after or max(len(before), len(after)) > _MOST_LINES:
         return
     for tag, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if tag != "equal":
-            line = min(c, max(len(after) - 1, 0)) + 1
-            yield Change(path, line, before[a].strip() if a < b else "", after[c].strip() if c < d else "")
+        old, new = before[a].strip() if a < b else "", after[c].strip() if c < d else ""
+        if tag != "equal" and old != new:  # else blanks
+            yield Change(path, min(c, max(len(after) - 1, 0)) + 1, old, new)
 
 
-def _sources(artifact: Artifact) -> list[Path]:
+def sources_of(artifact: Artifact) -> list[Path]:
     """The orchestration, the modules, the kernels: those that lie in the artifact."""
     modules = sorted((artifact.root / "ptoas").glob("*.pto"))
     kernels = [kernel.source for kernel in artifact.kernels]

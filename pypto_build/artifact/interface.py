@@ -230,7 +230,12 @@ def _contradictions(artifact: Artifact, derived: Derived) -> Iterator[str]:
     """Where the manifest declares other directions than the orchestration passes; what it declares stays."""
     for kernel in artifact.kernels:
         submitted = derived.signatures.get(kernel.func_id)
-        if kernel.signature is None or submitted is None or kernel.signature == submitted:
+        if kernel.signature is None or submitted is None:
+            continue
+        untracked = derived.untracked.get(kernel.func_id, frozenset())
+        pairs = list(zip(kernel.signature, submitted, strict=False))
+        same = all(one == other or place in untracked for place, (one, other) in enumerate(pairs))
+        if same and len(kernel.signature) == len(submitted):
             continue
         declared, passed = (", ".join(_names(signature) or ()) for signature in (kernel.signature, submitted))
         yield f"kernel_config.py: the signature of '{kernel.name}' is [{declared}], the orchestration passes [{passed}]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 _FUNCTION = re.compile(r"\bfunc\.func\s+(?:private\s+|public\s+)?@([\w.$-]+)")
 
@@ -10,3 +11,19 @@ _FUNCTION = re.compile(r"\bfunc\.func\s+(?:private\s+|public\s+)?@([\w.$-]+)")
 def function_names(text: str) -> list[str]:
     """Every function that the module defines or declares, each once, in order."""
     return list(dict.fromkeys(_FUNCTION.findall(text)))
+
+
+#: Operations that every assembler makes one instruction of each, named like them.
+_ALIKE = (
+    *("tadd", "tsub", "tmul", "tdiv", "tneg", "texp", "tlog", "tsqrt"),
+    *("trsqrt", "tabs", "tmax", "tmin", "trelu", "tadds", "tmuls"),
+)
+_OPERATION = re.compile(rf"\bpto\.({'|'.join(_ALIKE)})\b")
+_INSTRUCTION = re.compile(rf"\b({'|'.join(_ALIKE).upper()})\s*\(")
+_COMMENT = re.compile(r"//[^\n]*")
+
+
+def same_operations(module: str, assembled: str) -> bool:
+    """Whether what an assembler wrote has each of some operations as often as the module: else it is of another one."""
+    operations = Counter(_OPERATION.findall(_COMMENT.sub("", module)))
+    return operations == Counter(name.lower() for name in _INSTRUCTION.findall(_COMMENT.sub("", assembled)))

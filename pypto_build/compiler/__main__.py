@@ -31,7 +31,7 @@ from .driver import compile_file
 from .emit_artifact import Options
 from .errors import CompileError
 from .vintages import TODAY, VINTAGES
-from .write import write_dumps, write_files
+from .write import shown, write_dumps, write_files
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -64,7 +64,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"error: {args.output}: cannot be written: {error.strerror or error}", file=sys.stderr)
         return 1
     for path in changed:
-        print(f"[pto] wrote {args.output / path}")
+        print(f"[pto] wrote {shown(args.output / path)}")
     if args.no_golden:
         return 0
     for root in compiled.roots:

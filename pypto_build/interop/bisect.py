@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import shlex
 import shutil
 import subprocess
@@ -23,7 +24,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from pypto_build.artifact import Artifact, ArtifactError, load_artifact
+from pypto_build.artifact import Artifact, ArtifactError, load_artifact, resolve_jit
 from pypto_build.artifact.files import read_source
 from pypto_build.facts.run_options import OF_SIMPLER, SIMPLER
 from pypto_build.farm.session import add_farm_options, refuse_here, session_of
@@ -86,8 +87,15 @@ def _bisect(given: argparse.Namespace) -> int:
             culprit = _files(runner, given.build_dir / "bisect.mix", *ends)
         else:
             search = _files if given.axis == "kernel" else _hunks
-            culprit = search(runner, given.build_dir / "bisect.mix", Path(given.good), Path(given.bad))
+            good, bad = (_end(*end, artifact.root) for end in (("GOOD", given.good), ("BAD", given.bad)))
+            culprit = search(runner, given.build_dir / "bisect.mix", good, bad)
     return _report(runner, given.axis, culprit)
+
+
+def _end(option: str, named: str, artifact: Path) -> Path:
+    """The artifact at an end, by path or by a name beside ``artifact``."""
+    places = (artifact.parent, os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
+    return resolve_jit(named, *places, option=option)
 
 
 def _ends(runner: Runner, good: Trial, bad: Trial, names: tuple[object, object]) -> None:
@@ -193,9 +201,6 @@ def _assembled(artifact: Artifact, build_dir: Path, platform: str, assembler: st
 
 def _parts(good: Path, bad: Path) -> list[str]:
     """The files that differ between two artifacts."""
-    for option, end in (("GOOD", good), ("BAD", bad)):
-        if not end.is_dir():
-            raise _Ends(f"{option}={end}: no such directory; give the path of an artifact")
     parts = _different(load_artifact(good), load_artifact(bad))
     if not parts:
         raise _Ends(f"GOOD={good}: has the same kernels and orchestration as BAD={bad}; name two that differ")

@@ -138,9 +138,7 @@ def _annotations(asked: str) -> str:
 def _line(outcome: Outcome, width: int) -> str:
     took = "cached" if outcome.cached else f"{outcome.seconds:.2f} s" if outcome.seconds else ""
     line = f"[test] {outcome.word:<9} {outcome.name:<{width}}  {took:>8}  "
-    room = max(_WIDTH - len(line), 24)
-    reason = outcome.reason if len(outcome.reason) <= room else f"{outcome.reason[: room - 3]}..."
-    return f"{line}{reason}".rstrip()
+    return f"{line}{terminal.fitting(outcome.reason, len(line))}".rstrip()
 
 
 def _remember(path: Path, tests: Iterable[Outcome]) -> None:

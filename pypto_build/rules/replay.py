@@ -20,6 +20,7 @@ from SCons.Script import GetOption
 from pypto_build import proof, terminal
 from pypto_build.artifact import ArtifactError, Snapshot, snapshot
 from pypto_build.artifact.below import directory_below
+from pypto_build.artifact.last_pass import keep
 from pypto_build.artifact.snapshot import REFERENCE, find_golden, is_reference
 from pypto_build.facts.outcomes import Outcome
 from pypto_build.facts.platforms import Platform
@@ -393,9 +394,9 @@ def _perform_replay(env: Environment, replay: Replay) -> int:
     replays: Replays = env["PYPTO_REPLAYS"]
     evict(replay.results, replays.by_results.keys())
     verdict = replay.results / "verdict.json"
-    before, begun = _stamp(verdict), time.monotonic()
+    before, begun, since = _stamp(verdict), time.time(), time.monotonic()
     outcome = perform(workspace, replay.step)
-    replay.seconds = time.monotonic() - begun
+    replay.seconds = time.monotonic() - since
     replay.reached = True
     if not replay.of_a_test or workspace.verbose:
         tell_built(workspace, replay.targets)
@@ -410,6 +411,8 @@ def _perform_replay(env: Environment, replay: Replay) -> int:
         workspace.progress.unexplained.append(_triage_command(workspace, replay))
     if replay.ran and not replay.of_a_test:
         _note_outcome(workspace, replay)
+    if ended and not outcome.status and not replay.way.given:
+        keep(replay.targets.output, replay.targets.artifact, begun)
     # The verdict of one that did not run tells the rest.
     return status_of(workspace, outcome.status, replay) if ended else 0
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from functools import partial
 from pathlib import Path
 
 from SCons.Action import Action
 from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 
+from pypto_build import terminal
 from pypto_build.artifact import ArtifactError, artifact_name, find_artifacts, is_distributed, resolve_jit
 from pypto_build.artifact.extras import require_torch
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
@@ -23,7 +26,7 @@ from pypto_build.rules.outcomes import outcomes_of, wants_files
 from pypto_build.rules.replay import declare_replay, finish_replays, start_early
 from pypto_build.rules.subject import Subject
 from pypto_build.rules.subject_targets import targets_of
-from pypto_build.rules.targets import OF_AN_ARTIFACT
+from pypto_build.rules.targets import OF_AN_ARTIFACT, STATUS_VARIABLE
 from pypto_build.rules.variants import CHECKED, DEBUGGED, FOR_SIMPLER, USUAL
 from pypto_build.rules.verbs import VERBS, Needs, Verb
 from pypto_build.trace import span
@@ -286,3 +289,15 @@ def _declare_compile(env: Environment) -> None:
     from pypto_build.rules.program import declare_program
 
     env.Alias("compile", declare_program(env, name=Path(program).stem, source=program))
+    workspace = workspace_of(env)
+    workspace.at_end.append(partial(_tell_next, workspace, f"_jit_{Path(program).stem}"))
+
+
+def _tell_next(workspace: Workspace, name: str) -> None:
+    """After a program was compiled, the command that comes next."""
+    if workspace.progress.failures or not workspace.progress.renewed or workspace.options["SKIP_PTOAS"]:
+        return
+    build_output = Path(workspace.options.build_output)
+    found = name if build_output == Path("build_output") else str(build_output / name)
+    words = ["pypto-build", "replay", found] if STATUS_VARIABLE in os.environ else ["scons", "replay", f"JIT={found}"]
+    terminal.say(f"[pto] next: {shlex.join(words)}")

@@ -38,8 +38,9 @@ def declare_verb(
     workspace = workspace_of(env)
     platform = workspace.options["PLATFORM"]
     words = [*own_tool(verb.module), *([str(root)] if root else []), "--platform", platform]
-    if root is not None and verb.needs is Needs.FILES:
-        words += ["--build-dir", str(workspace.build_dir / platform / artifact_name(root))]
+    if root is not None and (verb.needs is Needs.FILES or verb.looks):
+        output = workspace.build_dir / platform / artifact_name(root)
+        words += ["--build-dir", str(output)] if verb.needs is Needs.FILES or output.is_dir() else []
     needed: list[Node] = []
     if targets is not None:
         words += ["--build-dir", str(targets.output)]

@@ -38,7 +38,9 @@ class Verb(msgspec.Struct, frozen=True):
     replay that a tool with Needs.REPLAY looks at. One that is ``parallel`` is told -j as --jobs. One that is ``spread``
     hands its own work to the farm of SCHEDULER=, which it is told as --scheduler with --memory and --asked.
     Where an option that is required has a value that is ``unbuilt``, or begins so, it looks at what fails to build.
-    One ``in_torch`` compares with the PyTorch reference and is refused before anything is built where PyTorch is not.
+
+    One that ``looks`` is told where the artifact was built, if it was. One ``in_torch`` compares with the PyTorch
+    reference and is refused before anything is built where PyTorch is not.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Verb(msgspec.Struct, frozen=True):
     replay_with: Mapping[str, Any] = {}
     parallel: bool = False
     spread: bool = False
+    looks: bool = False
     in_torch: bool = False
     unbuilt: tuple[str, ...] = ()
 
@@ -137,6 +140,7 @@ VERBS: dict[str, Verb] = {
             "what contradicts what in the artifact, without a run",
             Needs.ARTIFACT,
             _flags("JSON", "SARIF"),
+            looks=True,
         ),
         Verb(
             "passes",

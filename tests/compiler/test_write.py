@@ -149,3 +149,16 @@ def test_a_failing_reference_says_where(tmp_path: Path, capsys: pytest.CaptureFi
         "size (2) at non-singleton dimension 0.  Target sizes: [64, 64].  Tensor sizes: [2, 64]\n"
     )
     assert not (out / "data/golden.json").exists()
+
+
+def test_an_error_of_a_reference_is_at_the_line_of_the_program(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program, out = tmp_path / "p.py", tmp_path / "out"
+    half = "def half(x):\n    return x / 0\n\n"
+    program.write_text(HEAD + half + COPY + "@main.reference\ndef ref(x, out):\n    out[:] = half(7)\n")
+    assert _run(program, out, "--no-golden", "--skip-ptoas")[0] == 0
+    assert main([str(out)]) == 4
+    line = program.read_text().splitlines().index("    return x / 0") + 1
+    assert capsys.readouterr().err == f"error: {program.name}:{line}: ZeroDivisionError: division by zero\n"

@@ -39,12 +39,12 @@ def test_one_task(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
             "  ran from 40.0 to 50.0 us (10.0 us), data-wait of 5.0 us before it, on the critical path [simulated]",
             "  waits for",
             "    task 1 (1:1) kernel_shift",
-            "      through d: arg 0 'a' float32[16] bytes 0..64 (that task wrote all of it)",
+            "      through d: arg 0 'a' float32[16] bytes 0..64 (that task was passed all of it to write)",
             "    task 2 (1:2) kernel_shift",
-            "      through e: arg 1 'b' float32[16] bytes 0..64 (that task wrote all of it)",
+            "      through e: arg 1 'b' float32[16] bytes 0..64 (that task was passed all of it to write)",
             "  is waited for by",
             "    task 4 (1:4) kernel_add",
-            "      through g: arg 0 'a' float32[16] bytes 0..64 (that task wrote all of it)",
+            "      through g: arg 0 'a' float32[16] bytes 0..64 (that task was passed all of it to write)",
             "  arguments",
             "    arg  name  kind             tensor  dtype    shape  bytes",
             "      0  a     INPUT            d       float32     16  0..64",
@@ -89,8 +89,10 @@ def test_hardware_is_not_called_simulated(run: Path, capsys: pytest.CaptureFixtu
 def test_what_orders_two_tasks(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     expected = [
         "task 1 (1:1) kernel_shift",
-        "  -> task 3 (1:3) kernel_mul, through d: arg 0 'a' float32[16] bytes 0..64 (that task wrote all of it)",
-        "  -> task 4 (1:4) kernel_add, through g: arg 0 'a' float32[16] bytes 0..64 (that task wrote all of it)",
+        "  -> task 3 (1:3) kernel_mul, through d: arg 0 'a' float32[16] bytes 0..64 "
+        "(that task was passed all of it to write)",
+        "  -> task 4 (1:4) kernel_add, through g: arg 0 'a' float32[16] bytes 0..64 "
+        "(that task was passed all of it to write)",
     ]
     assert _out(capsys, _EXAMPLE, "--build-dir", run, "--task", "1", "--to", "4") == (0, expected)
     assert _out(capsys, _EXAMPLE, "--build-dir", run, "--task", "4", "--to", "1") == (0, expected)
@@ -111,7 +113,7 @@ def test_no_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_dot(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, (name,) = _out(capsys, _EXAMPLE, "--build-dir", run, "--export", "dot")
-    assert name == str(run / "dfx_outputs" / "deps.dot")
+    assert name == str(run / "deps.dot")
     lines = Path(name).read_text().splitlines()
     assert f'  t{RING1 + 1} -> t{RING1 + 3} [label="d"];' in lines
     assert f'  t{RING1 + 2} [label="2 (1:2)\\nkernel_shift", fillcolor="#d1f0d9"];' in lines

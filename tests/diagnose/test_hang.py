@@ -49,7 +49,7 @@ def test_a_graph_tells_what_is_waited_for(tmp_path: Path, capsys: pytest.Capture
         "            waited for by task 3 (1:3) kernel_mul",
         "  WAIT    task 3 (1:3) kernel_mul",
         "            waits for task 2 (1:2) kernel_shift, "
-        "through e: arg 1 'b' float32[16] bytes 0..64 (that task wrote all of it)",
+        "through e: arg 1 'b' float32[16] bytes 0..64 (that task was passed all of it to write)",
     ]
 
 

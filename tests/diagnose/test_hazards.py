@@ -18,6 +18,7 @@ from tests.diagnose.corpus.hazards import BUGS
 from tests.diagnose.corpus.traps import BUGS as TRAPPED
 from tests.replay.builder import embedded_module
 from tests.replay.tiny import Tiny
+from tests.rules.project import Project
 
 
 def hazards(artifact: Path, out: Path, *more: str) -> tuple[int, list[Finding]]:
@@ -117,3 +118,57 @@ def test_arguments_that_plain_code_uses_are_touched(tmp_path: Path) -> None:
     by_hand = "for (int i = 0; i < 128 * 128; ++i) out[i] = a[i] + b[i];"
     edit = ("kernels/aiv/kernel_add.cpp", "\n    kernel_add(a, b, out);", f"\n    {by_hand}")
     assert hazards(copy_example("_jit_vector_dag", tmp_path, [edit]), tmp_path / "out") == (0, [])
+
+
+_TWO_OUTPUTS = """#include <cstdint>
+
+#include "tensor.h"
+
+extern "C" void kernel_entry(int64_t* args) {
+    ChipTensor* x_tensor = reinterpret_cast<ChipTensor*>(args[0]);
+    ChipTensor* y_tensor = reinterpret_cast<ChipTensor*>(args[1]);
+    ChipTensor* z_tensor = reinterpret_cast<ChipTensor*>(args[2]);
+    float* x = reinterpret_cast<float*>(x_tensor->buffer.addr) + x_tensor->start_offset;
+    float* y = reinterpret_cast<float*>(y_tensor->buffer.addr) + y_tensor->start_offset;
+    int32_t* z = reinterpret_cast<int32_t*>(z_tensor->buffer.addr) + z_tensor->start_offset;
+    for (int i = 0; i < 16; ++i) {
+        y[i] = x[i] + 1.0f;
+        z[i] = static_cast<int32_t>(x[i]);
+    }
+}
+"""
+_ALLOCATED = "TensorCreateInfo z_ci(t_shapes, 1, DataType::INT32); TaskOutputTensors more = alloc_tensors(z_ci);"
+
+PASSED = {
+    "one tensor for two outputs": (
+        "ChipTensor z = more.get_ref(0);\n        z = ext_y;",
+        "task 1 plus_one gets 'y' (float32) for two outputs, arguments 1 and 2; 'z' is int32",
+        "hazards/one-for-two",
+    ),
+    "a tensor of another type": (
+        "ChipTensor z = more.get_ref(0);\n        z = t;",
+        "task 1 plus_one gets 't' (float32) as argument 2, and 'z' is int32",
+        "hazards/argument-dtype",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PASSED)
+def test_what_a_task_is_passed(name: str, tmp_path: Path) -> None:
+    """It is told at the orchestration's line, with the line that gave the variable its tensor."""
+    assigned, message, rule = PASSED[name]
+    project = Project(tmp_path)
+    (project.artifact / "kernels/aiv/plus_one.cpp").write_text(_TWO_OUTPUTS)
+    call = "        params_t1.add_output(ext_y);\n"
+    project.edit(
+        "orchestration/chain.cpp",
+        call,
+        f"{call}        {_ALLOCATED}\n        {assigned}\n        params_t1.add_output(z);\n",
+    )
+    project.write_tensor("out/y", [7.0] * 16)
+    _, found = hazards(project.artifact, tmp_path / "out")
+    (finding,) = [finding for finding in found if finding.rule == rule]
+    lines = (project.artifact / "orchestration/chain.cpp").read_text().splitlines()
+    assert (finding.message, finding.level) == (message, "error")
+    assert lines[finding.line - 1].strip() == "params_t1.add_output(z);"
+    assert [lines[one.line - 1] for one in finding.related] == [f"        {assigned.splitlines()[1].strip()}"]

@@ -224,7 +224,7 @@ def test_tasks_are_searched_and_followed(browser: Browser, page: Path) -> None:
     details = "document.querySelector('#details h2').textContent"
     assert browser.run(details) == "task 1 kernel_shift"
     text = browser.run("document.getElementById('details').textContent")
-    assert "through c: arg 0 'x' float32[16] bytes 0..64 (that task wrote all of it)" in text
+    assert "through c: arg 0 'x' float32[16] bytes 0..64 (that task was passed all of it to write)" in text
     assert "orchestration/vector_dag.cpp:59" in text
     browser.run("document.getElementById('graph-canvas').focus()")
     browser.press("ArrowDown")

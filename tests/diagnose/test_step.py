@@ -209,3 +209,28 @@ def test_the_page(width: int, dark: bool, tmp_path: Path) -> None:
         assert "TSTORE#1" in browser.run(where)
         assert browser.run("document.documentElement.scrollWidth") <= width
         assert browser.errors == []
+
+
+def test_parameters_of_every_type_have_their_names() -> None:
+    """`__gm__` is a macro, which no parser of C++ knows."""
+    made = instrument("__aicore__ void f(__gm__ bfloat16_t* a, __gm__ half* b, __gm__ float* c, int d) { int e = 0; }")
+    assert made.parameters == {"f": ["a", "b", "c", "d"]}
+    assert made.text.partition("{")[2] == (
+        " PYPTO_VARIABLE(a); PYPTO_VARIABLE(b); PYPTO_VARIABLE(c); PYPTO_VARIABLE(d); int e = 0; PYPTO_VARIABLE(e); }"
+    )
+
+
+def test_scratch_is_not_wrong_in_a_kernel_that_passes(tmp_path: Path) -> None:
+    artifact, out = copy_example("_jit_softmax", tmp_path), tmp_path / "out"
+    build_artifact(artifact, out)
+    build_checked(artifact, out)
+    words = ["--build-dir", str(out), "--embedded", str(embedded_module()), "--task", "0"]
+    session = Session(recorded(parser().parse_args([str(artifact), *words])), Limits(None, None))
+    checked = 0
+    for step in session.now.steps:
+        for operand in session.now.operands(step):
+            if operand.role.startswith("tmp") and operand.tile:
+                contents = session.now.tile(operand.tile.operand, step.number)
+                assert not session.now.wrong(contents).any()
+                checked += 1
+    assert checked and session.now.parting is None

@@ -137,6 +137,10 @@ def test_a_tolerance_has_its_reason() -> None:
     rtol, atol, reason = proposal(near)
     assert (rtol, atol) == (5e-5, 5e-5) and "the largest error in 2 cases is 3e-05" in reason
     assert proposal([error([2.0, *ones[1:]], ones)])[0] is None
+    mostly_zero = [0.0] * 5 + ones[:3]
+    rtol, _, reason = proposal([error([*mostly_zero[:-1], 1 + 3e-5], mostly_zero), error([0.0] * 8, [0.0] * 8)])
+    assert rtol == 5e-5 and "3e-05, 252 units in the last place of float32 at the median size 1;" in reason
+    assert "the largest error in 1 cases is 1e-31; twice" in proposal([error([1e-31] * 8, [0.0] * 8)])[2]
     lost = error([float("nan"), *ones[1:]], ones)
     assert lost.not_finite and lost.mismatched == 1
     assert proposal([lost])[0] is None

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from pypto_build.artifact import load_artifact
+from pypto_build.artifact.last_pass import copies, edits, keep
 from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.repeat import given_options
 from pypto_build.diagnose.triage.__main__ import Triage, lines_of, parser
@@ -134,3 +136,43 @@ def test_what_does_not_build(tmp_path: Path) -> None:
     answer = rf"\[triage\] _jit_chain: it does not build; the cause:\nkernels/aiv/plus_one.cpp:{line}:\d+: error: .*one"
     assert run.status == 2 and re.search(answer, run.output), run.output
     assert "    not run: lint, other orders, hazards, diverge, flaky (there is nothing to run)\n" in run.output
+
+
+def test_what_was_edited_since_the_last_pass_comes_first(tmp_path: Path) -> None:
+    """Of two edits the one that explains the failure, by a replay of a copy; the artifact itself stays as it is."""
+    project = Project(tmp_path)
+    assert project.replay().status == 0
+    project.edit("orchestration/chain.cpp", "// Task 0: twice", "// Task 0: doubles")
+    project.edit("kernels/aiv/plus_one.cpp", "in[i] + 1.0f", "in[i] + 2.0f")
+    before = {path: path.read_bytes() for path in project.artifact.rglob("*") if path.is_file()}
+    run = project.scons("triage", "JIT=_jit_chain")
+    place = "kernels/aiv/plus_one.cpp:11"
+    text = "for (uint32_t i = 0; i < x->shapes[0]; ++i) out[i] = in[i] + {}.0f;"
+    assert "[triage] _jit_chain: 'y' differs; the cause:\n" in run.output
+    assert (
+        f"{place}: error: edited since the last pass, and with this put back it passes: '{text.format(2)}' was "
+        f"'{text.format(1)}' [triage/edited]\n"
+    ) in run.output
+    assert f"    edit {place}: {text.format(2)}  ->  {text.format(1)}\n" in run.output
+    assert "not run: lint, other orders, hazards, diverge, flaky (the cause is certain)" in run.output
+    assert {path: path.read_bytes() for path in project.artifact.rglob("*") if path.is_file()} == before
+
+    project.edit("kernels/aiv/plus_one.cpp", "in[i] + 2.0f", "in[i] + 1.0f")
+    project.write_tensor("out/y", [7.0] * 16)
+    run = project.scons("triage", "JIT=_jit_chain")
+    says = "edited since the last pass, and with this put back it passes: it holds something else"
+    assert f"\ndata/out/y.pt: error: {says} [triage/edited]\n" in run.output
+
+
+def test_only_what_passed_is_kept(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    artifact, output = load_artifact(project.artifact), tmp_path / "out"
+    kernel = project.artifact / "kernels/aiv/twice.cpp"
+    keep(output, artifact, kernel.stat().st_mtime + 10)
+    assert copies(output, artifact) == {}
+    kernel.write_text(kernel.read_text() + "// more\n")
+    keep(output, artifact, kernel.stat().st_mtime - 10)  # written while the replay ran
+    (name,) = copies(output, artifact)
+    (edited,) = edits(artifact, copies(output, artifact))
+    assert (name, edited.change.line, edited.change.new) == ("kernels/aiv/twice.cpp", 13, "// more")
+    assert b"// more" not in edited.before

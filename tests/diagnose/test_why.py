@@ -109,6 +109,16 @@ def test_a_reduction_is_summarised(tmp_path: Path) -> None:
     (summary,) = next(one.combined for one in links(top) if one.instruction == "TROWSUM")
     assert summary.count == 256 and summary.max == 1.0 and summary.differ == 0
     assert summary.largest[0][1] == 1.0 and len(summary.largest) == 3
+    (maximum,) = [one for one in links(top) if one.instruction == "TROWMAX" and one.combined]
+    (summary,) = maximum.combined
+    assert summary.min < -summary.max  # the element of the largest size is not the one that decides
+    assert [one.value for one in maximum.of] == [maximum.value] == [summary.max]
+
+
+def test_scratch_carries_nothing(tmp_path: Path) -> None:
+    answer = followed(copy_example("_jit_softmax", tmp_path), tmp_path / "out", "--from", "x", "--at", "3,7")
+    names = ["TLOAD", "TROWMAX", "TROWEXPANDSUB", "TEXP", "TROWSUM", "TROWEXPANDDIV", "TSTORE"]
+    assert [step.instruction for step in answer.steps] == names
 
 
 def followed(artifact: Path, out: Path, *words: str) -> Forward:

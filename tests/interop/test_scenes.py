@@ -246,7 +246,7 @@ def test_a_test_whose_own_module_imports_simpler(workspace: Workspace) -> None:
 def test_a_file_whose_cases_are_all_manual_does_not_pass(workspace: Workspace) -> None:
     run = workspace.run("scene", "scenes/scene_chain.py", "-p", "a2a3sim", "--case", "matrix")
     assert run.returncode == 2, run.stdout
-    assert "no case runs; its cases are manual: --manual include runs them" in run.stderr
+    assert "no case runs; its cases are manual: --manual include runs them" in run.stdout
 
 
 def test_the_list(workspace: Workspace) -> None:

@@ -101,6 +101,18 @@ def test_files_of_one_checkout_are_no_edit(project: Project) -> None:
     assert "regenerating from ptoas/kernel_mul.pto" not in project.scons("build", "JIT=_jit_vector_dag").actions
 
 
+def test_an_edit_shortly_before_the_first_look(project: Project) -> None:
+    """Times tell nothing of it; the module has another operation than what was assembled. lint knows what runs."""
+    project.use_example("_jit_vector_dag")
+    assembled = (project.artifact / UNIT).with_suffix(".cpp").stat()
+    project.edit(UNIT, "pto.tmul", "pto.tadd")
+    os.utime(project.artifact / UNIT, ns=(assembled.st_atime_ns, assembled.st_mtime_ns))
+    assert "not-spliced" in project.scons("lint", "JIT=_jit_vector_dag").output
+    run = project.replay()
+    assert run.status and "regenerating from ptoas/kernel_mul.pto" in run.actions
+    assert "nothing found" in project.scons("lint", "JIT=_jit_vector_dag").output
+
+
 def test_an_artifact_compiled_anew_is_no_edit(built: Project) -> None:
     unit = (built.artifact / UNIT).with_suffix(".cpp")
     built.edit(UNIT, "pto.tmul", "pto.tadd")

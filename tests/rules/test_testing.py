@@ -149,9 +149,7 @@ def test_files_for_ci(chain: Saved) -> None:
     told = {test["name"]: test for test in document["tests"]}
     assert (told["wrong"]["word"], told["wrong"]["result"]["outputs"][0]["mismatched"]) == ("FAIL", 16)
     assert (project.root / told["wrong"]["verdict"]).is_file()
-    annotation = (
-        "::error file=build_output/_jit_chain/orchestration/chain.cpp,title=replay/mismatch::wrong: output 'y': "
-    )
+    annotation = "::error file=build_output/_jit_chain/orchestration/chain.cpp,line=33,title=replay/mismatch::wrong: "
     assert annotation in run.output
     assert "::error" not in project.quiet("test", "ANNOTATE=0", env=environment).output
 

@@ -70,10 +70,12 @@ def _whole(walk: WalkState, node: Node, owner: Value, arguments: list[Value]) ->
 
 
 def _add_arguments(walk: WalkState, node: Node, owner: Value, arguments: list[Value]) -> Value:
-    direction = DIRECTIONS[callee(node)[0]]
+    method = callee(node)[0]
+    direction = DIRECTIONS[method]
     for argument in arguments:
         walk.found.touch(argument, direction)
         if owner.args is not None:
+            owner.args.untracked |= {len(owner.args.entries)} if method == "add_no_dep" else set()
             owner.args.extend([(direction, argument.whole)])
     return owner
 
@@ -87,6 +89,7 @@ def _add_scalar(walk: WalkState, node: Node, owner: Value, arguments: list[Value
 def _clear(walk: WalkState, node: Node, owner: Value, arguments: list[Value]) -> Value:
     if owner.args is not None:
         owner.args.entries.clear()
+        owner.args.untracked.clear()
     return owner
 
 

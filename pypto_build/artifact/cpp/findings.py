@@ -19,7 +19,8 @@ class Submission(msgspec.Struct, frozen=True):
     """One submit call: the kernels it submits, the directions of the tensors it hands them, the number of scalars.
 
     Each of ``func_ids`` is submitted if ``exact``, else any of them may be; others may be too if ``open``. ``tensors``
-    are the slots of the external tensors among the arguments, None for others.
+    are the slots of the external tensors among the arguments, None for others. ``untracked`` are the places in the
+    signature of those that are passed by ``add_no_dep``, which has no direction.
     """
 
     line: int
@@ -30,6 +31,7 @@ class Submission(msgspec.Struct, frozen=True):
     signature: Signature
     scalars: int = 0
     tensors: tuple[int | None, ...] = ()
+    untracked: frozenset[int] = frozenset()
 
 
 class Findings:
@@ -82,6 +84,8 @@ class Findings:
     def submit(self, line: int, ids: Value, args: TaskArgs | None, core_type: CoreType | None) -> None:
         """The code submits the kernels ``ids`` with ``args``."""
         entries = args.entries if args is not None else []
+        tensors = [number for number, (direction, _) in enumerate(entries) if direction is not ArgDirection.SCALAR]
+        untracked = args.untracked if args is not None else set()
         submission = Submission(
             line=line,
             func_ids=frozenset(number for number in ids.numbers if number >= 0),
@@ -91,6 +95,7 @@ class Findings:
             signature=tuple(d for d, _ in entries if d is not ArgDirection.SCALAR),
             scalars=sum(d is ArgDirection.SCALAR for d, _ in entries),
             tensors=tuple(slot for d, slot in entries if d is not ArgDirection.SCALAR),
+            untracked=frozenset(place for place, number in enumerate(tensors) if number in untracked),
         )
         self.submissions.append(submission)
 

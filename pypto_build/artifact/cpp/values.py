@@ -33,10 +33,11 @@ Entry = tuple[ArgDirection, int | None]
 
 class TaskArgs:
     """The argument list of one task being put together: of each argument so far its direction, and the slot of the
-    external tensor that it certainly is."""
+    external tensor that it certainly is. ``untracked`` are the numbers of those that are passed without a direction."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.entries: list[Entry] = []
+        self.untracked: set[int] = set()
         self.extend(entries)
 
     def extend(self, entries: Iterable[Entry]) -> None:
@@ -126,7 +127,10 @@ def join(values: Iterable[Value], *, exact: bool = False) -> Value:
     lists = [item.args for item in items if item.args is not None]
     merged = lists[0] if lists else None
     if any(entry is not merged for entry in lists):
-        merged = TaskArgs(entry for each in lists for entry in each.entries)
+        merged = TaskArgs()
+        for each in lists:
+            merged.untracked |= {len(merged.entries) + number for number in each.untracked}
+            merged.extend(each.entries)
     return Value(
         refs=_NO_REFS.union(*(item.refs for item in items)),
         numbers=_NO_NUMBERS.union(*(item.numbers for item in items)),

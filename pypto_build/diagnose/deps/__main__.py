@@ -30,7 +30,11 @@ def parser() -> argparse.ArgumentParser:
     add("--task", default="", help="number, ring:count or id of a task; several with commas")
     add("--to", default="", metavar="TASK", help="with --task: what orders the two")
     add("--export", default="", metavar="FORM", help="write a file: dot, html or trace")
-    add("--output", type=Path, help="the file to write (default: deps.dot, deps.html, trace.json beside the records)")
+    add(
+        "--output",
+        type=Path,
+        help="the file to write (default: deps.dot, deps.html or trace.json in OUT)",
+    )
     return options
 
 
@@ -42,7 +46,7 @@ def run_deps(given: argparse.Namespace) -> int:
         raise no_record(directory, "holds neither deps.json nor a timeline", "replay with DEP_GEN=1 SWIMLANE=4 first")
     if given.export:
         one_of("EXPORT", given.export, EXPORTS)
-        print(_export(evidence, given.export, given.output))
+        print(_export(evidence, given.export, given.output, given.build_dir))
         return 0
     if given.to:
         return _order(evidence, given.task, given.to)
@@ -72,7 +76,8 @@ def _order(evidence: Evidence, one: str, other: str) -> int:
     return 0
 
 
-def _export(evidence: Evidence, form: str, output: Path | None) -> Path:
+def _export(evidence: Evidence, form: str, output: Path | None, build_dir: Path | None) -> Path:
+    """Write the file, where no replay removes it; its path."""
     records = evidence.graph or evidence.timeline
     assert records is not None
     if form == "trace":
@@ -87,7 +92,7 @@ def _export(evidence: Evidence, form: str, output: Path | None) -> Path:
         from pypto_build.diagnose.report.page import graph_page
 
         name, text = "deps.html", graph_page(evidence)
-    path = output or records.path.parent / name
+    path = output or (build_dir or records.path.parent) / name
     write_bytes(path, text.encode())
     return path
 

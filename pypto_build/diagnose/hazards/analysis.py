@@ -16,6 +16,7 @@ from pypto_build.diagnose.hazards.lines import barrier_findings, line_findings
 from pypto_build.diagnose.hazards.on_chip import error_findings
 from pypto_build.diagnose.hazards.order import Order
 from pypto_build.diagnose.hazards.outputs import output_findings
+from pypto_build.diagnose.hazards.passed import passed_findings
 from pypto_build.diagnose.hazards.record import Record
 from pypto_build.diagnose.hazards.unordered import line_of, task_findings, unit_findings
 from pypto_build.diagnose.hazards.unwritten import unwritten_findings
@@ -77,6 +78,7 @@ def analyse(
             left.append(conflict)
     findings = [
         *error_findings(context),
+        *passed_findings(context, "error" if wrong else "note"),
         *misuse_findings(context, misuse, consequences),
         *task_findings(context, left),
         *unit_findings(context, inside),

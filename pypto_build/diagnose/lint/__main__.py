@@ -41,8 +41,9 @@ RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
 _PLACE = re.compile(r"(?P<path>.*?)(?::(?P<line>\d{1,9}))?\Z")
 
 
-def lint(artifact_dir: Path, platform: str) -> list[Finding]:
-    """All findings on an artifact and its sub-builds. An artifact that cannot be read is one finding."""
+def lint(artifact_dir: Path, platform: str, build_dir: Path | None = None) -> list[Finding]:
+    """All findings on an artifact and its sub-builds. An artifact that cannot be read is one finding. Of kernels that
+    were spliced in ``build_dir``, other bodies run than the artifact's."""
     if uncompiled := [part for part in (artifact_dir, *find_children(artifact_dir)) if lacks_kernels(part)]:
         return [found for part in uncompiled for found in modules.check_uncompiled(part, artifact_dir, platform)]
     try:
@@ -63,7 +64,7 @@ def lint(artifact_dir: Path, platform: str) -> list[Finding]:
         found += list(rule(subject))
     named = {finding.path for finding in found}
     for subject in subjects:  # what is wrong by itself says more than that it was edited
-        found += [finding for finding in spliced.check_bodies(subject) if finding.path not in named]
+        found += [finding for finding in spliced.check_bodies(subject, build_dir) if finding.path not in named]
     return found
 
 
@@ -92,7 +93,9 @@ def main(given: argparse.Namespace) -> int:
     """Print what is wrong; 0 if nothing is, 1 if something is, 2 if there is no artifact."""
     if not given.artifact.is_dir():
         raise ArtifactError(given.artifact, "no such directory", "name an artifact's directory")
-    return deliver("lint", given.artifact, lint(given.artifact, given.platform), given, given.build_dir)
+    return deliver(
+        "lint", given.artifact, lint(given.artifact, given.platform, given.build_dir), given, given.build_dir
+    )
 
 
 if __name__ == "__main__":

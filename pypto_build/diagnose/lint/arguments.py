@@ -122,7 +122,7 @@ def check_types(subject: Subject) -> Iterator[Finding]:
                     continue
                 added = submit.tensors[item.slot]
                 handed, read = _dtype(subject, added.expression), torch_name(item.ctype) if item.ctype else None
-                if handed and read and not _alike(handed, read):
+                if handed and read and not alike(handed, read):
                     yield subject.in_kernel(
                         kernel,
                         item.line,
@@ -145,7 +145,7 @@ def _dtype(subject: Subject, variable: str) -> str | None:
     return meta.tensors[index].dtype
 
 
-def _alike(one: str, other: str) -> bool:
+def alike(one: str, other: str) -> bool:
     """The same type, or two of one byte: masks and packed formats travel as bytes."""
     return one == other or ITEMSIZE.get(one) == ITEMSIZE.get(other) == 1
 

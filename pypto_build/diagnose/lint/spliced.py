@@ -42,11 +42,11 @@ _NUMBER = re.compile(r"(?<![\w.])\d{1,18}(?![\w.])")
 _TILE = re.compile(r"\bTile<\s*TileType::(\w+)\s*,\s*(\w+)\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\b")
 
 
-def check_bodies(subject: Subject) -> Iterator[Finding]:
-    """Every kernel that has a unit."""
+def check_bodies(subject: Subject, build_dir: Path | None = None) -> Iterator[Finding]:
+    """Check every kernel that has a unit, unless it was spliced in ``build_dir``."""
     modules = {path.with_suffix(""): path for path in modules_of(subject.artifact.root)}
     for kernel in subject.artifact.kernels:
-        if kernel.external:
+        if kernel.external or (build_dir and (build_dir / "spliced" / relative_kernel(kernel)).is_file()):
             continue
         body = _body(subject, kernel)
         unit = next((path for path in modules if kernel.name in _functions(path, subject.platform)), None)
@@ -55,6 +55,11 @@ def check_bodies(subject: Subject) -> Iterator[Finding]:
         raw = unit.with_suffix(".cpp")
         edited = list(_against_output(subject, kernel, raw)) if raw.is_file() else []
         yield from edited or _against_module(subject, kernel, modules[unit], body)
+
+
+def relative_kernel(kernel: Kernel) -> str:
+    """Where a kernel lies below the directory of spliced files."""
+    return f"kernels/{kernel.core_type}/{kernel.source.name}"
 
 
 def _body(subject: Subject, kernel: Kernel) -> str | None:

@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError, load_artifact
+from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.findings import Finding
+from pypto_build.diagnose.hazards.faults import fault_finding
 from pypto_build.facts.outcomes import Outcome
 from pypto_build.replay.report import mismatch_block
 from pypto_build.replay.verdict import OutputResult, Verdict, read_verdict
 
-# `file:12:3: error: text` of a compiler, and `#2 f (kernels/aiv/x.cpp:12)` in the stack of a crash.
+# `file:12:3: error: text` of a compiler, and `kernels/aiv/x.cpp:12` in a message.
 _DIAGNOSTIC = re.compile(r"(?m)^(?P<path>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$")
-_FRAME = re.compile(r"\((?P<path>[^()\s]+\.(?:cpp|h|hpp)):(?P<line>\d+)")
+_PLACE = re.compile(r"(?P<path>[^\s():]+\.(?:cpp|h|hpp|py)):(?P<line>\d+)")
 
 
 class TestOutcome(Outcome):
@@ -36,14 +38,14 @@ class TestOutcome(Outcome):
             yield from self._errors(top)
             return
         if verdict.error is not None:
-            path, line = self._position(verdict)
+            path, line = self._position(verdict, top)
             text = f"{self.name}: {verdict.error.message}"
             yield Finding(f"replay/{verdict.status}", text, path, line, verdict.error.hint or self.command)
         source = self._orchestration()
         for output in verdict.outputs:
             if output.status == "mismatch":
                 text = f"{self.name}: {difference(output)}"
-                yield Finding("replay/mismatch", text, source, 0, self.command)
+                yield Finding("replay/mismatch", text, source, self._last_named(source, output.name), self.command)
         if verdict.status == "unchecked":
             yield Finding("replay/unchecked", f"{self.name}: there is no golden to compare with", source, 0)
 
@@ -56,21 +58,28 @@ class TestOutcome(Outcome):
             last = lines[-1].strip().removeprefix(f"{self.name}: ")
             yield Finding("build/error", f"{self.name}: {last}")
 
-    def _position(self, verdict: Verdict) -> tuple[str, int]:
-        """Where a run ended: the first frame of the artifact's own files, else the kernel's file."""
+    def _position(self, verdict: Verdict, top: Path) -> tuple[str, int]:
+        """Where a run ended: the line in the message, else what the fault tells of the artifact's files."""
         assert verdict.error is not None
         root = Path(self.artifact)
-        for line in verdict.error.detail:
-            for match in _FRAME.finditer(line):
-                path = root / match["path"] if not match["path"].startswith("/") else Path(match["path"])
-                if path.is_file() and path.resolve().is_relative_to(root.resolve()):
-                    return str(path.resolve()), int(match["line"])
+        for match in _PLACE.finditer(verdict.error.message):
+            path = top / match["path"]
+            if path.is_file() and path.resolve().is_relative_to(root.resolve()):
+                return str(path.resolve()), int(match["line"])
         try:
-            kernels = {kernel.name: kernel.source for kernel in load_artifact(root).kernels}
+            finding = fault_finding(load_artifact(root), verdict)
         except (ArtifactError, OSError):
             return "", 0
-        source = kernels.get(verdict.error.kernel or "")
-        return (str(source), 0) if source else (self._orchestration(), 0)
+        return (str(root / finding.path), finding.line) if finding and finding.path else ("", 0)
+
+    def _last_named(self, source: str, output: str) -> int:
+        """The last line of an orchestration that names an output: mostly that of the task which writes it."""
+        try:
+            lines = read_source(Path(source)).splitlines() if source else []
+        except (ArtifactError, OSError):
+            return 0
+        named = re.compile(rf"\b(?:ext_)?{re.escape(output)}\b")
+        return max((number for number, text in enumerate(lines, 1) if named.search(text)), default=0)
 
     def _orchestration(self) -> str:
         try:

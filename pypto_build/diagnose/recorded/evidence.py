@@ -169,7 +169,7 @@ class Evidence:
 
 _RULES = {
     ("creator", ""): "it holds what that task allocated",
-    ("tensormap", "covered"): "that task wrote all of it",
-    ("tensormap", "other"): "that task wrote into it, or may have",
+    ("tensormap", "covered"): "that task was passed all of it to write",
+    ("tensormap", "other"): "that task was passed a part of it to write",
     ("explicit", ""): "explicit",
 }

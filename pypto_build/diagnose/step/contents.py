@@ -81,11 +81,14 @@ def _expected(
     low, high = int(addresses.min(initial=1 << 62)), int(addresses.max(initial=-1)) + 1
     for instruction in reversed(done):
         written: Sequence[Tile | AccessedView] = [tile for tile in instruction.written if tile.space == space]
+        result: Tile | AccessedView | None = next(iter(instruction.results), None)
         if space is None:
             written = [view for view in instruction.views if view.writes]
+            result = next(iter(written), None)
         for one in written:
-            if one.span[0] < high and one.span[1] > low:
-                _take(one.addresses, addresses, left, expected.values.get(instruction.number), values, told)
+            if one.span[0] < high and one.span[1] > low:  # the reference has what the first result holds, no scratch
+                there = expected.values.get(instruction.number) if one is result else None
+                _take(one.addresses, addresses, left, there, values, told)
         if not left.any():
             break
     return values, told

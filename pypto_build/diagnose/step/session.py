@@ -213,9 +213,9 @@ class Stepped:
         """How many elements that a step wrote the reference has otherwise."""
         event = step.event
         found = self.call.expected.values.get(event.number) if isinstance(event, Instruction) else None
-        if found is None or not isinstance(event, Instruction) or not event.written:
+        if found is None or not isinstance(event, Instruction) or not event.results:
             return 0
-        tile = event.written[0]
+        tile = event.results[0]
         high, wide = min(found.shape[0], tile.values.shape[0]), min(found.shape[1], tile.values.shape[1])
         mine = tile.values[:high, :wide]
         return int(np.count_nonzero(differ(mine, found[:high, :wide], tile.operand.dtype, self.limits)))
@@ -330,8 +330,7 @@ class Session:
         high = low + variable.tile.rows * variable.tile.cols * variable.tile.element
         return any(
             tile.space == variable.tile.space and tile.span[0] < high and tile.span[1] > low
-            for tile in step.event.written
-            if not tile.operand.access & SCRATCH
+            for tile in step.event.results
         )
 
 

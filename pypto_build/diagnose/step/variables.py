@@ -3,6 +3,7 @@ compiled as the checked build is. Lines keep their numbers."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from pypto_build.artifact.cpp.syntax import NestedTooDeeply, Unparseable, declar
 from pypto_build.artifact.files import read_source
 
 #: Where a statement may have another one behind it.
+_SPACES = re.compile(rb"\b__(?:gm|ubuf|cbuf|ca|cb|cc|aicore)__(?!\w)")
 _BLOCKS = ("compound_statement", "preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "case_statement")
 _FUNCTIONS = ("function_definition", "lambda_expression")
 
@@ -35,7 +37,7 @@ def instrument(source: str) -> Kernel:
     told: list[tuple[int, str]] = []
     parameters: dict[str, list[str]] = {}
     loops: dict[str, list[str]] = {}
-    for node, function in _nodes(parse(data)):
+    for node, function in _nodes(parse(_without_spaces(data))):
         if node.type == "function_definition" and function and node.child_by_field_name("body") is not None:
             parameters[function] = _parameters(node)
         if node.type == "for_statement":
@@ -45,6 +47,16 @@ def instrument(source: str) -> Kernel:
     for at, name in sorted(told, reverse=True):
         data = data[:at] + f" PYPTO_VARIABLE({name});".encode() + data[at:]
     return Kernel(data.decode(errors="replace"), parameters, loops)
+
+
+def _without_spaces(data: bytes) -> bytes:
+    """The text with blanks for the names of memories and of the core, which are macros and no C++: `__gm__ half* x`."""
+    lines = data.splitlines(keepends=True)
+    blank = (
+        line if line.lstrip().startswith(b"#") else _SPACES.sub(lambda found: b" " * len(found[0]), line)
+        for line in lines
+    )
+    return b"".join(blank)
 
 
 def _nodes(root: Node) -> Iterator[tuple[Node, str]]:

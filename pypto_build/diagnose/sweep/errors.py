@@ -21,7 +21,8 @@ _MARGIN = 2.0
 
 class OutputError(msgspec.Struct, frozen=True):
     """One output in one case. ``needed`` is the absolute tolerance that is needed with each of `RTOLS`; ``scale`` the
-    median size of what was expected; ``not_finite`` whether elements differ of which one is no finite number."""
+    median size of what was expected and is not zero; ``not_finite`` tells that elements differ of which one is no
+    finite number."""
 
     name: str
     dtype: str
@@ -59,6 +60,7 @@ def compare(name: str, dtype: str, actual: bytes, expected: bytes, rtol: float, 
     finite = np.isfinite(left) & np.isfinite(right)
     off, size = np.abs(left - right)[finite], np.abs(right)[finite]
     needed = tuple(float(np.maximum(off - one * size, 0).max()) if off.size else 0.0 for one in RTOLS)
+    size = size[size > 0]
     scale = float(np.median(size)) if size.size else 0.0
     return OutputError(
         name, dtype, len(a), int(mask.sum()), found.max_abs, found.max_rel, scale, needed, bool((mask & ~finite).any())
@@ -103,14 +105,14 @@ def proposal(errors: Sequence[OutputError]) -> tuple[float | None, float | None,
         if rtol < row.epsilon:
             continue  # less than a rounding
         atol = max(one.needed[at] for one in counted)
-        scale = float(np.median([one.scale for one in counted]))
+        scale = float(np.median([one.scale for one in counted if one.scale] or [0.0]))
         if atol <= rtol * max(scale, 1e-30):
-            units = max(one.max_abs / (2 * row.epsilon * max(one.scale, 1e-30)) for one in counted)
+            units = max((one.max_abs / (2 * row.epsilon * one.scale) for one in counted if one.scale), default=0.0)
             chosen, beside = _rounded(_MARGIN * rtol), _rounded(max(_MARGIN * atol, row.epsilon * scale))
-            reason = (
-                f"the largest error in {len(counted)} cases is {worst:.3g}, {units:.3g} units in the last place of "
-                f"{row.torch} at the median size {scale:.3g}; twice what that needs"
+            of_size = (
+                f", {units:.3g} units in the last place of {row.torch} at the median size {scale:.3g}" if units else ""
             )
+            reason = f"the largest error in {len(counted)} cases is {worst:.3g}{of_size}; twice what that needs"
             return chosen, beside, reason
     return None, None, f"an error of {worst:.3g} is more than a tenth of what is expected: no tolerance, a bug"
 

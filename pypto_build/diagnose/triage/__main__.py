@@ -16,14 +16,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from pypto_build import terminal
+from pypto_build.artifact import load_artifact
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.last_pass import LAST_PASS
 from pypto_build.diagnose.console import command, taking_long, tool_parser
 from pypto_build.diagnose.findings import Finding, Report, as_json, as_sarif, read_report, state_of
 from pypto_build.diagnose.repeat import Repeat, add_passed_on, given_options
 from pypto_build.diagnose.requests import request_of
 from pypto_build.diagnose.triage.causes import Answer, Circumstances
+from pypto_build.diagnose.triage.edited import edited_findings
 from pypto_build.diagnose.triage.experiments import try_orders
 from pypto_build.replay import Request
 from pypto_build.replay.verdict import Verdict, read_verdict
@@ -78,6 +81,7 @@ class Triage:
     def run(self) -> None:
         """Run what is needed, cheapest first."""
         steps: dict[str, Callable[[], None]] = {
+            "edits": self._edited,
             "lint": self.lint,
             "other orders": self._orders,
             "hazards": self._hazards,
@@ -91,11 +95,26 @@ class Triage:
             if self.answer.certain or name == self.given.until:
                 return
 
+    def _edited(self) -> None:
+        """What was edited since the last pass: put back, does it pass?"""
+        given = self.given
+        if given.until or self.verdict.status == "pass" or not (given.build_dir / LAST_PASS).is_dir():
+            return
+        with taking_long("edits since the last pass"):
+            artifact = load_artifact(given.artifact)
+            findings, edited = edited_findings(artifact, given.build_dir, [f"PLATFORM={given.platform}"])
+        self.answer.add(findings)
+        if not edited:
+            self.answer.excluded.append("edits (there are none since the last pass)")
+        elif not findings:
+            places = ", ".join(dict.fromkeys(f"{one.path}:{one.line}" if one.line else one.path for one in edited))
+            self.answer.excluded.append(f"edits since the last pass alone (put back, it fails too: {places})")
+
     def lint(self) -> None:
         """Takes what lint finds."""
         from pypto_build.diagnose.lint.__main__ import lint
 
-        self.take("lint", lint(self.given.artifact, self.given.platform))
+        self.take("lint", lint(self.given.artifact, self.given.platform, self.given.build_dir))
 
     def _orders(self) -> None:
         if self.answer.evidence.ended or self.verdict.run_s > _SHORT_S:

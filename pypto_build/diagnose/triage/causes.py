@@ -18,6 +18,8 @@ _RANKS = frozenset(
 _OF_RUNS = "flaky/order"
 # What a kernel computes, whatever the order.
 _VALUES = frozenset({"diverge/kernel", "diverge/module", "diverge/orchestration"})
+# What a task is passed is the orchestration's, whatever its kernel then reads or writes.
+_PASSED = frozenset({"hazards/argument-dtype", "hazards/one-for-two"})
 # Why a run ended.
 _ENDS = frozenset({"hazards/fault", "hazards/hang", "hazards/out-of-bounds"})
 
@@ -83,6 +85,10 @@ def weigh(finding: Finding, evidence: Circumstances) -> int:
         return _BESIDE
     if finding.rule in _ENDS and evidence.ended:
         return 100 if finding.line else _LIKELY
+    if finding.rule == "triage/edited":
+        return 100  # a replay has shown it
+    if finding.rule in _PASSED:
+        return 99
     if finding.rule.startswith("lint/") and finding.line and evidence.verdict.status != "pass":
         return 92  # what contradicts itself cannot be right
     if finding.rule == _OF_RUNS or finding.rule.startswith(("check/", "memory/")):  # what an instruction never may

@@ -129,7 +129,7 @@ class Chain:
             return
         values = tile.values[rows, cols].astype(np.float64)
         wrong = self._wrong(one, number, tile, rows, cols)
-        order = np.argsort(-np.nan_to_num(np.abs(values), nan=np.inf), kind="stable")
+        order = np.argsort(-_weight(one.instructions[number].name, values), kind="stable")
         largest = [((int(rows[i]), int(cols[i])), float(values[i])) for i in order[:_SHOWN].tolist()]
         differ = int(np.count_nonzero(wrong))
         link.combined.append(Summary(len(values), float(values.min()), float(values.max()), differ, largest))
@@ -214,6 +214,13 @@ class Chain:
             at = positions[site] if site is not None else None
             if at is not None and at.path:
                 link.cpp, link.instruction = f"{at.path}:{at.line}", at.instruction
+
+
+def _weight(name: str, values: Array) -> Array:
+    """How much of a result comes from each of the elements that an instruction combines: the largest decides a maximum,
+    the smallest a minimum, and the largest sizes most of a sum."""
+    sign = 1 if "MAX" in name else -1 if "MIN" in name else 0
+    return np.nan_to_num(sign * values if sign else np.abs(values), nan=np.inf, posinf=np.inf, neginf=-np.inf)
 
 
 def _on_chip(tile: Tile, row: int, col: int) -> str:

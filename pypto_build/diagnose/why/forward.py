@@ -152,6 +152,9 @@ class Walk:
         found = []
         for result in instruction.written:
             mask = np.zeros(result.addresses.shape, bool)
+            if result not in instruction.results:
+                found.append((result, mask))
+                continue
             for tile, carries in sources:
                 if carries.any():
                     mask |= reached(instruction.name, tile, carries, result)

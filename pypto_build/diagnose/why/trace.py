@@ -244,6 +244,11 @@ class Instruction:
         return [tile for tile in self.tiles if tile.writes]
 
     @cached_property
+    def results(self) -> list[Tile]:
+        """The tiles it wrote that hold something afterwards."""
+        return [tile for tile in self.written if not tile.operand.access & SCRATCH]
+
+    @cached_property
     def read(self) -> list[Tile]:
         """The tiles it read."""
         return [tile for tile in self.tiles if not tile.writes]

@@ -17,6 +17,7 @@ from SCons.Script import GetOption
 from pypto_build import terminal
 from pypto_build.artifact.distributed import META_NAME
 from pypto_build.artifact.first_sight import FIRST_SIGHT
+from pypto_build.artifact.last_pass import LAST_PASS
 from pypto_build.artifact.layout import CHILDREN_DIR
 from pypto_build.artifact.outputs import MARKER
 from pypto_build.proof.record import MORE, RECORD
@@ -41,6 +42,7 @@ _WORK = (
     "torch",
     "completed",
     "bisect.mix",
+    LAST_PASS,
 )
 _FILES = (
     "kernel_config.py",
@@ -49,6 +51,9 @@ _FILES = (
     "scenes.json",
     "report.html",
     "step.html",
+    "deps.dot",
+    "deps.html",
+    "trace.json",
     "bisect.json",
     "bisect.log",
     RECORD,
@@ -67,8 +72,13 @@ def clean_outputs(workspace: Workspace, platform: str) -> None:
     """Remove the outputs of the artifact of ``JIT=``, or of all artifacts; of all platforms unless one is given."""
     name = Path(workspace.options["JIT"]).name
     found = sorted(workspace.build_dir.glob(f"{platform or '*'}/{glob.escape(name) if name else '*'}/{MARKER}"))
+    lists = GetOption("no_exec") or terminal.shows_details()
     for output in found:
-        _clean(output.parent, workspace)
+        before = _count(output.parent)
+        _clean(output.parent, workspace, terminal.say if lists else terminal.detail)
+        if not lists:
+            place = os.path.relpath(output.parent, workspace.top)
+            terminal.say(f"Removed {place} ({before - _count(output.parent)} files; VERBOSE=1 lists them)")
     if name and not found:
         built = sorted({path.parent.name for path in workspace.build_dir.glob(f"{platform or '*'}/*/{MARKER}")})
         there = f"there are: {', '.join(built)}" if built else "nothing is built"
@@ -86,10 +96,14 @@ def clean_outputs(workspace: Workspace, platform: str) -> None:
 def clean_output(output: Path, workspace: Workspace) -> int:
     """Remove what was built in ``output``, as `scons -c` does; how many files of others are left."""
     _clean(output, workspace, terminal.detail)
-    return sum(len(names) for _, _, names in os.walk(output))
+    return _count(output)
 
 
-def _clean(output: Path, workspace: Workspace, tell: Callable[[str], None] = terminal.say) -> None:
+def _count(directory: Path) -> int:
+    return sum(len(names) for _, _, names in os.walk(directory))
+
+
+def _clean(output: Path, workspace: Workspace, tell: Callable[[str], None]) -> None:
     for link in filter(Path.is_symlink, (output / name for name in NAMES)):
         _remove(link, workspace, tell)
     for tree in _WORK:

@@ -2,7 +2,8 @@
 
 ``OUT/.units.json`` remembers, for each unit, the digest of the module and those of the bodies built from it. Only the
 first look, when nothing is remembered, goes by time as PyPTO does: a module newer than ``ptoas/<unit>.cpp`` has been
-edited since. Files unpacked or checked out together differ by less than ``SAME_TIME_S``, whatever their order.
+edited since. Files unpacked or checked out together differ by less than ``SAME_TIME_S``, whatever their order; of these
+the operations are counted.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 from pypto_build.artifact import Artifact, ArtifactError, Kernel
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.files import decode_json, read_bytes, read_source, read_text
-from pypto_build.artifact.modules import function_names
+from pypto_build.artifact.modules import function_names, same_operations
 
 RECORD = ".units.json"
 SAME_TIME_S = 2.0
@@ -171,7 +172,11 @@ def _entry(unit: PtoUnit, known: dict[str, Any] | None) -> dict[str, Any]:
 
 def _first_look(unit: PtoUnit) -> dict[str, Any]:
     assembled = unit.path.with_suffix(".cpp")
-    edited_since = not assembled.exists() or unit.path.stat().st_mtime > assembled.stat().st_mtime + SAME_TIME_S
+    edited_since = (
+        not assembled.exists()
+        or unit.path.stat().st_mtime > assembled.stat().st_mtime + SAME_TIME_S
+        or not same_operations(unit.text, read_text(assembled, errors="replace"))
+    )
     return _current(unit) | ({"pto": ""} if edited_since else {})
 
 

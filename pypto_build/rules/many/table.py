@@ -11,7 +11,7 @@ from pypto_build.rules.many.row import Row, severity
 #: Of so many or fewer jobs all are shown.
 _ALL = 12
 _SLOWEST = 3
-_REASON = 70
+_BEFORE = 10  # columns that a reason leaves of a terminal
 
 
 def show_table(rows: Sequence[Row], past: Mapping[str, Past], count: int, seconds: float, interrupted: bool) -> None:
@@ -45,14 +45,13 @@ def counts(rows: Sequence[Row], count: int) -> str:
 
 def _cells(row: Row, past: Mapping[str, Past]) -> tuple[str, str, str, str, str]:
     took = "cached" if row.cached else f"{row.seconds:.2f} s"
-    reason = row.reason if len(row.reason) <= _REASON else f"{row.reason[: _REASON - 3]}..."
-    return row.word, row.job.label, took, since(row, past.get(row.job.label)), reason
+    return row.word, row.job.label, took, since(row, past.get(row.job.label)), terminal.fitting(row.reason, _BEFORE)
 
 
 def since(row: Row, past: Past | None) -> str:
-    """Since when a job ends as it does now."""
+    """Since when a job ends as it does now. The history has commands on several artifacts only."""
     if past is None:
-        return "first run"
+        return "first listed"
     if past.status != row.word:
         return f"was {past.status}"
     runs = f"{past.runs + 1} runs"

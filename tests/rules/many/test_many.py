@@ -38,10 +38,10 @@ def test_the_worst_first_and_its_status(three: Project) -> None:
     assert run.status == 3
     assert table(run.output) == [
         "status  artifact  time  since  what is wrong",
-        "build_error  _jit_broken a2a3sim  T  first run  kernels/aiv/twice.cpp:11:66: error:"
-        " _nothing_ was not declared in t...",
-        "mismatch  _jit_wrong a2a3sim  T  first run  1 of 1 outputs differ",
-        "pass  _jit_chain a2a3sim  T  first run",
+        "build_error  _jit_broken a2a3sim  T  first listed  kernels/aiv/twice.cpp:11:66: error:"
+        " _nothing_ was not declared in this scope",
+        "mismatch  _jit_wrong a2a3sim  T  first listed  1 of 1 outputs differ",
+        "pass  _jit_chain a2a3sim  T  first listed",
         "_jit_broken a2a3sim: see build/logs/_jit_broken_a2a3sim.replay.log",
         "_jit_wrong a2a3sim: pypto-build triage build_output/_jit_wrong",
         "=== 2 failed, 1 passed in T ===",
@@ -232,7 +232,7 @@ def test_ctrl_c_ends_at_once_with_what_is_known(project: Project, add: Add) -> N
     assert time.monotonic() - begun < 25  # of a hundred
     assert process.returncode == 130
     rows = table(output)
-    assert rows[1:2] == ["pass  _jit_chain a2a3sim  cached  first run"]
+    assert rows[1:2] == ["pass  _jit_chain a2a3sim  cached  first listed"]
     assert rows[-1] == "=== 1 passed (1 cached), 1 not done in T (interrupted) ==="
     assert not _of_hang()
     assert not (out / "verdict.json").exists()
@@ -290,7 +290,8 @@ def test_a_process_that_is_killed_is_one_failed_job(project: Project, add: Add) 
     more = "import os, signal\nif 'other' in ARGUMENTS.get('JIT', ''): os.kill(os.getpid(), signal.SIGKILL)\n"
     project.write("SConstruct", text + more)
     run = project.quiet("build", "JIT=_jit_*")
-    assert "build_error  _jit_other a2a3sim  T  first run  its process was ended by signal 9; the system may have" in (
-        "\n".join(table(run.output))
+    assert (
+        "build_error  _jit_other a2a3sim  T  first listed  its process was ended by signal 9; the system may have"
+        in ("\n".join(table(run.output)))
     )
     assert table(run.output)[-1] == "=== 1 failed, 1 passed in T ==="

@@ -1,0 +1,106 @@
+"""Findings on what tasks are passed: a tensor of another element type than the kernel reads, and one tensor for two
+outputs. The orchestration is at fault, whatever the kernel makes of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.diagnose.findings import Finding, Level, Related
+from pypto_build.diagnose.hazards.context import Context
+from pypto_build.diagnose.hazards.record import TaskRecord
+from pypto_build.diagnose.lint.arguments import alike
+from pypto_build.diagnose.lint.wrapper import Unpacked, read_wrapper
+from pypto_build.facts.dtypes import torch_name
+
+_OUTPUTS = ("OUTPUT", "OUTPUT_EXISTING")
+
+
+def passed_findings(context: Context, level: Level) -> Iterator[Finding]:
+    """One finding for each kernel and argument, of the first task where it is so."""
+    told: set[tuple[tuple[int, ...], int]] = set()
+    for task in context.record.tasks:
+        if task.number < 0:
+            continue
+        for index in range(len(task.args)):
+            says = _same_output(context, task, index) or _other_type(context, task, index)
+            if says and (tuple(task.kernels), index) not in told:
+                told.add((tuple(task.kernels), index))
+                yield _finding(context, task, index, level, *says)
+
+
+def _same_output(context: Context, task: TaskRecord, index: int) -> tuple[str, str] | None:
+    """What is said of an output that an earlier argument is, too."""
+    mine = task.args[index]
+    for before in range(index):
+        other = task.args[before]
+        if mine.tag in _OUTPUTS and other.tag in _OUTPUTS and (mine.key, mine.span) == (other.key, other.span):
+            kind = _reads(context, task, index)
+            type_ = f"; '{kind.name}' is {torch_name(kind.ctype)}" if kind and torch_name(kind.ctype) else ""
+            name = f"{_origin(context, mine.key) or context.tensor(task.number, index)} ({torch_name(mine.dtype)})"
+            return "one-for-two", f"gets {name} for two outputs, arguments {before} and {index}{type_}"
+    return None
+
+
+def _other_type(context: Context, task: TaskRecord, index: int) -> tuple[str, str] | None:
+    """What is said of a tensor that the kernel reads as another type."""
+    kind = _reads(context, task, index)
+    read, given = torch_name(kind.ctype) if kind else None, torch_name(task.args[index].dtype)
+    if kind is None or not read or not given or alike(given, read):
+        return None
+    name = _origin(context, task.args[index].key) or context.tensor(task.number, index)
+    return "argument-dtype", f"gets {name} ({given}) as argument {index}, and '{kind.name}' is {read}"
+
+
+def _reads(context: Context, task: TaskRecord, index: int) -> Unpacked | None:
+    """How a kernel of the task unpacks an argument, if its file tells."""
+    for kernel in context.artifact.kernels:
+        if kernel.func_id not in task.kernels:
+            continue
+        try:
+            unpacked = read_wrapper(kernel.source, kernel.source.name).unpacked
+        except ArtifactError:
+            continue
+        for item in unpacked:
+            if item.slot == index and item.kind == "tensor" and item.ctype:
+                return item
+    return None
+
+
+def _origin(context: Context, key: tuple[int, int]) -> str:
+    """The name of a buffer: the variable of the first task that was passed it, through its declaration."""
+    for task in context.record.tasks:
+        for index, arg in enumerate(task.args):
+            given = context.site_arg(task.number, index) if task.number >= 0 and arg.key == key else None
+            if given is None or not given.variable.isidentifier():
+                continue
+            line = context.declared_at(given.variable)
+            source = re.search(r"=\s*(\w+)\s*;", context.lines[line - 1]) if line else None
+            return f"'{(source[1] if source else given.variable).removeprefix('ext_')}'"
+    return ""
+
+
+def _finding(context: Context, task: TaskRecord, index: int, level: Level, rule: str, says: str) -> Finding:
+    given = context.site_arg(task.number, index)
+    site = context.site(task.number)
+    assigned = _assigned(context, given.variable) if given else []
+    return Finding(
+        rule=f"hazards/{rule}",
+        message=f"{context.title(task.number)} {says}",
+        path=context.orchestration,
+        line=given.line if given else site.line if site else 0,
+        hint="pass the tensor that the kernel's argument stands for",
+        tasks=(task.number,),
+        kernel=context.kernels(task.number),
+        related=tuple(
+            Related(context.orchestration, line, f"'{given.variable}' is assigned here") for line in assigned if given
+        ),
+        level=level,
+    )
+
+
+def _assigned(context: Context, variable: str) -> list[int]:
+    """The lines that give a variable another value."""
+    pattern = re.compile(rf"^\s*{re.escape(variable)}\s*=(?!=)")
+    return [number for number, text in enumerate(context.lines, 1) if pattern.match(text)]
