@@ -116,6 +116,7 @@ def _unwatched(compiler: str, watcher: Path, environment: Mapping[str, str]) -> 
     with tempfile.TemporaryDirectory(prefix="pypto-witness-") as name:
         source, log = Path(name, "empty.cpp"), Path(name, "log")
         source.touch()
+        log.touch()  # else nothing is written
         command = [compiler, "-fsyntax-only", str(source)]
         preloaded = {**environment, "LD_PRELOAD": str(watcher), VARIABLE: str(log)}
         subprocess.run(command, capture_output=True, env=preloaded, check=False)
