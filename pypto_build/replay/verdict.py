@@ -124,7 +124,7 @@ class Verdict(msgspec.Struct):
 
     @property
     def where(self) -> str:
-        """` on the CPU, as a2a3sim` where another platform was asked for, and why it is unproven: follows the status."""
+        """` on the CPU, as a2a3sim` where another platform was asked for, and why it is unproven, for its line."""
         platform = f" on the CPU, as {self.platform}" if self.requested != self.platform else ""
         return platform + (f" (unproven: {self.unproven})" if self.unproven else "")
 
