@@ -1,9 +1,11 @@
 """Tries Pythons and compilers, each with each: installs from a copy of the clone, then types the steps.
 
     python -m tests.machines [--python PATH ...] [--compiler NAME ...] [--root DIR] [--whole] [--keep DIR] [--few]
+        [--turn N]
 
 Prints a row a cell with the seconds of each step, and a digest of the outputs, which has to be the same in all. Exit
-status 1 if a step does not do what it should, or outputs differ. Without options: all of this machine that the matrix names.
+status 1 if a step does not do what it should, or outputs differ. Without options: all of this machine that the matrix
+names; `--turn N` takes one cell of those, another one for every number.
 """
 
 from __future__ import annotations
@@ -151,6 +153,8 @@ def cell(machine: Machine, python: str, compiler: str, steps: Sequence[Step]) ->
 def rows(options: argparse.Namespace, work: Path) -> Iterator[tuple[str, str]]:
     """Yield every cell's row and digest; with `--few` each Python and each compiler is in one cell at least."""
     names, tools = options.python or pythons(), options.compiler or compilers()
+    if options.turn is not None:
+        names, tools = [names[options.turn % len(names)]], [tools[options.turn % len(tools)]]
     for number, python in enumerate(names):
         place = work / str(number)
         place.mkdir(exist_ok=True)
@@ -171,6 +175,7 @@ def main() -> int:
     parser.add_argument("--compiler", action="append", metavar="NAME", help="a compiler; all of this machine's")
     parser.add_argument("--root", type=Path, metavar="DIR", help="a directory with another distribution")
     parser.add_argument("--whole", action="store_true", help="all instruments, not only the loop")
+    parser.add_argument("--turn", type=int, metavar="N", help="one cell, in turn")
     parser.add_argument("--few", action="store_true", help="each Python and each compiler once, not each with each")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work here, and leave it")
     options = parser.parse_args()
