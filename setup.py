@@ -25,6 +25,8 @@ class BuildWithRuntime(build_py):
     """Puts ``pypto_build/shipped``, a store of results, beside the modules."""
 
     def run(self) -> None:
+        if not self.editable_mode:  # what another revision left there would be installed, too
+            shutil.rmtree(Path(self.build_lib, "pypto_build"), ignore_errors=True)
         super().run()
         made = _HERE / "pypto_build" / "shipped"  # beside the sources too: scons in a clone uses those
         command = [sys.executable, "-c", _SHIP, str(made), str(_HERE), *sys.path]

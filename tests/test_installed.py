@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -30,3 +32,23 @@ def test_pins_are_installed_from_third_party() -> None:
 def test_vendored_code_has_its_licence_beside_it() -> None:
     directories = [path for path in (ROOT / "third_party").iterdir() if path.is_dir()]
     assert [path.name for path in directories if not list(path.glob("LICEN[CS]E*"))] == []
+
+
+def test_nothing_of_another_revision_is_installed(tmp_path: Path) -> None:
+    """pip builds in the clone, where what an earlier installation built still lies."""
+    for name in ("setup.py", "pyproject.toml", "README.md", "pypto_build/__init__.py", "pypto_build/machine.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    (tmp_path / "pypto_build" / "rules").mkdir()
+    ship = "import sys, pathlib; made = pathlib.Path(sys.argv[1]); made.mkdir(exist_ok=True); (made / 'new').touch()"
+    (tmp_path / "pypto_build" / "rules" / "ship.py").write_text(ship)
+    (tmp_path / "pypto_build" / "rules" / "__init__.py").touch()
+    built = tmp_path / "built" / "pypto_build"
+    for stale in ("gone.py", "shipped/old"):
+        (built / stale).parent.mkdir(parents=True, exist_ok=True)
+        (built / stale).touch()
+    command = [sys.executable, "setup.py", "-q", "build_py", "--build-lib", "built"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    names = {str(path.relative_to(built)) for path in built.rglob("*") if path.is_file()}
+    assert names == {"__init__.py", "machine.py", "rules/__init__.py", "rules/ship.py", "shipped/new"}

@@ -30,7 +30,7 @@ def _obstacle() -> tuple[str, str]:
     if version is None:
         return (
             "the C library is not glibc (musl?)",
-            "use an image that is based on Debian, Ubuntu or openEuler, not Alpine",
+            "use an image of Debian, Ubuntu or openEuler, not Alpine",
         )
     if version < OLDEST_GLIBC:
         return f"glibc is {version[0]}.{version[1]}", "use a newer distribution, or a container of one"

@@ -8,6 +8,7 @@ import platform as machine
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -71,6 +72,7 @@ class HostCompiler:
     path: str
     family: str
     version: str
+    major: int
 
     @property
     def identity(self) -> str:
@@ -103,10 +105,11 @@ def _probe(path: str) -> HostCompiler:
     number = re.search(r"(\d+)\.\d+", line.rsplit(")", 1)[-1]) or re.search(r"(\d+)\.\d+", line)
     if number is None:
         raise ToolchainError(f"{path} --version does not answer like a C++ compiler; name one with CXX=")
-    if int(number.group(1)) < _OLDEST[family]:
-        found = f"{path} is {family} {number.group(1)}"
+    major = int(number.group(1))
+    if major < _OLDEST[family]:
+        found = f"{path} is {family} {major}"
         raise ToolchainError(f"{found}; {_OLDEST[family]} or newer is needed, name one with CXX=")
-    return HostCompiler(path, family, line)
+    return HostCompiler(path, family, line, major)
 
 
 @cache
@@ -140,11 +143,17 @@ def arch_flag(arch: str) -> str:
     return f"-march={arch or default_arch()}"
 
 
+def _half_flags(compiler: HostCompiler) -> tuple[str, ...]:
+    """Return the flags with which each operation on halves rounds: g++ 13 and clang 16 keep chains of them in float."""
+    oldest = {"g++": 12, "clang++": 16 if default_arch().startswith("x86") else sys.maxsize}
+    return ("-fexcess-precision=16",) if compiler.major >= oldest[compiler.family] else ()
+
+
 def kernel_flags(compiler: HostCompiler, platform: Platform, core_type: str, arch: str = "") -> list[str]:
     """Flags of one kernel's compilation, the same for every kernel of a core type."""
     gcc_only = _GCC_KERNEL_FLAGS if compiler.family == "g++" else ()
     macros = (_CORE_MACRO[core_type], f"-DPYPTO_ARCH={platform.arch_macro}")
-    return [*_KERNEL_FLAGS, *gcc_only, arch_flag(arch), *macros]
+    return [*_KERNEL_FLAGS, *_half_flags(compiler), *gcc_only, arch_flag(arch), *macros]
 
 
 def kernel_numerics(numerics: str) -> tuple[str, ...]:

@@ -111,7 +111,7 @@ class Workspace:
             with suppress(ToolchainError):  # said by whoever needs it
                 reason = witness.obstacle(self.compiler.path, self.environment)
                 terminal.complain(
-                    f"pypto-build: what tools read cannot be watched here, so nothing but the runtime is kept and a "
+                    "pypto-build: what tools read cannot be watched here, so nothing but the runtime is kept and a "
                     f"pass is unproven: {reason}; name another compiler with CXX="
                 )
         return library

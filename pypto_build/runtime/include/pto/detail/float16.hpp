@@ -6,6 +6,9 @@
 
 #include "macros.hpp"
 #include "traits.hpp"
+#if !__has_builtin(__builtin_bit_cast)
+#include "software_bit_cast.hpp"
+#endif
 
 namespace pto::detail {
 
@@ -140,11 +143,9 @@ struct bfloat16_t {
     bfloat16_t &operator/=(float other) { return *this = bfloat16_t(float(*this) / other); }
 };
 
-// IEEE binary16: the compiler's type, whose operations round to half each. g++ 12 has no _Float16 on aarch64, but a
-// type of the same format, whose arithmetic is in float; g++ before 12 has none on x86-64, where a class stands for it.
-#if defined(__aarch64__) && !defined(__clang__) && __GNUC__ < 13
-using half = __fp16;
-#elif defined(__clang__) || __GNUC__ >= 12
+// IEEE binary16, whose operations round to half each. g++ has _Float16 since 12 on x86-64 and 13 on aarch64; elsewhere a
+// class stands for it.
+#if defined(__clang__) || __GNUC__ >= 13 || (__GNUC__ == 12 && !defined(__aarch64__))
 using half = _Float16;
 #else
 #include "software_half.hpp"

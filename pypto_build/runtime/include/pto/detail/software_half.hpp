@@ -13,6 +13,12 @@ struct half {
     constexpr half(T value) : half(double(value)) {} // from 2^16 up all are infinity, however they are rounded first
     constexpr operator float() const { return pto::detail::f16_bits_to_float(bits); }
 
+    static constexpr half from_bits(uint16_t bits) {
+        half value(0.0f);
+        value.bits = bits;
+        return value;
+    }
+
     constexpr half operator+() const { return *this; }
     constexpr half operator-() const {
         half value(*this);
