@@ -1,7 +1,8 @@
 """``pypto-build VERB PATH [flags] [NAME=value]``: what ``scons VERB JIT=PATH NAME=value`` does, in any directory.
 
 The flags are the ones that PyPTO's and simpler's runners take, under their old and their new names. The exit status
-says what happened: 0 pass, 1 mismatch, 2 usage, 3 build, 4 golden, 5 runtime fault, 6 hang, 7 unchecked.
+says what happened: 0 pass, 1 mismatch, 2 usage, 3 build, 4 golden, 5 runtime fault, 6 hang, 7 unchecked, 8 a rule of
+the device is broken.
 
 PATH may be an archive that ``scons pack`` wrote: it is unpacked below the build directory, and its options hold too.
 

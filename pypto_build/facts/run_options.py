@@ -23,6 +23,10 @@ FAST, DEVICE_RESULTS, SIMULATOR = NUMERICS
 #: The variable with a directory of logs, which the runtime fills at a log level that is asked for.
 LOG_PATH = "ASCEND_PROCESS_LOG_PATH"
 
+#: What is done about kernels that break a rule of the device.
+RULES = ("show", "error", "off")
+RULES_SHOW, RULES_ERROR, RULES_OFF = RULES
+
 #: Numbers of simpler's log levels: those since August 2026, and v0 to v9 from before.
 LOG_LEVELS: dict[str, int] = {
     "debug": 10,
@@ -154,6 +158,9 @@ _ORDER_AND_DATA = (
     RunOption("NUMERICS", one_of(*NUMERICS), NUMERICS[0],
         "whose results where they differ: fast (the device's where that costs nothing), device, upstream's simulator",
         flag="--numerics", runtimes=_OURS, verbs=(*_ONE_RUN, "sweep")),
+    RunOption("RULES", one_of(*RULES), RULES[0],
+        "rules of the device that kernels break: shown, an error (exit status 8), or off", flag="--rules",
+        runtimes=_OURS),
     RunOption("STRICT", SWITCH, False, "1: also order readers before writers and overlapping outputs",
         flag="--strict", setting=Setting("strict", False), runtimes=_OURS),
     RunOption("SHUFFLE", SWITCH, False, "1: run ready tasks in a random legal order, seeded by SEED",

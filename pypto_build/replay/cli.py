@@ -1,6 +1,7 @@
 """The command line: `python -m pypto_build.replay ARTIFACT_DIR --platform P --build-dir OUT --embedded PATH …`.
 
-Exit status: 0 pass, 1 mismatch, 2 usage, 3 build, 4 golden, 5 runtime fault, 6 hang, 7 unchecked.
+Exit status: 0 pass, 1 mismatch, 2 usage, 3 build, 4 golden, 5 runtime fault, 6 hang, 7 unchecked,
+8 a rule of the device is broken (RULES=error).
 """
 
 from __future__ import annotations
@@ -97,6 +98,7 @@ def request_from(argv: Sequence[str]) -> Request:
         unproven=given.unproven,
         verbose=given.verbose,
         runtime=given.runtime,
+        rules=given.rules,
         numerics=given.numerics or FAST,
         binaries=given.binaries,
         results=given.build_dir / REPLAYS / given.results if given.results else None,

@@ -98,11 +98,10 @@ def last_line(verdict: Verdict, elapsed_s: float) -> str:
     """The line that says how it ended."""
     match verdict.status:
         case "pass":
-            return f"PASS{verdict.where} ({elapsed_s:.2f}s)"
+            return f"PASS{verdict.where}{verdict.broken} ({elapsed_s:.2f}s)"
         case "unchecked":
-            return (
-                f"UNCHECKED{verdict.where} ({elapsed_s:.2f}s): no golden to compare with; ALLOW_UNCHECKED=1 lets it be"
-            )
+            took = f"UNCHECKED{verdict.where}{verdict.broken} ({elapsed_s:.2f}s)"
+            return f"{took}: no golden to compare with; ALLOW_UNCHECKED=1 lets it be"
         case "mismatch":
             names = [output.name for output in verdict.outputs if output.status == "mismatch"]
             return f"FAIL{verdict.where} ({elapsed_s:.2f}s): Output(s) does not match golden: {names}"

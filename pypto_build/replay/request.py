@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from pypto_build.artifact.interface import Interface
-from pypto_build.facts.run_options import FAST
+from pypto_build.facts.run_options import FAST, RULES_OFF
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding
 from pypto_build.replay.child import Reply
@@ -67,6 +67,7 @@ class Request:
     requested: str = ""  # the platform that the user asked for, if another one
     unproven: str = ""  # why a pass holds for this run alone
     runtime: str = "embedded"
+    rules: str = RULES_OFF  # of the device: whether kernels that break them are shown, or fail the run
     numerics: str = FAST  # whose results kernels, or the reference, give
     binaries: Path | None = None
     results: Path | None = None

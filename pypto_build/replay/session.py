@@ -21,10 +21,12 @@ from pypto_build.artifact.extras import require_torch
 from pypto_build.artifact.interface import Interface, read_interface
 from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.snapshot import Snapshot, is_reference, snapshot
+from pypto_build.facts.broken_rules import counted
 from pypto_build.facts.platforms import PLATFORMS
-from pypto_build.facts.run_options import EMBEDDED, FAST, TORCH
+from pypto_build.facts.run_options import EMBEDDED, FAST, RULES_ERROR, RULES_OFF, TORCH
 from pypto_build.replay.arena import Arena, Overrun
 from pypto_build.replay.binding import Binding, bind, lent, with_goldens
+from pypto_build.replay.broken_rules import read_broken_rules
 from pypto_build.replay.child import Reply
 from pypto_build.replay.embedded import job_of, open_embedded, require_files, start_worker
 from pypto_build.replay.entry import at_entry
@@ -36,7 +38,7 @@ from pypto_build.replay.request import Request, Rounds
 from pypto_build.replay.results import hide
 from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.tolerances import compared_outputs, tolerances
-from pypto_build.replay.verdict import ErrorInfo, Verdict, write_verdict
+from pypto_build.replay.verdict import ErrorInfo, Verdict, rule_lines, write_verdict
 from pypto_build.trace import span
 
 if TYPE_CHECKING:
@@ -80,6 +82,7 @@ def replay(request: Request, write: Callable[[str], None] | None = _print, ahead
         verdict.status, verdict.error = fault.status, fault.error
     except OSError as error:
         _note_failure(verdict, error)
+    _judge_rules(verdict, request)
     try:
         if request.verdict_path.is_dir() and not request.verdict_path.is_symlink():  # a kernel put it there
             shutil.rmtree(request.verdict_path)
@@ -90,7 +93,18 @@ def replay(request: Request, write: Callable[[str], None] | None = _print, ahead
     log.line(last_line(verdict, log.elapsed_s))
     if verdict.error is not None:
         log.text_lines(*(f"    {line}" for line in (*verdict.error.detail, *verdict.error.events)))
+    log.text_lines(*rule_lines(verdict))
     return verdict
+
+
+def _judge_rules(verdict: Verdict, request: Request) -> None:
+    """Add the rules of the device that kernels break, which fail the run where that was asked for."""
+    if request.rules == RULES_OFF:
+        return
+    verdict.rules = read_broken_rules(request.build_dir)
+    if verdict.rules and request.rules == RULES_ERROR and verdict.status in ("pass", "unchecked"):
+        verdict.status = "rule_broken"
+        verdict.error = ErrorInfo("rule_broken", counted(verdict.rules), hint="RULES=show lets it be")
 
 
 def _note_failure(verdict: Verdict, error: OSError) -> None:

@@ -14,9 +14,13 @@ import msgspec
 
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.files import read_record
+from pypto_build.facts.broken_rules import BrokenRule, counted
 from pypto_build.runtime.faults import FaultRecord
 
-Status = Literal["pass", "mismatch", "unchecked", "usage_error", "build_error", "golden_error", "runtime_error", "hang"]
+Status = Literal[
+    "pass", "mismatch", "unchecked", "usage_error", "build_error", "golden_error", "runtime_error", "hang",
+    "rule_broken",
+]  # fmt: skip
 OutputStatus = Literal["pass", "mismatch", "unchecked"]
 Number = float | int | bool | str
 
@@ -34,6 +38,7 @@ EXIT_STATUS: dict[Status, int] = {
     "runtime_error": 5,
     "hang": 6,
     "unchecked": 7,
+    "rule_broken": 8,
 }
 
 
@@ -112,6 +117,7 @@ class Verdict(msgspec.Struct):
     requested: str = ""  # the platform that was asked for
     unproven: str = ""  # why a pass holds for this run alone
     schema: int = SCHEMA
+    rules: list[BrokenRule] = []  # of the device, which kernels break
 
     def __post_init__(self) -> None:
         """Nothing else than ``platform`` was asked for, unless somebody says so."""
@@ -123,10 +129,20 @@ class Verdict(msgspec.Struct):
         return EXIT_STATUS[self.status]
 
     @property
+    def broken(self) -> str:
+        """`, 1 device rule broken`, or nothing: said after the status."""
+        return f", {counted(self.rules)}" if self.rules else ""
+
+    @property
     def where(self) -> str:
         """Return what follows the status: the platform that took the place of another one, and what is unproven."""
         platform = f" on the CPU, as {self.platform}" if self.requested != self.platform else ""
         return platform + (f" (unproven: {self.unproven})" if self.unproven else "")
+
+
+def rule_lines(verdict: Verdict) -> list[str]:
+    """The rules of the device that kernels break, one a line."""
+    return [f"[rules] {rule}" for rule in verdict.rules]
 
 
 def json_number(value: float | int | bool) -> Number:

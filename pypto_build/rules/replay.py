@@ -22,14 +22,16 @@ from pypto_build.artifact import ArtifactError, Snapshot, snapshot
 from pypto_build.artifact.below import directory_below
 from pypto_build.artifact.last_pass import keep
 from pypto_build.artifact.snapshot import REFERENCE, find_golden, is_reference
+from pypto_build.facts.broken_rules import FILE_NAME
 from pypto_build.facts.outcomes import Outcome
 from pypto_build.facts.platforms import Platform
-from pypto_build.facts.run_options import EMBEDDED, LOG_PATH, RUN_OPTIONS, TORCH
+from pypto_build.facts.run_options import EMBEDDED, LOG_PATH, RULES_OFF, RUN_OPTIONS, TORCH
 from pypto_build.proof import Action
 from pypto_build.proof.place import Spawn
 from pypto_build.replay.results import REPLAYS, show
-from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Status, Verdict, read_verdict, write_verdict
+from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Status, Verdict, read_verdict, rule_lines, write_verdict
 from pypto_build.rules.artifact import ArtifactTargets, chip_words, tell_built
+from pypto_build.rules.device_rules import note_broken_rules
 from pypto_build.rules.machinery import standing
 from pypto_build.rules.machinery.actions import run_streaming, run_whole
 from pypto_build.rules.machinery.configuration import Configuration, configuration, evict, note_use
@@ -120,6 +122,7 @@ def declare_replay(
     replay = Replay(
         targets, results, run.way, step, tolerant or of_a_test, of_a_test, heard, subject.unchecked, subject.origin
     )
+    replay.checks_rules = _checks_rules(targets, run.options)
     replay.data_dir = run.data_dir
     replay.packing = pack_words(
         targets.artifact.root,
@@ -229,6 +232,7 @@ class Replay:
     heard: list[str]
     unchecked: bool = False  # whether one without a golden passes
     origin: str = ""  # FILE::CLASS::CASE of a scene test
+    checks_rules: bool = False  # whether kernels are held to the rules of the device
     ran: bool = False
     reached: bool = False  # whether its binaries were built
     seconds: float = 0.0
@@ -266,12 +270,20 @@ def _replay_step(
     """The run itself. What it leaves is one result: verdict, outputs and records belong together."""
     simpler = targets.embedded is None
     embedded = [Path(targets.embedded.get_abspath())] if targets.embedded else []
+    rules = [targets.output / FILE_NAME] if _checks_rules(targets, options) else []
     action = python_tool(
         workspace,
         _tool(targets),
         _argv(targets, workspace, way.name, data_dir, golden, options, comparators),
         name=f"{REPLAYS}/{way.name}",
-        inputs=[*embedded, targets.interface, *targets.files, *targets.binary_paths, *_files(targets, found)],
+        inputs=[
+            *embedded,
+            targets.interface,
+            *targets.files,
+            *targets.binary_paths,
+            *_files(targets, found),
+            *rules,
+        ],
         tree=f"{REPLAYS}/{way.name}",
         good=(0, EXIT_STATUS["unchecked"]),
         settings={"simpler": workspace.simpler.identity} if simpler else {},
@@ -294,6 +306,11 @@ def _replay_step(
         recorded=targets.platform.simulated,
         lead=None if of_a_test else partial(tell_built, workspace, targets),
     )
+
+
+def _checks_rules(targets: ArtifactTargets, options: Mapping[str, Any]) -> bool:
+    """Whether kernels are held to the rules of the device."""
+    return targets.embedded is not None and options.get("RULES") != RULES_OFF
 
 
 def _tool(targets: ArtifactTargets) -> str:
@@ -389,6 +406,8 @@ def _perform_replay(env: Environment, replay: Replay) -> int:
     workspace = workspace_of(env)
     if status := replay.targets.ensure(workspace):
         return status
+    if replay.checks_rules:
+        note_broken_rules(replay.targets)
     with directory_below(replay.targets.output, f"{REPLAYS}/{replay.results.name}"):
         pass
     replays: Replays = env["PYPTO_REPLAYS"]
@@ -528,7 +547,8 @@ def _show_cached(replay: Replay) -> None:
     tasks = f"{result.tasks} task{'' if result.tasks == 1 else 's'}"
     subject = f"{result.artifact} {result.platform} {replay.way}".rstrip()
     told = terminal.detail if replay.of_a_test else terminal.say
-    told(f"[RUN] {word}{result.where} (cached)  {subject}: {outputs}, {tasks}; FORCE=1 runs it again")
+    told(f"[RUN] {word}{result.where}{result.broken} (cached)  {subject}: {outputs}, {tasks}; FORCE=1 runs it again")
+    told(*rule_lines(result))
 
 
 def _argv(

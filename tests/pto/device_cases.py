@@ -38,6 +38,7 @@ class Tile:
     pad: int = 0
     compact: int = 0
     address: int = 0
+    is_open: bool = False  # the type does not say how much is valid
 
     @property
     def text(self) -> str:
@@ -52,8 +53,9 @@ def _facts_of(tile: Tile) -> TileFacts:
 
 @cache
 def _type_of(tile: Tile) -> TileType:
+    v_row, v_col = (-1, -1) if tile.is_open else (tile.v_row, tile.v_col)
     return tile_type(
-        tile.loc, tile.dtype, tile.rows, tile.cols, v_row=tile.v_row, v_col=tile.v_col, blayout=tile.blayout,
+        tile.loc, tile.dtype, tile.rows, tile.cols, v_row=v_row, v_col=v_col, blayout=tile.blayout,
         slayout=tile.slayout, fractal=tile.fractal, pad=tile.pad, compact=tile.compact,
     )  # fmt: skip
 
@@ -90,7 +92,12 @@ class Use:
             lines.append(f"    %{name} = arith.constant {text} : {dtype}" if number >= 0 else "")
         for name, tile in self.tiles.items():
             lines.append(f"    %{name}_a = arith.constant {tile.address} : i64")
-            lines.append(f"    %{name} = pto.alloc_tile addr = %{name}_a : {tile.text}")
+            extents = ""
+            if tile.is_open:
+                for axis, extent in (("r", tile.v_row), ("c", tile.v_col)):
+                    lines.append(f"    %{name}_{axis} = arith.constant {extent} : index")
+                extents = f" valid_row = %{name}_r valid_col = %{name}_c"
+            lines.append(f"    %{name} = pto.alloc_tile addr = %{name}_a{extents} : {tile.text}")
         args = ", ".join(f"%{name}: {type_}" for name, type_ in self.parts.items())
         lines.append(f"    {self._operation()}")
         kind = TABLE[self.op].core or "vector"
@@ -172,6 +179,7 @@ _GUESSES: dict[str, tuple[dict[str, Fields], ...]] = {
     "tgemv.acc": (_VECTOR | {"acc": {"v_row": 1, "address": 49152}},),
     "tmov": ({}, {"src": {"loc": "mat"}, "dst": {"loc": "left"}}),
     "textract": ({}, {"src": {"loc": "mat"}, "dst": {"loc": "left"}}),
+    "tstore": ({}, {"src": {"loc": "acc", "is_open": True}}),
     "tload": ({}, {"dst": {"loc": "mat"}}),
     "mgather": ({"idx": _ROW | {"cols": 16, "v_col": 16, "dtype": "i32"}},),
 }  # fmt: skip

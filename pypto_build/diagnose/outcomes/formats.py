@@ -32,6 +32,8 @@ def as_junit(outcomes: Sequence[TestOutcome], top: Path) -> bytes:
         if outcome.verdict:
             properties = ElementTree.SubElement(element, "properties")
             ElementTree.SubElement(properties, "property", {"name": "verdict", "value": _xml(outcome.verdict)})
+            for rule in told.rules if (told := outcome.read(top)) else ():
+                ElementTree.SubElement(properties, "property", {"name": "rule", "value": _xml(str(rule))})
             if outcome.pack:
                 ElementTree.SubElement(properties, "property", {"name": "pack", "value": _xml(outcome.pack)})
         kind = _element(outcome)
@@ -39,8 +41,8 @@ def as_junit(outcomes: Sequence[TestOutcome], top: Path) -> bytes:
             ElementTree.SubElement(element, "skipped", {"message": _xml(outcome.reason)})
         elif kind:
             detail = ElementTree.SubElement(element, kind, {"message": _xml(outcome.reason), "type": outcome.word})
-            told = [report_text(outcome, top).rstrip(), f"verdict: {outcome.verdict}", f"why: {outcome.command}"]
-            detail.text = _xml("\n".join(line for line in told if not line.endswith(": ")))
+            lines = [report_text(outcome, top).rstrip(), f"verdict: {outcome.verdict}", f"why: {outcome.command}"]
+            detail.text = _xml("\n".join(line for line in lines if not line.endswith(": ")))
     root = ElementTree.Element("testsuites")
     root.append(suite)
     ElementTree.indent(root)

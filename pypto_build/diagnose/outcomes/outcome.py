@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.files import read_source
-from pypto_build.diagnose.findings import Finding
+from pypto_build.diagnose.findings import Finding, Level
 from pypto_build.diagnose.hazards.faults import fault_finding
 from pypto_build.facts.outcomes import Outcome
 from pypto_build.replay.report import mismatch_block
@@ -30,10 +30,14 @@ class TestOutcome(Outcome):
             return None
 
     def findings(self, top: Path) -> Iterator[Finding]:
-        """What is wrong: errors of the compiler, a fault of the run, outputs that differ."""
+        """What is wrong: errors of the compiler, a fault of the run, outputs that differ, rules of the device."""
+        verdict = self.read(top)
+        for rule in verdict.rules if verdict is not None else ():
+            path = str(Path(self.artifact) / rule.path)
+            level: Level = "error" if self.failed else "warning"
+            yield Finding(f"rules/{rule.rule}", f"{self.name}: {rule.message}", path, rule.line, level=level)
         if not self.failed:
             return
-        verdict = self.read(top)
         if verdict is None or verdict.status in ("build_error", "usage_error"):
             yield from self._errors(top)
             return

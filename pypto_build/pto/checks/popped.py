@@ -1,8 +1,8 @@
 """The life of a popped tile: from its pop to the free that gives its slot back, which comes after the last use.
 
 The steps of a block are followed in their order, each pipe and direction for itself: a free gives back the oldest slot
-that is still held, or the one it names. What is still alive needs a slot of its own. Facts: what ptoas 0.48
-accepts, and the rings of the device headers.
+that is still held, or the one it names. What is still alive needs a slot of its own. Facts: what ptoas 0.48 accepts,
+and the rings of the device headers.
 """
 
 from __future__ import annotations

@@ -71,12 +71,6 @@ same_type | both | width_of(scalar) == width(src) | verifier | the parameter of 
 """,
 )
 bind(
-    "tadds tdivs tfmods tlrelu tmaxs tmuls trems tshls tshrs",
-    """
-valid_shape | a2a3 | valid_rows(dst) > 0 and valid_cols(dst) > 0 | assert | an empty tile is not written
-""",
-)
-bind(
     "tfmod",
     """
 overlap | both | apart(dst, src0) and apart(dst, src1) | reuse | the quotient is written over dst while both are read
@@ -702,7 +696,7 @@ bind(
     _PRODUCTS,
     """
 index_range | both | valid_rows(a) <= 4095 and valid_cols(a) <= 4095 and valid_cols(b) <= 4095 | assert verifier | the extents of a product have 12 bits
-valid_shape | both | valid_cols(a) == valid_rows(b) and valid_cols(b) == valid_cols(dst) | verifier | the extents of the operands do not agree
+valid_shape | both | valid_cols(a) == valid_rows(b) | verifier | the extents of the operands do not agree
 layout | both | blayout(dst) == col_major and slayout(dst) == row_major and fractal(dst) == 1024 | header verifier reading | the accumulator has fractals of 16 x 16
 layout | both | blayout(b) == row_major and slayout(b) == col_major | header verifier reading | the product reads another order of elements
 layout | a2a3 | blayout(a) == row_major and slayout(a) == row_major | reading | the product reads another order of elements
@@ -710,15 +704,21 @@ layout | a5 | blayout(a) == col_major and slayout(a) == row_major | header verif
 """,
 )
 bind(
-    "tmatmul tmatmul.acc tmatmul.bias",
+    "tmatmul tmatmul.bias",
     """
-valid_shape | both | valid_rows(a) == valid_rows(dst) | verifier | the extents of the operands do not agree
+valid_shape | both | valid_rows(a) == valid_rows(dst) and valid_cols(b) == valid_cols(dst) | verifier | the extents of the operands do not agree
+""",
+)
+bind(
+    "tmatmul.acc",
+    """
+valid_shape | both | valid_rows(a) <= valid_rows(dst) and valid_cols(b) <= valid_cols(dst) | verifier | the accumulator has no place for the last rows and columns
 """,
 )
 bind(
     "tgemv tgemv.acc tgemv.bias",
     """
-valid_shape | both | valid_rows(dst) == 1 and valid_rows(a) == 1 | verifier | a vector has one row
+valid_shape | both | valid_rows(dst) == 1 and valid_rows(a) == 1 and valid_cols(b) <= valid_cols(dst) | verifier | a vector has one row
 """,
 )
 bind(

@@ -1,0 +1,87 @@
+"""Which operation a C++ instruction is, and which of its arguments stands in which role.
+
+An instruction is called with what it writes, what it reads, and its scratch, in the order of the operation's roles, and
+modes behind them; `_ORDERS` has those that differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from pypto_build.pto.ops import TABLE, OpDef, Role, Variant
+from pypto_build.pto.ops.constraints import Facts
+from pypto_build.pto.ops.device import constrained
+from pypto_build.pto.types import Type
+
+from .tiles import Names
+
+_ORDERS = {
+    "TPARTARGMAX": ("dst", "src0", "src1", "dstidx", "idx0", "idx1"),
+    "TPARTARGMIN": ("dst", "src0", "src1", "dstidx", "idx0", "idx1"),
+    "TMRGSORT": ("dst", "executed", "tmp", "src0", "src1", "src2", "src3"),
+    "TQUANT": ("dst", "src", "scale", "tmp"),
+}
+_MODES = {
+    "cmpMode": re.compile(r"CmpMode::(\w+)"), "rmode": re.compile(r"RoundMode::CAST_(\w+)"),
+    "atomicType": re.compile(r"AtomicType::Atomic(\w+)"), "maskPattern": re.compile(r"MaskPattern::(\w+)"),
+    "accToVecMode": re.compile(r"AccToVecMode::(\w+)"),
+}  # fmt: skip
+_PREFIXES = {"cmpMode": "", "atomicType": "atomic_"}  # of those that .pto spells in small letters
+
+
+@cache
+def _operations() -> dict[str, tuple[OpDef, ...]]:
+    """The constrained operations by the C++ instruction that they become."""
+    found: dict[str, tuple[OpDef, ...]] = {}
+    for name in constrained():
+        row = TABLE[name]
+        found[row.cpp] = (*found.get(row.cpp, ()), row)
+    return found
+
+
+def bound(names: Names, callee: str, arguments: list[str], call: str) -> tuple[OpDef, Facts] | None:
+    """The operation and its operands; None for what has no rules, or is called in no way that is known."""
+    for row in _operations().get(callee, ()):
+        for variant in row.variants:
+            for roles in _orders(callee, variant, len(arguments)):
+                if all(_fits(names, role, text) for role, text in zip(roles, arguments, strict=False)):
+                    return row, _facts(names, row, variant, roles, arguments, call)
+    return None
+
+
+def _orders(callee: str, variant: Variant, count: int) -> Iterator[tuple[Role, ...]]:
+    """The roles of the first arguments, with what is optional and without."""
+    roles = {role.name: role for role in (*variant.outs, *variant.ins)}
+    order = [role for name in _ORDERS.get(callee, ()) if (role := roles.get(name))]
+    if len(order) < len(_ORDERS.get(callee, ())) - 2 or not order:
+        order = list(roles.values())
+    needed = tuple(role for role in order if not role.optional)
+    for chosen in (tuple(order), needed):
+        if len(chosen) <= count:
+            yield chosen
+
+
+def _fits(names: Names, role: Role, text: str) -> bool:
+    if role.kind in ("tile", "shaped", "entry"):
+        return text in names.tiles
+    return text not in names.tiles
+
+
+def _facts(
+    names: Names, row: OpDef, variant: Variant, roles: tuple[Role, ...], arguments: list[str], call: str
+) -> Facts:
+    written = dict(zip((role.name for role in roles), arguments, strict=False))
+    if "tmp" in written and written["tmp"] == written.get("src"):
+        del written["tmp"]  # an operation without scratch is given its source
+    tiles = {name: names.tiles[text].facts() for name, text in written.items() if text in names.tiles}
+    scalars: dict[str, tuple[Type | None, int | None]] = {
+        name: (None, names.number(text)) for name, text in written.items() if text not in names.tiles
+    }
+    attrs = {name: _word(name, found[1]) for name, mode in _MODES.items() if (found := mode.search(call))}
+    return Facts(tiles, scalars, attrs, tuple(role.name for role in variant.ins), frozenset(written))
+
+
+def _word(name: str, word: str) -> str:
+    return f"{_PREFIXES[name]}{word.lower()}" if name in _PREFIXES else word

@@ -1,0 +1,25 @@
+"""Rules of a device that kernels break: what the check of their text leaves, and a replay tells."""
+
+from __future__ import annotations
+
+import msgspec
+
+#: In OUT: those of all kernels, as the last look at their text found them.
+FILE_NAME = "device_rules.json"
+
+
+class BrokenRule(msgspec.Struct, frozen=True):
+    """Where a kernel breaks a rule, which kind of rule (`overlap`, `flag`, …), and what is wrong in words."""
+
+    path: str
+    line: int
+    rule: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.message}"
+
+
+def counted(rules: list[BrokenRule]) -> str:
+    """`1 device rule broken`."""
+    return f"{len(rules)} device rule{'' if len(rules) == 1 else 's'} broken"

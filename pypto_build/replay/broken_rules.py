@@ -1,0 +1,16 @@
+"""The rules of the device that an artifact's kernels break, as the build noted them in OUT."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pypto_build.artifact.files import read_record
+from pypto_build.facts.broken_rules import FILE_NAME, BrokenRule
+
+
+def read_broken_rules(build_dir: Path) -> list[BrokenRule]:
+    """What was noted; nothing where the build looks at no kernels. Raises a usage error for something else."""
+    path = build_dir / FILE_NAME
+    if not path.exists():
+        return []
+    return read_record(path, list[BrokenRule], "are no broken rules", "remove it, and replay again")

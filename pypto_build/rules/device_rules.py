@@ -1,0 +1,122 @@
+"""Rules of the device that kernels break: the check of every kernel whose text changed, before a replay.
+
+OUT/device_rules.json has what was found, and the replay reads it: a text that breaks another rule than before, or none
+any more, is another input of the replay, though its object may be the same. OUT/.device_rules.json remembers of each
+kernel the content that was looked at, so that only what changed is looked at again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import read_bytes
+from pypto_build.facts.broken_rules import FILE_NAME, BrokenRule
+from pypto_build.rules.artifact import ArtifactTargets
+from pypto_build.trace import span
+
+_RECORD = f".{FILE_NAME}"
+_TICK_NS = 2_000_000_000  # a file that is younger than this when it is looked at may change with the same times
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+class _Looked(msgspec.Struct):
+    """A kernel's text as it was looked at: its stamp, its digest, and what is wrong with it."""
+
+    stamp: tuple[int, ...]
+    digest: str
+    found: list[BrokenRule]
+
+
+class _Record(msgspec.Struct):
+    """All kernels of one OUT; `version` is that of the rules, `seal` the digest of the rest."""
+
+    version: str = ""
+    kernels: dict[str, _Looked] = {}
+    seal: str = ""
+
+    def sealed(self) -> str:
+        return hashlib.sha256(msgspec.json.encode((self.version, self.kernels))).hexdigest()
+
+
+def note_broken_rules(targets: ArtifactTargets) -> None:
+    """Look at the kernels whose text changed, and leave what is wrong for the replay."""
+    with span("check the device's rules"):
+        before = _read(targets.output / _RECORD)
+        arch = targets.platform.name.removesuffix("sim")
+        record = _Record(_version())
+        for name, path in _kernels(targets):
+            known = before.kernels.get(f"{arch} {name}") if before.version == record.version else None
+            if looked := _look(name, path, arch, known):
+                record.kernels[f"{arch} {name}"] = looked
+        record.seal = record.sealed()
+        if record.seal != before.seal:
+            write_bytes(targets.output / _RECORD, msgspec.json.encode(record))
+        found = [rule for looked in record.kernels.values() for rule in looked.found]
+        _leave(targets.output / FILE_NAME, found)
+
+
+def _kernels(targets: ArtifactTargets) -> Iterator[tuple[str, Path]]:
+    """The kernels that are compiled, by their paths in the artifact; of a distributed one those of its chips too."""
+    for part in (targets, *targets.parts):
+        inside = os.path.relpath(part.artifact.root, targets.artifact.root)
+        for plan in part.plans:
+            if plan.name.startswith("kernels"):
+                yield os.path.normpath(os.path.join(inside, _shown(plan.source, part.artifact.root))), plan.compiled
+
+
+def _shown(source: Path, root: Path) -> str:
+    path = os.path.relpath(source, root)
+    return str(source) if path.startswith("..") else path
+
+
+def _look(name: str, path: Path, arch: str, known: _Looked | None) -> _Looked | None:
+    """What is wrong with one kernel, from memory where its text is the same; None for one that is not there."""
+    with suppress(OSError):
+        now = os.stat(path)
+        stamp = (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+        if known is not None and known.stamp == stamp:
+            return known
+        text = read_bytes(path)
+        is_settled = time.time_ns() - max(now.st_mtime_ns, now.st_ctime_ns) > _TICK_NS
+        digest = hashlib.sha256(text).hexdigest()
+        kept = stamp if is_settled else ()
+        if known is not None and known.digest == digest:
+            return _Looked(kept, digest, known.found)
+        from pypto_build.device.kernel import check_kernel  # reads the tables of all operations
+
+        return _Looked(kept, digest, check_kernel(text, name, arch))
+    return None
+
+
+def _leave(path: Path, found: list[BrokenRule]) -> None:
+    """Write what is wrong unless that is what the file says."""
+    data = msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n"
+    with suppress(OSError):
+        if path.read_bytes() == data:
+            return
+    write_bytes(path, data)
+
+
+def _read(path: Path) -> _Record:
+    """What was remembered; nothing where that is damaged."""
+    with suppress(OSError, msgspec.MsgspecError):
+        record = msgspec.json.decode(path.read_bytes(), type=_Record)
+        if record.seal == record.sealed():
+            return record
+    return _Record()
+
+
+@cache
+def _version() -> str:
+    """The rules and what applies them, by their sources."""
+    sources = [*sorted((_PACKAGE / "device").glob("*.py")), *sorted((_PACKAGE / "pto" / "ops").glob("*.py"))]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()

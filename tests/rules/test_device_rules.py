@@ -1,0 +1,116 @@
+"""Rules of the device in the loop of an edit: what a replay says of kernels that break them, and when it runs again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.rules.project import Project, Saved
+
+KERNEL = "kernels/aiv/gate_rows.cpp"
+WAIT = "  wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);\n"
+APART, SHARED = "TASSIGN(v24, v29);", "TASSIGN(v24, v18);"
+
+
+@pytest.fixture(scope="module")
+def replayed(tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    """A workspace whose artifact keeps all rules, replayed once."""
+    project = Project(tmp_path_factory.mktemp("device_rules") / "here")
+    project.use_example("_jit_row_blocks")
+    run = project.replay()
+    assert run.status == 0, run.output
+    assert "device rule" not in run.output
+    assert "[rules]" not in run.output
+    return Saved(project)
+
+
+@pytest.fixture
+def built(replayed: Saved) -> Project:
+    return replayed.again()
+
+
+def rules(output: str) -> list[str]:
+    """The lines on rules, without what the words say besides."""
+    return [line.partition(" breaks")[0] for line in output.splitlines() if line.startswith("[rules]")]
+
+
+def test_a_broken_rule_is_shown_and_the_run_passes(built: Project) -> None:
+    built.edit(KERNEL, APART, SHARED)
+    run = built.replay()
+    assert run.status == 0, run.output
+    assert "[RUN] PASS, 1 device rule broken" in run.output
+    assert rules(run.output) == [f"[rules] {KERNEL}:80: TRECIP(v24, v22)"]
+    (rule,) = built.verdict()["rules"]  # type: ignore[misc]
+    assert {key: rule[key] for key in ("path", "line", "rule")} == {"path": KERNEL, "line": 80, "rule": "overlap"}
+    again = built.replay()
+    assert again.actions == []
+    assert "[RUN] PASS, 1 device rule broken (cached)" in again.output
+    assert rules(again.output) == rules(run.output)
+
+
+def test_a_wait_that_is_deleted_runs_the_same_object_again(built: Project) -> None:
+    built.edit(KERNEL, WAIT, "")
+    run = built.replay()
+    assert run.status == 0, run.output
+    assert run.actions == [f"compile {KERNEL}", "run _jit_row_blocks"], run.output
+    assert run.reasons["run _jit_row_blocks"] == "content of device_rules.json changed"
+    assert "[RUN] PASS, 1 device rule broken" in run.output
+    assert rules(run.output) == [
+        f"[rules] {KERNEL}:88: set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0) without its wait_flag: nothing waits for the "
+        "flag: what follows runs ahead"
+    ]
+
+
+def test_an_edit_that_keeps_the_rules_stops_after_the_compile(built: Project) -> None:
+    built.edit(KERNEL, WAIT, WAIT + "  // a comment\n")
+    run = built.replay()
+    assert run.actions == [f"compile {KERNEL}"], run.output
+    assert "[RUN] PASS (cached)" in run.output
+
+
+def test_error_and_off(built: Project) -> None:
+    built.edit(KERNEL, APART, SHARED)
+    run = built.cli("replay", "build_output/_jit_row_blocks", "RULES=error")
+    assert run.status == 8, run.output
+    assert "rule_broken: 1 device rule broken; RULES=show lets it be" in run.output
+    assert rules(run.output) == [f"[rules] {KERNEL}:80: TRECIP(v24, v22)"]
+    assert built.verdict()["status"] == "rule_broken"
+    run = built.replay("RULES=off")
+    assert run.status == 0, run.output
+    assert "[rules]" not in run.output
+    assert "rule broken" not in run.output
+    assert built.verdict()["rules"] == []
+    built.edit(KERNEL, SHARED, APART)
+    assert built.replay("RULES=error").status == 0
+
+
+def test_files_for_ci(built: Project, tmp_path: Path) -> None:
+    built.edit(KERNEL, APART, SHARED)
+    junit, sarif = tmp_path / "junit.xml", tmp_path / "out.sarif"
+    run = built.replay(f"JUNIT={junit}", f"SARIF={sarif}")
+    assert run.status == 0, run.output
+    case = ElementTree.parse(junit).find(".//testcase")
+    assert case is not None
+    assert case.find("failure") is None
+    (told,) = [one.get("value", "") for one in case.iter("property") if one.get("name") == "rule"]
+    assert told.startswith(f"{KERNEL}:80: TRECIP(v24, v22) breaks the rule")
+    (result,) = json.loads(sarif.read_text(encoding="utf-8"))["runs"][0]["results"]
+    assert (result["ruleId"], result["level"]) == ("rules/overlap", "warning")
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"].endswith(KERNEL)
+    assert place["region"]["startLine"] == 80
+
+
+def test_what_is_remembered_may_be_damaged(built: Project) -> None:
+    built.edit(KERNEL, APART, SHARED)
+    built.replay()
+    (record,) = built.root.rglob(".device_rules.json")
+    text = record.read_bytes()
+    for damaged in (b"", text[: len(text) // 2], text.replace(b"overlap", b"overlay")):
+        record.write_bytes(damaged)
+        run = built.replay()
+        assert "[RUN] PASS, 1 device rule broken (cached)" in run.output, run.output
+        assert built.verdict()["rules"][0]["rule"] == "overlap"  # type: ignore[index]
