@@ -44,6 +44,6 @@ class WithRuntime(Distribution):
 
 
 # Else pip would go on to compile dependencies that have no wheels for such a machine.
-if reason := runpy.run_path(str(_HERE / "pypto_build" / "machine.py"))["unsupported"]():
+if reason := runpy.run_path(str(_HERE / "pypto_build" / "facts" / "machine.py"))["unsupported"]():
     sys.exit(reason)
 setup(distclass=WithRuntime, cmdclass={"build_py": BuildWithRuntime})

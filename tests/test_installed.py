@@ -37,7 +37,7 @@ def test_vendored_code_has_its_licence_beside_it() -> None:
 def test_nothing_of_another_revision_is_installed(tmp_path: Path) -> None:
     """pip builds in the clone, where what an earlier installation built still lies."""
     for name in ("setup.py", "pyproject.toml", "README.md", "pypto_build/__init__.py", "pypto_build/facts/machine.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     (tmp_path / "pypto_build" / "rules").mkdir()
     ship = "import sys, pathlib; made = pathlib.Path(sys.argv[1]); made.mkdir(exist_ok=True); (made / 'new').touch()"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build import machine
+from pypto_build.facts import machine
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 _NEEDS = "it needs Linux on x86-64 or aarch64 with glibc 2.31 or newer, and a Python of 64 bits"
 _ELSEWHERE = """import os, sys
 os.uname = lambda: os.uname_result(("Linux", "host", "6.1", "1", "riscv64"))
