@@ -51,4 +51,4 @@ def test_nothing_of_another_revision_is_installed(tmp_path: Path) -> None:
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     names = {str(path.relative_to(built)) for path in built.rglob("*") if path.is_file()}
-    assert names == {"__init__.py", "machine.py", "rules/__init__.py", "rules/ship.py", "shipped/new"}
+    assert names == {"__init__.py", "facts/machine.py", "rules/__init__.py", "rules/ship.py", "shipped/new"}
