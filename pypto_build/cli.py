@@ -38,13 +38,13 @@ import msgspec
 from pypto_build import __version__
 from pypto_build.artifact import MANIFEST_NAME, ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes
-from pypto_build.descriptors import take_standard_streams
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import SIMPLER
 from pypto_build.replay.verdict import EXIT_STATUS, Status
 from pypto_build.rules.options import GROUP, OPTIONS, Group
 from pypto_build.rules.targets import SECTIONS, STATUS_VARIABLE, TARGETS
 from pypto_build.rules.verbs import VERBS, Needs
+from pypto_build.startup import begin
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.devices import sign_of_hardware
 from pypto_build.toolchain.python import own_environment, own_tool
@@ -91,7 +91,7 @@ Scons = Callable[[Sequence[str], dict[str, str]], int]
 
 def main(argv: Sequence[str] | None = None, scons: Scons | None = None) -> int:
     """Run one verb, by ``scons`` or in a process of its own; returns the exit status."""
-    take_standard_streams()
+    begin()
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["help"]:  # as scons has it
         words = [*words[1:2], "--help"]

@@ -188,7 +188,7 @@ class Roots:
     def holds(self, path: str) -> bool:
         """Whether one of the directories lies in ``path``."""
         inside = os.path.join(path, "")
-        return any(root.startswith(inside) for root, _ in self._pairs)
+        return any(root.startswith(inside) for root, _ in self._roots)
 
     def _found_above(self, rest: str) -> str:
         """The file of that name in the nearest directory above the workspace that has one."""

@@ -18,7 +18,6 @@ from types import FrameType
 from typing import NoReturn
 
 from pypto_build.artifact.errors import ArtifactError
-from pypto_build.descriptors import take_standard_streams
 from pypto_build.facts.run_options import EMBEDDED, FAST, whole
 from pypto_build.replay.ahead import Ahead, start_ahead
 from pypto_build.replay.request import Request
@@ -27,6 +26,7 @@ from pypto_build.replay.run_options import add_run_options, number, settings_of
 from pypto_build.replay.scalars import Scalar, parse_scalar
 from pypto_build.replay.session import replay
 from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Verdict, write_verdict
+from pypto_build.startup import begin
 from pypto_build.trace import note_start
 from pypto_build.turn import await_turn, has_to_wait
 
@@ -121,7 +121,7 @@ def request_from(argv: Sequence[str]) -> Request:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    take_standard_streams()
+    begin()
     words = list(sys.argv[1:] if argv is None else argv)
     signal.signal(signal.SIGTERM, terminate)
     note_start("start Python and the replay")

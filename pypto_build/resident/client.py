@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from pypto_build.descriptors import take_standard_streams
-from pypto_build.facts.machine import unsupported
+from pypto_build.startup import begin
+
+begin()  # before the other imports, which take longer
+
+from pypto_build.facts.machine import unsupported  # noqa: E402
 
 TYPE_CHECKING = False  # the module of this name takes a millisecond to load
 if TYPE_CHECKING:
@@ -17,7 +20,6 @@ _ALONE = frozenset({"wrap", "fetch", "lsp", "setup", "scene", "shutdown", "help"
 
 def main() -> int:
     """Run the command line; returns the exit status."""
-    take_standard_streams()
     if reason := unsupported():
         print(reason, file=sys.stderr)
         return 2

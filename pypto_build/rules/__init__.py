@@ -12,8 +12,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from pypto_build.descriptors import take_standard_streams
 from pypto_build.facts.machine import unsupported
+from pypto_build.startup import begin
 
 if TYPE_CHECKING:
     from pypto_build.rules.machinery.scons_types import Environment
@@ -21,15 +21,18 @@ if TYPE_CHECKING:
 
 def generate(env: Environment) -> None:
     """Set up a SCons environment."""
-    take_standard_streams()
+    begin()
     if reason := unsupported():
         print(reason, file=sys.stderr)
         sys.exit(2)
-    if "pypto_build.rules.tool" not in sys.modules:
-        from pypto_build.rules.handing import hand_over
+    try:
+        if "pypto_build.rules.tool" not in sys.modules:
+            from pypto_build.rules.handing import hand_over
 
-        hand_over()
-    from pypto_build.rules import tool  # the tables of this package are read without SCons too
+            hand_over()
+        from pypto_build.rules import tool  # the tables of this package are read without SCons too
+    except KeyboardInterrupt:  # SCons would say where
+        sys.excepthook(*sys.exc_info())
 
     tool.generate(env)
 

@@ -214,8 +214,8 @@ def _place(workspace: Workspace, file: Path) -> Place:
     relative = os.path.relpath(file.parent, workspace.top)
     suffix = "" if relative == "." else f"-{hashlib.sha256(os.fsencode(relative)).hexdigest()[:6]}"
     directory = workspace.build_dir / SCENES_DIR / file_name(file.stem + suffix)
-    mark_output(directory)
     lock_output(directory)
+    mark_output(directory)
     place = workspace.place(directory)
     place.tidy()
     return place

@@ -15,6 +15,9 @@ def main() -> None:
     sys.path[:] = [place for place in sys.path if os.path.isabs(place) and place != here]
     if package not in sys.path:
         sys.path.insert(0, package)  # before another copy that is installed
+    from pypto_build.startup import begin
+
+    begin()
     from pypto_build.toolchain.output import outlive_readers
 
     outlive_readers()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from pypto_build.proof.locks import open_lock
 from pypto_build.rules import tool
 from pypto_build.rules.machinery import cleaning
 from pypto_build.rules.machinery.workspace import Workspace
@@ -109,3 +113,40 @@ def test_what_cannot_be_removed_is_one_line(
     tool._clean(cast(Workspace, SimpleNamespace(options={"PLATFORM": "a2a3sim"})))
     assert capsys.readouterr().err == "scons: *** build/a2a3sim/x/actual: cannot be removed: Permission denied\n"
     assert ended == [2]
+
+
+_WAITS = (
+    '    FILE* there = fopen("{mark}", "w"); fclose(there); while (access("{go}", F_OK)) usleep(10000);\n'
+    "    for (uint32_t i = 0"
+)
+
+
+def test_clean_waits_for_a_run(project: Project, tmp_path: Path) -> None:
+    mark, go = tmp_path / "mark", tmp_path / "go"
+    project.edit("kernels/aiv/twice.cpp", "    for (uint32_t i = 0", _WAITS.format(mark=mark, go=go))
+    includes = "#include <cstdint>\n#include <cstdio>\n#include <unistd.h>"
+    project.edit("kernels/aiv/twice.cpp", "#include <cstdint>", includes)
+    replay = project.start("pypto_build.cli", "replay", "_jit_chain")
+    while not mark.exists() and replay.poll() is None:
+        time.sleep(0.01)
+    clean = project.start("SCons", "-Q", "-c", "JIT=_jit_chain")
+    assert clean.stdout is not None
+    first = clean.stdout.readline()
+    go.touch()
+    assert (replay.communicate(timeout=120)[0].count("[RUN] PASS"), replay.returncode) == (1, 0)
+    output = clean.communicate(timeout=120)[0]
+    assert first.startswith(f"scons: {project.out} is being built by process "), first + output
+    assert clean.returncode == 0 and not project.out.exists(), output
+
+
+def test_a_run_that_waited_for_clean_builds_anew(project: Project) -> None:
+    assert project.replay().status == 0
+    with open_lock(project.out / ".lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        replay = project.start("pypto_build.cli", "replay", "_jit_chain")
+        assert replay.stdout is not None and "; waiting for it" in replay.stdout.readline()
+        shutil.rmtree(project.out)
+    output = replay.communicate(timeout=120)[0]
+    assert replay.returncode == 0, output
+    assert project.verdict()["status"] == "pass"
+    assert (project.out / ".pypto-build").is_file()

@@ -23,6 +23,7 @@ from pypto_build.artifact.outputs import MARKER
 from pypto_build.proof.record import MORE, RECORD
 from pypto_build.proof.work import WORK
 from pypto_build.replay.results import NAMES, REPLAYS
+from pypto_build.rules.machinery.locks import LOCK, lock_output
 from pypto_build.rules.machinery.workspace import DECLARED_TESTS, FAILED_TESTS, Workspace
 from pypto_build.rules.variants import VARIANTS
 
@@ -59,7 +60,6 @@ _FILES = (
     RECORD,
     MORE,
     ".units.json",
-    ".lock",
     FIRST_SIGHT,
     MARKER,
 )
@@ -74,6 +74,8 @@ def clean_outputs(workspace: Workspace, platform: str) -> None:
     found = sorted(workspace.build_dir.glob(f"{platform or '*'}/{glob.escape(name) if name else '*'}/{MARKER}"))
     lists = GetOption("no_exec") or terminal.shows_details()
     for output in found:
+        if not GetOption("no_exec"):
+            lock_output(output.parent)
         before = _count(output.parent)
         _clean(output.parent, workspace, terminal.say if lists else terminal.detail)
         if not lists:
@@ -117,6 +119,8 @@ def _clean(output: Path, workspace: Workspace, tell: Callable[[str], None]) -> N
         for directory in sorted((output / tree).rglob("*"), reverse=True):
             _remove_if_empty(directory)
         _remove_if_empty(output / tree)
+    if (output / LOCK).exists():  # the last: then others may build there
+        _remove(output / LOCK, workspace, tell)
     _remove_if_empty(output)
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 from pypto_build import terminal
 from pypto_build.proof.locks import open_lock
 
-# Of this process, whose environments share its locks, and held until it ends. The file stays: removing it would let
-# two processes lock different inodes.
+#: In OUT: what a process locks while it builds there.
+LOCK = ".lock"
+
+# Of this process, whose environments share its locks, and held until it ends. Only who has the lock removes the file;
+# others who waited for it notice.
 _held: dict[Path, IO[str]] = {}
 
 
@@ -19,14 +23,10 @@ def lock_output(output: Path) -> None:
     """Take the lock of ``output``, waiting for whoever builds there."""
     if output in _held:
         return
-    file = open_lock(output / ".lock")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.seek(0)
-        owner = f"process {number}" if (number := file.read().strip()) else "another process"
-        terminal.complain(f"scons: {output} is being built by {owner}; waiting for it")
-        fcntl.flock(file, fcntl.LOCK_EX)
+    file = _take(output)
+    while not _is_there(file, output):  # `scons -c` has removed it meanwhile
+        file.close()
+        file = _take(output)
     file.seek(0)
     file.truncate()
     file.write(str(os.getpid()))
@@ -34,13 +34,42 @@ def lock_output(output: Path) -> None:
     _held[output] = file
 
 
+def _take(output: Path) -> IO[str]:
+    """Return the lock's file, with the lock; the directory is made where it is missing."""
+    while True:
+        output.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            file = open_lock(output / LOCK)
+            break
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        owner = f"process {number}" if (number := file.read().strip()) else "another process"
+        terminal.complain(f"scons: {output} is being built by {owner}; waiting for it")
+        fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+
+
+def _is_there(file: IO[str], output: Path) -> bool:
+    """Return whether this file is still the lock of ``output``."""
+    try:
+        now = os.stat(output / LOCK)
+    except OSError:
+        return False
+    return os.path.samestat(now, os.fstat(file.fileno()))
+
+
 def try_lock(output: Path) -> bool:
     """Take the lock of ``output`` if nobody builds there."""
     if output not in _held:
-        file = open_lock(output / ".lock")
+        file = open_lock(output / LOCK)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            file.close()
+            return False
+        if not _is_there(file, output):
             file.close()
             return False
         os.utime(file.fileno())  # that it was used

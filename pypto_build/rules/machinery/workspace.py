@@ -265,8 +265,8 @@ class Workspace:
                 reason = "the artifact lies where what is built of it would go"
                 raise ArtifactError(root, reason, "move it, or name another directory with BUILD_DIR=")
             try:
-                mark_output(path, root)
                 lock_output(path)
+                mark_output(path, root)
                 self.place(path, artifact=root).tidy()
             except OSError as error:
                 reason = f"nothing can be built there: {error.strerror or error}"
