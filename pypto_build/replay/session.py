@@ -16,6 +16,7 @@ import msgspec
 
 from pypto_build import terminal
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.below import directory_below
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.extras import require_torch
 from pypto_build.artifact.interface import Interface, read_interface
@@ -331,6 +332,8 @@ class _Session:
 
     def _keep(self, binding: Binding, arena: Arena) -> None:
         """Write the outputs to `actual/`."""
+        with directory_below(self._request.results_dir, "actual"):  # a kernel may have put a link there
+            pass
         for index, tensor in enumerate(binding.tensors):
             if tensor.is_output:
                 write_pt(
@@ -352,6 +355,7 @@ def _timelines(request: Request) -> Timelines | None:
 
 def _name_kernels(interface: Interface, records: Path) -> None:
     """Where simpler's viewers look for names: a name_map*.json beside the task graph and the timeline."""
+    _drop_link(records)
     if not any((records / name).exists() for name in ("deps.json", "chip_swimlane_records.json")):
         return
     names = {str(kernel.func_id): kernel.name for kernel in interface.kernels}
@@ -391,7 +395,15 @@ def _comparators(given: Mapping[str, str | Comparator], binding: Binding) -> dic
 def _remove_results(place: Path) -> None:
     """Drop what an earlier run left: it would pass for this run's."""
     hide(place)
+    for name in ("actual", "dfx_outputs"):
+        _drop_link(place / name)
     for stale in (place / "actual").glob("*.pt"):
         stale.unlink()
     if (place / "dfx_outputs").exists():
         shutil.rmtree(place / "dfx_outputs")
+
+
+def _drop_link(path: Path) -> None:
+    """What a kernel lets a directory of results lead to is none of the run's."""
+    if path.is_symlink():
+        path.unlink()

@@ -331,6 +331,8 @@ class Worker:
         from pypto_build.replay.flight import keep_flight
 
         directory = self._job.options.get("output_dir")
+        if directory and os.path.islink(str(directory)):  # a kernel put it there
+            os.unlink(str(directory))
         keep_flight(error, self._flight, FLIGHT_BYTES, Path(str(directory)) if directory else None, self._stopped_ns)
 
     def _ask(self) -> None:

@@ -111,6 +111,9 @@ static float reach() {
     tell(opens_memory(), "another process");
     tell(rename("OUT/kernels", "OUT/moved") == 0 && symlink("/tmp", "OUT/kernels") == 0, "built files");
     tell(unlink("OUT/.results") == 0, "records");
+    tell(open("/proc/sys/kernel/core_pattern", O_WRONLY) >= 0, "settings of the system");
+    tell(open("/proc/sysrq-trigger", O_WRONLY) >= 0, "keys of the system");
+    tell(symlink("ELSEWHERE", "OUT/replays/default/actual") != 0, "no results of its own");
     tell(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0, "a pair");
     return 1.0f;
 }
@@ -127,15 +130,16 @@ def test_local_services_are_out_of_reach(
     runtime = project.root / "runtime"
     runtime.mkdir(mode=0o700)
     (runtime / "token").write_text("secret")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     monkeypatch.setenv("PYPTO_BUILD_SERVER", "0")
     project.write_kernel("plus_one", "([] { static float once = reach(); return once; }(), in[i] + 1.0f)")
     source = project.artifact / "kernels" / "aiv" / "plus_one.cpp"
-    probe = (
-        _REACHES.replace("SOCKET", str(project.root / "s"))
-        .replace("RUNTIME", str(runtime))
-        .replace("OUT", str(project.out))
-    )
+    places = {"SOCKET": project.root / "s", "RUNTIME": runtime, "OUT": project.out, "ELSEWHERE": elsewhere}
+    probe = _REACHES
+    for name, path in places.items():
+        probe = probe.replace(name, str(path))
     source.write_text(_INCLUDES + probe + source.read_text())
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(project.root / "s"))
@@ -143,6 +147,7 @@ def test_local_services_are_out_of_reach(
         run = project.scons("replay", "JIT=_jit_chain", *words)
     told = {line.removeprefix("| ") for line in run.output.splitlines() if line.startswith("| reaches ")}
     assert (run.status, told) == (0, {"reaches a pair", *more}), run.output
+    assert list(elsewhere.iterdir()) == [] and (project.out / "actual" / "y.pt").is_file()
 
 
 @works

@@ -133,6 +133,16 @@ void keep_two(int one, int other) {
     close_from(5);
 }
 
+// Settings of the whole system are root's to write by their file modes alone, whatever capabilities are left.
+void mount_processes() {
+    constexpr unsigned long kFlags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+    if (mount("proc", "/proc", "proc", kFlags, nullptr) != 0)
+        return;
+    for (const char *place : {"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi"})
+        if (bind_to_itself(place))
+            mount(nullptr, place, nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | kFlags, nullptr);
+}
+
 void stand_in(int descriptor, int flags) {
     const int file = open("/dev/null", flags);
     dup2(file, descriptor);
@@ -184,7 +194,7 @@ void confine(const PipeEnds &ends, bool terminal, const std::string &filter) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() ==
         0) // in a namespace of its own; else /proc names all processes, and the memory of some can be opened
-        mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr);
+        mount_processes();
     stand_in(0, O_RDONLY);
     dup2(ends.output, 1);
     dup2(ends.errors, 2);
