@@ -173,6 +173,7 @@ def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Acco
         account.programs.add(os.path.realpath(program))
         account.loaded.add(program)
         (account.loaded if os.path.isfile(_LIBRARIES) else account.absent).add(_LIBRARIES)
+    account.loaded.update(path for path in account.executed if path not in written and os.path.isfile(path))
     account.unseen = account.unseen or _untold(account)
     _leave_out(account, written, counts)
     return account
