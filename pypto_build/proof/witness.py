@@ -27,7 +27,7 @@ from pypto_build.artifact.files import read_bytes
 from .digests import LISTING, TICK_S
 from .looking import NOTHING, Identity
 from .mounts import Mounts
-from .questions import LINK, REAL, STATUS, access, failure, status, subject
+from .questions import LINK, NO_SIZE, REAL, STATUS, access, failure, status, subject, without_size
 
 SOURCE = Path(__file__).resolve().with_name("witness.cpp")
 #: The variable with the file that the library writes.
@@ -340,7 +340,11 @@ def of_python(account: Account) -> Account:
         if path in account.earlier:
             mine.earlier |= told
     mine.absent = {path for path in account.absent if not (homes.is_of_python(path) or homes.is_of_user(path))}
-    mine.asked = {asked: told for asked, told in account.asked.items() if not homes.says_where(subject(asked))}
+    mine.asked = {
+        asked + NO_SIZE if asked.endswith((STATUS, LINK)) else asked: without_size(told)
+        for asked, told in account.asked.items()
+        if not homes.says_where(subject(asked))
+    }
     mine.changed = {path for path in account.changed if not _is_compiled(path)}
     return mine
 
