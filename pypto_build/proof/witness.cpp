@@ -8,7 +8,7 @@
 //   X process  executable              E process  program that it is about to execute; 0: the C library is
 //   F process  that was refused        L shared object that is loaded
 //   R identity  file opened to read    W file made, or emptied
-//   B file opened to change it         M file or directory made, renamed, removed or changed
+//   B reads  file opened to change         M file or directory made, renamed, removed or changed
 //   D directory listed                 A path that is not there
 //   S mode size  what stat told        T mode size  the same of the path itself, links not followed
 //   N error  why stat told nothing     O error  the same of the path itself
@@ -235,9 +235,10 @@ void tell_open(int directory, const char *path, int flags, int file) {
                     {status.st_dev, status.st_ino, status.st_mode, size, nanoseconds(status.st_mtim),
                      nanoseconds(status.st_ctim)},
                     whole.text());
+    else if ((flags & O_TRUNC) || (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
+        write_event('W', {}, whole.text());
     else
-        write_event((flags & O_TRUNC) || (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL) ? 'W' : 'B', {},
-                    whole.text());
+        write_event('B', {(flags & O_ACCMODE) == O_RDWR}, whole.text());
 }
 
 void tell_directory(int descriptor) {

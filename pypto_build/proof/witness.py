@@ -73,6 +73,8 @@ class Account:
     asked: dict[str, str] = field(default_factory=dict)
     earlier: set[str] = field(default_factory=set)
     changed: set[str] = field(default_factory=set)
+    rewritten: set[str] = field(default_factory=set)  # of these, what it read
+    appended: set[str] = field(default_factory=set)
     unsteady: set[str] = field(default_factory=set)  # of which was told one thing, and then another
     programs: set[str] = field(default_factory=set)
     executed: set[str] = field(default_factory=set)
@@ -166,7 +168,10 @@ def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Acco
         if kind == "Z":
             account.earlier = account.files
         elif kind in "WBM":
-            _note_write(account, kind, path, written, counts)
+            if counts(path):
+                _note_write(account, kind, numbers, path, written)
+        elif kind == "R" and path in account.appended:
+            account.rewritten.add(path)
         elif kind in _NOTES and path not in written and (kind in "XEFLU" or counts(path)):
             _NOTES[kind](account, path, numbers)
     for program in account.executed & _LDCONFIG:
@@ -175,6 +180,7 @@ def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Acco
         (account.loaded if os.path.isfile(_LIBRARIES) else account.absent).add(_LIBRARIES)
     account.loaded.update(path for path in account.executed if path not in written and os.path.isfile(path))
     account.unseen = account.unseen or _untold(account)
+    account.changed |= account.rewritten
     _leave_out(account, written, counts)
     return account
 
@@ -203,12 +209,16 @@ def _events(log: Path) -> Iterator[list[str]]:
             yield [kind, *fields]
 
 
-def _note_write(account: Account, kind: str, path: str, written: set[str], counts: _Counts) -> None:
+def _note_write(account: Account, kind: str, numbers: list[str], path: str, written: set[str]) -> None:
     """Note what the command writes: what it knew of that before is no input that stays."""
-    if path in written or not counts(path):
+    if path in written:
         return
     asked = any(path + question in account.asked for question in _ABOUT_IT)
-    if kind == "B" or asked or path in account.read or path in account.loaded or path in account.absent:
+    if path in account.read or path in account.loaded or numbers == ["1"]:
+        account.rewritten.add(path)
+    if kind == "B":
+        account.appended.add(path)
+    if kind == "B" or asked or path in account.absent:
         account.changed.add(path)
     if f"{os.path.dirname(path)}{LISTING}" in account.listed:
         account.changed.add(os.path.dirname(path))
@@ -260,7 +270,7 @@ def _note_unwatched(account: Account, path: str, _: list[str]) -> None:
 
 
 #: How many numbers are in front of an event's path.
-_NUMBERS = {"R": 6, "X": 1, "E": 1, "F": 1, "S": 2, "T": 2, "N": 1, "O": 1, "Q": 2}
+_NUMBERS = {"R": 6, "B": 1, "X": 1, "E": 1, "F": 1, "S": 2, "T": 2, "N": 1, "O": 1, "Q": 2}
 _NOTES: dict[str, Callable[[Account, str, list[str]], None]] = {
     "R": _note_read,
     "A": lambda account, path, _: account.absent.add(path),
@@ -345,7 +355,7 @@ def of_python(account: Account) -> Account:
         for asked, told in account.asked.items()
         if not homes.says_where(subject(asked))
     }
-    mine.changed = {path for path in account.changed if not _is_compiled(path)}
+    mine.changed = {path for path in account.rewritten if not _is_compiled(path)}  # they look before they write
     return mine
 
 
