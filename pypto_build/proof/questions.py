@@ -15,6 +15,8 @@ _MARK = "//"
 #: What `stat` tells; `lstat` and `readlink`; where a path leads; all names in a directory; the calls of a program. A
 #: digit asks for access.
 STATUS, LINK, REAL, NAMES, CALLS = _MARK, "//@", "//~", "//*", "//!"
+#: Behind a question of a tool of ours, which decides nothing by the size of a file that it does not read.
+NO_SIZE = "?"
 #: The bits of a mode that count.
 OWNERS = 0o7700
 
@@ -46,13 +48,18 @@ def subject(question: str) -> str:
 def phrase(question: str) -> str:
     """What a question asks for, for people."""
     path, _, asked = question.rpartition(_MARK)
-    return _PHRASES.get(asked, "access to {}").format(path)
+    return _PHRASES.get(asked.removesuffix(NO_SIZE), "access to {}").format(path)
 
 
 def status(mode: int, size: int) -> str:
     """The answer for a file with this mode."""
     kind = _TYPES.get(stat.S_IFMT(mode), f"{stat.S_IFMT(mode):o}")
     return f"{kind} {mode & OWNERS:o} {size}" if kind == "file" else f"{kind} {mode & OWNERS:o}"
+
+
+def without_size(told: str) -> str:
+    """The answer to a question without the size of a file."""
+    return told.rpartition(" ")[0] if told.startswith("file ") else told
 
 
 def access(error: int) -> str:
@@ -67,6 +74,8 @@ def failure(error: int) -> str:
 
 def answer(question: str, name: Callable[[str], str] = str, real: dict[str, str] | None = None) -> str:
     """The answer now, with paths called by ``name``. Directories that were resolved just now are in ``real``."""
+    if question.endswith(NO_SIZE):
+        return without_size(answer(question.removesuffix(NO_SIZE), name, real))
     path, _, asked = question.rpartition(_MARK)
     try:
         if asked.isdigit():

@@ -8,7 +8,7 @@
 //   X process  executable              E process  program that it is about to execute; 0: the C library is
 //   F process  that was refused        L shared object that is loaded
 //   R identity  file opened to read    W file made, or emptied
-//   B file opened to change it         M file or directory made, renamed, removed or changed
+//   B reads  file opened to change         M file or directory made, renamed, removed or changed
 //   D directory listed                 A path that is not there
 //   S mode size  what stat told        T mode size  the same of the path itself, links not followed
 //   N error  why stat told nothing     O error  the same of the path itself
@@ -222,6 +222,8 @@ void tell_open(int directory, const char *path, int flags, int file) {
     if (call(SYS_fstat, file, &status) != 0 || (flags & __O_TMPFILE) == __O_TMPFILE)
         return;
     const auto size = static_cast<unsigned long long>(status.st_size);
+    if (S_ISDIR(status.st_mode)) // paths relative to it are told from where it leads to
+        tell('G', path, directory);
     if ((flags & O_PATH) || S_ISDIR(status.st_mode))
         return tell_status(directory, path, !(flags & O_NOFOLLOW), status.st_mode, size);
     if (!S_ISREG(status.st_mode))
@@ -233,9 +235,10 @@ void tell_open(int directory, const char *path, int flags, int file) {
                     {status.st_dev, status.st_ino, status.st_mode, size, nanoseconds(status.st_mtim),
                      nanoseconds(status.st_ctim)},
                     whole.text());
+    else if ((flags & O_TRUNC) || (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
+        write_event('W', {}, whole.text());
     else
-        write_event((flags & O_TRUNC) || (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL) ? 'W' : 'B', {},
-                    whole.text());
+        write_event('B', {(flags & O_ACCMODE) == O_RDWR}, whole.text());
 }
 
 void tell_directory(int descriptor) {
@@ -277,7 +280,7 @@ long told_link(int directory, const char *path, long result) {
 
 char *told_real_path(const char *path, char *result) {
     if (result)
-        tell('G', path, AT_FDCWD, {}, false);
+        tell('G', path);
     else
         tell_failure(AT_FDCWD, path, true, errno);
     return result;
@@ -533,23 +536,22 @@ STANDS_IN(char *, __realpath_chk, (const char *path, char *buffer, size_t most),
           return told_real_path(path, real(path, buffer, most));)
 STANDS_IN(char *, canonicalize_file_name, (const char *path), return told_real_path(path, real(path));)
 
-STANDS_IN(DIR *, opendir, (const char *path), DIR *directory = real(path);
-          if (directory) tell_directory(dirfd(directory)); else tell_failure(AT_FDCWD, path, true, errno);
-          return directory;)
+STANDS_IN(DIR *, opendir, (const char *path), DIR *directory = real(path); if (directory) tell('D', path);
+          else tell_failure(AT_FDCWD, path, true, errno); return directory;)
 STANDS_IN(DIR *, fdopendir, (int descriptor), DIR *directory = real(descriptor);
           if (directory) tell_directory(descriptor); return directory;)
 STANDS_IN(ssize_t, getdents64, (int descriptor, void *buffer, size_t size), tell_directory(descriptor);
           return real(descriptor, buffer, size);)
 using Chosen = int (*)(const dirent *);
 using Compared = int (*)(const dirent **, const dirent **);
-IS_UNWATCHED(int, scandir, (const char *path, dirent ***names, Chosen chosen, Compared compared),
-             (path, names, chosen, compared))
-IS_UNWATCHED(int, scandir64, (const char *path, dirent ***names, Chosen chosen, Compared compared),
-             (path, names, chosen, compared))
-IS_UNWATCHED(int, scandirat, (int directory, const char *path, dirent ***names, Chosen chosen, Compared compared),
-             (directory, path, names, chosen, compared))
-IS_UNWATCHED(int, scandirat64, (int directory, const char *path, dirent ***names, Chosen chosen, Compared compared),
-             (directory, path, names, chosen, compared))
+TOLD_BEFORE(int, scandir, (const char *path, dirent ***names, Chosen chosen, Compared compared),
+            (path, names, chosen, compared), tell('D', path))
+TOLD_BEFORE(int, scandir64, (const char *path, dirent ***names, Chosen chosen, Compared compared),
+            (path, names, chosen, compared), tell('D', path))
+TOLD_BEFORE(int, scandirat, (int directory, const char *path, dirent ***names, Chosen chosen, Compared compared),
+            (directory, path, names, chosen, compared), tell('D', path, directory))
+TOLD_BEFORE(int, scandirat64, (int directory, const char *path, dirent ***names, Chosen chosen, Compared compared),
+            (directory, path, names, chosen, compared), tell('D', path, directory))
 IS_UNWATCHED(int, glob, (const char *pattern, int flags, void *failed, void *found), (pattern, flags, failed, found))
 IS_UNWATCHED(int, glob64, (const char *pattern, int flags, void *failed, void *found), (pattern, flags, failed, found))
 IS_UNWATCHED(int, wordexp, (const char *words, void *found, int flags), (words, found, flags))
@@ -562,6 +564,7 @@ IS_UNWATCHED(void *, fts64_open, (char *const *paths, int flags, void *compared)
 IS_UNWATCHED(int, chroot, (const char *path), (path))
 IS_UNWATCHED(int, open_by_handle_at, (int mount, void *handle, int flags), (mount, handle, flags))
 
+TOLD_BEFORE(int, chdir, (const char *path), (path), tell('G', path))
 TOLD_BEFORE(int, rename, (const char *from, const char *to), (from, to), tell('M', from); tell('M', to))
 TOLD_BEFORE(int, renameat, (int from_directory, const char *from, int to_directory, const char *to),
             (from_directory, from, to_directory, to), tell('M', from, from_directory);

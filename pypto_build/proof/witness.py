@@ -27,7 +27,7 @@ from pypto_build.artifact.files import read_bytes
 from .digests import LISTING, TICK_S
 from .looking import NOTHING, Identity
 from .mounts import Mounts
-from .questions import LINK, REAL, STATUS, access, failure, status, subject
+from .questions import LINK, NO_SIZE, REAL, STATUS, access, failure, status, subject, without_size
 
 SOURCE = Path(__file__).resolve().with_name("witness.cpp")
 #: The variable with the file that the library writes.
@@ -73,6 +73,8 @@ class Account:
     asked: dict[str, str] = field(default_factory=dict)
     earlier: set[str] = field(default_factory=set)
     changed: set[str] = field(default_factory=set)
+    rewritten: set[str] = field(default_factory=set)  # of these, what it read
+    appended: set[str] = field(default_factory=set)
     unsteady: set[str] = field(default_factory=set)  # of which was told one thing, and then another
     programs: set[str] = field(default_factory=set)
     executed: set[str] = field(default_factory=set)
@@ -166,14 +168,19 @@ def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Acco
         if kind == "Z":
             account.earlier = account.files
         elif kind in "WBM":
-            _note_write(account, kind, path, written, counts)
+            if counts(path):
+                _note_write(account, kind, numbers, path, written)
+        elif kind == "R" and path in account.appended:
+            account.rewritten.add(path)
         elif kind in _NOTES and path not in written and (kind in "XEFLU" or counts(path)):
             _NOTES[kind](account, path, numbers)
     for program in account.executed & _LDCONFIG:
         account.programs.add(os.path.realpath(program))
         account.loaded.add(program)
         (account.loaded if os.path.isfile(_LIBRARIES) else account.absent).add(_LIBRARIES)
+    account.loaded.update(path for path in account.executed if path not in written and os.path.isfile(path))
     account.unseen = account.unseen or _untold(account)
+    account.changed |= account.rewritten
     _leave_out(account, written, counts)
     return account
 
@@ -202,12 +209,16 @@ def _events(log: Path) -> Iterator[list[str]]:
             yield [kind, *fields]
 
 
-def _note_write(account: Account, kind: str, path: str, written: set[str], counts: _Counts) -> None:
+def _note_write(account: Account, kind: str, numbers: list[str], path: str, written: set[str]) -> None:
     """Note what the command writes: what it knew of that before is no input that stays."""
-    if path in written or not counts(path):
+    if path in written:
         return
     asked = any(path + question in account.asked for question in _ABOUT_IT)
-    if kind == "B" or asked or path in account.read or path in account.loaded or path in account.absent:
+    if path in account.read or path in account.loaded or numbers == ["1"]:
+        account.rewritten.add(path)
+    if kind == "B":
+        account.appended.add(path)
+    if kind == "B" or asked or path in account.absent:
         account.changed.add(path)
     if f"{os.path.dirname(path)}{LISTING}" in account.listed:
         account.changed.add(os.path.dirname(path))
@@ -259,7 +270,7 @@ def _note_unwatched(account: Account, path: str, _: list[str]) -> None:
 
 
 #: How many numbers are in front of an event's path.
-_NUMBERS = {"R": 6, "X": 1, "E": 1, "F": 1, "S": 2, "T": 2, "N": 1, "O": 1, "Q": 2}
+_NUMBERS = {"R": 6, "B": 1, "X": 1, "E": 1, "F": 1, "S": 2, "T": 2, "N": 1, "O": 1, "Q": 2}
 _NOTES: dict[str, Callable[[Account, str, list[str]], None]] = {
     "R": _note_read,
     "A": lambda account, path, _: account.absent.add(path),
@@ -339,8 +350,12 @@ def of_python(account: Account) -> Account:
         if path in account.earlier:
             mine.earlier |= told
     mine.absent = {path for path in account.absent if not (homes.is_of_python(path) or homes.is_of_user(path))}
-    mine.asked = {asked: told for asked, told in account.asked.items() if not homes.says_where(subject(asked))}
-    mine.changed = {path for path in account.changed if not _is_compiled(path)}
+    mine.asked = {
+        asked + NO_SIZE if asked.endswith((STATUS, LINK)) else asked: without_size(told)
+        for asked, told in account.asked.items()
+        if not homes.says_where(subject(asked))
+    }
+    mine.changed = {path for path in account.rewritten if not _is_compiled(path)}  # they look before they write
     return mine
 
 

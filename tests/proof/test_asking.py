@@ -50,6 +50,7 @@ int main(int, char **words) {
         struct stat status;
         return printf("%ld\n", syscall(SYS_newfstatat, AT_FDCWD, path, &status, 0)), 0;
     }
+    if (way == "below") return show(openat(open(path, O_RDONLY | O_DIRECTORY), words[3], O_RDONLY)), 0;
     if (way == "nftw") return nftw(path, visit, 8, 0);
     if (way == "glob") {
         glob_t found;
@@ -188,6 +189,11 @@ _WAYS = {
         _file(mode=0o755),
     ),
     "names": Way("ls probe", _directory("a"), _directory("a", "b")),
+    "names, scanned": Way("{tool} scandir probe", _directory("a"), _directory("a", "b")),
+    "names where a link leads": Way("ls probe", _link("one"), _link("two")),
+    "a file from where a link leads": Way("cd probe; cat file", _link("one"), _link("two")),
+    "a file relative to a directory": Way("{tool} below probe file", _link("one"), _link("two")),
+    "a program where a link leads": Way("$PWD/probe", _link("one/program"), _link("two/program")),
     "names with a dot": Way("ls -a probe", _directory("a"), _directory("a", ".b")),
     "names of editors' files": Way("ls -a probe", _directory("a"), _directory("a", "a~", "b.swp", "c.pyc")),
     "names by a pattern": Way("echo probe/.b* probe/*~", _directory(), _directory(".b", "a~")),
@@ -211,8 +217,15 @@ _WAYS = {
 
 
 def _action(rig: Rig, script: str) -> Action:
-    """An action that is recorded whatever it reads."""
-    return replace(rig.action(script), main="")
+    """An action that is the same in every workspace: its words name files, and a script there says what it does."""
+    for name in ("one", "two"):
+        _file(name)(rig.root / name / "file")
+        _file()(rig.root / name / name)
+        _file(f"#!/bin/sh\necho {name}\n", mode=0o755)(rig.root / name / "program")
+    program = rig.root / "run"
+    program.write_text(f'cd "${{0%/*}}"\n({script}) > "$1"\n')
+    os.utime(program, (1, 1))
+    return replace(rig.action(), argv=("/bin/sh", str(program), str(rig.out / "built.tmp")), main="")
 
 
 def _put(rig: Rig, way: Way, state: Callable[[Path], None]) -> None:
@@ -261,7 +274,6 @@ _UNWATCHED = {
     "by instructions of a program that it makes": "cp {tools}/raw sub/own; sub/own header",
     "goes through directories": "{tool} nftw sub",
     "by a pattern": "{tool} glob sub/*",
-    "scans a directory": "{tool} scandir sub",
     "a shell without the library": "{tool} 'system without' header",
     **{
         f"a static program by {start}": f"{{tool}} '{start}' {{still}} header"

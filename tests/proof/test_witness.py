@@ -182,3 +182,12 @@ def test_libraries_are_told_once_where_others_are_unloaded(watcher: Path, tmp_pa
     lines = [line for line in (tmp_path / "log").read_text().split("\0") if line.startswith("L\t")]
     assert [lines.count(f"L\t{path}") for path in libraries] == [1, 1, 1, 1]
     assert len(lines) == len(set(lines))
+
+
+def test_tools_of_ours_ask_for_no_size(watcher: Path, tmp_path: Path) -> None:
+    """An edit of a file that is only looked at is no reason to do more."""
+    write(tmp_path, given="x")
+    code = "import os; os.path.isfile('given'); os.lstat('given'); os.path.isdir('missing')"
+    account = of_python(watched(watcher, tmp_path, sys.executable, "-c", code))
+    here = {question: told for question, told in account.asked.items() if question.startswith(f"{tmp_path}/given")}
+    assert here == {f"{tmp_path}/given//?": "file 600", f"{tmp_path}/given//@?": "file 600"}
