@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pypto_build import terminal
-from pypto_build.artifact import load_artifact
+from pypto_build.artifact import is_distributed, load_artifact
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.extras import require_torch
@@ -28,6 +28,7 @@ from pypto_build.diagnose.requests import request_of
 from pypto_build.diagnose.triage.causes import Answer, Circumstances
 from pypto_build.diagnose.triage.edited import edited_findings
 from pypto_build.diagnose.triage.experiments import try_orders
+from pypto_build.diagnose.triage.golden import golden_findings
 from pypto_build.replay import Request
 from pypto_build.replay.verdict import Verdict, read_verdict
 from pypto_build.toolchain.python import own_tool
@@ -82,6 +83,7 @@ class Triage:
         """Run what is needed, cheapest first."""
         steps: dict[str, Callable[[], None]] = {
             "edits": self._edited,
+            "golden": self._golden,
             "lint": self.lint,
             "other orders": self._orders,
             "hazards": self._hazards,
@@ -109,6 +111,17 @@ class Triage:
         elif not findings:
             places = ", ".join(dict.fromkeys(f"{one.path}:{one.line}" if one.line else one.path for one in edited))
             self.answer.excluded.append(f"edits since the last pass alone (put back, it fails too: {places})")
+
+    def _golden(self) -> None:
+        """Whether the golden is that of the reference and the inputs."""
+        given = self.given
+        if given.until or self.verdict.status != "mismatch" or given.data or is_distributed(given.artifact):
+            return
+        with taking_long("golden"):
+            artifact = load_artifact(given.artifact)
+            findings, follows = golden_findings(artifact, given.build_dir, [f"PLATFORM={given.platform}"])
+        self.answer.add(findings)
+        self.answer.excluded += [follows] if follows else []
 
     def lint(self) -> None:
         """Takes what lint finds."""
