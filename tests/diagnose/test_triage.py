@@ -9,16 +9,18 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pypto_build.artifact import load_artifact
 from pypto_build.artifact.last_pass import copies, edits, keep
 from pypto_build.artifact.pt import write_pt
 from pypto_build.compiler.golden import main as make_golden
-from pypto_build.diagnose.findings import Finding
+from pypto_build.diagnose.findings import Edit, Finding
 from pypto_build.diagnose.repeat import given_options
 from pypto_build.diagnose.triage.__main__ import Triage, lines_of, parser
 from pypto_build.diagnose.triage.causes import Answer, Circumstances, weigh
+from pypto_build.diagnose.triage.remedy import try_edits
 from pypto_build.replay.verdict import Status, Verdict
 from tests.rules.project import Project
 
@@ -218,3 +220,38 @@ def compute_golden(tensors, params):
     shutil.rmtree(project.out / ".last_pass")  # where there was no pass
     run = project.scons("triage", "JIT=_jit_chain")
     assert "the golden (it follows from golden.py and the inputs)" in run.output
+
+
+@pytest.mark.parametrize(
+    ("remedy", "heading", "tried"),
+    [
+        (True, "the cause", "tried in a copy: with this edit it passes"),
+        (False, "most likely", "tried in a copy: with this edit alone it still fails"),
+        (None, "the cause", "not tried"),
+    ],
+)
+def test_what_came_of_the_proposed_edit(remedy: bool | None, heading: str, tried: str) -> None:
+    """An edit that does not help makes nothing certain."""
+    edit = Edit("kernels/aiv/k.cpp", 5, "TADD", "TMUL")
+    instruments = Instruments({"diverge": msgspec.structs.replace(KERNEL, edits=(edit,))})
+    instruments.run()
+    instruments.remedy = remedy
+    assert list(lines_of(instruments))[:4] == [
+        f"[triage] _jit_x: mismatch; {heading}:",
+        "kernels/aiv/k.cpp:5: error: computes something else [diverge/kernel]",
+        "    edit kernels/aiv/k.cpp:5: TADD  ->  TMUL",
+        f"    {tried}",
+    ]
+
+
+def test_edits_are_tried_in_a_copy(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    path = "kernels/aiv/plus_one.cpp"
+    project.edit(path, "in[i] + 1.0f", "in[i] + 2.0f")
+    text = (project.artifact / path).read_text()
+    line = next(number for number, one in enumerate(text.splitlines(), 1) if "2.0f" in one)
+    artifact, scratch = load_artifact(project.artifact), tmp_path / "scratch"
+    assert try_edits(artifact, [Edit(path, line, "2.0f", "1.0f")], scratch, []) is True
+    assert try_edits(artifact, [Edit(path, line, "2.0f", "3.0f")], scratch, []) is False
+    assert try_edits(artifact, [Edit(path, line + 1, "2.0f", "1.0f")], scratch, []) is None
+    assert (project.artifact / path).read_text() == text

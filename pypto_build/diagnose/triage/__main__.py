@@ -29,6 +29,7 @@ from pypto_build.diagnose.triage.causes import Answer, Circumstances
 from pypto_build.diagnose.triage.edited import edited_findings
 from pypto_build.diagnose.triage.experiments import try_orders
 from pypto_build.diagnose.triage.golden import golden_findings
+from pypto_build.diagnose.triage.remedy import try_edits
 from pypto_build.replay import Request
 from pypto_build.replay.verdict import Verdict, read_verdict
 from pypto_build.toolchain.python import own_tool
@@ -48,6 +49,12 @@ _LOOKED_FOR = {
     "hazards": "accesses that are unordered, misdeclared or out of bounds",
     "diverge": "kernels that compute something else than their modules",
     "flaky": "outputs that vary with the order",
+}
+# What came of the edits of the first finding.
+_TRIED = {
+    True: "tried in a copy: with this edit it passes",
+    False: "tried in a copy: with this edit alone it still fails",
+    None: "not tried",
 }
 # A run that takes longer is not repeated in other orders.
 _SHORT_S = 10.0
@@ -78,6 +85,7 @@ class Triage:
     def __init__(self, given: argparse.Namespace, verdict: Verdict, repeat: Repeat) -> None:
         self.given, self.verdict, self.repeat = given, verdict, repeat
         self.answer = Answer(Circumstances(verdict))
+        self.remedy: bool | None = None  # whether it passes with the edits of the first finding; None: not tried
 
     def run(self) -> None:
         """Run what is needed, cheapest first."""
@@ -97,6 +105,18 @@ class Triage:
             if self.answer.certain or name == self.given.until:
                 return
 
+    def try_remedy(self) -> None:
+        """Try the edits that the first finding proposes, where the replay fails."""
+        first = next((finding for finding in self.answer.ranked if finding.level == "error"), None)
+        if first is None or not first.edits or first.rule == "triage/edited" or self.verdict.status == "pass":
+            return
+        if is_distributed(self.given.artifact):
+            return
+        with taking_long("the edit in a copy"):
+            scratch = self.given.build_dir / "triage" / "remedy"
+            words = [f"PLATFORM={self.given.platform}", *(f"DATA={data}" for data in [self.given.data] if data)]
+            self.remedy = try_edits(load_artifact(self.given.artifact), first.edits, scratch, words)
+
     def _edited(self) -> None:
         """What was edited since the last pass: put back, does it pass?"""
         given = self.given
@@ -115,7 +135,9 @@ class Triage:
     def _golden(self) -> None:
         """Whether the golden is that of the reference and the inputs."""
         given = self.given
-        if given.until or self.verdict.status != "mismatch" or given.data or is_distributed(given.artifact):
+        if given.until or self.verdict.status != "mismatch" or given.data:
+            return
+        if not (given.artifact / "data" / "golden.json").is_file():
             return
         with taking_long("golden"):
             artifact = load_artifact(given.artifact)
@@ -220,6 +242,8 @@ def run_triage(given: argparse.Namespace, kind: type[Triage] = Triage) -> int:
     triage.run()
     if given.until and not triage.answer.certain:
         return 0
+    if not given.until:
+        triage.try_remedy()
     found = triage.answer.ranked
     _keep(given, found)
     terminal.say(*lines_of(triage))
@@ -241,8 +265,11 @@ def lines_of(triage: Triage) -> Iterator[str]:
     told = [finding for finding in answer.ranked if finding.level == "error"]
     also = [finding for finding in answer.ranked if finding not in told[:1]]
     if told:
-        yield f"[triage] {verdict.artifact}: {_ended(verdict)}; {'the cause' if answer.certain else 'most likely'}:"
+        certain = answer.certain and triage.remedy is not False
+        yield f"[triage] {verdict.artifact}: {_ended(verdict)}; {'the cause' if certain else 'most likely'}:"
         yield from told[0].lines
+        if told[0].edits and told[0].rule != "triage/edited":
+            yield f"    {_TRIED[triage.remedy]}"
     elif verdict.error is not None:
         yield f"[triage] {verdict.artifact}: {_ended(verdict)}: {verdict.error}"
     else:
