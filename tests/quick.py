@@ -1,4 +1,4 @@
-"""`pytest -m quick`: a signal over all rooms within a minute. Files as a whole, or the quick tests of slow ones."""
+"""`pytest -m quick`: a signal over all rooms in one to three minutes. Whole files, or the quick tests of slow ones."""
 
 from __future__ import annotations
 

@@ -430,7 +430,8 @@ def _perform_replay(env: Environment, replay: Replay) -> int:
         workspace.progress.unexplained.append(_triage_command(workspace, replay))
     if replay.ran and not replay.of_a_test:
         _note_outcome(workspace, replay)
-    if ended and not outcome.status and not replay.way.given:
+    renewed = outcome.how in ("built", "restored") and not replay.tolerant
+    if renewed and not outcome.status and not replay.way.given and not replay.targets.parts:
         keep(replay.targets.output, replay.targets.artifact, begun)
     # The verdict of one that did not run tells the rest.
     return status_of(workspace, outcome.status, replay) if ended else 0

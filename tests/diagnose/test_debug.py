@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -61,6 +62,20 @@ def test_a_task_begins_at_its_kernel(tmp_path: Path) -> None:
     status, said, _ = debug(built(tmp_path), "--task", "3")
     assert status == 0
     assert "kernel_mul (v1=" in said and "#0  kernel_mul" in said and "task 3 kernel_mul" in said
+
+
+@needs_gdb
+def test_only_frames_of_the_artifact_and_what_is_constructed(tmp_path: Path) -> None:
+    """The runtime and Python that call the orchestration are left out, and so are variables of later lines."""
+    words = built(tmp_path)
+    status, said, _ = debug(words, "--task", "3", "--break", "kernel_mul.cpp:61", "--script", "bt; info locals")
+    assert status == 0, said
+    frames = re.findall(r"^#\d+ +(?:0x\w+ in )?(\w+)", said, re.MULTILINE)
+    assert frames == ["kernel_mul", "kernel_entry", "rt_submit_aiv_task", "aicpu_orchestration_entry"]
+    source = (Path(words[0]) / _MUL).read_text().splitlines()
+    names = [line.partition(" = ")[0] for line in said.splitlines() if line.startswith("v") and " = " in line]
+    declared = {name: next(n for n, text in enumerate(source, 1) if f" {name}" in text) for name in names}
+    assert names and max(declared.values()) < 61
 
 
 @needs_gdb

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from pypto_build.diagnose.extract.record import RecordedTask, TensorUse
 from pypto_build.diagnose.extract.tensors import Parameter
-from pypto_build.diagnose.reduce import build, work
+from pypto_build.diagnose.reduce import build, search, work
 from pypto_build.diagnose.reduce.__main__ import main
 from pypto_build.diagnose.reduce.begin import wanted_of
 from pypto_build.diagnose.reduce.candidate import Passed
 from pypto_build.diagnose.reduce.case import Invalid, reads_unwritten, refuse_stale
 from pypto_build.diagnose.reduce.judge import MISMATCHES, RunLimits, Wanted, differ
 from pypto_build.diagnose.reduce.search import Log
-from pypto_build.diagnose.reduce.shrink import cropped
+from pypto_build.diagnose.reduce.shrink import _plainer, cropped
 from pypto_build.diagnose.reduce.texts import FaultLost, carry
 from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE
@@ -292,3 +294,23 @@ def test_a_view_without_place_is_no_candidate() -> None:
 
 def test_tasks_are_named() -> None:
     assert RecordedTask(3, 3, (("aic", 0, "a"), ("aiv0", 1, "b"), ("aiv1", 1, "b")), 1, False, []).title == "task 3 a+b"
+
+
+def test_plainer_data_of_a_signalling_nan_warns_of_nothing() -> None:
+    stored = np.array([0x7FA00000, 0x40200000], np.uint32).view(np.uint8)
+    one = Parameter((0, 8, "float32"), 0, (2,), "IN", stored, stored, "x")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = [values.view(np.float32).tolist() for values in _plainer(one)]
+    assert found == [[0.0, 0.0], [1.0, 1.0], [0.0, 2.0]]
+
+
+def test_a_long_search_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    clock = iter(range(0, 1000, 20))
+    monkeypatch.setattr("pypto_build.diagnose.reduce.search.time.monotonic", lambda: float(next(clock)))
+    judge = SimpleNamespace(ending=lambda case: "other", wanted=SimpleNamespace(holds=lambda ending: False))
+    long = search.Search(judge, Log(tmp_path / "log"), 1, said.append)  # type: ignore[arg-type]
+    for number in range(5):
+        assert not long.holds(SimpleNamespace(digest=str(number)))  # type: ignore[arg-type]
+    assert said == [f"{tried} tried, 0 kept so far; an interrupted search goes on from here" for tried in (2, 4)]

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import array
 import json
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pypto_build.artifact import load_artifact
 from pypto_build.artifact.last_pass import copies, edits, keep
-from pypto_build.diagnose.findings import Finding
+from pypto_build.artifact.pt import write_pt
+from pypto_build.compiler.golden import main as make_golden
+from pypto_build.diagnose.findings import Edit, Finding
 from pypto_build.diagnose.repeat import given_options
 from pypto_build.diagnose.triage.__main__ import Triage, lines_of, parser
 from pypto_build.diagnose.triage.causes import Answer, Circumstances, weigh
+from pypto_build.diagnose.triage.remedy import try_edits
 from pypto_build.replay.verdict import Status, Verdict
 from tests.rules.project import Project
 
@@ -154,7 +160,7 @@ def test_what_was_edited_since_the_last_pass_comes_first(tmp_path: Path) -> None
         f"'{text.format(1)}' [triage/edited]\n"
     ) in run.output
     assert f"    edit {place}: {text.format(2)}  ->  {text.format(1)}\n" in run.output
-    assert "not run: lint, other orders, hazards, diverge, flaky (the cause is certain)" in run.output
+    assert "not run: golden, lint, other orders, hazards, diverge, flaky (the cause is certain)" in run.output
     assert {path: path.read_bytes() for path in project.artifact.rglob("*") if path.is_file()} == before
 
     project.edit("kernels/aiv/plus_one.cpp", "in[i] + 2.0f", "in[i] + 1.0f")
@@ -176,3 +182,76 @@ def test_only_what_passed_is_kept(tmp_path: Path) -> None:
     (edited,) = edits(artifact, copies(output, artifact))
     assert (name, edited.change.line, edited.change.new) == ("kernels/aiv/twice.cpp", 13, "// more")
     assert b"// more" not in edited.before
+
+
+def test_a_stale_golden_comes_before_the_kernels(tmp_path: Path) -> None:
+    """An input has changed since the golden was made of it; a golden made anew passes."""
+    project = Project(tmp_path)
+    golden = """import torch
+
+__outputs__ = ["y"]
+
+
+def make_inputs():
+    return {"x": torch.arange(16, dtype=torch.float32)}
+
+
+def generate_inputs(params):
+    from pathlib import Path
+
+    x = torch.load(Path(__file__).parent / "data" / "in" / "x.pt", weights_only=True)
+    return {"x": x, "y": torch.zeros(16)}
+
+
+def compute_golden(tensors, params):
+    tensors["y"][:] = 2 * tensors["x"] + 1
+"""
+    project.write("build_output/_jit_chain/golden.py", golden)
+    (project.artifact / "data/in/x.pt").unlink()
+    assert make_golden([str(project.artifact)]) == 0
+    write_pt(project.artifact / "data/in/x.pt", "float32", (16,), array.array("f", range(5, 21)).tobytes())
+    run = project.scons("triage", "JIT=_jit_chain")
+    says = "data/out was made from another data/in/x.pt: the golden is stale; made anew, it passes"
+    assert f"\ndata/in/x.pt: error: {says} [triage/stale-golden]\n" in run.output
+    assert f"    do: make it anew: python -m pypto_build.compiler.golden {project.artifact}\n" in run.output
+    assert make_golden([str(project.artifact)]) == 0
+    assert project.replay().status == 0
+    project.edit("kernels/aiv/twice.cpp", "2.0f", "3.0f")
+    shutil.rmtree(project.out / ".last_pass")  # where there was no pass
+    run = project.scons("triage", "JIT=_jit_chain")
+    assert "the golden (it follows from golden.py and the inputs)" in run.output
+
+
+@pytest.mark.parametrize(
+    ("remedy", "heading", "tried"),
+    [
+        (True, "the cause", "tried in a copy: with this edit it passes"),
+        (False, "most likely", "tried in a copy: with this edit alone it still fails"),
+        (None, "the cause", "not tried"),
+    ],
+)
+def test_what_came_of_the_proposed_edit(remedy: bool | None, heading: str, tried: str) -> None:
+    """An edit that does not help makes nothing certain."""
+    edit = Edit("kernels/aiv/k.cpp", 5, "TADD", "TMUL")
+    instruments = Instruments({"diverge": msgspec.structs.replace(KERNEL, edits=(edit,))})
+    instruments.run()
+    instruments.remedy = remedy
+    assert list(lines_of(instruments))[:4] == [
+        f"[triage] _jit_x: mismatch; {heading}:",
+        "kernels/aiv/k.cpp:5: error: computes something else [diverge/kernel]",
+        "    edit kernels/aiv/k.cpp:5: TADD  ->  TMUL",
+        f"    {tried}",
+    ]
+
+
+def test_edits_are_tried_in_a_copy(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    path = "kernels/aiv/plus_one.cpp"
+    project.edit(path, "in[i] + 1.0f", "in[i] + 2.0f")
+    text = (project.artifact / path).read_text()
+    line = next(number for number, one in enumerate(text.splitlines(), 1) if "2.0f" in one)
+    artifact, scratch = load_artifact(project.artifact), tmp_path / "scratch"
+    assert try_edits(artifact, [Edit(path, line, "2.0f", "1.0f")], scratch, []) is True
+    assert try_edits(artifact, [Edit(path, line, "2.0f", "3.0f")], scratch, []) is False
+    assert try_edits(artifact, [Edit(path, line + 1, "2.0f", "1.0f")], scratch, []) is None
+    assert (project.artifact / path).read_text() == text

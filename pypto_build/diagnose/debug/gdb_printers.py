@@ -284,9 +284,50 @@ class _RunCommand(gdb.Command):  # type: ignore[misc]
                 gdb.execute(f"quit {int(code) if code else 1}")
 
 
+class _OwnFrames:
+    """Shows the frames of the artifact and those that they call: not the runtime and Python, which call them. gdb finds
+    it by these names; `bt -no-filters` shows all."""
+
+    name, enabled, priority = "pypto-frames", True, 100
+
+    def filter(self, frames: Any) -> Any:
+        """The frames of the artifact, with what the first of them has called."""
+        seen = list(frames)
+        own = [number for number, frame in enumerate(seen) if _is_of_artifact(frame.inferior_frame())]
+        return iter([*seen[: own[0]], *(seen[number] for number in own)] if own else seen)
+
+
+def _is_of_artifact(frame: Any) -> bool:
+    name = gdb.solib_name(frame.pc()) or ""
+    return "/kernels/" in name or "/orchestration/" in name
+
+
+class _LocalsCommand(gdb.Command):  # type: ignore[misc]
+    """info locals: the variables of the frame that have been constructed: those whose lines come before this one."""
+
+    def __init__(self) -> None:
+        super().__init__("info locals", gdb.COMMAND_STACK)
+
+    def invoke(self, _argument: str, _: bool) -> None:
+        frame = gdb.selected_frame()
+        line, block, shown = frame.find_sal().line, frame.block(), set()
+        while block is not None:
+            for symbol in block:
+                if symbol.is_variable and not symbol.is_argument and symbol.line < line and symbol.name not in shown:
+                    shown.add(symbol.name)
+                    print(f"{symbol.name} = {symbol.value(frame)}")
+            if block.function is not None:
+                break
+            block = block.superblock
+        if not shown:
+            print("No locals yet.")
+
+
 def begin(task_file: str, core: str) -> _Session:
     """Called once printers are loaded."""
     gdb.pretty_printers.append(_printer)
+    gdb.frame_filters[_OwnFrames.name] = _OwnFrames()
+    _LocalsCommand()
     _TileCommand()
     _ArgsCommand(task_file)
     _RunCommand()

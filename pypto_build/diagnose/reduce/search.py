@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -67,12 +68,17 @@ def known_log(directory: Path, question: Iterable[str], files: Iterable[Path], s
     return log
 
 
+#: After which a search says how far it is.
+_QUIET_S = 30.0
+
+
 class Search:
     """Tries candidates and keeps count of it; ``jobs`` are compiled, or judged by a farm, at once."""
 
     def __init__(self, judge: Judge, log: Log, jobs: int, say: Callable[[str], None]) -> None:
         self.judge, self.log, self.jobs, self.say = judge, log, max(1, jobs), say
         self.tried = self.kept = self.remembered = 0
+        self._said = time.monotonic()
         self._ahead: dict[str, str] = {}  # endings that are known before anybody has asked for them
         terminal.show_progress(lambda: f"[reduce] {self.tried} tried")
 
@@ -87,6 +93,9 @@ class Search:
     def holds(self, case: Case) -> bool:
         """Whether a candidate fails in the same way."""
         self.tried += 1
+        if (now := time.monotonic()) - self._said > _QUIET_S:  # where no terminal shows the line of progress
+            self._said = now
+            self.say(f"{self.tried} tried, {self.kept} kept so far; an interrupted search goes on from here")
         return self.judge.wanted.holds(self.ending(case))
 
     def first(self, attempts: Iterable[Attempt]) -> Case | None:

@@ -277,18 +277,19 @@ def data(case: Case) -> Iterator[Attempt]:
             yield partial(replace, case, parameters=(*case.parameters[:at], changed, *case.parameters[at + 1 :]))
 
 
-@np.errstate(all="ignore")
-def _plainer(one: Parameter) -> Iterator[np.ndarray[Any, Any]]:
+@np.errstate(all="ignore")  # no generator: this would hold while it is made, and no longer
+def _plainer(one: Parameter) -> list[np.ndarray[Any, Any]]:
     """Plainer contents than the one it has; none for zeros."""
     stored = one.initial.view(STORAGE[one.dtype])
     values = decode(stored, one.dtype).astype(np.float64)
     if not one.initial.any():
-        return
+        return []
     kind = np.dtype(STORAGE[one.dtype])
-    yield np.zeros_like(one.initial)
+    found = [np.zeros_like(one.initial)]
     if (values == 1).all() or not is_float(one.dtype) or kind.kind != "f":
-        return
-    yield np.ones(len(values), kind).view(one.initial.dtype)
+        return found
+    found.append(np.ones(len(values), kind).view(one.initial.dtype))
     whole = np.nan_to_num(np.clip(np.round(values), -4, 4))
     if not np.array_equal(whole, values):
-        yield whole.astype(kind).view(one.initial.dtype)
+        found.append(whole.astype(kind).view(one.initial.dtype))
+    return found

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pypto_build import terminal
-from pypto_build.artifact import load_artifact
+from pypto_build.artifact import is_distributed, load_artifact
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.extras import require_torch
@@ -28,6 +28,8 @@ from pypto_build.diagnose.requests import request_of
 from pypto_build.diagnose.triage.causes import Answer, Circumstances
 from pypto_build.diagnose.triage.edited import edited_findings
 from pypto_build.diagnose.triage.experiments import try_orders
+from pypto_build.diagnose.triage.golden import golden_findings
+from pypto_build.diagnose.triage.remedy import try_edits
 from pypto_build.replay import Request
 from pypto_build.replay.verdict import Verdict, read_verdict
 from pypto_build.toolchain.python import own_tool
@@ -47,6 +49,12 @@ _LOOKED_FOR = {
     "hazards": "accesses that are unordered, misdeclared or out of bounds",
     "diverge": "kernels that compute something else than their modules",
     "flaky": "outputs that vary with the order",
+}
+# What came of the edits of the first finding.
+_TRIED = {
+    True: "tried in a copy: with this edit it passes",
+    False: "tried in a copy: with this edit alone it still fails",
+    None: "not tried",
 }
 # A run that takes longer is not repeated in other orders.
 _SHORT_S = 10.0
@@ -77,11 +85,13 @@ class Triage:
     def __init__(self, given: argparse.Namespace, verdict: Verdict, repeat: Repeat) -> None:
         self.given, self.verdict, self.repeat = given, verdict, repeat
         self.answer = Answer(Circumstances(verdict))
+        self.remedy: bool | None = None  # whether it passes with the edits of the first finding; None: not tried
 
     def run(self) -> None:
         """Run what is needed, cheapest first."""
         steps: dict[str, Callable[[], None]] = {
             "edits": self._edited,
+            "golden": self._golden,
             "lint": self.lint,
             "other orders": self._orders,
             "hazards": self._hazards,
@@ -94,6 +104,18 @@ class Triage:
                 self.answer.left_out.append(f"{', '.join(list(steps)[number:])} (the cause is certain)")
             if self.answer.certain or name == self.given.until:
                 return
+
+    def try_remedy(self) -> None:
+        """Try the edits that the first finding proposes, where the replay fails."""
+        first = next((finding for finding in self.answer.ranked if finding.level == "error"), None)
+        if first is None or not first.edits or first.rule == "triage/edited" or self.verdict.status == "pass":
+            return
+        if is_distributed(self.given.artifact):
+            return
+        with taking_long("the edit in a copy"):
+            scratch = self.given.build_dir / "triage" / "remedy"
+            words = [f"PLATFORM={self.given.platform}", *(f"DATA={data}" for data in [self.given.data] if data)]
+            self.remedy = try_edits(load_artifact(self.given.artifact), first.edits, scratch, words)
 
     def _edited(self) -> None:
         """What was edited since the last pass: put back, does it pass?"""
@@ -109,6 +131,19 @@ class Triage:
         elif not findings:
             places = ", ".join(dict.fromkeys(f"{one.path}:{one.line}" if one.line else one.path for one in edited))
             self.answer.excluded.append(f"edits since the last pass alone (put back, it fails too: {places})")
+
+    def _golden(self) -> None:
+        """Whether the golden is that of the reference and the inputs."""
+        given = self.given
+        if given.until or self.verdict.status != "mismatch" or given.data:
+            return
+        if not (given.artifact / "data" / "golden.json").is_file():
+            return
+        with taking_long("golden"):
+            artifact = load_artifact(given.artifact)
+            findings, follows = golden_findings(artifact, given.build_dir, [f"PLATFORM={given.platform}"])
+        self.answer.add(findings)
+        self.answer.excluded += [follows] if follows else []
 
     def lint(self) -> None:
         """Takes what lint finds."""
@@ -207,6 +242,8 @@ def run_triage(given: argparse.Namespace, kind: type[Triage] = Triage) -> int:
     triage.run()
     if given.until and not triage.answer.certain:
         return 0
+    if not given.until:
+        triage.try_remedy()
     found = triage.answer.ranked
     _keep(given, found)
     terminal.say(*lines_of(triage))
@@ -228,8 +265,11 @@ def lines_of(triage: Triage) -> Iterator[str]:
     told = [finding for finding in answer.ranked if finding.level == "error"]
     also = [finding for finding in answer.ranked if finding not in told[:1]]
     if told:
-        yield f"[triage] {verdict.artifact}: {_ended(verdict)}; {'the cause' if answer.certain else 'most likely'}:"
+        certain = answer.certain and triage.remedy is not False
+        yield f"[triage] {verdict.artifact}: {_ended(verdict)}; {'the cause' if certain else 'most likely'}:"
         yield from told[0].lines
+        if told[0].edits and told[0].rule != "triage/edited":
+            yield f"    {_TRIED[triage.remedy]}"
     elif verdict.error is not None:
         yield f"[triage] {verdict.artifact}: {_ended(verdict)}: {verdict.error}"
     else:

@@ -85,8 +85,8 @@ def weigh(finding: Finding, evidence: Circumstances) -> int:
         return _BESIDE
     if finding.rule in _ENDS and evidence.ended:
         return 100 if finding.line else _LIKELY
-    if finding.rule == "triage/edited":
-        return 100  # a replay has shown it
+    if finding.rule in ("triage/edited", "triage/stale-golden"):
+        return 100  # a replay has shown it, or what is compared with is of another input
     if finding.rule in _PASSED:
         return 99
     if finding.rule.startswith("lint/") and finding.line and evidence.verdict.status != "pass":

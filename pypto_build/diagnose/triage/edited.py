@@ -5,9 +5,6 @@ That is one replay of a copy, and one for each hunk where there are several.
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,7 +12,7 @@ from pypto_build.artifact import Artifact
 from pypto_build.artifact.first_sight import Change
 from pypto_build.artifact.last_pass import Edited, copies, edits
 from pypto_build.diagnose.findings import Edit, Finding
-from pypto_build.toolchain.python import own_tool
+from pypto_build.diagnose.triage.scratch import copy_artifact, passes
 
 #: Hunks that are put back one by one.
 _MOST_HUNKS = 6
@@ -41,22 +38,11 @@ def edited_findings(artifact: Artifact, build_dir: Path, words: Sequence[str]) -
 
 def _passes(artifact: Artifact, scratch: Path, texts: Mapping[str, bytes], words: Sequence[str]) -> bool:
     """Whether a copy of the artifact with these files passes."""
-    place = scratch / artifact.root.name
-    shutil.rmtree(place, ignore_errors=True)
-    shutil.copytree(artifact.root, place, copy_function=_linked)
+    place = copy_artifact(artifact, scratch)
     for name, text in texts.items():
         (place / name).unlink(missing_ok=True)
         (place / name).write_bytes(text)
-    command = [*own_tool("pypto_build.cli"), "replay", str(place), f"BUILD_DIR={scratch / 'build'}", *words]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-
-def _linked(source: str, target: str) -> None:
-    """A file of the copy: nothing writes to it, so it may be the same one."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
+    return passes(place, scratch, words)
 
 
 def _finding(hunks: Sequence[Edited], says: str) -> Finding:

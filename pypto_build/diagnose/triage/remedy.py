@@ -1,0 +1,34 @@
+"""Whether the edits that a finding proposes make the replay pass, tried in a copy of the artifact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pypto_build.artifact import Artifact
+from pypto_build.artifact.files import read_source
+from pypto_build.diagnose.findings import Edit
+from pypto_build.diagnose.triage.scratch import copy_artifact, passes
+
+
+def try_edits(artifact: Artifact, edits: Sequence[Edit], scratch: Path, words: Sequence[str]) -> bool | None:
+    """Whether a copy with the edits passes; None where they fit no line, so that nothing was tried. ``words`` are those
+    of a replay."""
+    texts: dict[str, list[str]] = {}
+    for edit in edits:
+        path = artifact.root / edit.path
+        if edit.path not in texts:
+            if not path.is_file():
+                return None
+            texts[edit.path] = read_source(path).splitlines(keepends=True)
+        lines = texts[edit.path]
+        if not 0 < edit.line <= len(lines) or edit.old not in lines[edit.line - 1]:
+            return None
+        lines[edit.line - 1] = lines[edit.line - 1].replace(edit.old, edit.new, 1)
+    if not texts:
+        return None
+    place = copy_artifact(artifact, scratch)
+    for name, lines in texts.items():
+        (place / name).unlink()
+        (place / name).write_text("".join(lines), encoding="utf-8")
+    return passes(place, scratch, words)

@@ -1,0 +1,37 @@
+"""A copy of an artifact in which something is tried, so that the artifact stays as it is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from pypto_build.artifact import Artifact
+from pypto_build.toolchain.python import own_tool
+
+
+def copy_artifact(artifact: Artifact, scratch: Path) -> Path:
+    """Copy the artifact into a directory; its copy. Sources are links: to change one, remove it first."""
+    place = scratch / artifact.root.name
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(artifact.root, place, copy_function=_linked)
+    return place
+
+
+def passes(place: Path, scratch: Path, words: Sequence[str]) -> bool:
+    """Whether a copy passes in a replay with these words."""
+    command = [*own_tool("pypto_build.cli"), "replay", str(place), f"BUILD_DIR={scratch / 'build'}", *words]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def _linked(source: str, target: str) -> None:
+    """A file of the copy. Tools write data, so that is never the same file."""
+    if not source.endswith((".pt", ".json")):
+        try:
+            os.link(source, target)
+            return
+        except OSError:
+            pass
+    shutil.copy2(source, target)
