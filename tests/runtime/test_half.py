@@ -25,6 +25,7 @@ def test_operations_on_halves_have_the_same_bits(name: str, tmp_path: Path) -> N
     compiler = find_compiler(name)
     flags = [flag for flag in kernel_flags(compiler, PLATFORMS["a2a3sim"], "aiv") if flag != "-fPIC"]
     program = tmp_path / "half"
-    command = [compiler.path, *flags, "-Wall", "-Wextra", "-Werror", "-I", str(INCLUDE_DIR), str(_PROGRAM), "-o", str(program)]
+    command = [compiler.path, *flags, "-Wall", "-Wextra", "-Werror", "-I", str(INCLUDE_DIR)]
+    command += [str(_PROGRAM), "-o", str(program)]
     subprocess.run(command, check=True)
     assert subprocess.run([program], capture_output=True, text=True, check=True).stdout == f"{DIGEST}\n"

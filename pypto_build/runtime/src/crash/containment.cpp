@@ -32,6 +32,10 @@
 #include <utility>
 #include <vector>
 
+#ifndef SYS_close_range // glibc 2.31 knows no name for it; the number is that of every processor
+#define SYS_close_range 436
+#endif
+
 namespace pypto::runtime {
 
 namespace {
