@@ -135,7 +135,9 @@ class _Walk:
             return
         row, facts = operation
         for constraint in constraints(row.name):
-            if constraint.arch in ("both", self.arch) and constraint.is_broken(facts):
+            if constraint.is_for_modules or constraint.arch not in ("both", self.arch):
+                continue
+            if constraint.is_broken(facts):
                 message = f"{name}({', '.join(arguments)}) {constraint.explain(facts)}"
                 self.found.append(BrokenRule(self.path, line_of(node), constraint.kind, message))
 

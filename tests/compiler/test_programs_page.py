@@ -45,6 +45,10 @@ def rows() -> dict[str, list[str]]:
     return {row[0].strip("`"): row[2:] for row in lines[2:]}
 
 
+#: What the page says a2a3 does not convert to FP32.
+NOT_TO_FLOAT = ("INT8", "UINT8", "UINT16", "UINT32")
+
+
 def compiles(tmp_path: Path, type_: str, result: str, expression: str, platform: str) -> bool:
     try:
         files(tmp_path, PROGRAM.format(type=type_, result=result, expression=expression), platform=platform)
@@ -67,5 +71,6 @@ def test_what_is_said_of_a_type_holds(tmp_path: Path, type_: str) -> None:
         wanted = {"a2a3": said not in ("no", "a5"), "a5": said != "no"}
         assert found == wanted, (name, said)
     for platform in ("a2a3sim", "a5sim"):
-        assert compiles(tmp_path, type_, "FP32", "pl.cast(x, pl.FP32)", platform)
+        lacks = platform == "a2a3sim" and type_ in NOT_TO_FLOAT
+        assert compiles(tmp_path, type_, "FP32", "pl.cast(x, pl.FP32)", platform) is not lacks
         assert compiles(tmp_path, type_, type_, "x", platform)

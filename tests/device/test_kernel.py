@@ -70,8 +70,11 @@ def test_an_address_that_changes_is_not_known() -> None:
 
 def test_extents_that_are_set_while_running_are_not_known() -> None:
     tiles = tile("a", "0", args="64, 128") + tile("b", "65536", args="32, 128")
-    assert [one[1] for one in found(tiles + "  TNEG(b, a);\n")] == ["valid_shape"]
-    assert found(tiles + "  b.SetValidShape(v1, 128);\n  TNEG(b, a);\n") == []
+    assert found(tiles + "  TNEG(b, a);\n") == [], "an assertion that release builds leave out"
+    scratch = tile("t", "131072", 8, 64, args="8, 64") + tile("d", "140000", 64, 1)
+    call = "  TROWMAX(d, a, t);\n"
+    assert [one[1] for one in found(tiles + scratch + call)] == ["scratch_size"]
+    assert found(tiles + scratch + "  a.SetValidShape(v1, v1);\n" + call) == []
 
 
 SET, WAIT = "set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);", "wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);"

@@ -308,7 +308,7 @@ def _changes(use: Use, roles: frozenset[str]) -> Iterator[Use]:
             if other != name:
                 yield _with(use, name, address=theirs.address)
                 yield _with(use, name, address=theirs.address + 32)
-        for dtype in _TYPES:
+        for dtype in (*_TYPES, "f8E4M3FN"):
             yield _with(use, name, dtype=dtype)
         for key in ("rows", "cols"):
             valid = "v_row" if key == "rows" else "v_col"
@@ -318,6 +318,7 @@ def _changes(use: Use, roles: frozenset[str]) -> Iterator[Use]:
             for extent in (0, 1, 3, getattr(tile, key) - 1, getattr(tile, key)):
                 if 0 <= extent <= getattr(tile, key):
                     yield _with(use, name, **{valid: extent})
+            yield _with(use, name, **{valid: getattr(tile, key) + 1})
         for loc in ("vec", "mat", "left", "right", "acc", "bias", "scaling"):
             yield _with(use, name, loc=loc)
         for key, values in (
@@ -354,12 +355,12 @@ def _speaks_of(constraint: Constraint, use: Use) -> bool:
     return not missing or "present" in constraint.text
 
 
-def planted(constraint: Constraint, name: str, arch: str) -> Use | None:
-    """The first of them that the checks find at its line."""
+def planted(constraint: Constraint, name: str, arch: str, anywhere: bool = False) -> Use | None:
+    """The first of them that the checks find at its line, or `anywhere` in its module."""
     for tried, use in enumerate(violations(constraint, name, arch)):
         found = use.findings(arch)
-        if found and any(error.position.line == use.line(arch) for error in found):
+        if found and (anywhere or any(error.position.line == use.line(arch) for error in found)):
             return use
-        if tried > 20:
+        if tried > 6:
             break
     return None

@@ -3,8 +3,11 @@ and of ours do is clean."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from pypto_build.pto.device import document
 from pypto_build.pto.ops import TABLE
 from pypto_build.pto.ops.constraints import KINDS, SOURCES, Constraint, Facts, parse_constraints
 from pypto_build.pto.ops.device import constrained, constraints
@@ -53,3 +56,10 @@ def test_unknown_function_and_malformed_row_are_errors() -> None:
         one("area(a) > 1").is_broken(Facts({}, {}, {}))
     with pytest.raises(ValueError, match="is not kind"):
         list(parse_constraints("colour | both | rows(a) == 1 | docs | why"))
+
+
+def test_the_page_is_current() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "device-rules.md"
+    assert page.read_text(encoding="utf-8") == document(), (
+        "run: python -m pypto_build.pto.device > docs/device-rules.md"
+    )

@@ -73,6 +73,7 @@ def test_every_status_has_an_exit_status() -> None:
         "runtime_error": 5,
         "hang": 6,
         "unchecked": 7,
+        "rule_broken": 8,
     }
 
 

@@ -224,11 +224,25 @@ class Constraint:
         conditions, claim = _split(self.text)
         return tuple(_compiled(one) for one in conditions), _compiled(claim)
 
+    @property
+    def compiles(self) -> bool:
+        """All functions that it names exist."""
+        try:
+            return bool(self._parts)
+        except (ValueError, TypeError):
+            return False
+
     @cached_property
     def roles(self) -> frozenset[str]:
         """The roles that it speaks of."""
         conditions, claim = _split(self.text)
         return frozenset(name for one in (*conditions, claim) for _, names in _calls(one) for name in names)
+
+    @property
+    def is_for_modules(self) -> bool:
+        """Extents that only assertions compare: release builds leave these out, and kernels that run on devices read
+        what is not valid where nothing comes of it. A module that does is refused."""
+        return self.kind == "valid_shape" and not {"header", "reading", "issue"} & set(self.source.split())
 
     def is_broken(self, facts: Facts) -> bool:
         """Whether the operands are known to break it. The idle one of two vector cores works on empty tiles."""

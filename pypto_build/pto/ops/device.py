@@ -74,19 +74,12 @@ bind(
     "tfmod",
     """
 overlap | both | apart(dst, src0) and apart(dst, src1) | reuse | the quotient is written over dst while both are read
-element_type | a2a3 | elem(dst) == f32 | header | the headers refuse it
 """,
 )
 bind(
     "tfmods tands tors txors",
     """
 overlap | both | apart(dst, src) | reuse assert | dst is filled with the scalar before src is read
-""",
-)
-bind(
-    "tfmods",
-    """
-element_type | a2a3 | elem(dst) == f32 | header | the headers refuse it
 """,
 )
 bind(
@@ -115,7 +108,7 @@ bind(
     """
 overlap | both | apart(dst, src0) and apart(dst, src1) | docs verifier reuse codegen | dst is written before both are read
 overlap | a2a3 | apart(dst, tmp) and apart(tmp, src0) and apart(tmp, src1) and apart(src0, src1) | docs verifier | tmp holds the mask of negative elements
-scratch_type | a2a3 | elem(tmp) == ui8 | header verifier | it holds a bit an element
+scratch_type | a2a3 | width(tmp) == i8 | header verifier | it holds a bit an element
 scratch_size | a2a3 | rows(tmp) >= valid_rows(dst) + 1 and valid_cols(tmp) >= ceil(valid_cols(dst), 8) | verifier | the mask is written past it
 layout | a2a3 | blayout(tmp) == row_major | header | the mask is written along rows
 """,
