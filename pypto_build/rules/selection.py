@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 
@@ -285,4 +286,4 @@ def _declare_compile(env: Environment) -> None:
         )
     from pypto_build.rules.program import declare_program
 
-    env.Alias("compile", declare_program(env, name=Path(program).stem, source=program))
+    env.Alias("compile", declare_program(env, name=Path(program).stem, source=os.path.abspath(program)))
