@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from fnmatch import fnmatch
@@ -18,14 +19,17 @@ from pypto_build.rules.machinery.inputs import made_directories
 from pypto_build.rules.machinery.scons_types import Environment, Node
 from pypto_build.rules.machinery.workspace import escape, workspace_of
 
-# What in a script may make an artifact.
+# What in a script may make an artifact: such a rule, another script, or a module of the user's.
 _MAKES = re.compile(r"\b(PtoProgram|Command|SConscript)\b")
+_IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+(\w+)", re.MULTILINE)
+_HARMLESS = sys.stdlib_module_names | {"pypto_build", "SCons"}
 
 
 def scripts_make() -> bool:
     """Whether the SConstruct that is being read may make an artifact."""
     with suppress(AttributeError, OSError, IndexError):
-        return bool(_MAKES.search(Path(call_stack[0].sconscript.abspath).read_text(encoding="utf-8", errors="replace")))
+        text = Path(call_stack[0].sconscript.abspath).read_text(encoding="utf-8", errors="replace")
+        return bool(_MAKES.search(text)) or not _HARMLESS.issuperset(_IMPORT.findall(text))
     return False
 
 

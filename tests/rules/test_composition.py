@@ -221,3 +221,64 @@ def test_what_is_no_file(given: object, message: str) -> None:
     with pytest.raises(RuleError) as error:
         as_node(Environment(tools=[]), given, Kind.FILE, "R: a", "a thing")
     assert str(error.value) == message
+
+
+_PROGRAM = """import helper
+import pypto_build.compiler.language as pl
+
+M = pl.Tensor[[16, 16], pl.FP32]
+
+
+@pl.jit.incore
+def twice(x: M, y: pl.Out[M]):
+    pl.store(pl.load(x, [0, 0], [16, 16]) * helper.FACTOR, [0, 0], y)
+
+
+@pl.jit
+def prog(x: M, y: pl.Out[M]):
+    twice(x, y)
+"""
+_CHAIN = """
+program = env.PtoProgram(name="p", source=at("prog.py"), deps=at("helper.py"))
+base = "build_output/_jit_p"
+module = env.PtoModule(name="spliced", source=at("twice.pto"), kernel=f"{base}/kernels/aiv/twice.cpp")
+env.Alias("all", [env.PtoKernel(name="k", source=module, core_type="aiv"), env.KernelConfig(artifact=program)])
+env.LintTest(name="lint_p", artifact=program)
+"""
+
+
+def test_a_program_and_a_module_that_are_made(project: Project) -> None:
+    """Program, what it imports, and a module: each edit leads to what it changes, and an edit that changes nothing
+    ends there."""
+    project.write("src/prog.py", _PROGRAM)
+    project.write("src/helper.py", "FACTOR = 2.0\n")
+    project.write(
+        "SConstruct", _HEAD.format(made=True) + 'env.PtoProgram(name="p", source=at("prog.py"), deps=at("helper.py"))\n'
+    )
+    assert project.scons("p").actions == [
+        "compile made/prog.py",
+        "make build_output/_jit_p/data",
+        "make helper.py",
+        "make prog.py",
+    ]
+    shutil.copyfile(project.root / "build_output/_jit_p/ptoas/twice.pto", project.root / "src/twice.pto")
+    project.write("SConstruct", _HEAD.format(made=True) + _CHAIN)
+    run = project.scons("all", "lint_p")
+    assert (run.status, run.actions) == (0, [
+        "compile spliced/spliced.cpp", "link kernels/aiv/k.so", "make twice.pto", "regenerating from made/twice.pto",
+        "run lint_p", "sign build_output/_jit_p/kernel_config.py", "spliced -> spliced",
+    ]), run.output  # fmt: skip
+    assert project.scons("all", "lint_p").actions == []
+    project.edit_file("src/twice.pto", "2.0", "3.0")
+    assert project.scons("all", "lint_p").actions == [
+        "compile spliced/spliced.cpp",
+        "link kernels/aiv/k.so",
+        "make twice.pto",
+        "regenerating from made/twice.pto",
+        "spliced -> spliced",
+    ]
+    project.edit_file("src/helper.py", "2.0", "4.0 / 2")
+    assert project.scons("all", "lint_p").actions == ["compile made/prog.py", "make helper.py"]
+    project.edit_file("src/helper.py", "4.0", "8.0")
+    assert "run lint_p" in project.scons("all", "lint_p").actions
+    assert project.scons("all", "lint_p").actions == []
