@@ -27,7 +27,7 @@ from pypto_build.rules.options import OptionError
 from pypto_build.rules.targets import TARGETS
 
 VERB = "query"
-_TOKEN = re.compile(r"\s*([(),+^-](?![\w./])|[(),+^]|[^\s(),+^]+|'[^']*'|\"[^\"]*\")")
+_TOKEN = re.compile(r"\s*('[^']*'|\"[^\"]*\"|[(),+^]|-(?![\w./])|[^\s(),+^]+)")
 _OPERATORS = {"+": "union", "-": "except", "^": "intersect"}
 _ARGUMENTS = {"deps": "deps(X[, DEPTH])", "rdeps": "rdeps(X) or rdeps(WITHIN, X)", "somepath": "somepath(FROM, TO)"}
 _ARGUMENTS["kind"] = "kind(PATTERN, X)"

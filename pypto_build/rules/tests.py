@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Any
 from SCons.Action import Action
 from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 from SCons.Script.Main import OptionsParser
+from SCons.Util.hashes import hash_signature
 
 from pypto_build import terminal
 from pypto_build.artifact.atomic import write_bytes
@@ -27,6 +29,7 @@ from pypto_build.rules.replay import Replays, Suite, Test, finish, outcome_of_re
 from pypto_build.rules.targets import TARGETS
 from pypto_build.toolchain.devices import sign_of_hardware
 
+_CACHED = re.compile(rb'("cached": ?)(?:true|false)')
 #: Declares the replays of a test, and returns their nodes.
 Declare = Callable[[Environment, Mapping[str, Any]], Nodes]
 
@@ -132,7 +135,17 @@ def _verdict(env: Environment, gate: Nodes, test: Test, result: Path) -> Nodes:
     node = env.File(escape(str(result)))
     if node.has_builder():
         return [node]
+    node.Decider(_differs)
     return made_by_us(env, env.Command([node], gate, Action(_judge, None), PYPTO_TEST=test))
+
+
+def _differs(verdict: Node, target: Node, before: Any, repository: object = None) -> bool:
+    """Whether a verdict is another one than when SCons last made ``target`` of it, but for whether it was cached."""
+    with suppress(OSError):
+        text = Path(verdict.get_abspath()).read_bytes()
+        texts = (text, _CACHED.sub(rb"\1false", text), _CACHED.sub(rb"\1true", text))
+        return getattr(before, "csig", None) not in map(hash_signature, texts)
+    return True
 
 
 def _judge(target: Nodes, source: Nodes, env: Environment) -> int:

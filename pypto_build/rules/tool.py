@@ -203,6 +203,8 @@ def _check(options: Options, targets: list[str]) -> Options:
 def _open_workspace(options: Options) -> Workspace:
     top = Path(SCons.Script.Dir("#").abspath)
     workspace = Workspace(top, options, _needs_whole_graph())
+    if len(call_stack) > 1:
+        workspace.here = str(top)
     if options["SANDBOX"]:
         from pypto_build.rules.machinery.confinement import Confinement
 

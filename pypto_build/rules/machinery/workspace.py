@@ -65,6 +65,7 @@ class Workspace:
 
     def __init__(self, top: Path, options: Options, whole_graph: bool) -> None:
         self.top = top
+        self.here = os.getcwd()  # where commands run; SCons reads each SConscript in its directory
         self.options = options
         self.whole_graph = whole_graph
         self.environment = passed_environment()  # of commands
@@ -145,7 +146,7 @@ class Workspace:
                 "packages": _PACKAGES,
                 "site": _SITE,
                 "cache": cache_dir(),
-                "here": os.getcwd(),
+                "here": self.here,
                 "top": self.top,
                 **roots,
                 **self._outside,
