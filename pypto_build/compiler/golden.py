@@ -156,11 +156,11 @@ def compute(root: Path, given: frozenset[str] = frozenset()) -> dict[str, bool]:
         if name in given:
             _check_given(path, torch.load(path, weights_only=True), tensor)
         else:
-            _save(path, tensor)
+            save(path, tensor)
     tensors: dict[str, Any] = dict(golden["generate_inputs"]({"name": "Default"}))
     golden["compute_golden"](tensors, {"name": "Default"})
     for name in golden["__outputs__"]:
-        _save(root / "data" / "out" / f"{name}.pt", tensors[name])
+        save(root / "data" / "out" / f"{name}.pt", tensors[name])
         files[f"data/out/{name}.pt"] = True
     return files
 
@@ -171,7 +171,7 @@ def _check_given(path: Path, found: Any, wanted: Any) -> None:
         raise ArtifactError(path, message, "delete it to have one made", kind="golden_error")
 
 
-def _save(path: Path, tensor: Any) -> None:
+def save(path: Path, tensor: Any) -> None:
     import torch
 
     plain = tensor.detach().cpu().contiguous()

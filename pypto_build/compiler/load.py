@@ -4,7 +4,6 @@ line."""
 from __future__ import annotations
 
 import ast
-import sys
 import traceback
 from collections.abc import Callable
 from functools import cache
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from .beside import modules_beside
 from .errors import CompileError, SourcePosition
 from .language import JitFunction
 
@@ -28,9 +28,9 @@ def load_module(path: str) -> ModuleType:
     _definitions.cache_clear()  # the file may have changed since it was last loaded
     module = ModuleType(Path(path).stem)
     module.__file__ = path
-    sys.path.insert(0, str(Path(path).resolve().parent))
     try:
-        exec(compile(text, path, "exec"), module.__dict__)
+        with modules_beside(Path(path)):
+            exec(compile(text, path, "exec"), module.__dict__)
     except SyntaxError as error:
         raise CompileError(
             SourcePosition(error.filename or path, error.lineno or 0), f"syntax error: {error.msg}"
@@ -39,8 +39,6 @@ def load_module(path: str) -> ModuleType:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
         line = (frames[-1].lineno or 0) if frames else 0
         raise CompileError(SourcePosition(path, line), f"{type(error).__name__}: {error}") from None
-    finally:
-        sys.path.pop(0)
     return module
 
 

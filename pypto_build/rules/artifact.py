@@ -10,8 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from SCons.Node import up_to_date
+
 from pypto_build import terminal
-from pypto_build.artifact import Artifact, detect_vintage, lacks_kernels, load_artifact
+from pypto_build.artifact import Artifact, artifact_name, detect_vintage, lacks_kernels, load_artifact
 from pypto_build.artifact.files import read_source
 from pypto_build.artifact.first_sight import remember
 from pypto_build.artifact.manifest_writer import ways
@@ -21,7 +23,9 @@ from pypto_build.proof import Place
 from pypto_build.proof.reason import NEVER, few
 from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.embedded_runtime import embedded_runtime
-from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule
+from pypto_build.rules.machinery.attributes import PLATFORM, Kind, Rule, path_attribute
+from pypto_build.rules.machinery.deferred import Deferred, declare_deferred
+from pypto_build.rules.machinery.inputs import made_by_users, path_of, stands_for
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.recipes import recipe_of
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
@@ -29,16 +33,23 @@ from pypto_build.rules.machinery.staleness import find_units
 from pypto_build.rules.machinery.steps import Step, all_proven, declare_step, perform
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.rules.splice import Spliced, Splices, declare_splices, find_splices
-from pypto_build.rules.units import Compilation, Plan, declare_unit, ensure
+from pypto_build.rules.units import Compilation, Plan, declare_unit, ensure, includes_made
 from pypto_build.trace import span
 
 ARTIFACT = Rule(
     "PtoArtifact",
     "Builds everything of one artifact: kernels, orchestration, signed manifest.",
     (
-        Attribute("dir", (str, Path), "the artifact's directory", required=True),
+        path_attribute("dir", Kind.DIRECTORY, "the artifact's directory", required=True),
         PLATFORM,
     ),
+)
+
+
+KERNEL_CONFIG = Rule(
+    "KernelConfig",
+    "Writes the signed manifest of an artifact, and the interface a replay binds data by.",
+    (path_attribute("artifact", Kind.DIRECTORY, "the artifact's directory", required=True), PLATFORM),
 )
 
 
@@ -110,14 +121,61 @@ class Artifacts:
 
     def __init__(self) -> None:
         self.by_output: dict[Path, dict[str, ArtifactTargets]] = {}
+        self.parts: dict[Path, _Parts] = {}  # what rules ask for of an artifact, by its OUT
 
 
-def declare_artifact(env: Environment, **given: Any) -> ArtifactTargets:
-    """Implements the rule."""
-    values = ARTIFACT.check(given)
-    root = Path(os.path.abspath(workspace_of(env).top / values["dir"]))
-    artifact = open_artifact(workspace_of(env), root, values["platform"])
-    return declare_loaded(env, artifact, values["platform"])
+def declare_artifact(env: Environment, **given: Any) -> Nodes:
+    """Implements the rule; returns the nodes of the artifact's directory and of its signed manifest in OUT."""
+    values = ARTIFACT.check(given, env)
+    manifest = _declare_parts(env, values["dir"], values["platform"], whole=True)[:1]
+    stands_for(manifest, values["dir"])
+    return [values["dir"], *manifest]
+
+
+def declare_kernel_config(env: Environment, **given: Any) -> Nodes:
+    """Implements ``KernelConfig``; returns the nodes of the manifest and of the interface."""
+    values = KERNEL_CONFIG.check(given, env)
+    return _declare_parts(env, values["artifact"], values["platform"], whole=False)
+
+
+def _declare_parts(env: Environment, directory: Node, platform_name: str | None, whole: bool) -> Nodes:
+    """The nodes of the manifest and interface of an artifact; with the ``whole``, they come after the binaries."""
+    workspace = workspace_of(env)
+    platform = workspace.platform(platform_name)
+    output = workspace.output_path(artifact_name(path_of(directory)), platform)
+    nodes = [env.File(escape(str(output / name))) for name in ("kernel_config.py", "interface.json")]
+    parts = env["PYPTO_ARTIFACTS"].parts
+    if output not in parts:
+        parts[output] = _Parts(env, directory, platform_name)
+        deferred = Deferred(env, lambda: [directory], parts[output].declare)
+        workspace.deferred.append((output, deferred))
+        env.NoClean(declare_deferred(env, nodes, deferred, parts[output].sign))
+    parts[output].whole |= whole
+    return nodes
+
+
+class _Parts:
+    """What is declared of an artifact once it is there."""
+
+    def __init__(self, env: Environment, directory: Node, platform_name: str | None) -> None:
+        self._env = env
+        self._directory = directory
+        self._platform = platform_name
+        self.whole = False  # whether the binaries are wanted
+        self._targets: ArtifactTargets | None = None
+
+    def declare(self) -> Nodes:
+        """The nodes of the binaries, if they are wanted."""
+        env = self._env
+        artifact = open_artifact(workspace_of(env), path_of(self._directory), self._platform)
+        self._targets = declare_loaded(env, artifact, self._platform, needed=self.whole)
+        return self._targets.all if self.whole else self._targets.spliced.nodes
+
+    def sign(self) -> int:
+        """Sign the manifest: its nodes are those that wait for the rest."""
+        assert self._targets is not None
+        workspace = workspace_of(self._env)
+        return self._targets.ensure(workspace) if self.whole else perform(workspace, self._targets.signing).status
 
 
 def declare_loaded(
@@ -282,7 +340,9 @@ def sign_step(workspace: Workspace, place: Place, artifact: Artifact) -> Step:
 
 
 def declare_config(env: Environment, step: Step) -> Nodes:
-    """The nodes of the signed manifest and of the interface."""
+    """The nodes of the signed manifest and of the interface; none where a rule has them, which signs them itself."""
+    if env.File(escape(str(step.place.path(step.action.outputs[0])))).has_builder():
+        return ()
     return declare_step(env, step, [env.File(escape(path)) for path in step.action.inputs])
 
 
@@ -315,10 +375,13 @@ def _declare_binaries(
     directory = steps[0][0].place.directory
     stale = [unit[-1].action.name for unit, changed in zip(steps, unsettled, strict=True) if changed]
     workspace.progress.expect((directory, name) for name in stale)
-    wanted = [workspace.whole_graph or stale for stale in unsettled]
+    made = set(made_by_users())
+    includes = [includes_made(env, plan, made) if made else None for plan in plans]
+    wanted = [workspace.whole_graph or stale or bool(of) for stale, of in zip(unsettled, includes, strict=True)]
     if workspace.whole_graph:
         _declare_modules(env, artifact)
-    return [declare_unit(env, unit) for unit, declared in zip(steps, wanted, strict=True) if declared]
+    units = zip(steps, wanted, includes, strict=True)
+    return [declare_unit(env, unit, *(of or ())) for unit, declared, of in units if declared]
 
 
 def _are_proven(units: Sequence[Sequence[Step]], again: bool = False) -> list[bool]:
@@ -331,7 +394,9 @@ def _declare_modules(env: Environment, artifact: Artifact) -> None:
     """Modules that nobody edited made their kernels too: for drawing the tree. They decide nothing."""
     for unit in find_units(artifact):
         for kernel in unit.kernels:
-            env.Depends(env.File(escape(str(kernel.source))), env.File(escape(str(unit.path))))
+            source = env.File(escape(str(kernel.source)))
+            if source.get_state() < up_to_date:  # SCons has not come to it
+                env.Depends(source, env.File(escape(str(unit.path))))
 
 
 def tell_built(workspace: Workspace, targets: ArtifactTargets, why: str = "") -> None:

@@ -16,15 +16,17 @@ _TAKEN_WHOLE = (Group.BUILD, Group.RUN, Group.RECORDS, Group.PROGRAMS)
 
 _INTRODUCTION = """# Rules and options
 
-A repository of kernels needs this package (`pip install` and the path of a clone) and this SConstruct:
+A repository of kernels needs this package (`pip install` and the path of a clone) and an SConstruct, such as that of
+[examples/repository/](../examples/repository/SConstruct):
 
 ```python
 from pypto_build.rules import pypto
 env = Environment(tools=[pypto])
-env.ReplayTest(name="softmax", artifact="build_output/_jit_softmax", platform="a2a3sim", rtol=1e-3, atol=1e-3)
+program = env.PtoProgram(name="softmax", source="programs/softmax.py")
+env.ReplayTest(name="softmax_test", artifact=program, platform=["a2a3sim", "a5sim"], rtol=1e-3, atol=1e-3)
 ```
 
-`scons test` then runs every declared replay test, `scons softmax` that one, and `scons replay JIT=_jit_x` any artifact.
+`scons test` then runs every declared test, `scons softmax_test` that one, and `scons replay JIT=_jit_x` any artifact.
 `scons test` goes on whatever fails, and `scons test FAILED=1` runs what failed. Several tests may replay one
 artifact, on other data or with other tolerances.
 
@@ -33,7 +35,61 @@ quarter of an hour, or by `pypto-build shutdown`. The SConstruct is read there; 
 before the call of the tool is constants and imports of Python's own modules, and the call names no other tool.
 `PYPTO_BUILD_SERVER=0` does without.
 
-Attributes are given by name. Paths are relative to the SConstruct.
+## A node in, a node out
+
+Attributes are given by name. One that names files takes
+
+| given | means |
+|---|---|
+| `"k.cpp"`, `Path("k.cpp")` | a path from the SConscript's directory; `#/k.cpp` from the top; `$NAME` is replaced |
+| `File(...)`, `Dir(...)`, `Entry(...)` | the node |
+| what a builder returns | its only file; for an attribute that names a directory, the directory that holds its files |
+| what a rule returns | the artifact or data that the rule makes |
+
+and every rule returns nodes, which `Depends`, `Requires`, `Alias`, `Default`, `Install` and `Command` accept:
+
+| rule | returns |
+|---|---|
+| PtoProgram | the artifact's directory and its manifest |
+| PtoArtifact | the artifact's directory and the signed manifest in OUT, which comes after all binaries |
+| KernelConfig | the signed manifest and the interface |
+| PtoKernel, PtoOrchestration | the library |
+| PtoModule | the C++ file |
+| GoldenData | the directory |
+| ReplayTest, LintTest, HazardTest, Artifacts | verdicts, findings; what depends on one waits for a test that passes |
+| SceneTest, TestSuite | the alias |
+
+Each of these cells is a test (`tests/rules/test_composition.py`): the first build from a fresh checkout, a null build,
+and the actions that follow an edit of what the attribute names:
+
+| attribute | a source | made by a builder | an edit builds |
+|---|---|---|---|
+| PtoKernel `source` | yes | yes | compile, link; only compile if the object stays |
+| PtoKernel `extra_include_dirs` | yes | yes | the same, if the header is included |
+| PtoOrchestration `source` | yes | yes | compile, link |
+| `artifact`, `dir`, `artifacts` | yes | yes | the unit that changed, then the tests on it |
+| ReplayTest `data`, `golden`; HazardTest `data` | yes | yes | the tests that read it |
+| GoldenData `script`, `deps`, `program` | yes | yes | the data, if they change the tests on them |
+| PtoProgram `source`, `deps` | yes | yes | the program; what it changes, then the tests |
+| PtoModule `source`, `kernel`, `orchestration` | yes | yes | the C++ |
+
+- **What is made comes first**, in whatever order the rules stand: an artifact, its data, headers that a kernel includes
+  from a directory where a builder makes them. What an artifact consists of is known when it is made: its kernels and
+  tests are declared then, in the same run. `-n` says what is known before.
+- **Content decides** for what our rules make. `Decider` is for other builders, whose signatures SCons keeps in
+  BUILD_DIR. Name the files that such a builder makes: SCons looks for no changes behind a directory that is a target.
+- `-c` removes what was built and what builders made of it, and leaves the artifacts of programs, where people edit.
+- A list of platforms or tolerances (`platform=["a2a3sim", "a5sim"]`, `rtol=[1e-3, 1e-5]`) declares a test for each:
+  `NAME.a5sim`, `NAME.rtol-0.001`, and `NAME` for all of them.
+- Environments, clones and SConscripts share one workspace. Two tests of one name, two programs with one artifact and
+  two artifacts with one OUT are errors. A test that fails stops no other test, but a target that depends on it.
+
+## Questions
+
+`scons query EXPRESSION` answers from the graph, without making anything: `deps(X)`, `deps(X, DEPTH)`, `rdeps(X)`,
+`rdeps(WITHIN, X)`, `somepath(FROM, TO)`, `kind(PATTERN, X)`, where X is a target, a file, `all` or an expression, and
+`+`, `-`, `^` are union, difference and intersection. Kinds: test, suite, target, library, object, result, directory,
+source file, generated file, generated directory.
 """
 
 

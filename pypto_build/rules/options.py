@@ -167,6 +167,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("CASES", TEXT, "", "sweep: of its cases only these, counted from 1: 51-100, or 17"),
         Option("GOLDEN", one_of("run", "reference"), "run", "extract: who made data/out: the kernels, or PyTorch"),
         Option("PASS", TEXT, "", "passes: a pass by name or number, whose changes are shown"),
+        Option("FORMAT", one_of("text", "json", "dot"), "text", "query: how the answer is printed"),
         Option("ARG", TEXT, "", "dump: an argument by name or index"),
         Option("ROLE", one_of("", "input", "output", "inout"), "", "dump: input, output or inout"),
         Option("STAGE", one_of("", "before", "after"), "", "dump: before or after the task ran"),

@@ -5,21 +5,28 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from SCons.Action import Action
+
 from pypto_build import terminal
+from pypto_build.artifact import MANIFEST_NAME
 from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME, read_compiled_files
 from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.proof import Place
 from pypto_build.rules.machinery.actions import run_streaming
-from pypto_build.rules.machinery.attributes import Attribute, Rule, RuleError
+from pypto_build.rules.machinery.attributes import Attribute, Kind, Rule, RuleError, path_attribute
 from pypto_build.rules.machinery.environment import SHOWN
+from pypto_build.rules.machinery.inputs import makers, path_of, stands_for
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
-from pypto_build.rules.machinery.steps import Step, declare_step
+from pypto_build.rules.machinery.steps import Step, declare_step, made_by_us
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
+from pypto_build.rules.targets import TARGETS
 from pypto_build.toolchain.ptoas import find_ptoas
 
 PROGRAM = Rule(
@@ -27,7 +34,8 @@ PROGRAM = Rule(
     "Compiles a program into the artifact `_jit_<name>`; files that stay the same are not written.",
     (
         Attribute("name", (str,), "the program's name; its artifact is `_jit_<name>` in BUILD_OUTPUT", required=True),
-        Attribute("source", (str, Path), "the program's Python file", required=True),
+        path_attribute("source", Kind.FILE, "the program's Python file", required=True),
+        path_attribute("deps", Kind.FILES, "files that it reads or imports, where something makes them"),
         Attribute(
             "variables",
             (list, tuple),
@@ -39,22 +47,49 @@ PROGRAM = Rule(
 
 
 def declare_program(env: Environment, **given: Any) -> Nodes:
-    """Implements the rule; returns the alias of the program."""
-    values = PROGRAM.check(given)
-    workspace = workspace_of(env)
-    source = Path(os.path.abspath(workspace.top / values["source"]))
-    if not source.is_file():
-        raise RuleError(f"{values['source']}: no such file; PROGRAM= and source name a program in Python")
+    """Implements the rule; returns the nodes of the artifact's directory and of its manifest."""
+    values = PROGRAM.check(given, env)
+    workspace, name = workspace_of(env), values["name"]
+    source = path_of(values["source"])
+    if not (source.is_file() or makers(values["source"])):
+        raise RuleError(f"{workspace.short_of_top(source)}: no such file; PROGRAM= and source name a program in Python")
     platform = workspace.platform(values["platform"])
-    artifact = Path(os.path.abspath(workspace.top / workspace.options.build_output)) / f"_jit_{values['name']}"
-    output = workspace.output("programs." + values["name"], source.parent, platform)
-    place = workspace.place(output)
-    variables = (*SHOWN, *(values["variables"] or filter(None, workspace.options["VARIABLES"].split(","))))
+    artifact = Path(os.path.abspath(workspace.top / workspace.options.build_output)) / f"_jit_{name}"
+    programs: dict[Path, _Program] = workspace.extras.setdefault("programs", {})
+    program = _Program(source, platform.name)
+    known = programs.setdefault(artifact, program)
+    if (known.source, known.platform) != (source, platform.name):
+        first, second = (f"{workspace.short_of_top(one.source)} for {one.platform}" for one in (known, program))
+        raise RuleError(f"PtoProgram: {artifact.name} is made of {first}, and of {second}; give one another name")
+    if not known.nodes:
+        known.nodes = _declare(env, workspace, name, values, artifact, platform)
+    if name not in TARGETS:
+        env.Alias(name, known.nodes)
+    return known.nodes
+
+
+@dataclass
+class _Program:
+    """A program that was declared: its file, what it is compiled for, and the nodes of its artifact."""
+
+    source: Path
+    platform: str
+    nodes: Nodes = ()
+
+
+def _declare(
+    env: Environment, workspace: Workspace, name: str, values: Mapping[str, Any], artifact: Path, platform: Platform
+) -> Nodes:
+    """The nodes of the artifact: its directory is there when it is compiled and has its data."""
+    source = path_of(values["source"])
+    output = workspace.output_path(f"programs.{name}", platform)
+    place = workspace.places.get(output) or workspace.open_output(output, source)
     settings = {"the assembler": _assembler(workspace, platform)}
-    module = "pypto_build.compiler.pypto" if workspace.options["COMPILER"] == "pypto" else "pypto_build.compiler"
+    by_pypto = workspace.options["COMPILER"] == "pypto"
+    variables = (*SHOWN, *(values["variables"] or filter(None, workspace.options["VARIABLES"].split(","))))
     action = python_tool(
         workspace,
-        module,
+        "pypto_build.compiler.pypto" if by_pypto else "pypto_build.compiler",
         _argv(workspace, source, artifact, platform.name),
         name="artifact",
         inputs=[source],
@@ -68,17 +103,26 @@ def declare_program(env: Environment, **given: Any) -> Nodes:
         place,
         action,
         "[py->pto] compile",
-        workspace.short(source),
+        workspace.short_of_top(source),
         spawn=run_streaming,
         shown=True,
         lead=partial(_name_assembler, settings["the assembler"], workspace),
         again=not _is_there(artifact),
         otherwise="a file of the artifact is missing",
     )
-    node = declare_step(env, step, [env.File(escape(str(source)))], outputs=("artifact",))
-    if workspace.options["COMPILER"] == "pypto":
-        return env.Alias(values["name"], node)
-    return env.Alias(values["name"], [*node, *_declare_golden(env, workspace, place, artifact, node, variables)])
+    made = declare_step(env, step, [values["source"], *(values["deps"] or ())], outputs=("artifact",))
+    made = [*made, *(() if by_pypto else _declare_golden(env, workspace, place, artifact, made, variables))]
+    # SCons lets a directory depend on what it knows to be in it: on the manifest too.
+    manifest = made_by_us(env, env.Command(escape(str(artifact / MANIFEST_NAME)), made, Action(_create, None)))
+    directory = env.Dir(escape(str(artifact)))
+    nodes = [*made_by_us(env, env.Command([directory], manifest, Action(_create, None))), *manifest]
+    env.NoClean(nodes)
+    stands_for(nodes, directory)
+    return nodes
+
+
+def _create(target: Nodes, source: Nodes, env: Environment) -> None:
+    """Do nothing but create the directory, which SCons has done before: the artifact is made by what comes before."""
 
 
 def _declare_golden(

@@ -47,4 +47,4 @@ def declare_pto_diff(env: Environment, root: Path, *places: Path) -> None:
     words = own_tool("pypto_build.pto.diff")
     words += [str(path) for path in (root, resolve_jit(other, *places, option="OTHER"))]
     compare = Action([[escape(word) for word in words]], None, exitstatfunc=lambda status: 0 if status == 1 else status)
-    env.AlwaysBuild(env.Alias("pto_diff", [], compare))
+    env.AlwaysBuild(env.Alias("pto_diff", [], compare, **env["PYPTO_WITHOUT_SHELL"]))

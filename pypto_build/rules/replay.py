@@ -6,9 +6,9 @@ import os
 import shlex
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -35,6 +35,7 @@ from pypto_build.rules.device_rules import note_broken_rules
 from pypto_build.rules.machinery import standing
 from pypto_build.rules.machinery.actions import run_streaming, run_whole
 from pypto_build.rules.machinery.configuration import Configuration, configuration, evict, note_use
+from pypto_build.rules.machinery.deferred import Deferred
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.steps import Step, announce, made_by_us, perform
@@ -49,6 +50,8 @@ from pypto_build.toolchain import git
 from pypto_build.toolchain.forked import ADDRESS, ForkedTools
 from pypto_build.toolchain.python import own_tool, run_tool
 
+#: The file of a replay's verdict, and the name of the node of a test's replay, which counts as done whatever it finds.
+VERDICT, TESTED = "verdict.json", ".tested"
 # How a replay ends that Ctrl-C ended.
 _INTERRUPTED = (INTERRUPTED, -signal.SIGINT)
 # A status above it is that of a process that a signal ended.
@@ -64,8 +67,13 @@ def preload_verdicts() -> None:
 
 def finish_replays(target: Nodes, source: Nodes, env: Environment) -> int:
     """Show those of ``source`` that did not have to run; the status of the first that did not pass."""
-    show_results(target, source, env)
-    workspace, found = workspace_of(env), replays_of(env, source)
+    return finish(env, replays_of(env, source))
+
+
+def finish(env: Environment, found: Sequence[Replay]) -> int:
+    """Show the replays that did not have to run; return the status of the first that did not pass."""
+    workspace = workspace_of(env)
+    _show_results(workspace, found)
     for replay in found:
         if not replay.ran:
             _show_cached(replay)
@@ -78,9 +86,13 @@ def finish_replays(target: Nodes, source: Nodes, env: Environment) -> int:
 
 def show_results(target: Nodes, source: Nodes, env: Environment) -> None:
     """Let OUT show the results of the replays in ``source``, those that did not have to run too."""
-    for replay in replays_of(env, source):
+    _show_results(workspace_of(env), replays_of(env, source))
+
+
+def _show_results(workspace: Workspace, found: Sequence[Replay]) -> None:
+    for replay in found:
         if not replay.ran:
-            _amend_verdict(replay, requested=workspace_of(env).options.requested or replay.targets.platform.name)
+            _amend_verdict(replay, requested=workspace.options.requested or replay.targets.platform.name)
         show(replay.results)
         note_use(replay.results, replay.of_a_test)
 
@@ -88,7 +100,8 @@ def show_results(target: Nodes, source: Nodes, env: Environment) -> None:
 def replays_of(env: Environment, nodes: Nodes) -> list[Replay]:
     """The replays whose verdicts are among ``nodes``."""
     replays: Replays = env["PYPTO_REPLAYS"]
-    return [replays.by_results[Path(node.get_abspath()).parent] for node in nodes if node.name == "verdict.json"]
+    names = (VERDICT, TESTED)
+    return [replays.by_results[Path(node.get_abspath()).parent] for node in nodes if node.name in names]
 
 
 def declare_replay(
@@ -103,7 +116,7 @@ def declare_replay(
     of_a_test: bool = False,
     subject: Subject | None = None,
 ) -> Nodes:
-    """The node of one replay: verdict.json, which depends on the binaries, the interface, the data and the options.
+    """The node of one replay, which depends on the binaries, the interface, the data and the options.
 
     ``chosen`` overrides options of the command line. A ``tolerant`` replay counts as run whatever the verdict is, so
     that a tool that looks at it runs; it runs again the next time if the verdict is not a good one. One that is not
@@ -134,7 +147,7 @@ def declare_replay(
         chip_words(targets),
     )
     node = env.Command(
-        escape(str(results / "verdict.json")),
+        escape(str(results / (TESTED if of_a_test else VERDICT))),
         [*targets.all, *(env.File(escape(str(path))) for path in _files(targets, run.found))],
         SConsAction(_replay, announce),
         PYPTO_REPLAY=replay,
@@ -185,16 +198,13 @@ def _run_of(
     heard: list[str],
 ) -> _Run:
     label = subject.origin.partition("::")[2]
-    options = _options(workspace, targets.platform) | dict(chosen or {})
-    data = data or workspace.options["DATA"] or None
+    options, data, others = _settings(workspace, targets.platform, data, chosen, golden, subject.limits)
     data_dir = Path(os.path.abspath(workspace.top / data)) if data else None
     found = snapshot(targets.artifact, None if is_reference(data, workspace.top) else data_dir, golden)
     if is_reference(data, workspace.top):  # computed by the replay from the artifact's own data
         data_dir = Path(REFERENCE)
     elif data_dir:
         workspace.data_dirs.add(data_dir)
-    rings = {name: value for name, value in os.environ.items() if name.startswith("PTO2_RING_")} | dict(subject.limits)
-    others = {"golden": workspace.short_of_top(golden), **rings} if golden else rings
     named = data_dir.name if label and data_dir else str(data or "")
     way = configuration(targets.platform, options, named, targets.variant, comparators, others)
     step = _replay_step(workspace, targets, way, data_dir, golden, options, comparators, found, alone, of_a_test, heard)
@@ -209,6 +219,36 @@ def _run_of(
     if subject.judges:
         step = replace(step, spawn=partial(_run_judged, step.spawn, subject.judges))
     return _Run(way, step, data_dir, options, found)
+
+
+def results_of(
+    workspace: Workspace,
+    output: Path,
+    platform: Platform,
+    variant: str,
+    data: str | Path | None,
+    chosen: Mapping[str, Any],
+    comparators: Mapping[str, str],
+    golden: Path | None,
+) -> Path:
+    """Return the directory of results that `declare_replay` gives a replay of an artifact that is not there yet."""
+    options, data, others = _settings(workspace, platform, data, chosen, golden, {})
+    return output / REPLAYS / configuration(platform, options, str(data or ""), variant, comparators, others).name
+
+
+def _settings(
+    workspace: Workspace,
+    platform: Platform,
+    data: str | Path | None,
+    chosen: Mapping[str, Any] | None,
+    golden: Path | None,
+    limits: Mapping[str, str],
+) -> tuple[dict[str, Any], str | Path | None, dict[str, str]]:
+    """The options of a run, its data, and what else decides which of the replays it is."""
+    options = _options(workspace, platform) | dict(chosen or {})
+    rings = {name: value for name, value in os.environ.items() if name.startswith("PTO2_RING_")} | dict(limits)
+    others = {"golden": workspace.short_of_top(golden), **rings} if golden else rings
+    return options, data or workspace.options["DATA"] or None, others
 
 
 def _runs_by_itself(workspace: Workspace, targets: ArtifactTargets) -> bool:
@@ -242,16 +282,62 @@ class Replay:
     pack: str = ""  # where its pack is, if it failed and that was asked for
 
 
+@dataclass
+class Test:
+    """A declared test: what is declared when SCons comes to it, and its replays."""
+
+    name: str
+    skipped: str = ""  # why it cannot run here
+    judge: Callable[[], Outcome] | None = None  # of one that is no replay: says what came of it
+    deferred: Deferred = field(init=False)
+    replays: Sequence[Replay] = ()
+    elsewhere: bool = False  # whether a farm does it
+
+    @property
+    def broken(self) -> str:
+        """Why it cannot run."""
+        return str(self.deferred.error or "").removeprefix(f"{self.name}: ")
+
+
+@dataclass
+class Suite:
+    """Tests under one name, other suites among them, and whether it is asked for."""
+
+    name: str
+    tags: frozenset[str]
+    named: bool
+    tests: list[str] = field(default_factory=list)
+
+    def __contains__(self, test: str) -> bool:
+        return test in self.tests
+
+    def add(self, env: Environment, test: str) -> None:
+        """Take a test or a suite."""
+        if test not in self.tests:
+            self.tests.append(test)
+            env.Alias(self.name, env.Alias(test))
+
+    def add_tagged(self, env: Environment, test: str, tags: Collection[str]) -> None:
+        """Take a test that has one of its tags."""
+        if not self.tags.isdisjoint(tags):
+            self.add(env, test)
+
+
 class Replays:
     """What has been declared in one environment."""
 
     def __init__(self) -> None:
         self.by_results: dict[Path, Replay] = {}  # by the directories of results
         self.tags: dict[str, set[str]] = {}  # of every replay test, by its name
-        self.broken: dict[str, str] = {}  # replay tests that cannot run, and why
+        self.tests: dict[str, Test] = {}  # those that may have to run, by their names
+        self.suites: dict[str, Suite] = {}
         #: parts of tests that do not run here, with the status and the reason of each
         self.refused: dict[str, list[tuple[int, str]]] = {}
         self.listeners: list[Callable[[Replay], None]] = []  # told of each replay that has ended
+
+    def named_suites(self) -> list[Suite]:
+        """The suites that are asked for."""
+        return [suite for suite in self.suites.values() if suite.named]
 
 
 def _replay_step(

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pypto_build.rules.compile_commands import update_compile_commands
-from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Rule
+from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Kind, Rule, path_attribute
+from pypto_build.rules.machinery.inputs import path_of
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.workspace import workspace_of
 from pypto_build.rules.replay import declare_replay
-from pypto_build.rules.replay_test import declare_test
 from pypto_build.rules.scene_outcomes import say_refused
 from pypto_build.rules.scenes import open_scenes
 from pypto_build.rules.subject_targets import targets_of
+from pypto_build.rules.tests import declare_test
 
 SCENE_TEST = Rule(
     "SceneTest",
     "Runs the cases of a scene test without simpler; part of `scons test`, and a target by its name.",
     (
         Attribute("name", (str,), "the name of the target", required=True),
-        Attribute("file", (str, Path), "the file with the @scene_test classes", required=True),
+        path_attribute("file", Kind.FILE, "the file with the @scene_test classes", required=True),
         Attribute("cases", (list, tuple), "NAME, CLASS::NAME, CLASS:: or ::NAME (default: all but manual ones)"),
         PLATFORM,
         Attribute("tags", (list, tuple), "names that TAGS= selects by"),
@@ -31,15 +31,17 @@ SCENE_TEST = Rule(
 
 def declare_scene_test(env: Environment, **given: Any) -> Nodes:
     """Implements the rule; returns the alias of the test."""
-    values = SCENE_TEST.check(given)
-    return declare_test(env, values, _declare)
+    values = SCENE_TEST.check(given, env)
+    return declare_test(env, values, [values["file"]], _declare)
 
 
 def _declare(env: Environment, values: Mapping[str, Any]) -> Nodes:
     """The target: the replays of all cases that run here."""
     workspace = workspace_of(env)
     platform = workspace.platform(values["platform"])
-    subjects, refused = open_scenes(workspace, str(values["file"]), platform, values["cases"] or ())
+    subjects, refused = open_scenes(
+        workspace, workspace.short_of_top(path_of(values["file"])), platform, values["cases"] or ()
+    )
     say_refused(refused)
     verdicts: list[Node] = []
     for subject in subjects:

@@ -288,7 +288,7 @@ def _declare_compile(env: Environment) -> None:
         )
     from pypto_build.rules.program import declare_program
 
-    env.Alias("compile", declare_program(env, name=Path(program).stem, source=program))
+    env.Alias("compile", declare_program(env, name=Path(program).stem, source=os.path.abspath(program)))
     workspace = workspace_of(env)
     workspace.at_end.append(partial(_tell_next, workspace, f"_jit_{Path(program).stem}"))
 

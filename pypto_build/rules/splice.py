@@ -35,16 +35,16 @@ class Assembler:
     platform: Platform
     ptoas: Ptoas | None
 
-    def action(self, workspace: Workspace, place: Place, unit: PtoUnit, name: str) -> Action:
-        """The action that assembles ``unit``."""
-        target, source = f"{place.path(name)}.tmp", str(unit.path)
+    def action(self, workspace: Workspace, place: Place, path: Path, text: str, name: str) -> Action:
+        """The action that assembles the module at ``path``, which holds ``text``."""
+        target, source = f"{place.path(name)}.tmp", str(path)
         if self.ptoas is None:
             argv = [source, "--platform", self.platform.name, "-o", target]
             return python_tool(workspace, "pypto_build.pto.assemble", argv, name=name, inputs=[source], outputs=(name,))
         environment = workspace.environment
         return Action(
             name=name,
-            argv=tuple(ptoas_argv(self.ptoas, self.platform, unit.text, source, target)),
+            argv=tuple(ptoas_argv(self.ptoas, self.platform, text, source, target)),
             inputs=(source,),
             outputs=(name,),
             settings={"the assembler": self.ptoas.identity, **search_paths(environment)},
@@ -138,7 +138,7 @@ def _steps(workspace: Workspace, place: Place, splices: Splices, unit: PtoUnit) 
     body = f"ptoas/{unit.name}.cpp"
     assemble = Step(
         place,
-        splices.assembler.action(workspace, place, unit, body),
+        splices.assembler.action(workspace, place, unit.path, unit.text, body),
         "[pto->cpp] regenerating from",
         workspace.short(unit.path),
         shown=True,

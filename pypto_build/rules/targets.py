@@ -75,6 +75,7 @@ TARGETS: dict[str, Target] = {
         "pto_diff JIT=a OTHER=b", "what differs between the .pto modules of two artifacts", frozenset({"OTHER"})
     ),
     "graph": Target("graph JIT=x", "what is made from what, and what would be built", frozenset(_of(Group.BUILD))),
+    "query": Target("query 'deps(NAME)'", "what a target is made from, and what from a file", frozenset({"FORMAT"})),
     **{verb.name: _of_verb(verb) for verb in VERBS.values()},
     "fetch": Target(
         "fetch",
@@ -91,7 +92,7 @@ TARGETS: dict[str, Target] = {
 
 #: The targets in the order in which they are listed, under what they are for.
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Build and replay": ("build", "replay", "test", "compile", "splice", "graph"),
+    "Build and replay": ("build", "replay", "test", "compile", "splice", "graph", "query"),
     "What is wrong": (
         "triage",
         "lint",

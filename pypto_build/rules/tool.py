@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from importlib import import_module
@@ -13,7 +14,8 @@ from typing import Any
 
 import SCons.Script
 from SCons.Action import Action
-from SCons.Script import ARGUMENTS, BUILD_TARGETS, COMMAND_LINE_TARGETS, GetOption, SetOption
+from SCons.Script import ARGUMENTS, BUILD_TARGETS, COMMAND_LINE_TARGETS, DEFAULT_TARGETS, GetOption, SetOption
+from SCons.Script.SConscript import call_stack
 
 from pypto_build import terminal
 from pypto_build.facts.platforms import PLATFORMS
@@ -21,8 +23,8 @@ from pypto_build.rules.artifact import Artifacts, look_ahead
 from pypto_build.rules.compile_commands import look_at_commands
 from pypto_build.rules.machinery import standing
 from pypto_build.rules.machinery.actions import spawner
-from pypto_build.rules.machinery.attributes import RuleError
-from pypto_build.rules.machinery.database import keep_no_signatures
+from pypto_build.rules.machinery.attributes import RuleError, each_variant
+from pypto_build.rules.machinery.database import keep_signatures_of_users
 from pypto_build.rules.machinery.invocation import Invocation
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.workspace import Workspace, workspace_of
@@ -30,7 +32,8 @@ from pypto_build.rules.many import names_many
 from pypto_build.rules.options import OptionError, Options, parse_options
 from pypto_build.rules.replay import Replays
 from pypto_build.rules.selection import declare_selected
-from pypto_build.rules.targets import check_taken
+from pypto_build.rules.stage import declare_files, declare_stage, made_artifacts, scripts_make
+from pypto_build.rules.targets import TARGETS, check_taken
 from pypto_build.toolchain.cache import REMOTE_VARIABLE
 from pypto_build.trace import note_start, span
 
@@ -42,10 +45,18 @@ RULES: dict[str, tuple[str, str]] = {
     "PtoProgram": ("program", "declare_program"),
     "PtoKernel": ("single", "declare_kernel"),
     "PtoOrchestration": ("single", "declare_orchestration"),
-    "KernelConfig": ("single", "declare_kernel_config"),
+    "PtoModule": ("module", "declare_module"),
+    "GoldenData": ("golden_data", "declare_golden_data"),
+    "Artifacts": ("artifacts", "declare_artifacts"),
+    "LintTest": ("instrument_test", "declare_lint_test"),
+    "HazardTest": ("instrument_test", "declare_hazard_test"),
+    "TestSuite": ("suite", "declare_test_suite"),
+    "KernelConfig": ("artifact", "declare_kernel_config"),
 }
 
 _HELP = "help"
+# A target that is a file, and no name of a test with its platform or tolerance.
+_FILE_NAME = re.compile(r"/|\.[a-z]+$")
 # Steps and records of thousands of kernels stay: a collector that looks through them every few thousand objects finds
 # nothing.
 _COLLECT = (100_000, 20, 20)
@@ -60,48 +71,75 @@ call_first = _INVOCATION.call_first
 def generate(env: Environment) -> None:
     """Set up ``env``. With ``JIT=`` on the command line, the selected artifact is declared too."""
     with _INVOCATION.user_errors():
-        if GetOption("num_jobs") == 1:
-            SetOption("num_jobs", len(os.sched_getaffinity(0)))
-        turn = _choose_job(env) if names_many(ARGUMENTS) else None
-        options = parse_options(ARGUMENTS)
-        terminal.show_details(options["VERBOSE"])
-        if not GetOption("clean"):
-            options = _check(options, list(map(str, COMMAND_LINE_TARGETS)))
-        ahead = partial(_look_ahead, options)
-        if options["WATCH"]:
-            _INVOCATION.watch(ahead)
-        elif turn is None and _is_plain_replay(options):
-            _INVOCATION.stand(ahead)
-        if options["PROFILE"]:
-            _INVOCATION.profile(options)
-        note_start("start Python, SCons and the rules")
-        gc.set_threshold(*_COLLECT)
-        SCons.Script.DefaultEnvironment(tools=[])
-        SetOption("no_progress", True)
-        with span("open the workspace"):
-            workspace = standing.take_workspace(partial(_open_workspace, options))
-        keep_no_signatures()
-        _INVOCATION.open(workspace)
-        if turn:
-            workspace.turn, workspace.of_batch = turn, True
-        env.Replace(
-            PYPTO=workspace,
-            PYPTO_ARTIFACTS=Artifacts(),
-            PYPTO_REPLAYS=Replays(),
-            ENV=workspace.environment,
-            SHELL=None,
-            ESCAPE=str,
-            SPAWN=spawner(workspace.confine),
-            IMPLICIT_COMMAND_DEPENDENCIES=0,
-        )
+        if not _INVOCATION.construction:
+            _begin(env)
+        env.Replace(**_INVOCATION.construction)
         for name, (module, function) in RULES.items():
             env.AddMethod(_rule(module, function), name)
-        _declare_help(env, workspace)
-        if GetOption("clean"):
-            workspace.at_end.append(partial(_clean, workspace))  # after the rules, which open what they declare
-        else:
-            with span("declare"):
-                declare_selected(env, _INVOCATION.verdicts)
+        if not _INVOCATION.declared:
+            _INVOCATION.declared = True
+            _declare_targets(env)
+
+
+def _begin(env: Environment) -> None:
+    """Open the workspace, which all environments of an SConstruct share."""
+    if GetOption("num_jobs") == 1:
+        SetOption("num_jobs", len(os.sched_getaffinity(0)))
+    turn = _choose_job(env) if names_many(ARGUMENTS) else None
+    options = parse_options(ARGUMENTS)
+    terminal.show_details(options["VERBOSE"])
+    if not GetOption("clean"):
+        targets = list(map(str, COMMAND_LINE_TARGETS))
+        options = _check(options, ["query"] if targets[:1] == ["query"] else targets)
+    ahead = partial(_look_ahead, options)
+    if options["WATCH"]:
+        _INVOCATION.watch(ahead)
+    elif turn is None and _is_plain_replay(options):
+        _INVOCATION.stand(ahead)
+    if options["PROFILE"]:
+        _INVOCATION.profile(options)
+    note_start("start Python, SCons and the rules")
+    gc.set_threshold(*_COLLECT)
+    SCons.Script.DefaultEnvironment(tools=[])
+    SetOption("no_progress", True)
+    with span("open the workspace"):
+        workspace = standing.take_workspace(partial(_open_workspace, options))
+    keep_signatures_of_users(workspace.build_dir)
+    _INVOCATION.open(workspace)
+    if turn:
+        workspace.turn, workspace.of_batch = turn, True
+    _INVOCATION.construction = {
+        "PYPTO": workspace,
+        "PYPTO_ARTIFACTS": Artifacts(),
+        "PYPTO_REPLAYS": Replays(),
+        "ENV": workspace.environment,
+        "SPAWN": spawner(workspace.confine, by_shell=True),
+        "PYPTO_WITHOUT_SHELL": {"SPAWN": spawner(workspace.confine, by_shell=False), "SHELL": None, "ESCAPE": str},
+        "IMPLICIT_COMMAND_DEPENDENCIES": 0,
+    }
+
+
+def _declare_targets(env: Environment) -> None:
+    """Declare the targets that people type; ``-c`` cleans at the end, after the rules, which open what they declare."""
+    workspace = workspace_of(env)
+    _declare_help(env, workspace)
+    words = list(map(str, COMMAND_LINE_TARGETS))
+    if words[:1] == ["query"]:
+        from pypto_build.rules.query import declare_query
+
+        BUILD_TARGETS[:] = COMMAND_LINE_TARGETS[:] = ["query"]
+        declare_query(env, " ".join(words[1:]))
+    if GetOption("clean"):
+        workspace.at_end.append(partial(_clean, workspace))
+        return
+    targets = list(map(str, COMMAND_LINE_TARGETS))
+    jit, declare = workspace.options["JIT"], partial(declare_selected, env, _INVOCATION.verdicts)
+    if jit and set(targets) <= TARGETS.keys() and scripts_make():
+        declare_stage(env, partial(made_artifacts, jit), declare)
+    else:
+        declare_files(env, targets)
+        with span("declare"):
+            declare()
 
 
 def _is_plain_replay(options: Options) -> bool:
@@ -165,6 +203,8 @@ def _check(options: Options, targets: list[str]) -> Options:
 def _open_workspace(options: Options) -> Workspace:
     top = Path(SCons.Script.Dir("#").abspath)
     workspace = Workspace(top, options, _needs_whole_graph())
+    if len(call_stack) > 1:
+        workspace.here = str(top)
     if options["SANDBOX"]:
         from pypto_build.rules.machinery.confinement import Confinement
 
@@ -187,6 +227,8 @@ def _declare_help(env: Environment, workspace: Workspace) -> None:
 
 
 def _print_help(target: Nodes, source: Nodes, env: Environment) -> int:
+    if not COMMAND_LINE_TARGETS and len(DEFAULT_TARGETS) > 1:  # the SConstruct has defaults of its own
+        return 0
     try:
         terminal.say(_help_text(workspace_of(env), env["PYPTO_TOPICS"], env["PYPTO_REPLAYS"].tags))
     except OptionError as error:
@@ -206,14 +248,42 @@ def _rule(module: str, function: str) -> Callable[..., Any]:
 
     def method(env: Environment, *args: Any, **attributes: Any) -> Any:
         with _INVOCATION.user_errors():
+            _note_script(env)
             if args:
                 raise RuleError(f"{function}: attributes are given by name, such as name='...'")
-            return getattr(import_module(f"pypto_build.rules.{module}"), function)(env, **attributes)
+            declare = getattr(import_module(f"pypto_build.rules.{module}"), function)
+            variants = list(each_variant(attributes))
+            if variants == [attributes]:
+                return declare(env, **attributes)
+            return declare_variants(env, attributes.get("name", ""), variants, partial(declare, env))
 
     return method
 
 
+def declare_variants(
+    env: Environment, name: str, variants: Sequence[Mapping[str, Any]], declare: Callable[..., Nodes]
+) -> list[Any]:
+    """Declare a rule once for each of its ``variants``, and let ``name`` stand for all of them."""
+    nodes = [node for variant in variants for node in declare(**variant)]
+    names = [variant["name"] for variant in variants if "name" in variant]
+    replays: Replays = env["PYPTO_REPLAYS"]
+    if names and all(one in replays.tags for one in names):
+        from pypto_build.rules.tests import declare_suite
+
+        declare_suite(env, name, names, (), map(str, COMMAND_LINE_TARGETS))
+    elif names and name not in TARGETS:
+        env.Alias(name, nodes)
+    return nodes
+
+
+def _note_script(env: Environment) -> None:
+    """Remember a script that calls a rule: WATCH=1 reads it again when it is saved."""
+    for frame in call_stack:
+        workspace_of(env).scripts.add(Path(frame.sconscript.get_abspath()))
+
+
 def _needs_whole_graph() -> bool:
     """Whether somebody asked for nodes by file name or wants to see the graph."""
-    names_a_file = any("/" in target or "." in target for target in map(str, COMMAND_LINE_TARGETS))
-    return names_a_file or bool(GetOption("tree_printers"))
+    targets = list(map(str, COMMAND_LINE_TARGETS))
+    looks = bool(GetOption("tree_printers")) or targets[:1] == ["query"]
+    return looks or any(map(_FILE_NAME.search, targets))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,9 +13,11 @@ from SCons.Action import Action
 from pypto_build import terminal
 from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.artifact import declare_loaded
-from pypto_build.rules.machinery.scons_types import Environment, Nodes
+from pypto_build.rules.machinery.inputs import makers
+from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.workspace import workspace_of
 from pypto_build.rules.replay import Replay, replays_of
+from pypto_build.rules.stage import declare_stage
 from pypto_build.rules.triage import declare_triage
 from pypto_build.rules.variants import CHECKED
 from pypto_build.rules.verbs import VERBS
@@ -28,15 +31,22 @@ def expect_test(env: Environment) -> None:
     env.AlwaysBuild(env.Alias(VERB, [], Action(_say_unknown, None)))
 
 
-def triage_test(env: Environment, name: str, declare: Callable[[], Nodes]) -> None:
-    """Let the target look at the test ``name``, whose replays ``declare`` declares.
+def triage_test(env: Environment, name: str, inputs: Sequence[Node], declare: Callable[[], Nodes]) -> None:
+    """Let the target look at the test ``name``, whose replays ``declare`` declares once its ``inputs`` are made.
 
     Raises:
         ArtifactError: whatever is wrong with the test.
     """
-    workspace = workspace_of(env)
-    workspace.extras[_FOUND] = name
-    nodes = declare()
+    workspace_of(env).extras[_FOUND] = name
+    triage = partial(_triage, env, declare)
+    if any(map(makers, inputs)):
+        declare_stage(env, lambda: inputs, triage)
+    else:
+        triage()
+
+
+def _triage(env: Environment, declare: Callable[[], Nodes]) -> None:
+    workspace, nodes = workspace_of(env), declare()
     for replay in replays_of(env, nodes):
         targets = replay.targets
         variant = workspace.own_variant(CHECKED)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from SCons.Scanner.C import CScanner
 
 from pypto_build import terminal
 from pypto_build.artifact import Kernel, Orchestration
@@ -299,12 +301,29 @@ def _compile_by_name(compile_: Spawn, command: list[str], env: dict[str, str]) -
     return (again, said_again) if not again else (status, said)
 
 
-def declare_unit(env: Environment, steps: list[Step]) -> Node:
-    """The nodes of a unit's steps; returns that of its binary."""
-    nodes: Nodes = [env.File(escape(path)) for path in steps[0].action.inputs]
-    for step in steps:
+def declare_unit(
+    env: Environment, steps: list[Step], source: Node | None = None, include_dirs: Sequence[Node] = ()
+) -> Node:
+    """The nodes of a unit's steps; returns that of its binary.
+
+    SCons looks for what ``source`` includes in its directory and in ``include_dirs``: files that are made come first.
+    """
+    first, *others = steps
+    nodes: Nodes = [env.File(escape(path)) for path in first.action.inputs] if source is None else [source]
+    scanned = {"source_scanner": CScanner(), "CPPPATH": list(include_dirs)} if source else {}
+    nodes = declare_step(env, first, nodes, **scanned)
+    for step in others:
         nodes = declare_step(env, step, nodes)
     return nodes[0]
+
+
+def includes_made(env: Environment, plan: Plan, made: Collection[Node]) -> tuple[Node, tuple[Node, ...]] | None:
+    """The source of a unit that includes a file that is ``made``, and where its headers are looked for; else None."""
+    source = env.File(escape(str(plan.compiled)))
+    dirs = tuple(env.Dir(escape(str(path))) for path in plan.extra_dirs)
+    path = (env.Dir(escape(str(plan.source.parent))), *dirs)
+    found = source.get_implicit_deps(env, CScanner(), lambda _scanner: path)
+    return None if set(found).isdisjoint(made) else (source, path)
 
 
 def ensure(workspace: Workspace, steps: Sequence[Step], early: bool = False) -> int:

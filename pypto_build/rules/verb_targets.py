@@ -63,7 +63,7 @@ def declare_verb(
     actions = [Action(show_results, None), tool] if verb.needs is Needs.REPLAY else [tool]
     if targets is not None and verb.needs is not Needs.INTERFACE:
         actions.insert(0, Action(tell_all_built, None))
-    env.AlwaysBuild(env.Alias(verb.name, needed, actions, PYPTO_BUILT=[targets]))
+    env.AlwaysBuild(env.Alias(verb.name, needed, actions, PYPTO_BUILT=[targets], **env["PYPTO_WITHOUT_SHELL"]))
 
 
 def declare_fetch(env: Environment) -> None:
@@ -72,7 +72,7 @@ def declare_fetch(env: Environment) -> None:
     words = own_tool("pypto_build.toolchain.fetch")
     words += [f"{option.flag}={options[name]}" for name, option in OF_SIMPLER.items() if options[name]]
     action = Action([[escape(word) for word in words]], None)
-    env.AlwaysBuild(env.Alias("fetch", [], action))
+    env.AlwaysBuild(env.Alias("fetch", [], action, **env["PYPTO_WITHOUT_SHELL"]))
 
 
 def verb_flags(

@@ -18,7 +18,7 @@ from pypto_build.artifact import ArtifactError, load_artifact, manifest
 from pypto_build.artifact.manifest_eval import evaluate
 from pypto_build.proof import Action, Store
 from pypto_build.proof.place import Outcome
-from pypto_build.rules.machinery.database import keep_no_signatures
+from pypto_build.rules.machinery.database import keep_signatures_of_users
 from pypto_build.rules.machinery.manifests import EvaluatedManifests
 from pypto_build.rules.machinery.progress import Progress
 from pypto_build.rules.machinery.steps import Step, perform
@@ -132,6 +132,6 @@ def test_no_file_is_read_for_the_signature_of_an_alias(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Alias, "get_contents", contents)
     Alias("before").make_ready()
-    keep_no_signatures()
+    keep_signatures_of_users(Path("build"))
     Alias("replay").make_ready()
     assert asked == ["before"]

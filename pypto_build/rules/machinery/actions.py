@@ -81,11 +81,12 @@ class WaitingTool:
         self.status = self._process.wait()
 
 
-def spawner(confine: Confine) -> Callable[..., int]:
-    """SCons' ``SPAWN``, which runs commands as ``run_streaming`` does."""
+def spawner(confine: Confine, by_shell: bool) -> Callable[..., int]:
+    """SCons' ``SPAWN``, which runs commands as ``run_streaming`` does: users' commands by the shell, ours without."""
 
-    def spawn(_shell: str, _escape: object, _command: str, args: Sequence[str], env: dict[str, str]) -> int:
-        return run_streaming(confine(_words(args), None), env)[0]
+    def spawn(shell: str, _escape: object, _command: str, args: Sequence[str], env: dict[str, str]) -> int:
+        words = [shell, "-c", " ".join(args)] if by_shell else _words(args)
+        return run_streaming(confine(words, None), env)[0]
 
     return spawn
 

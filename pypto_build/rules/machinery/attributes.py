@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
-from pathlib import Path
+import itertools
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.rules.machinery.inputs import Kind, RuleError, as_node, as_nodes, is_path
+from pypto_build.rules.machinery.scons_types import Environment
 
-
-class RuleError(Exception):
-    """A rule called with a wrong attribute. ``str()`` is one line."""
-
-
-_TYPE_NAMES: dict[type, str] = {str: "string", int: "integer", float: "number", dict: "dictionary", Path: "path"}
+_TYPE_NAMES: dict[type, str] = {str: "string", int: "integer", float: "number", dict: "dictionary"}
 
 
 class Attribute(msgspec.Struct, frozen=True):
-    """One attribute of a rule. ``types`` are the Python types a value may have."""
+    """One attribute of a rule.
+
+    ``types`` are the Python types that a value may have. One that names files has a ``kind`` in their place, and is
+    given as SCons nodes; ``words`` are texts that it takes besides.
+    """
 
     name: str
     types: tuple[type, ...]
@@ -28,14 +29,58 @@ class Attribute(msgspec.Struct, frozen=True):
     default: Any = None
     required: bool = False
     choices: tuple[str, ...] = ()
+    kind: Kind | None = None
+    words: tuple[str, ...] = ()
 
     @property
     def type_names(self) -> str:
         """The types, for messages and for the documentation."""
-        return " or ".join(_TYPE_NAMES.get(kind, kind.__name__) for kind in self.types)
+        if self.kind:
+            return " or ".join([self.kind.value, *map(repr, self.words)])
+        names = " or ".join(_TYPE_NAMES.get(kind, kind.__name__) for kind in self.types)
+        return f"{names}, or a list" if self.name in MANY else names
+
+    def value(self, rule: str, given: Any, env: Environment) -> Any:
+        """The value of ``given``, checked; nodes for an attribute that names files.
+
+        Raises:
+            RuleError: it has the wrong type or value.
+        """
+        if self.kind is not None:
+            if given in self.words if isinstance(given, str) else False:
+                return given
+            convert = as_nodes if self.kind.is_list else as_node
+            return convert(env, given, self.kind, f"{rule}: {self.name}", self.doc)
+        is_bool_for_number = isinstance(given, bool) and bool not in self.types
+        if not isinstance(given, self.types) or is_bool_for_number:
+            raise RuleError(f"{rule}: {self.name}={given!r} is not a {self.type_names}; it is {self.doc}")
+        if self.choices and given not in self.choices:
+            raise RuleError(f"{rule}: {self.name}={given!r} is not one of {', '.join(self.choices)}")
+        return given
 
 
 PLATFORM = Attribute("platform", (str,), "what it is built for (default: PLATFORM=)", choices=tuple(PLATFORMS))
+
+
+def path_attribute(name: str, kind: Kind, doc: str, **more: Any) -> Attribute:
+    """An attribute that names a file or directory, or several."""
+    return Attribute(name, (), doc, kind=kind, **more)
+
+
+#: Attributes that take a list of values: the rule is declared once for each.
+MANY = ("platform", "rtol", "atol", "memory", "world")
+
+
+def each_variant(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """``given`` with each combination of values of the attributes in `MANY` that are lists; names tell them apart."""
+    lists = {name: given[name] for name in MANY if isinstance(given.get(name), (list, tuple))}
+    for values in itertools.product(*lists.values()):
+        chosen = dict(zip(lists, values, strict=True))
+        words = [str(value) if name == "platform" else f"{name}-{value}" for name, value in chosen.items()]
+        variant = {**given, **chosen}
+        if "name" in given and words:
+            variant["name"] = ".".join([str(given["name"]), *words])
+        yield variant
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -45,7 +90,7 @@ class Rule(msgspec.Struct, frozen=True):
     doc: str
     attributes: tuple[Attribute, ...]
 
-    def check(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def check(self, given: Mapping[str, Any], env: Environment) -> dict[str, Any]:
         """``given`` with defaults filled in.
 
         Raises:
@@ -57,19 +102,14 @@ class Rule(msgspec.Struct, frozen=True):
                 near = difflib.get_close_matches(name, known, n=1)
                 way_out = f"did you mean '{near[0]}'?" if near else f"it takes {', '.join(known)}"
                 raise RuleError(f"{self.name}: no attribute '{name}'; {way_out}")
-        return {name: self._value(attribute, given) for name, attribute in known.items()}
+        return {name: self._value(attribute, given, env) for name, attribute in known.items()}
 
-    def _value(self, attribute: Attribute, given: Mapping[str, Any]) -> Any:
-        if attribute.name not in given or given[attribute.name] is None:
+    def _value(self, attribute: Attribute, given: Mapping[str, Any], env: Environment) -> Any:
+        if given.get(attribute.name) is None:
             if attribute.required:
                 raise RuleError(f"{self.name}: attribute '{attribute.name}' is missing; it is {attribute.doc}")
             return attribute.default
-        value = given[attribute.name]
-        is_bool_for_number = isinstance(value, bool) and bool not in attribute.types
-        if not isinstance(value, attribute.types) or is_bool_for_number:
-            raise RuleError(
-                f"{self.name}: {attribute.name}={value!r} is not a {attribute.type_names}; it is {attribute.doc}"
-            )
-        if attribute.choices and value not in attribute.choices:
-            raise RuleError(f"{self.name}: {attribute.name}={value!r} is not one of {', '.join(attribute.choices)}")
-        return value
+        return attribute.value(self.name, given[attribute.name], env)
+
+
+__all__ = ["PLATFORM", "Attribute", "Kind", "Rule", "RuleError", "is_path", "path_attribute"]

@@ -23,6 +23,7 @@ from pypto_build.artifact.outputs import MARKER
 from pypto_build.proof.record import MORE, RECORD
 from pypto_build.proof.work import WORK
 from pypto_build.replay.results import NAMES, REPLAYS
+from pypto_build.rules.machinery.database import SIGNATURES
 from pypto_build.rules.machinery.locks import LOCK, lock_output
 from pypto_build.rules.machinery.workspace import DECLARED_TESTS, FAILED_TESTS, Workspace
 from pypto_build.rules.variants import VARIANTS
@@ -42,6 +43,8 @@ _WORK = (
     "reference",
     "torch",
     "completed",
+    "snapshot",
+    "instruments",
     "bisect.mix",
     LAST_PASS,
 )
@@ -64,7 +67,7 @@ _FILES = (
     MARKER,
 )
 # What BUILD_DIR has of all artifacts.
-_OF_ALL = ("compile_commands.json", FAILED_TESTS, DECLARED_TESTS, "gl-code-quality-report.json")
+_OF_ALL = (f"{SIGNATURES}.dblite", "compile_commands.json", FAILED_TESTS, DECLARED_TESTS, "gl-code-quality-report.json")
 _BUILT_SUFFIXES = (".cpp", ".o", ".so", ".tmp", ".pt", ".json", ".bin", ".jsonl", ".npy", ".txt", ".dot", ".html")
 
 

@@ -1,32 +1,59 @@
-"""SCons keeps no signatures: what is built is proven by the record of its place (pypto_build.proof)."""
+"""SCons keeps the signatures of what users build by their own builders, in BUILD_DIR; it needs none of ours.
+
+What our actions make is proven by the record of its place (pypto_build.proof).
+"""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import Any
+
+import SCons.Node
 import SCons.Node.Alias
 import SCons.SConsign
 
+from pypto_build.rules.machinery.inputs import has_rule
 
-class _Forgetful(dict[str, bytes]):
-    """A database that lives as long as the process."""
+#: In BUILD_DIR: the name of the database, to which SCons adds ``.dblite``.
+SIGNATURES = ".sconsign"
+_STORE = SCons.Node.store_info_file
+_OPEN = SCons.SConsign.Get_DataBase
 
-    def sync(self) -> None:
-        """Nothing to write."""
 
-    def close(self) -> None:
-        """Nothing to close."""
+class _Signatures:
+    """The database: neither created nor written where nothing is new."""
+
+    def __init__(self, build_dir: Path) -> None:
+        self._build_dir = build_dir
+        self._stored = False
+
+    def open(self, directory: Any) -> tuple[Any, str]:
+        """What SCons reads the signatures of a directory from, and writes them to."""
+        if not (self._stored or os.path.exists(f"{SCons.SConsign.DB_Name}.dblite")):
+            return {}, "c"
+        database, mode = _OPEN(directory)
+        SCons.SConsign.DB_sync_list[:] = [database] if self._stored else []
+        return database, mode
+
+    def store(self, node: Any) -> None:
+        """Store what SCons knows of a node that it decides about: none of ours, which are built always."""
+        if SCons.Node.do_store_info and has_rule(node) and not node.always_build:
+            self._stored = True
+            self._build_dir.mkdir(parents=True, exist_ok=True)
+            _STORE(node)
 
 
 def _ready(_alias: object) -> None:
     """Read no file that an alias stands for: that would be for its signature, and some have megabytes."""
 
 
-def keep_no_signatures() -> None:
-    """Take over from SCons' database."""
-    forgetful = _Forgetful()
-
-    def database(directory: object) -> tuple[_Forgetful, str]:
-        return forgetful, "c"
-
+def keep_signatures_of_users(build_dir: Path) -> None:
+    """Keep the signatures in ``build_dir``, unless the SConstruct names another file."""
+    signatures = _Signatures(build_dir)
+    if SCons.SConsign.DB_Name is None:
+        SCons.SConsign.DB_Name = str(build_dir / SIGNATURES)
     SCons.SConsign.ForDirectory = SCons.SConsign.DB
-    SCons.SConsign.Get_DataBase = database
+    SCons.SConsign.Get_DataBase = signatures.open
+    SCons.Node.store_info_map[1] = signatures.store
     SCons.Node.Alias.Alias.make_ready = _ready

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import SCons.Node.Alias
 import SCons.Script
@@ -39,6 +39,8 @@ class Invocation:
 
     def __init__(self) -> None:
         self.verdicts = Verdicts(OF_AN_ARTIFACT)
+        self.construction: dict[str, Any] = {}  # variables that the tool gives each environment
+        self.declared = False  # whether the targets are
         self._workspaces: list[Workspace] = []
         self._end_round: Callable[[Sequence[Workspace]], None] | None = None
         self._profile: Profile | None = None

@@ -21,6 +21,7 @@ from pypto_build.proof.action import Aid
 from pypto_build.proof.place import Forks, Spawn
 from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.machinery.actions import run_captured
+from pypto_build.rules.machinery.inputs import MADE_BY_US
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 
@@ -83,11 +84,13 @@ def all_proven(steps: Sequence[Step], again: bool = False) -> list[bool]:
     return [proven and not step.again and step.stands() for step, proven in zip(steps, found, strict=True)]
 
 
-def declare_step(env: Environment, step: Step, sources: Nodes, outputs: Sequence[str] | None = None) -> Nodes:
-    """The nodes of a step's outputs, which depend on ``sources`` at least."""
+def declare_step(
+    env: Environment, step: Step, sources: Nodes, outputs: Sequence[str] | None = None, **more: object
+) -> Nodes:
+    """The nodes of a step's outputs, which depend on ``sources`` at least; ``more`` is for their builder."""
     names = step.action.outputs if outputs is None else outputs
     targets = [escape(str(step.place.path(name))) for name in names]
-    nodes = env.Command(targets, list(sources), SConsAction(_perform, announce), PYPTO_STEP=step)
+    nodes = env.Command(targets, list(sources), SConsAction(_perform, announce), PYPTO_STEP=step, **more)
     return made_by_us(env, nodes)
 
 
@@ -96,6 +99,7 @@ def made_by_us(env: Environment, nodes: Nodes) -> Nodes:
     env.Precious(nodes)
     for node in nodes:
         node.attributes.keep_targetinfo = True
+        setattr(node.attributes, MADE_BY_US, True)
     return env.AlwaysBuild(nodes)
 
 

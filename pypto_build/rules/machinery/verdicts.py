@@ -102,7 +102,7 @@ class Verdicts:
 
     def _is_a_result(self, failure: BuildError) -> bool:
         """Whether what failed is a replay or another tool, whose status says what it found."""
-        return failure.node.name == "verdict.json" or failure.node.name in self._results
+        return failure.node.name in ("verdict.json", ".tested") or failure.node.name in self._results
 
     def _report(self, status: int) -> None:
         self.status = status

@@ -20,6 +20,7 @@ from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 
 from pypto_build import terminal
 from pypto_build.rules.machinery import standing
+from pypto_build.rules.machinery.inputs import made_by_users, made_directories, sources_of_users
 from pypto_build.rules.machinery.notices import News, Notices
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.options import OptionError
@@ -50,6 +51,7 @@ class Watched(msgspec.Struct):
     headers: list[str] = []
     scripts: list[str] = []  # the SConstruct
     without: list[str] = []
+    made: list[str] = []  # what the round itself makes: it decides nothing until somebody edits it afterwards
     replay: standing.Kept = standing.Kept()  # what the next round most likely runs
 
     def look(self, notices: Notices | None = None) -> Stamps:
@@ -187,7 +189,12 @@ def each_round(look_ahead: Callable[[], None]) -> Callable[[Sequence[Workspace]]
             spent = (time.time_ns() - begun) / 1e9
             # A file that no round depended on before counts as changed if it was saved since this one began.
             waiting = Waiting(watched)
-            seen = {p: seen.get(p, now) for p, now in waiting.now.items() if p in seen or now[0] < begun}
+            made = tuple(watched.made)
+            seen = {
+                path: now if path.startswith(made) else seen.get(path, now)
+                for path, now in waiting.now.items()
+                if path in seen or now[0] < begun or path.startswith(made)
+            }
             _say(f"{spent:.2f} s; waiting for a change in {_shown(watched.sources)} (Ctrl-C ends)")
             changed = waiting.wait(seen, partial(standing.look, look_ahead))
             waiting.close()
@@ -227,6 +234,12 @@ def _report(writer: int, workspaces: Sequence[Workspace]) -> None:
         headers=sorted({path for workspace in workspaces for path in _headers(workspace)}),
         scripts=[str(path) for path in _scripts(workspaces) if path.is_file()],
         without=sorted({str(workspace.build_dir) for workspace in workspaces}),
+        made=sorted(
+            [
+                *(node.get_abspath() for node in made_by_users()),
+                *(f"{node.get_abspath()}/" for node in made_directories()),
+            ]
+        ),
         replay=standing.NEXT.wanted,
     )
     with suppress(BrokenPipeError), open(writer, "wb") as stream:
@@ -240,6 +253,7 @@ def _sources(workspace: Workspace) -> Iterator[Path]:
     yield from roots
     yield from (root.parent for root in roots if jit and root.name != Path(jit).name)
     yield from filter(Path.is_dir, workspace.data_dirs)
+    yield from sources_of_users()
 
 
 def _headers(workspace: Workspace) -> Iterator[str]:
@@ -253,6 +267,7 @@ def _headers(workspace: Workspace) -> Iterator[str]:
 def _scripts(workspaces: Sequence[Workspace]) -> Iterator[Path]:
     for workspace in workspaces[:1]:
         yield from (workspace.top / name for name in GetOption("file") or ("SConstruct",))
+        yield from workspace.scripts
 
 
 def _say(line: str) -> None:

@@ -65,6 +65,7 @@ class Workspace:
 
     def __init__(self, top: Path, options: Options, whole_graph: bool) -> None:
         self.top = top
+        self.here = os.getcwd()  # where commands run; SCons reads each SConscript in its directory
         self.options = options
         self.whole_graph = whole_graph
         self.environment = passed_environment()  # of commands
@@ -76,6 +77,8 @@ class Workspace:
         self.outputs: dict[Path, Path] = {}  # OUT to the artifact's directory
         self.selected: Path | None = None  # the artifact of JIT=
         self.data_dirs: set[Path] = set()  # that replays were given
+        self.deferred: list[tuple[Path, Any]] = []  # what is declared later, by the OUT that it is in
+        self.scripts: set[Path] = set()  # SConscripts that called a rule
         self.include_dirs: set[Path] = set()  # where the headers of the units are looked for
         self.progress = Progress()
         self._shortened: dict[str, str] = {}  # directories, for people
@@ -143,7 +146,7 @@ class Workspace:
                 "packages": _PACKAGES,
                 "site": _SITE,
                 "cache": cache_dir(),
-                "here": os.getcwd(),
+                "here": self.here,
                 "top": self.top,
                 **roots,
                 **self._outside,
@@ -264,16 +267,26 @@ class Workspace:
             if path == root or root.is_relative_to(path):
                 reason = "the artifact lies where what is built of it would go"
                 raise ArtifactError(root, reason, "move it, or name another directory with BUILD_DIR=")
-            try:
-                lock_output(path)
-                mark_output(path, root)
-                self.place(path, artifact=root).tidy()
-            except OSError as error:
-                reason = f"nothing can be built there: {error.strerror or error}"
-                raise ArtifactError(path, reason, "name another directory with BUILD_DIR=") from None
+            self.open_output(path, root, artifact=root)
             self.outputs[path] = root
             self._shortened.clear()
+        known = self.outputs[path]
+        if known != root and not any(one.is_relative_to(path) for one in (known, root)):  # which completing it writes
+            way_out = "give one another name, or build it with another BUILD_DIR="
+            raise ArtifactError(root, f"is built where {self.short_of_top(known)} is", way_out)
         return path
+
+    def open_output(self, path: Path, source: Path, **roots: Path) -> Place:
+        """The place in ``path`` of what is built of ``source``: marked, locked, and without what a killed run left."""
+        try:
+            lock_output(path)
+            mark_output(path, source)
+            place = self.place(path, **roots)
+            place.tidy()
+        except OSError as error:
+            reason = f"nothing can be built there: {error.strerror or error}"
+            raise ArtifactError(path, reason, "name another directory with BUILD_DIR=") from None
+        return place
 
     def short_of_top(self, path: Path) -> str:
         """``path`` relative to the workspace if it lies in there, as people can open it."""
@@ -292,7 +305,7 @@ class Workspace:
     def _short(self, path: str) -> str:
         absolute = os.path.abspath(os.path.join(self.top, path))
         for root in (*map(str, self.outputs), *map(str, self.outputs.values()), str(self.top)):
-            if f"{absolute}/".startswith(f"{root}/"):
+            if absolute.startswith(f"{root}/"):
                 return os.path.relpath(absolute, root)
         return path
 

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
-from SCons.Action import Action
 from SCons.Script import ARGUMENTS, GetOption
 
 from pypto_build import terminal
 from pypto_build.facts.jobs import FarmLine, FarmReady, FarmResult
 from pypto_build.facts.outcomes import Outcome
 from pypto_build.rules.disk import LOGS
+from pypto_build.rules.machinery.deferred import Deferred, declare_deferred
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
-from pypto_build.rules.machinery.workspace import Workspace, workspace_of
+from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.rules.many import OF_ALL
 from pypto_build.rules.many.batch import finding, log_of
 from pypto_build.rules.many.choice import Job
 from pypto_build.rules.many.farm import Farm, row_of_result
 from pypto_build.rules.many.limits import Limits
 from pypto_build.rules.outcomes import FILES, outcomes_of
-from pypto_build.rules.replay import Replay
+from pypto_build.rules.replay import Replay, Test
 
 _NAME = "tests on the farm"
 #: What a test says that lies on this machine, beside its artifact.
@@ -38,6 +39,7 @@ class _Handed:
 
     farm: Farm
     jobs: dict[str, Job] = field(default_factory=dict)
+    nodes: Nodes = ()
 
 
 def can_hand_over(values: Mapping[str, Any], replays: Sequence[Replay]) -> bool:
@@ -52,16 +54,27 @@ def _is_known(replay: Replay) -> bool:
 
 
 def hand_over(env: Environment, name: str, values: Mapping[str, Any], replay: Replay) -> Nodes:
-    """The alias of a test that the farm does: what there is to wait for is the farm's work on all of them."""
+    """The node of what the farm does: it waits until all tests are declared, and does those that were handed over."""
     workspace = workspace_of(env)
-    if _NAME not in workspace.extras:
-        workspace.extras[_NAME] = _Handed(_farm(workspace))
-        env.AlwaysBuild(env.Alias(_NAME, [], Action(_run, None)))
-    handed: _Handed = workspace.extras[_NAME]
+    handed: _Handed | None = workspace.extras.get(_NAME)
+    if handed is None:
+        handed = workspace.extras[_NAME] = _Handed(_farm(workspace))
+        tests = env["PYPTO_REPLAYS"].tests.values()
+        deferred = Deferred(
+            env, lambda: [node for test in tests for node in test.deferred.inputs], partial(_declare_all, tests)
+        )
+        place = escape(str(workspace.build_dir / ".farm"))
+        handed.nodes = declare_deferred(env, place, deferred, partial(_run, workspace, handed))
     given = {key: str(values[key.lower()]) for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
     handed.jobs[name] = Job(replay.targets.artifact.root, replay.targets.platform.name, given, title=name)
-    alias: Nodes = env.Alias(name, env.Alias(_NAME))
-    return alias
+    return handed.nodes
+
+
+def _declare_all(tests: Iterable[Test]) -> Nodes:
+    """Declare the tests that SCons has not come to; none of their nodes has to be built first."""
+    for test in tests:
+        test.deferred.nodes()
+    return ()
 
 
 def _farm(workspace: Workspace) -> Farm:
@@ -71,10 +84,8 @@ def _farm(workspace: Workspace) -> Farm:
     return Farm(options["SCHEDULER"], ["replay"], given, limits, options["MEM"])
 
 
-def _run(target: Nodes, source: Nodes, env: Environment) -> None:
+def _run(workspace: Workspace, handed: _Handed) -> None:
     """Have the farm do all of them. Ctrl-C reaches it too, since it is no session of its own."""
-    workspace = workspace_of(env)
-    handed: _Handed = workspace.extras[_NAME]
     outcomes = outcomes_of(workspace)
     process, reader = handed.farm.start(list(handed.jobs.values()), apart=False)
     left = dict(handed.jobs)

@@ -1,0 +1,237 @@
+"""Files that attributes name, as SCons nodes, and what makes them.
+
+An attribute takes a string or a path (relative to the directory of the SConscript, ``#`` for the top, variables
+replaced), a node, the list that a builder returns, or the result of a rule of ours.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import SCons.Node
+import SCons.Node.Alias
+import SCons.Node.FS
+from SCons.Errors import UserError
+
+from pypto_build.rules.machinery.scons_types import Environment, Node
+
+# The attribute of a node by which a rule says which directory its result stands for.
+_STANDS_FOR = "pypto_stands_for"
+#: The attribute of a node that a rule of ours makes.
+MADE_BY_US = "pypto_makes"
+
+
+class RuleError(Exception):
+    """A rule called with a wrong attribute. ``str()`` is one line."""
+
+
+class Kind(Enum):
+    """What an attribute names; the value is the name of the kind for people."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    FILES = "list of files"
+    DIRECTORIES = "list of directories"
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it names several."""
+        return self in (Kind.FILES, Kind.DIRECTORIES)
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether it names directories."""
+        return self in (Kind.DIRECTORY, Kind.DIRECTORIES)
+
+
+def is_path(value: object) -> bool:
+    """Whether a value of an attribute is a path in text."""
+    return isinstance(value, (str, os.PathLike))
+
+
+def stands_for(nodes: Iterable[Node], directory: Node) -> None:
+    """Let ``nodes``, the result of a rule, mean ``directory`` where an attribute names a directory."""
+    for node in nodes:
+        setattr(node.attributes, _STANDS_FOR, directory)
+
+
+def as_node(env: Environment, given: Any, kind: Kind, where: str, doc: str) -> Node:
+    """The node of the one file or directory that ``given`` names.
+
+    Raises:
+        RuleError: it names none, several, or one of the other kind.
+    """
+    nodes = list(_nodes(env, given, kind, where, doc))
+    if len(nodes) > 1 and kind.is_directory:
+        nodes = _common_directory(env, nodes)
+    if len(nodes) != 1:
+        raise RuleError(f"{where}: {len(nodes)} nodes where one {kind.value} is expected; it is {doc}")
+    return _checked(env, nodes[0], kind, where, doc)
+
+
+def as_nodes(env: Environment, given: Any, kind: Kind, where: str, doc: str) -> tuple[Node, ...]:
+    """The nodes of the files or directories that ``given`` names, in its order. Raises as ``as_node``."""
+    return tuple(_checked(env, node, kind, where, doc) for node in _nodes(env, given, kind, where, doc))
+
+
+def path_of(node: Any) -> Path:
+    """Where the file or directory of a node lies: in a variant directory only if it is made or copied there."""
+    if isinstance(node, SCons.Node.FS.Dir):
+        source = node.srcnode()
+        here = source is node or has_rule(node) or os.path.isdir(node.get_abspath())
+        return Path((node if here else source).get_abspath())
+    path = Path((node if has_rule(node) else node.rfile()).get_abspath())
+    node.clear_memoized_values()  # whether it exists: it may be made later
+    return path
+
+
+def has_rule(node: Any) -> bool:
+    """Whether somebody's builder makes a node; SCons has one for each directory, which only creates it."""
+    builder = getattr(node, "builder", None)  # what is neither a file nor a directory yet has none
+    return builder is not None and builder is not SCons.Node.FS.MkdirBuilder
+
+
+def makers(node: Node) -> list[Node]:
+    """The nodes with a builder that a file or directory comes from: its own, that of a directory above it, or those of
+    the files in it that SCons knows of. Empty for a source."""
+    above: Any = node
+    while above is not None:
+        if has_rule(above):
+            return [above]
+        above = above.up() if isinstance(above, SCons.Node.FS.Dir) else above.dir
+    return list(_made_below(node))
+
+
+def forget(directory: Node) -> None:
+    """Let SCons look again at what is in a directory that has been made."""
+    for entry in _entries(directory):
+        if not has_rule(entry):
+            entry.clear_memoized_values()
+            forget(entry)
+
+
+def searched(directory: Node) -> tuple[Path, ...]:
+    """Where a directory of headers lies: both places of one that has a variant directory."""
+    assert isinstance(directory, SCons.Node.FS.Dir)
+    return tuple(Path(node.get_abspath()) for node in dict.fromkeys((directory, directory.srcnode())))
+
+
+def all_made() -> list[Node]:
+    """The files and directories below the top that builders make, as far as they have been declared."""
+    return list(_made())
+
+
+def is_hidden(node: Node) -> bool:
+    """Whether a node only keeps an order: it is made by a rule of ours, and is nothing."""
+    return (
+        bool(getattr(node.attributes, MADE_BY_US, False))
+        and not isinstance(node, SCons.Node.FS.Dir)
+        and (
+            node.name.startswith(".")
+            or isinstance(node, SCons.Node.Alias.Alias)
+            or node.dir.name.startswith("programs.")
+        )
+    )
+
+
+def made_by_users() -> list[Node]:
+    """The files below the top that builders make which are not ours, as far as the scripts have declared them."""
+    return [node for node in _made() if not getattr(node.attributes, MADE_BY_US, False)]
+
+
+def create_directories() -> None:
+    """Create the directories of the files that users' builders make, as SCons does before it makes them.
+
+    An artifact may look for headers there.
+    """
+    for node in made_by_users():
+        if not isinstance(node, SCons.Node.FS.Dir):  # a target is an entry until it is there
+            os.makedirs(os.path.dirname(node.get_abspath()), exist_ok=True)
+
+
+def made_directories() -> list[Node]:
+    """The directories below the top that builders make."""
+    return [node for node in _made() if isinstance(node, SCons.Node.FS.Dir)]
+
+
+def sources_of_users() -> list[Path]:
+    """The files that builders of users make something from, and nothing makes."""
+    sources = {source for node in made_by_users() for source in node.all_children(scan=0)}
+    return [path_of(node) for node in sources if isinstance(node, SCons.Node.FS.File) and not makers(node)]
+
+
+def _made() -> Iterator[Node]:
+    return _made_below(SCons.Node.FS.get_default_fs().Top)
+
+
+def _made_below(directory: Node) -> Iterator[Node]:
+    for entry in _entries(directory):
+        if has_rule(entry):
+            yield entry
+        else:
+            yield from _made_below(entry)
+
+
+def _entries(node: Any) -> list[Any]:
+    """What SCons knows to be in a directory; nothing for a file."""
+    if not isinstance(node, SCons.Node.FS.Dir):
+        return []
+    return [entry for name, entry in list(node.entries.items()) if name not in (os.curdir, os.pardir)]
+
+
+def _nodes(env: Environment, given: Any, kind: Kind, where: str, doc: str) -> Iterator[Node]:
+    if isinstance(given, SCons.Node.Node):
+        meant = getattr(given.attributes, _STANDS_FOR, None) if kind.is_directory else None
+        yield meant or given
+        return
+    if isinstance(given, (list, tuple)) or type(given).__name__ in ("NodeList", "UserList"):
+        yield from dict.fromkeys(node for one in given for node in _nodes(env, one, kind, where, doc))
+        return
+    if not is_path(given):
+        raise RuleError(f"{where}={given!r} is not a {kind.value}, as text, path or node; it is {doc}")
+    text = os.fspath(given)
+    make: Any = env.Dir if kind.is_directory else env.File
+    try:
+        yield make(text)
+    except (TypeError, UserError):
+        raise RuleError(f"{where}={text!r} is not a {kind.value}; it is {doc}") from None
+
+
+def _common_directory(env: Environment, nodes: list[Node]) -> list[Node]:
+    """The one directory among ``nodes``, or the one that holds them all."""
+    directories = [node for node in nodes if isinstance(node, SCons.Node.FS.Dir)]
+    if len(directories) == 1 and all(node is directories[0] or node.is_under(directories[0]) for node in nodes):
+        return directories
+    if directories:
+        return nodes
+    common = os.path.commonpath([os.path.dirname(node.get_abspath()) for node in nodes])
+    return [env.fs.Dir(common)]
+
+
+def _checked(env: Environment, node: Any, kind: Kind, where: str, doc: str) -> Node:
+    if type(node) is SCons.Node.FS.Entry:
+        if kind.is_directory and _may_be_directory(node):
+            if has_rule(node):  # SCons would forget who makes it
+                return node  # type: ignore[no-any-return]
+            node = node.fs.Dir(node.get_abspath())
+        else:
+            node = node.disambiguate()
+    wanted = SCons.Node.FS.Dir if kind.is_directory else SCons.Node.FS.File
+    if kind.is_directory and isinstance(node, SCons.Node.FS.File):
+        node = node.dir
+    if not isinstance(node, wanted):
+        what = "an alias" if isinstance(node, SCons.Node.Alias.Alias) else "a directory"
+        raise RuleError(f"{where}: {node} is {what} where a {kind.value} is expected; it is {doc}")
+    for maker in makers(node) if isinstance(node, SCons.Node.FS.File) and not has_rule(node) else ():
+        env.Depends(node, maker.sources)  # it is in a directory that a rule makes, which SCons lets depend on its files
+    return node  # type: ignore[no-any-return]
+
+
+def _may_be_directory(entry: Node) -> bool:
+    """Whether what is a file or a directory is no file: where there is none yet, by its name."""
+    path = entry.get_abspath()
+    return os.path.isdir(path) or not (os.path.exists(path) or os.path.splitext(path)[1])

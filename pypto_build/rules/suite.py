@@ -1,0 +1,42 @@
+"""``TestSuite``: several tests under one name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from SCons.Node.Alias import Alias
+from SCons.Script import COMMAND_LINE_TARGETS
+
+from pypto_build.rules.machinery.attributes import Attribute, Rule, RuleError
+from pypto_build.rules.machinery.scons_types import Environment, Nodes
+from pypto_build.rules.tests import declare_suite, tests_of
+
+SUITE = Rule(
+    "TestSuite",
+    "Runs several tests under one name: all of them, whatever fails.",
+    (
+        Attribute("name", (str,), "the name of the target", required=True),
+        Attribute("tests", (list, tuple, str, Alias), "names of tests and suites, or what their rules return"),
+        Attribute("tags", (list, tuple), "tags: every test that has one of them belongs to the suite"),
+    ),
+)
+
+
+def declare_test_suite(env: Environment, **given: Any) -> Nodes:
+    """Implements the rule; returns the alias of the suite."""
+    values = SUITE.check(given, env)
+    if not (values["tests"] or values["tags"]):
+        raise RuleError(f"TestSuite: {values['name']} has neither tests nor tags")
+    names = [name for test in _listed(values["tests"]) for name in tests_of(test)]
+    if "test" in names:
+        raise RuleError(f"TestSuite: {values['name']} cannot hold 'test', which is all tests")
+    return declare_suite(env, values["name"], names, values["tags"] or (), map(str, COMMAND_LINE_TARGETS))
+
+
+def _listed(tests: Any) -> list[Any]:
+    """The members that were given, lists in lists too."""
+    if tests is None:
+        return []
+    if isinstance(tests, (str, Alias)) or not hasattr(tests, "__iter__"):
+        return [tests]
+    return [one for test in tests for one in _listed(test)]

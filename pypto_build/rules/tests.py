@@ -1,0 +1,294 @@
+"""What all tests have in common: a target by their name, the line that is said of each, and ``scons test``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from SCons.Action import Action
+from SCons.Script import COMMAND_LINE_TARGETS, GetOption
+from SCons.Script.Main import OptionsParser
+from SCons.Util.hashes import hash_signature
+
+from pypto_build import terminal
+from pypto_build.artifact.atomic import write_bytes
+from pypto_build.facts.outcomes import Outcome
+from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.replay.verdict import EXIT_STATUS
+from pypto_build.rules.machinery.attributes import RuleError
+from pypto_build.rules.machinery.deferred import SCANNER, Deferred
+from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
+from pypto_build.rules.machinery.steps import made_by_us
+from pypto_build.rules.machinery.workspace import DECLARED_TESTS, Workspace, escape, workspace_of
+from pypto_build.rules.outcomes import failed_tests, outcomes_of
+from pypto_build.rules.replay import Replays, Suite, Test, finish, outcome_of_replay, replays_of
+from pypto_build.rules.targets import TARGETS
+from pypto_build.toolchain.devices import sign_of_hardware
+
+_CACHED = re.compile(rb'("cached": ?)(?:true|false)')
+#: Declares the replays of a test, and returns their nodes.
+Declare = Callable[[Environment, Mapping[str, Any]], Nodes]
+
+
+def declare_test(
+    env: Environment,
+    values: Mapping[str, Any],
+    inputs: Iterable[Node],
+    declare: Declare,
+    result: Path | None = None,
+    judge: Callable[[], Outcome] | None = None,
+) -> Nodes:
+    """Declare a test, whose replays ``declare`` declares when SCons comes to it and ``inputs`` are made.
+
+    Only a test that is asked for reads its artifact; what is wrong with that is a failure of this test, not of others.
+
+    A test that is no replay says by ``judge`` what came of it. Returns the node of ``result``, its verdict, which is
+    not made where the test fails; without one, its alias.
+    """
+    name, tags = values["name"], set(values["tags"] or ())
+    workspace, replays = workspace_of(env), env["PYPTO_REPLAYS"]
+    if not replays.tags:
+        _prepare(env)
+        workspace.at_end.append(partial(_list_tests, workspace, replays))
+    if name in replays.tags or name in replays.suites:
+        raise RuleError(f"name={name!r}: two tests have this name; give each its own")
+    replays.tags[name] = tags
+    for suite in replays.suites.values():
+        suite.add_tagged(env, name, tags)
+    chosen = _chosen(workspace, name, tags)
+    if not _asked_for(name, chosen):
+        return _named(name, [env.File(escape(str(result)))] if result else env.Alias(name))
+    missing = _missing_platform(workspace, values["platform"])
+    test = Test(name, skipped=missing, judge=judge)
+    test.deferred = Deferred(env, lambda: () if missing else inputs, partial(_declare_runs, env, test, values, declare))
+    place = escape(str(workspace.build_dir / f".test.{name}"))
+    gate = made_by_us(
+        env, env.Command(place, [], Action(_nothing, None), target_scanner=SCANNER, PYPTO_DEFERRED=test.deferred)
+    )
+    replays.tests[name] = test
+    if result:
+        workspace.deferred.append((result.parents[2], test.deferred))
+    alias = env.AlwaysBuild(env.Alias(name, gate, Action(_finish, None), PYPTO_TEST=test))
+    if GetOption("clean"):
+        env.Default(alias)  # what made its inputs is cleaned with it
+    if _is_named(name, chosen) or any(name in suite for suite in replays.named_suites()):
+        outcomes_of(workspace).expect(name, None)
+    if chosen:
+        env.Alias("test", alias)
+    return _named(name, _verdict(env, gate, test, result) if result else alias)
+
+
+def _named(name: str, nodes: Nodes) -> Nodes:
+    """The nodes of a test, by which a suite knows it."""
+    for node in nodes:
+        names: list[str] = getattr(node.attributes, "pypto_tests", [])
+        node.attributes.pypto_tests = [*names, name]
+    return nodes
+
+
+def tests_of(test: str | Node) -> list[str]:
+    """The names of the tests that a name or a node of a rule stands for."""
+    if isinstance(test, str):
+        return [test]
+    names: list[str] = getattr(test.attributes, "pypto_tests", None) or [str(test)]
+    return names
+
+
+def declare_suite(
+    env: Environment, name: str, tests: Sequence[str], tags: Collection[str], targets: Iterable[str]
+) -> Nodes:
+    """Declare the suite ``name`` of ``tests`` and of all with one of ``tags``; returns its alias."""
+    workspace, replays = workspace_of(env), env["PYPTO_REPLAYS"]
+    if name in replays.suites or name in replays.tags or name in TARGETS:
+        raise RuleError(f"name={name!r}: there is a test, suite or target of this name; choose another")
+    suite = replays.suites[name] = Suite(name, frozenset(tags), named=name in targets)
+    if suite.named:
+        _run_all(workspace)
+    for test in tests:
+        suite.add(env, test)
+    for test, known in replays.tags.items():
+        suite.add_tagged(env, test, known)
+    return env.AlwaysBuild(env.Alias(name, [], Action(_check_suite, None), PYPTO_SUITE=suite))
+
+
+def _check_suite(target: Nodes, source: Nodes, env: Environment) -> int:
+    """The status of a suite that was asked for; tests that failed have let the others run."""
+    suite: Suite = env["PYPTO_SUITE"]
+    replays: Replays = env["PYPTO_REPLAYS"]
+    unknown = [test for test in suite.tests if test not in replays.tags and test not in replays.suites]
+    if unknown:
+        terminal.complain(f"scons: *** TestSuite: {suite.name}: there is no test {unknown[0]}")
+        return EXIT_STATUS["usage_error"]
+    return _check_all(target, source, env)
+
+
+def _nothing(target: Nodes, source: Nodes, env: Environment) -> None:
+    """Do nothing: the test's own line says what is wrong."""
+
+
+def _verdict(env: Environment, gate: Nodes, test: Test, result: Path) -> Nodes:
+    """The node of a verdict, for what is only made if the test passes. Tests that are the same have one."""
+    node = env.File(escape(str(result)))
+    if node.has_builder():
+        return [node]
+    node.Decider(_differs)
+    return made_by_us(env, env.Command([node], gate, Action(_judge, None), PYPTO_TEST=test))
+
+
+def _differs(verdict: Node, target: Node, before: Any, repository: object = None) -> bool:
+    """Whether a verdict is another one than when SCons last made ``target`` of it, but for whether it was cached."""
+    with suppress(OSError):
+        text = Path(verdict.get_abspath()).read_bytes()
+        texts = (text, _CACHED.sub(rb"\1false", text), _CACHED.sub(rb"\1true", text))
+        return getattr(before, "csig", None) not in map(hash_signature, texts)
+    return True
+
+
+def _judge(target: Nodes, source: Nodes, env: Environment) -> int:
+    return _status(env, env["PYPTO_TEST"])
+
+
+def _status(env: Environment, test: Test) -> int:
+    """Show the replays of a test that did not have to run, and return the status of the first that did not pass."""
+    if test.broken:
+        terminal.complain(f"scons: *** {test.name}: {test.broken}")
+        return EXIT_STATUS["usage_error"]
+    return int(test.judge().failed) if test.judge else finish(env, test.replays)
+
+
+def _declare_runs(env: Environment, test: Test, values: Mapping[str, Any], declare: Declare) -> Nodes:
+    """Declare the replays of a test."""
+    if test.skipped:
+        return ()
+    workspace, nodes = workspace_of(env), declare(env, values)
+    test.replays = replays_of(env, nodes) if test.judge is None else []
+    outcomes = outcomes_of(workspace)
+    if test.name in outcomes.expected and test.replays:
+        outcomes.expected[test.name] = test.replays[0].targets.output
+    if workspace.options["SCHEDULER"] and _chosen(workspace, test.name, set(values["tags"] or ())):
+        from pypto_build.rules.many.farm_tests import can_hand_over, hand_over
+
+        if can_hand_over(values, test.replays):
+            test.elsewhere = True
+            return hand_over(env, test.name, values, test.replays[0])
+    return nodes
+
+
+def _list_tests(workspace: Workspace, replays: Replays) -> None:
+    """Leave the names, those that loops made too, where completion finds them; nothing where nothing was built."""
+    path, text = workspace.build_dir / DECLARED_TESTS, "".join(f"{name}\n" for name in sorted(replays.tags))
+    if GetOption("clean") or not workspace.build_dir.is_dir():
+        return
+    with suppress(OSError):
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            write_bytes(path, text.encode())
+
+
+def _prepare(env: Environment) -> None:
+    """Before the first test: what `scons test` does besides running tests. All of them run, whatever fails."""
+    workspace = workspace_of(env)
+    known = {"TAGS": _check_tags, "FAILED": _check_failed}
+    checks = [check for option, check in known.items() if workspace.options[option]]
+    env.AlwaysBuild(env.Alias("test", [], [Action(check, None) for check in (*checks, _check_all)]))
+    if "test" in map(str, COMMAND_LINE_TARGETS):
+        _run_all(workspace)
+
+
+def _run_all(workspace: Workspace) -> None:
+    """Let all tests run, whatever fails, and show what failed when the others have run."""
+    workspace.progress.hold = True
+    OptionsParser.values.keep_going = True
+
+
+def _all_are_run(env: Environment) -> bool:
+    """Whether tests are run together, so that one that fails is no reason to stop."""
+    return "test" in map(str, COMMAND_LINE_TARGETS) or bool(env["PYPTO_REPLAYS"].named_suites())
+
+
+def _check_all(target: Nodes, source: Nodes, env: Environment) -> int:
+    """The status of `scons test`: tests that failed have let the others run."""
+    return int(any(outcome.failed for outcome in outcomes_of(workspace_of(env)).tests))
+
+
+def _chosen(workspace: Workspace, name: str, tags: Collection[str]) -> bool:
+    """Whether `scons test` runs a test."""
+    wanted = {tag for tag in workspace.options["TAGS"].split(",") if tag}
+    again = not workspace.options["FAILED"] or name in failed_tests(workspace.build_dir)
+    return again and (not wanted or not wanted.isdisjoint(tags))
+
+
+def _missing_platform(workspace: Workspace, platform: str | None) -> str:
+    """Why a test cannot run here: it names a platform that this machine has not, and nobody insists on it."""
+    if not platform or PLATFORMS[platform].simulated or workspace.options["HARDWARE"]:
+        return ""
+    return "" if sign_of_hardware() else f"{platform}: no toolkit and no device here"
+
+
+def _asked_for(name: str, chosen: bool) -> bool:
+    """Whether a test may have to run. A target that is not ours may be an alias of the workspace's own; without one,
+    the SConstruct's defaults count."""
+    targets = [target for target in map(str, COMMAND_LINE_TARGETS) if target != "help"]
+    return (
+        not targets or "query" in targets or _is_named(name, chosen) or any(target not in TARGETS for target in targets)
+    )
+
+
+def _is_named(name: str, chosen: bool) -> bool:
+    """Whether a test has to run."""
+    targets = list(map(str, COMMAND_LINE_TARGETS))
+    return name in targets or ("test" in targets and chosen)
+
+
+def _finish(target: Nodes, source: Nodes, env: Environment) -> int:
+    """Tell of a test that ran, or did not have to."""
+    workspace, test = workspace_of(env), env["PYPTO_TEST"]
+    outcomes, name = outcomes_of(workspace), test.name
+    if test.elsewhere:
+        return 0
+    if test.skipped or test.broken:
+        said = f"{name}: {test.broken}" if test.broken else ""
+        reason = test.skipped or said.removeprefix(f"{name}: ").partition(";")[0]
+        text = f"{said}\n" if said else ""
+        outcomes.add(Outcome(name, "ERROR" if said else "SKIPPED", reason=reason, text=text, failed=bool(said)))
+        return EXIT_STATUS["usage_error"] if said and not _all_are_run(env) else 0
+    if test.judge:
+        outcome = test.judge()
+        outcomes.add(outcome)
+        return int(outcome.failed and not _all_are_run(env))
+    status = finish(env, test.replays)
+    refused = env["PYPTO_REPLAYS"].refused.get(name, [])
+    found = [outcome_of_replay(workspace, replay, name) for replay in test.replays]
+    outcomes.add(_one_of(name, found, refused))
+    status = status or next((status for status, _ in refused if status), 0)
+    return 0 if _all_are_run(env) else status
+
+
+def _one_of(name: str, found: list[Outcome], refused: list[tuple[int, str]]) -> Outcome:
+    """The outcome of a test of several parts: that of the first that failed, else of the first."""
+    wrong = [Outcome(name, "ERROR", reason=reason, failed=True) for status, reason in refused if status]
+    skipped = [Outcome(name, "SKIPPED", reason=reason) for _, reason in refused]
+    outcome = next((one for one in (*found, *wrong) if one.failed), (*found, *skipped)[0])
+    outcome.seconds = sum(one.seconds for one in found)
+    return outcome
+
+
+def _check_tags(target: Nodes, source: Nodes, env: Environment) -> int:
+    """TAGS= that choose no test are a mistake."""
+    replays: Replays = env["PYPTO_REPLAYS"]
+    given = workspace_of(env).options["TAGS"]
+    known = set().union(*replays.tags.values())
+    if known & set(given.split(",")):
+        return 0
+    there_are = f"there are: {', '.join(sorted(known))}" if known else "no test has tags"
+    terminal.complain(f"scons: *** TAGS={given}: no test has one of these; {there_are}")
+    return EXIT_STATUS["usage_error"]
+
+
+def _check_failed(target: Nodes, source: Nodes, env: Environment) -> None:
+    """FAILED=1 where nothing failed."""
+    if not failed_tests(workspace_of(env).build_dir):
+        terminal.say("[test] no test failed when it last ran; scons test runs all of them")

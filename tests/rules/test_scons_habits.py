@@ -1,0 +1,273 @@
+"""What users of SCons do with our rules: SConscripts, variant directories, clones, and targets of their own."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.rules.project import Project, Run, Saved
+from tests.rules.test_hazards import ROUND_TRIP
+from tests.rules.test_watch import watching
+
+_TOOL = "from pypto_build.rules import pypto\nenv = Environment(tools=[pypto])\n"
+_ART = "build_output/_jit_chain"
+_KERNEL = '#include <cstdint>\n#include "tensor.h"\n#include "scale.h"\nextern "C" void kernel_entry(int64_t*) {}\n'
+
+
+@pytest.fixture
+def project(stocked: Project) -> Project:
+    """What is tested here comes after the binaries, but where a test says so."""
+    return stocked
+
+
+def script(project: Project, text: str, path: str = "SConstruct") -> None:
+    """Write a script; the one at the top calls the tool."""
+    project.write(path, (_TOOL if path == "SConstruct" else "") + text)
+
+
+def acted(run: Run) -> list[str]:
+    """The actions of a run that did not fail, but for what the store had and the manifest."""
+    return [action for action in ran(run) if not action.startswith(("restored", "sign"))]
+
+
+def ran(run: Run) -> list[str]:
+    """The actions of a run that did not fail."""
+    assert run.status == 0, run.output
+    return run.actions
+
+
+def test_an_sconscript_has_its_own_paths(project: Project) -> None:
+    """Its artifact, data and sources lie beside it; what it exports and returns is used at the top."""
+    script(
+        project, "Export('env')\ntest = SConscript('team/SConscript')\nenv.Alias('mine', env.Install('out', test))\n"
+    )
+    script(project, "Import('env')\nReturn('test')\n", "team/SConscript")
+    project.edit_file(
+        "team/SConscript", "Return", "test = env.ReplayTest(name='t', artifact='art/_jit_chain', data='data')\nReturn"
+    )
+    shutil.move(project.artifact / "data", project.root / "team" / "data")
+    shutil.move(project.artifact, project.root / "team" / "art" / "_jit_chain")
+    assert acted(project.scons("mine")) == ["run _jit_chain DATA=team/data"]
+    assert (project.root / "out" / "verdict.json").is_file()
+    assert ran(project.scons("t")) == []
+
+
+def test_a_variant_directory(project: Project) -> None:
+    """Sources are those of the directory, copied or not; what is made lies in the variant directory."""
+    text = (
+        "Import('env')\n"
+        "env.Command('scale.h', 'scale.in', Copy('$TARGET', '$SOURCE'))\n"
+        "env.PtoKernel(name='k', source='k.cpp', core_type='aiv', extra_include_dirs=['.'])\n"
+        "env.ReplayTest(name='t', artifact='_jit_chain')\n"
+    )
+    script(project, text, "team/SConscript")
+    project.write("team/k.cpp", _KERNEL)
+    project.write("team/scale.in", "// nothing\n")
+    shutil.move(project.artifact, project.root / "team" / "_jit_chain")
+    for duplicate in (0, 1):
+        script(
+            project,
+            f"Export('env')\nSConscript('team/SConscript', variant_dir='v{duplicate}', duplicate={duplicate})\n",
+        )
+        run = project.scons("k", "t")
+        where = ("team", "v1")[duplicate]
+        assert f"compile {where}/k.cpp" in ran(run) or "link kernels/aiv/k.so" in run.actions or not duplicate
+        assert (project.root / f"v{duplicate}/scale.h").is_file() and not (project.root / "team/scale.h").exists()
+        assert ran(project.scons("k", "t")) == []
+        project.edit_file("team/scale.in", "nothing", f"nothing {duplicate}")
+        assert ran(project.scons("k", "t")) == [f"compile {where}/k.cpp"]
+
+
+def test_clones_and_other_environments_share_a_workspace(project: Project) -> None:
+    script(
+        project,
+        "other = Environment(tools=[pypto])\n"
+        "clone = env.Clone()\n"
+        f"env.ReplayTest(name='a', artifact='{_ART}')\n"
+        f"other.ReplayTest(name='b', artifact='{_ART}', rtol=1)\n"
+        f"clone.ReplayTest(name='c', artifact=clone.PtoArtifact(dir='{_ART}'))\n"
+        "for e in (env, other):\n"
+        f"    e.PtoKernel(name='k', source='{_ART}/kernels/aiv/twice.cpp', core_type='aiv')\n",
+    )
+    actions = [action for action in ran(project.scons("a", "b", "c", "k")) if action.startswith("run")]
+    assert actions == ["run _jit_chain", "run _jit_chain RTOL=1.0"]
+    assert ran(project.scons("-j4", "a", "b", "c", "k")) == []
+
+
+MISTAKES = {
+    f"env.ReplayTest(name='a', artifact='{_ART}')\nenv.ReplayTest(name='a', artifact='{_ART}', rtol=1)\n": (
+        "name='a': two tests have this name; give each its own"
+    ),
+    "env.PtoProgram(name='p', source='a.py')\nenv.PtoProgram(name='p', source='b.py')\n": (
+        "PtoProgram: _jit_p is made of a.py for a2a3sim, and of b.py for a2a3sim; give one another name"
+    ),
+    "env.GoldenData(name='d')\n": "GoldenData: d takes either a script or a program",
+    "env.Artifacts(name='d', pattern='nowhere/*')\n": (
+        "Artifacts: pattern='nowhere/*' matches no artifact; compile one, or declare its program above"
+    ),
+    "env.PtoKernel(name='k', source=env.Alias('x'), core_type='aiv')\n": (
+        "PtoKernel: source: x is an alias where a file is expected; it is the kernel's C++ file"
+    ),
+    "env.ReplayTest(name='t', artifact='a.py')\n": (
+        "ReplayTest: artifact='a.py' is not a directory; it is the artifact's directory"
+    ),
+    "env.TestSuite(name='s')\n": "TestSuite: s has neither tests nor tags",
+}
+
+
+@pytest.mark.parametrize("text", MISTAKES)
+def test_mistakes_are_one_line(project: Project, text: str) -> None:
+    for name in ("a.py", "b.py"):
+        project.write(name, "")
+    script(project, text)
+    run = project.quiet("test")
+    assert (run.status, run.output) == (2, f"scons: *** {MISTAKES[text]}\n")
+
+
+def test_two_artifacts_of_one_name(project: Project) -> None:
+    """They would be built in one place."""
+    shutil.copytree(project.artifact, project.root / "other" / "_jit_chain")
+    script(
+        project,
+        f"env.ReplayTest(name='a', artifact='{_ART}')\nenv.ReplayTest(name='b', artifact='other/_jit_chain')\n",
+    )
+    run = project.scons("-j1", "test")
+    message = f"{project.root}/other/_jit_chain: is built where {_ART} is; give one another name"
+    assert run.status == 2 and f"b: {message}" in run.output
+    assert "[test] PASS      a" in run.output
+
+
+def test_what_depends_on_a_test_waits_for_one_that_passes(project: Project) -> None:
+    """By `Depends`, as a source and by `Requires`; `Default` runs it."""
+    script(
+        project,
+        f"test = env.ReplayTest(name='t', artifact='{_ART}')\n"
+        "release = env.Command('release.txt', 'SConstruct', Copy('$TARGET', '$SOURCE'))\n"
+        "env.Depends(release, test)\n"
+        "env.Requires(env.Command('other.txt', 'SConstruct', Copy('$TARGET', '$SOURCE')), test)\n"
+        "env.Command('copy.json', test, Copy('$TARGET', '$SOURCE'))\n"
+        "Default(test)\n",
+    )
+    project.edit("kernels/aiv/twice.cpp", "2.0f", "4.0f")
+    run = project.scons("-k", "release.txt", "other.txt", "copy.json")
+    assert run.status == 2 and "Mismatched elements" in run.output
+    assert not any((project.root / name).exists() for name in ("release.txt", "other.txt", "copy.json"))
+    project.edit("kernels/aiv/twice.cpp", "4.0f", "2.0f")
+    assert project.scons("release.txt", "other.txt", "copy.json").status == 0
+    assert all((project.root / name).exists() for name in ("release.txt", "other.txt", "copy.json"))
+    run = project.quiet("release.txt", "other.txt", "copy.json")
+    assert (run.status, "Copy(" in run.output) == (0, False)  # signatures of builders that are not ours are kept
+    assert "(cached)" in project.quiet().output
+
+
+def test_a_failure_with_keep_going_builds_the_rest(project: Project) -> None:
+    script(
+        project,
+        "import sys\n"
+        "broken = env.Command('made/broken.cpp', [], sys.executable + ' -c \"raise SystemExit(3)\"')\n"
+        "env.PtoKernel(name='broken', source=broken, core_type='aiv')\n"
+        f"env.ReplayTest(name='t', artifact='{_ART}')\n"
+        f"env.ReplayTest(name='u', artifact='{_ART}', data=env.Command('made/in/x.pt', [], 'exit 3'))\n",
+    )
+    run = project.scons("-k", "broken", "t", "u")
+    assert run.status == 2
+    assert [action for action in run.actions if action.startswith("run")] == ["run _jit_chain"]
+    run = project.scons("test")
+    assert (run.status, run.actions) == (2, [])
+    assert "[test] PASS      t    cached" in run.output and "[test] ERROR     u" in run.output
+
+
+def test_decider_no_clean_always_build_and_explain(project: Project) -> None:
+    script(
+        project,
+        "env.Decider('timestamp-match')\n"
+        "header = env.Command('made/scale.h', 'scale.in', Copy('$TARGET', '$SOURCE'))\n"
+        "kernel = env.PtoKernel(name='k', source='k.cpp', core_type='aiv', extra_include_dirs=['made'])\n"
+        "env.NoClean(header)\n"
+        "if ARGUMENTS.get('FORCE'):\n    env.AlwaysBuild(header)\n",
+    )
+    project.write("k.cpp", _KERNEL)
+    project.write("scale.in", "// nothing\n")
+    assert project.scons("k").status == 0
+    project.write("scale.in", "// nothing\n")  # another time: their builder runs, ours finds nothing new
+    run = project.scons("k", "--debug=explain")
+    assert run.actions == [] and "scons: rebuilding `made/scale.h' because `scale.in' changed\n" in run.output
+    run = project.scons("k", "FORCE=1")
+    assert run.actions == [] and "Copy(" in run.output
+    assert project.scons("-c", "k").status == 0
+    assert (project.root / "made/scale.h").exists() and not (project.root / "build").exists()
+
+
+def test_commands_of_users_run_in_a_shell(project: Project) -> None:
+    script(project, "env.Command('a.txt', [], 'printf \"%s\" \"one two\" | tr a-z A-Z > $TARGET')\n")
+    assert project.scons("a.txt").status == 0
+    assert (project.root / "a.txt").read_text() == "ONE TWO"
+
+
+def test_the_tree_and_the_commands_for_editors_know_of_it(project: Project) -> None:
+    script(project, f"env.ReplayTest(name='t', artifact='{_ART}')\n")
+    run = project.quiet("t", "--tree=all")
+    assert (
+        f"{_ART}/kernels/aiv/twice.cpp" in run.output and "build/a2a3sim/_jit_chain/kernels/aiv/twice.so" in run.output
+    )
+    assert (project.root / "build/compile_commands.json").is_file()
+
+
+def test_suites_by_names_and_tags(project: Project) -> None:
+    script(
+        project,
+        f"def test(name, **more):\n    return env.ReplayTest(name=name, artifact='{_ART}', **more)\n"
+        "one = test('one', rtol=[1, 2])\n"
+        "env.TestSuite(name='inner', tests=one)\n"
+        "env.TestSuite(name='slow', tags=['slow'])\n"
+        "test('two', tags=['slow'])\n"
+        "env.TestSuite(name='outer', tests=['inner', 'two'])\n"
+        "env.TestSuite(name='wrong', tests=['nine'])\n",
+    )
+    assert acted(project.scons("slow")) == ["run _jit_chain"]
+    assert acted(project.scons("one.rtol-2")) == ["run _jit_chain RTOL=2.0"]
+    run = project.scons("outer")
+    assert acted(run) == ["run _jit_chain RTOL=1.0"]
+    assert "3 passed (2 cached)" in run.output
+    run = project.quiet("wrong")
+    assert run.status == 2 and "scons: *** TestSuite: wrong: there is no test nine\n" in run.output
+
+
+def test_findings_that_are_accepted(project: Project) -> None:
+    """A finding fails a test unless it is accepted; a test that accepts what is not found says so."""
+    project.use_example("_jit_vector_dag")
+    project.edit("kernels/aiv/kernel_mul.cpp", "TSTORE(v20, v17);", ROUND_TRIP)
+    artifact = "artifact='build_output/_jit_vector_dag'"
+    script(
+        project,
+        f"env.HazardTest(name='strict', {artifact}, accept=['hazards/order'])\n"
+        f"env.HazardTest(name='lenient', {artifact}, accept=['hazards/read-*'])\n"
+        f"env.LintTest(name='idle', {artifact}, accept=['lint/nothing'])\n",
+    )
+    run = project.quiet("test")
+    assert run.status == 2
+    lines = {line.split()[2]: line for line in run.output.splitlines() if line.startswith("[test]")}
+    assert "FAIL" in lines["strict"] and "hazards/read-output" in lines["strict"]
+    assert "PASS" in lines["lenient"] and "PASS" in lines["idle"] and "accepts lint/nothing" in lines["idle"]
+    again = project.scons("test")
+    assert (again.status, again.actions) == (2, [])
+
+
+def test_watch_sees_what_others_make_things_from(chain: Saved) -> None:
+    """A save of a source of a builder of the user's is a round; what the round makes is none."""
+    project = chain.again()
+    copy = "Copy('$TARGET', '$SOURCE')"
+    script(
+        project,
+        f"data = [env.Command(f'made/{{s}}.pt', f'{_ART}/data/{{s}}.pt', {copy})[0] for s in ('in/x', 'out/y')]\n"
+        f"env.ReplayTest(name='t', artifact='{_ART}', data=data)\n",
+    )
+    with watching(project, "t") as rounds:
+        assert rounds.round().actions == ["run _jit_chain DATA=made"]
+        project.write_tensor("in/x", [0.0] * 16)
+        project.write_tensor("out/y", [1.0] * 16)
+        actions = rounds.round().actions
+        assert actions == ["run _jit_chain DATA=made"]
+    assert Path(project.root, "made/in/x.pt").read_bytes() == Path(project.artifact, "data/in/x.pt").read_bytes()
