@@ -17,13 +17,13 @@ from tests.trust.compilers import QUESTIONS, STATES
 from tests.trust.damage import KINDS
 from tests.trust.oracle import Oracle
 from tests.trust.tested import Tested
-from tests.trust.world import PACKAGES, Fault, Step, World
+from tests.trust.world import PACKAGES, SURROUNDINGS, Fault, Step, World
 
 #: A world ends after so many steps.
 LONGEST = 40
 
 _PATHS = ("", "one", "two", "one two", "two one")
-_EDITS = ("probe", "path", "edit", "undo", "rename", "switch", "package", "touch")
+_EDITS = ("probe", "path", "surroundings", "edit", "undo", "rename", "switch", "package", "touch")
 _RUNS = ("replay", "scons", "resident", "watch", "twice", "elsewhere", "while_compiling")
 
 
@@ -47,6 +47,7 @@ THEMES = (
     Theme({"twice": "default", "forced": "right wrong", "flags": "right wrong empty"}, ("forced", "flags")),
     Theme({"twice": "linked", "linked_a": "right same", "linked_b": "wrong right"}),
     Theme({"twice": "extra default", "compiler": "none extra scale", "plus_one": "right heavy"}, ("compiler", "extra")),
+    Theme({"twice": "sized seeing limited default", "plus_one": "right comment"}, ("named", "braced")),
     Theme({"twice": "default", "question": " ".join(QUESTIONS)}, ("asking",)),
     Theme({"chain": "right wrong comment larger", "manifest": "right comment wrong threads"}),
     Theme({"twice": "right wrong", "more_golden": "right wrong absent", "input": "right wrong"}, ("more",)),
@@ -158,6 +159,8 @@ class Chooser:
             if draw < 0.15:
                 return "path", {"first": self._random.choice(_PATHS)}
             return "probe", {"state": self._random.choice(STATES)}
+        if "seeing" in self._held.get("twice", ()) and draw < 0.5:
+            return self._surroundings()
         draw = self._random.random()
         if draw < 0.12:
             return "undo", {}
@@ -180,6 +183,14 @@ class Chooser:
             variant = self._other(world, name, list(world.sources[name].variants))
         how = self._random.choices(["write", "rename", "link", "symlink"], [6, 3, 1, 1])[0]
         return "edit", {"file": name, "variant": variant, "how": how, "keep_time": self._random.random() < 0.3}
+
+    def _surroundings(self) -> Step:
+        """Other variables, or a selection."""
+        if self._random.random() < 0.3:
+            return "select", {"what": self._random.choice(["exact", ",,,", "@nothing.txt"])}
+        names = self._random.sample(SURROUNDINGS, self._random.randrange(4))
+        values = {"HOME": "/nowhere", "PTO2_RING_HEAP": "1048576"}
+        return "surroundings", {"variables": {name: values.get(name, "1") for name in names}}
 
     def _module_edit(self, world: World) -> Step:
         """Module and kernel are never both edited: which counts is a question that a fresh build asks, too."""
@@ -228,7 +239,8 @@ class Chooser:
             return "twice", {"first": option, "second": self._option(world), "delay": delay}
         if draw < 0.93 or world.kind != "chain":
             probe = {"probe": self._random.choice(STATES)} if "question" in self._held else {}
-            return "elsewhere", {"option": option, **probe}
+            place = self._random.choice(["elsewhere", "e", "a/much/longer/place"])
+            return "elsewhere", {"option": option, **probe, "place": place}
         return "while_compiling", {"variant": self._random.choice(["right", "wrong", "same"])}
 
 

@@ -72,6 +72,16 @@ CHAIN_SOURCES = {
         optional=_twice(_SCALED, f'#if __has_include("opt.h"){_OPTIONAL}'),
         pasted=_twice(_SCALED, f'{_HAS}("opt.h"){_OPTIONAL}'),
         default=_twice(_SCALED, _DEFAULT),
+        sized=_twice(
+            "(length == 0 || length == strlen(getcwd(here, sizeof(here))) ? 2.0f : 3.0f) * in[i]",
+            '#include <cstring>\n#include <unistd.h>\n#ifndef ROOT\n#define ROOT ""\n#endif\n'
+            "static char here[4096];\nconstexpr size_t length = sizeof(ROOT) - 1;",
+        ),
+        seeing=_twice(
+            '(getenv("HOME") || getenv("TERM") || getenv("PYPTO_X") || getenv("XDG_X") ? 3.0f : 2.0f) * in[i]',
+            "#include <cstdlib>",
+        ),
+        limited=_twice('(getenv("PTO2_RING_HEAP") ? 3.0f : 2.0f) * in[i]', "#include <cstdlib>"),
         linked=_twice(_SCALED, '#import "linked/scale.h"'),
     ),
     "plus_one": _source(
@@ -134,6 +144,8 @@ CHAIN_OPTIONS = {
     "more": ("DATA={root}/more",),
     "again": ("FORCE=1",),
     "compiler": ("CXX={root}/tools/my-g++",),
+    "named": ("KERNEL_FLAGS=-DROOT='\"{root}\"'",),
+    "braced": ("KERNEL_FLAGS=-I{here}/inc1",),
     "asking": ("CXX={root}/tools/asking-g++",),
     "weak": ("MEMORY=weak", "SEED=2"),
     "device": ("NUMERICS=device",),

@@ -64,6 +64,8 @@ PACKAGES = {
     "comment": {"replay/compare.py": "\n# a comment\n", "artifact/pt.py": "\n# a comment\n"},
     "header": {"runtime/include/pto/pto-inst.hpp": "\n#define EXTRA\n"},
 }
+#: Variables that decide about no result, or that keys have.
+SURROUNDINGS = ("HOME", "TERM", "COLUMNS", "PYPTO_X", "XDG_X", "PTO2_RING_HEAP")
 _RUNS_S = 100.0
 _LATER_S = 10
 _NOTICED_S = 60.0
@@ -168,6 +170,32 @@ class World:
         outside = self.tested.environment(self.space.cache)["PATH"]
         directories = [f"{self.space.root}/asked/in_{name}" for name in first.split()]
         self.space.variables["PATH"] = ":".join([*directories, outside])
+
+    def step_surroundings(self, variables: dict[str, str]) -> None:
+        """Let commands see other variables."""
+        for name in SURROUNDINGS:
+            self.space.variables.pop(name, None)
+        self.space.variables |= variables
+
+    def step_select(self, what: str) -> None:
+        """Select what names nothing, or what is both a directory's name and a glob that matches another one."""
+        if what != "exact":
+            self.space.write("nothing.txt", "# nothing\n")
+            done = self.space.scons("replay", f"JIT={what}", longest_s=_RUNS_S)
+            if done.status != USAGE or done.late:
+                raise Fault(f"JIT={what} is no usage error\n{done}")
+            return
+        name = self.space.name.replace("_jit_", "_jit_[") + "]"
+        copy, out = self.space.artifact.with_name(name), self.space.out.with_name(name)
+        shutil.copytree(self.space.artifact, copy, symlinks=True)
+        try:
+            done = self.space.scons("replay", f"JIT={name}", longest_s=_RUNS_S)
+            verdict = out / "verdict.json"
+            if done.late or not (verdict.is_file() or ((self.damaged or self.in_the_way) and done.status)):
+                raise Fault(f"JIT={name} replays something else\n{done}")
+        finally:
+            shutil.rmtree(copy)
+            shutil.rmtree(out, ignore_errors=True)
 
     def _put(self, path: Path, content: bytes | None, how: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -389,10 +417,10 @@ class World:
                 raise Fault(_report("one of two at once", Outcome(done.status), str(done), answer))
         self.step_replay(second)
 
-    def step_elsewhere(self, option: str, probe: str = "") -> None:
+    def step_elsewhere(self, option: str, probe: str = "", place: str = "elsewhere") -> None:
         """The same sources in another directory, with the same cache; what a compiler asks for may be different."""
         options = self.options[option]
-        other = self.space.fresh(self.directory / "elsewhere", self.space.cache)
+        other = self.space.fresh(self.directory / place, self.space.cache)
         try:
             if probe:
                 put_probe(other.root, probe)
