@@ -51,6 +51,8 @@ _EDITABLE = "__editable__."
 _OUR_PLACE = re.compile(r"__editable__[._]+pypto[-_]build")
 _VENV = "pyvenv.cfg"
 _COMPILED = "__pycache__"
+# Where a replay looks for what others have left: names there are no input of a tool of ours, contents are.
+_SHARED = "/dev/shm/"
 # A static program that is started as a matter of course, and what it reads: `ctypes.util.find_library` asks it for its
 # table of libraries, also when a PyTorch with CUDA is imported.
 _LDCONFIG = frozenset(f"{directory}/ldconfig{kind}" for directory in ("/sbin", "/usr/sbin") for kind in ("", ".real"))
@@ -338,7 +340,7 @@ def of_python(account: Account) -> Account:
     mine = replace(account, read={}, absent=set(), listed=set(), loaded=set(), asked={}, earlier=set())
     for path in account.files:
         source, told = _source(path), set[str]()
-        if homes.is_of_user(source):
+        if homes.is_of_user(source) or source == _SHARED:
             continue
         if package := None if source.startswith(_PACKAGE) else homes.installed(source):
             found = package[1] and not _OUR_PLACE.match(package[1])
@@ -353,7 +355,7 @@ def of_python(account: Account) -> Account:
     mine.asked = {
         asked + NO_SIZE if asked.endswith((STATUS, LINK)) else asked: without_size(told)
         for asked, told in account.asked.items()
-        if not homes.says_where(subject(asked))
+        if not (homes.says_where(subject(asked)) or subject(asked).startswith(_SHARED))
     }
     mine.changed = {path for path in account.rewritten if not _is_compiled(path)}  # they look before they write
     return mine

@@ -191,3 +191,14 @@ def test_tools_of_ours_ask_for_no_size(watcher: Path, tmp_path: Path) -> None:
     account = of_python(watched(watcher, tmp_path, sys.executable, "-c", code))
     here = {question: told for question, told in account.asked.items() if question.startswith(f"{tmp_path}/given")}
     assert here == {f"{tmp_path}/given//?": "file 600", f"{tmp_path}/given//@?": "file 600"}
+
+
+def test_names_of_shared_memory_are_no_inputs_of_tools_of_ours(watcher: Path, tmp_path: Path) -> None:
+    shared = Path(f"/dev/shm/pypto-test-{os.getpid()}")
+    shared.write_text("x")
+    try:
+        code = f"import os; os.listdir('/dev/shm'); open({str(shared)!r}).read()"
+        account = of_python(watched(watcher, tmp_path, sys.executable, "-c", code))
+        assert {path for path in account.files if path.startswith("/dev/shm")} == {str(shared)}
+    finally:
+        shared.unlink()

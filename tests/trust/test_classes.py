@@ -1006,6 +1006,9 @@ _UNSEEN = {
 }
 
 
+_SAID = ("so it is made anew every time", "what tools read cannot be watched here")
+
+
 @pytest.mark.parametrize("way", _UNSEEN)
 def test_8_what_cannot_be_seen_is_made_anew(chain: Space, tmp_path: Path, way: str) -> None:
     chain.write("factor", "2")
@@ -1014,7 +1017,7 @@ def test_8_what_cannot_be_seen_is_made_anew(chain: Space, tmp_path: Path, way: s
     passes(chain, f"CXX={compiler}")
     replayed = passes(chain, f"CXX={compiler}")
     assert replayed.actions("[cpp->.so] compile kernels/aiv/twice.cpp"), replayed.done
-    assert "so it is made anew every time" in replayed.done.output
+    assert any(line in replayed.done.output for line in _SAID), replayed.done
     if "library" in way:
         chain.write("factor", "3")
         fails(chain, f"CXX={compiler}")
