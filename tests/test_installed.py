@@ -52,3 +52,10 @@ def test_nothing_of_another_revision_is_installed(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     names = {str(path.relative_to(built)) for path in built.rglob("*") if path.is_file()}
     assert names == {"__init__.py", "facts/machine.py", "rules/__init__.py", "rules/ship.py", "shipped/new"}
+
+
+def test_the_oldest_dependencies_are_ones_that_work() -> None:
+    """tree-sitter before 0.26.1 crashes where a text is read piece by piece and the parser asks whether to go on."""
+    project = msgspec.toml.decode((ROOT / "pyproject.toml").read_bytes())
+    bounds = dict(bound.split(">=") for bound in project["project"]["dependencies"])
+    assert tuple(map(int, bounds["tree-sitter"].split("."))) >= (0, 26, 1)

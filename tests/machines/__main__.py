@@ -1,7 +1,7 @@
 """Tries Pythons and compilers, each with each: installs from a copy of the clone, then types the steps.
 
     python -m tests.machines [--python PATH ...] [--compiler NAME ...] [--root DIR] [--whole] [--keep DIR] [--few]
-        [--turn N]
+        [--turn N] [--oldest]
 
 Prints a row a cell with the seconds of each step, and a digest of the outputs, which has to be the same in all. Exit
 status 1 if a step does not do what it should, or outputs differ. Without options: all of this machine that the matrix
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -103,12 +104,22 @@ class StepFailed(Exception):
     """A step did not do what it should; the message shows its output."""
 
 
-def install(machine: Machine, python: str) -> float:
+def oldest() -> str:
+    """Return constraints that admit of each dependency the oldest version that the project allows."""
+    text = (CLONE / "pyproject.toml").read_text(encoding="utf-8")
+    bounds = re.search(r"^dependencies = \[(.*?)\]", text, re.MULTILINE | re.DOTALL)
+    assert bounds is not None
+    return "\n".join(re.findall(r'"([^"]+)"', bounds[1].replace(">=", "==")))
+
+
+def install(machine: Machine, python: str, old: bool) -> float:
     """README's first command but for its replay; the seconds that pip takes."""
     clone = machine.inside / "clone"
     if not (machine.work / "clone").exists():
         copy_clone(machine.work / "clone")
-    for words in ([python, "-m", "venv", ".venv"], [".venv/bin/pip", "install", "-q", "-c", "constraints.txt", "."]):
+    (machine.work / "clone" / "oldest.txt").write_text(oldest(), encoding="utf-8")
+    constraints = "oldest.txt" if old else "constraints.txt"
+    for words in ([python, "-m", "venv", ".venv"], [".venv/bin/pip", "install", "-q", "-c", constraints, "."]):
         start = time.monotonic()
         status, output = machine.run(words, clone)
         if status:
@@ -160,7 +171,7 @@ def rows(options: argparse.Namespace, work: Path) -> Iterator[tuple[str, str]]:
         place.mkdir(exist_ok=True)
         machine = Machine(options.root, place)
         try:
-            print(f"{python}: pip install {install(machine, python):.1f} s", flush=True)
+            print(f"{python}: pip install {install(machine, python, options.oldest):.1f} s", flush=True)
         except StepFailed as error:
             yield f"{python}: FAIL  {error}", ""
             continue
@@ -175,6 +186,7 @@ def main() -> int:
     parser.add_argument("--compiler", action="append", metavar="NAME", help="a compiler; all of this machine's")
     parser.add_argument("--root", type=Path, metavar="DIR", help="a directory with another distribution")
     parser.add_argument("--whole", action="store_true", help="all instruments, not only the loop")
+    parser.add_argument("--oldest", action="store_true", help="with the oldest dependencies that are allowed")
     parser.add_argument("--turn", type=int, metavar="N", help="one cell, in turn")
     parser.add_argument("--few", action="store_true", help="each Python and each compiler once, not each with each")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work here, and leave it")
