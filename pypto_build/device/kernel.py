@@ -17,7 +17,7 @@ from pypto_build.artifact.cpp.syntax import (
     source_text,
 )
 from pypto_build.facts.broken_rules import BrokenRule
-from pypto_build.pto.ops.device import constraints
+from pypto_build.pto.ops.device import constrained, constraints
 
 from .flags import Balance, joined, step_of, unbalanced
 from .operands import bound
@@ -36,6 +36,13 @@ def check_kernel(text: bytes, path: str, arch: str) -> list[BrokenRule]:
     for function in _functions(root):
         found |= dict.fromkeys(_Walk(path, arch).function(function))
     return sorted(found, key=lambda one: (one.line, one.message))
+
+
+def preload_rules() -> None:
+    """Compile all rules ahead, for processes that are forked."""
+    for name in constrained():
+        for constraint in constraints(name):
+            assert constraint.compiles, constraint.text
 
 
 def _functions(root: Node) -> Iterator[Node]:
@@ -75,17 +82,20 @@ class _Walk:
             return Balance()
         if node.type == "declaration":
             declared_tile(self.names, node)
-        elif node.type == "alias_declaration":
+            return Balance()
+        if node.type == "alias_declaration":
             self._alias(node)
-        elif node.type == "call_expression":
+            return Balance()
+        if node.type == "call_expression":
             return self._call(node)
         parts = []
         for child in node.named_children:
-            if child.type != "comment":
+            if child.type in ("compound_statement", "else_clause"):  # a free counts for its own block
                 popped, freed = dict(self.popped), dict(self.freed)
                 parts.append(self.statement(child, depth + 1))
-                if child.type in ("compound_statement", "else_clause"):  # a free counts for its own block
-                    self.popped, self.freed = popped, freed
+                self.popped, self.freed = popped, freed
+            elif child.type != "comment":
+                parts.append(self.statement(child, depth + 1))
         return joined(_branches(node, parts), node)
 
     def _alias(self, node: Node) -> None:

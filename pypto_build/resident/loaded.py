@@ -16,6 +16,7 @@ from pypto_build.toolchain.output import outlive_readers
 # What commands need; the rest is loaded by those that want it.
 _LOADED = (
     "pypto_build.cli",
+    "pypto_build.device.kernel",
     "pypto_build.diagnose.pack.opened",
     "pypto_build.proof.place",
     "pypto_build.rules.instances",
@@ -37,11 +38,13 @@ def load() -> list[str]:
     for module in _LOADED:
         import_module(module)
     from pypto_build import cli
+    from pypto_build.device.kernel import preload_rules
     from pypto_build.rules.machinery.runtime_module import preload
     from pypto_build.rules.replay import preload_verdicts
 
     cli.parser()
     preload_verdicts()
+    preload_rules()
     sources = map(str, preload())
     modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     return sorted({sys.executable, *sources, *filter(None, modules)})
