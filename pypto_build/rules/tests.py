@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -12,7 +11,6 @@ from typing import Any
 from SCons.Action import Action
 from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 from SCons.Script.Main import OptionsParser
-from SCons.Util.hashes import hash_signature
 
 from pypto_build import terminal
 from pypto_build.artifact.atomic import write_bytes
@@ -29,7 +27,6 @@ from pypto_build.rules.replay import Replays, Suite, Test, finish, outcome_of_re
 from pypto_build.rules.targets import TARGETS
 from pypto_build.toolchain.devices import sign_of_hardware
 
-_CACHED = re.compile(rb'("cached": ?)(?:true|false)')
 #: Declares the replays of a test, and returns their nodes.
 Declare = Callable[[Environment, Mapping[str, Any]], Nodes]
 
@@ -112,7 +109,18 @@ def declare_suite(
         suite.add(env, test)
     for test, known in replays.tags.items():
         suite.add_tagged(env, test, known)
+    if suite.named:
+        _expect(replays, suite, workspace)
     return env.AlwaysBuild(env.Alias(name, [], Action(_check_suite, None), PYPTO_SUITE=suite))
+
+
+def _expect(replays: Replays, suite: Suite, workspace: Workspace) -> None:
+    """Expect the outcomes of the tests of a suite, and of the suites in it."""
+    for test in suite.tests:
+        if test in replays.suites:
+            _expect(replays, replays.suites[test], workspace)
+        elif test in replays.tests:
+            outcomes_of(workspace).expect(test, None)
 
 
 def _check_suite(target: Nodes, source: Nodes, env: Environment) -> int:
@@ -135,17 +143,7 @@ def _verdict(env: Environment, gate: Nodes, test: Test, result: Path) -> Nodes:
     node = env.File(escape(str(result)))
     if node.has_builder():
         return [node]
-    node.Decider(_differs)
     return made_by_us(env, env.Command([node], gate, Action(_judge, None), PYPTO_TEST=test))
-
-
-def _differs(verdict: Node, target: Node, before: Any, repository: object = None) -> bool:
-    """Whether a verdict is another one than when SCons last made ``target`` of it, but for whether it was cached."""
-    with suppress(OSError):
-        text = Path(verdict.get_abspath()).read_bytes()
-        texts = (text, _CACHED.sub(rb"\1false", text), _CACHED.sub(rb"\1true", text))
-        return getattr(before, "csig", None) not in map(hash_signature, texts)
-    return True
 
 
 def _judge(target: Nodes, source: Nodes, env: Environment) -> int:

@@ -24,7 +24,7 @@ from pypto_build.rules.compile_commands import look_at_commands
 from pypto_build.rules.machinery import standing
 from pypto_build.rules.machinery.actions import spawner
 from pypto_build.rules.machinery.attributes import RuleError, each_variant
-from pypto_build.rules.machinery.database import keep_signatures_of_users
+from pypto_build.rules.machinery.database import decide_verdicts, keep_signatures_of_users
 from pypto_build.rules.machinery.invocation import Invocation
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.workspace import Workspace, workspace_of
@@ -74,6 +74,7 @@ def generate(env: Environment) -> None:
         if not _INVOCATION.construction:
             _begin(env)
         env.Replace(**_INVOCATION.construction)
+        env.decide_target = decide_verdicts(env.decide_target)
         for name, (module, function) in RULES.items():
             env.AddMethod(_rule(module, function), name)
         if not _INVOCATION.declared:

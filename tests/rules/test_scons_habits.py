@@ -244,7 +244,7 @@ def test_findings_that_are_accepted(project: Project) -> None:
         project,
         f"env.HazardTest(name='strict', {artifact}, accept=['hazards/order'])\n"
         f"env.HazardTest(name='lenient', {artifact}, accept=['hazards/read-*'])\n"
-        f"env.LintTest(name='idle', {artifact}, accept=['lint/nothing'])\n",
+        f"env.LintTest(name='idle', {artifact}, accept=['lint/edited-*', 'lint/nothing'])\n",
     )
     run = project.quiet("test")
     assert run.status == 2

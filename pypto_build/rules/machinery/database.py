@@ -6,17 +6,25 @@ What our actions make is proven by the record of its place (pypto_build.proof).
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import SCons.Node
 import SCons.Node.Alias
 import SCons.SConsign
+from SCons.Util.hashes import hash_signature
 
 from pypto_build.rules.machinery.inputs import has_rule
 
 #: In BUILD_DIR: the name of the database, to which SCons adds ``.dblite``.
 SIGNATURES = ".sconsign"
+#: The file of a replay's verdict.
+VERDICT = "verdict.json"
+#: Decides whether a dependency of a target differs from what it was; the last is SCons' own business.
+Decide = Callable[[Any, Any, Any, Any], bool]
+_CACHED = re.compile(rb'("cached": ?)(true|false)')
 _STORE = SCons.Node.store_info_file
 _OPEN = SCons.SConsign.Get_DataBase
 
@@ -42,6 +50,20 @@ class _Signatures:
             self._stored = True
             self._build_dir.mkdir(parents=True, exist_ok=True)
             _STORE(node)
+
+
+def decide_verdicts(decide: Decide) -> Decide:
+    """Decide whether a dependency changed as ``decide`` does, but for a verdict that differs only in being cached."""
+
+    def changed(dependency: Any, target: Any, before: Any, repository: Any = None) -> bool:
+        differs = decide(dependency, target, before, repository)
+        if not differs or dependency.name != VERDICT or not hasattr(before, "csig"):
+            return differs
+        text = Path(dependency.get_abspath()).read_bytes()
+        other = _CACHED.sub(lambda found: found[1] + (b"true" if found[2] == b"false" else b"false"), text)
+        return bool(before.csig != hash_signature(other))
+
+    return changed
 
 
 def _ready(_alias: object) -> None:
