@@ -6,7 +6,8 @@
 // told once by a process.
 //
 //   X process  executable              E process  program that it is about to execute; 0: the C library is
-//   F process  that was refused        L shared object that is loaded
+//   F process  that was refused        P process  program that it was started with by another one
+//   L shared object that is loaded
 //   R identity  file opened to read    W file made, or emptied
 //   B reads  file opened to change         M file or directory made, renamed, removed or changed
 //   D directory listed                 A path that is not there
@@ -361,8 +362,12 @@ __attribute__((constructor)) void begin() {
     tell_new_objects();
 }
 
+long self() {
+    return call(SYS_getpid);
+}
+
 void tell_execution(long process, const char *program, int directory = AT_FDCWD) {
-    tell('E', program, directory, {static_cast<unsigned long long>(process)});
+    tell(process && process != self() ? 'P' : 'E', program, directory, {static_cast<unsigned long long>(process)});
 }
 
 /// The program that is executed for `name`, which is looked for in PATH as execvp does.
@@ -388,10 +393,6 @@ void tell_search(const char *name, long process) {
 int refused(int result) {
     tell('F', "/", AT_FDCWD, {static_cast<unsigned long long>(call(SYS_getpid))});
     return result;
-}
-
-long self() {
-    return call(SYS_getpid);
 }
 
 /// A shell that the C library starts by itself, with the environment as it is.

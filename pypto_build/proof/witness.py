@@ -81,8 +81,10 @@ class Account:
     programs: set[str] = field(default_factory=set)
     executed: set[str] = field(default_factory=set)
     started: set[str] = field(default_factory=set)  # of those, by the C library and by us
-    executions: dict[str, list[str]] = field(default_factory=dict)  # programs that were to be executed, by process
-    ran: Counter[str] = field(default_factory=Counter)  # how many did, by process
+    executions: dict[str, list[str]] = field(default_factory=dict)  # by process, the programs that it was to execute
+    ran: Counter[str] = field(default_factory=Counter)  # by process, how many of these did run
+    spawned: dict[str, str] = field(default_factory=dict)  # by process, the program that another one started it with
+    processes: set[str] = field(default_factory=set)  # that said that they run
     unseen: str = ""  # a program that was started and could not be watched
 
     @property
@@ -256,10 +258,18 @@ def _note_start(account: Account, path: str, numbers: list[str]) -> None:
         account.executions.setdefault(numbers[0], []).append(path)
 
 
+def _note_spawn(account: Account, path: str, numbers: list[str]) -> None:
+    account.executed.add(path)
+    if path not in _LDCONFIG:
+        account.spawned[numbers[0]] = path
+
+
 def _note_program(account: Account, path: str, numbers: list[str]) -> None:
     account.programs.add(path)
+    account.processes.add(numbers[0])
     account.loaded.add(path)
-    account.ran[numbers[0]] += 1
+    if numbers[0] in account.executions:  # else it is what the process began with
+        account.ran[numbers[0]] += 1
 
 
 def _note_refusal(account: Account, _: str, numbers: list[str]) -> None:
@@ -272,7 +282,7 @@ def _note_unwatched(account: Account, path: str, _: list[str]) -> None:
 
 
 #: How many numbers are in front of an event's path.
-_NUMBERS = {"R": 6, "B": 1, "X": 1, "E": 1, "F": 1, "S": 2, "T": 2, "N": 1, "O": 1, "Q": 2}
+_NUMBERS = {"R": 6, "B": 1, "X": 1, "E": 1, "P": 1, "F": 1, "S": 2, "T": 2, "N": 1, "O": 1, "Q": 2}
 _NOTES: dict[str, Callable[[Account, str, list[str]], None]] = {
     "R": _note_read,
     "A": lambda account, path, _: account.absent.add(path),
@@ -280,6 +290,7 @@ _NOTES: dict[str, Callable[[Account, str, list[str]], None]] = {
     "L": lambda account, path, _: account.loaded.add(path),
     "X": _note_program,
     "E": _note_start,
+    "P": _note_spawn,
     "F": _note_refusal,
     "U": _note_unwatched,
     "S": lambda account, path, numbers: _note_answer(account, path + STATUS, status(*map(int, numbers))),
@@ -297,6 +308,9 @@ def _untold(account: Account) -> str:
     for process, paths in account.executions.items():
         if len(paths) > account.ran[process]:
             return paths[-1]
+    for process, path in account.spawned.items():
+        if process not in account.processes:
+            return path
     for path in account.started:
         program = _interpreter(path)
         if program and os.path.realpath(program) not in account.programs:

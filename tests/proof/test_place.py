@@ -47,10 +47,10 @@ class Rig:
         return Place(self.out, self.store, {"root": self.root}, self.watcher)
 
     def action(self, script: str = "cat source header; if test -e extra; then cat extra; fi") -> Action:
-        command = f"cd {self.root}; ({script}) > {self.out}/built.tmp"
+        argv = ("/bin/sh", "-c", f'cd "$0"; ({script}) > "$1"', str(self.root), str(self.out / "built.tmp"))
         source = str(self.root / "source")
         environment = {"PATH": os.environ["PATH"]}
-        return Action("built", ("/bin/sh", "-c", command), (source,), ("built",), environment=environment, main=source)
+        return Action("built", argv, (source,), ("built",), environment=environment, main=source)
 
     def spawn(self, command: list[str], environment: dict[str, str]) -> Spawned:
         self.ran.append(command[-1])
