@@ -187,14 +187,18 @@ def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Acco
     return account
 
 
+# What descriptors of namespaces, pipes and sockets are called: `ipc:[4026531839]`.
+_NAMELESS = re.compile(r"[a-z_]+:\[")
+
+
 class _Counts:
-    """Tells which paths count: neither what is a command's own, nor the system's tables."""
+    """Tells which paths count: neither what is a command's own, nor the system's tables and what no path leads to."""
 
     def __init__(self, own: set[str]) -> None:
         self._own, self._below = own, (*(f"{place}/" for place in own), *Mounts.now().tables())
 
     def __call__(self, path: str) -> bool:
-        return path not in self._own and not path.startswith(self._below)
+        return path not in self._own and not path.startswith(self._below) and not _NAMELESS.match(path)
 
 
 def _events(log: Path) -> Iterator[list[str]]:
