@@ -6,6 +6,7 @@ is linked statically cannot be watched; the account then names it as ``unseen``,
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -189,14 +190,18 @@ def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Acco
     return account
 
 
+# What descriptors of namespaces, pipes and sockets are called: `ipc:[4026531839]`.
+_NAMELESS = re.compile(r"[a-z_]+:\[")
+
+
 class _Counts:
-    """Tells which paths count: neither what is a command's own, nor the system's tables."""
+    """Tells which paths count: neither what is a command's own, nor the system's tables and what no path leads to."""
 
     def __init__(self, own: set[str]) -> None:
         self._own, self._below = own, (*(f"{place}/" for place in own), *Mounts.now().tables())
 
     def __call__(self, path: str) -> bool:
-        return path not in self._own and not path.startswith(self._below)
+        return path not in self._own and not path.startswith(self._below) and not _NAMELESS.match(path)
 
 
 def _events(log: Path) -> Iterator[list[str]]:
@@ -277,6 +282,12 @@ def _note_refusal(account: Account, _: str, numbers: list[str]) -> None:
         account.executions[numbers[0]].pop()
 
 
+def _note_failure(account: Account, question: str, number: int) -> None:
+    """Note why a file could not be had. A sandbox, which nobody can ask later, refuses to write whatever is there."""
+    if number != errno.EROFS:
+        _note_answer(account, question, failure(number))
+
+
 def _note_unwatched(account: Account, path: str, _: list[str]) -> None:
     account.unseen = account.unseen or path
 
@@ -295,8 +306,8 @@ _NOTES: dict[str, Callable[[Account, str, list[str]], None]] = {
     "U": _note_unwatched,
     "S": lambda account, path, numbers: _note_answer(account, path + STATUS, status(*map(int, numbers))),
     "T": _note_link,
-    "N": lambda account, path, numbers: _note_answer(account, path + STATUS, failure(int(numbers[0]))),
-    "O": lambda account, path, numbers: _note_answer(account, path + LINK, failure(int(numbers[0]))),
+    "N": lambda account, path, numbers: _note_failure(account, path + STATUS, int(numbers[0])),
+    "O": lambda account, path, numbers: _note_failure(account, path + LINK, int(numbers[0])),
     "Q": lambda account, path, numbers: _note_answer(account, f"{path}{STATUS}{numbers[0]}", access(int(numbers[1]))),
     "K": lambda account, path, _: _note_answer(account, path + LINK, ""),
     "G": lambda account, path, _: _note_answer(account, path + REAL, ""),

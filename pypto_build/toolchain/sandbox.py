@@ -49,7 +49,12 @@ class Sandbox:
         words = [*_WITH_FILTER, str(self.filter), self.program, "--seccomp", "9", *_SEPARATE, "--die-with-parent"]
         words += [*session, *_PLACES]
         hidden = _hidden()
-        mounts = {place: ["--tmpfs", place] for place in hidden}
+        # With the modes that they have outside: a tool that asks for them hears the same.
+        mounts = {
+            place: ["--perms", f"{os.stat(place).st_mode & 0o7777:04o}", "--tmpfs", place]
+            for place in hidden
+            if os.path.isdir(place)
+        }
         for place in {*map(str, self.readable), os.getcwd()}:
             for path in {place, os.path.realpath(place)} - hidden:
                 if os.path.exists(path) and any(path.startswith(f"{above}/") for above in hidden):
