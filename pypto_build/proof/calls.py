@@ -73,12 +73,14 @@ def _set_at(code: bytes, begin: int) -> int | bool | None:
     """The number that the instruction there sets for a call, None where it is in a register or memory; else False."""
     at = begin + (code[begin] in (0x40, 0x48, 0x4C, 0x44))
     rest = code[at : at + 6]
-    if len(rest) >= 5 and rest[0] == 0xB8:
-        return int.from_bytes(rest[1:5], "little")
+    if len(rest) >= 5 and rest[0] == 0xB8:  # behind a prefix it has a constant of eight bytes
+        return False if code[at - 1 : at] in (b"\x48", b"\x49") else int.from_bytes(rest[1:5], "little")
     if len(rest) == 6 and rest[:2] == b"\xc7\xc0":
         return int.from_bytes(rest[2:6], "little")
-    if len(rest) >= 2 and rest[0] == 0x89 and rest[1] & 0xC7 == 0xC0:  # from a register
-        return None
+    if len(rest) >= 2 and (
+        (rest[0] == 0x89 and rest[1] & 0xC7 == 0xC0) or (rest[0] == 0x63 and rest[1] & 0xF8 == 0xC0)
+    ):
+        return None  # from a register
     # from the stack
     return None if len(rest) >= 3 and rest[0] == 0x8B and rest[1] & 0x38 == 0 and rest[1] & 7 in (4, 5) else False
 

@@ -266,6 +266,8 @@ _UNWATCHED = {
     "makes what it misses": "test -e stamp && echo old || echo new; echo x > stamp",
     "lists where it makes a file": "ls -a sub; echo x > sub/$(ls -a sub | wc -l)",
     "an empty environment": "env -i cat header",
+    "an empty environment in its own place": "cat source; exec env -i cat header",
+    "without the library in its own place": "unset LD_PRELOAD; exec cat header",
     "without the library": "env -u LD_PRELOAD cat header",
     "with another library": "LD_PRELOAD= cat header",
     "without a log": "env -u PYPTO_WITNESS cat header",
