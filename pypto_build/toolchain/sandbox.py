@@ -59,6 +59,11 @@ class Sandbox:
             for path in {place, os.path.realpath(place)} - hidden:
                 if os.path.exists(path) and any(path.startswith(f"{above}/") for above in hidden):
                     mounts[path] = ["--ro-bind", path, path]
+        seen = set(mounts) - hidden
+        for path in seen:  # nothing can be mounted on a link in a directory that is mounted, nor has to be
+            nearest = max((above for above in mounts if path.startswith(f"{above}/")), key=len)
+            if nearest in seen:
+                del mounts[path]
         mounts |= {place: ["--bind", place, place] for place in map(str, writable)}
         for place in sorted(mounts):  # a directory before what lies in it
             words += mounts[place]

@@ -142,3 +142,12 @@ def test_a_header_that_is_missing_is_said_once(chain: Space) -> None:
     chain.kernel("twice", "2.0f * in[i]", '#include "nothing.h"')
     done = chain.replay().done
     assert done.output.count("fatal error: nothing.h: No such file") == 1
+
+
+@pytest.mark.parametrize("name", ["_jit_a\nb", "_jit_a\u2028b", "_jit_a\rb"])
+def test_names_with_ends_of_lines(chain: Space, name: str) -> None:
+    renamed = chain.artifact.with_name(name)
+    chain.artifact.rename(renamed)
+    chain.name = name
+    assert chain.replay().outcome.exit == PASS
+    assert chain.replay().cached

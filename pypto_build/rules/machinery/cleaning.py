@@ -52,6 +52,8 @@ _FILES = (
     "kernel_config.py",
     "interface.json",
     "verdict.json",
+    "device_rules.json",
+    ".device_rules.json",
     "scenes.json",
     "report.html",
     "step.html",
