@@ -37,6 +37,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+// glibc 2.31 has no names for these; the numbers are those of every processor.
+#ifndef SYS_openat2
+#define SYS_openat2 437
+#endif
+#ifndef SYS_faccessat2
+#define SYS_faccessat2 439
+#endif
+
 namespace {
 
 constexpr size_t kPathBytes = 4096;
