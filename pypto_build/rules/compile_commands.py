@@ -25,14 +25,19 @@ _FOUND = "compile commands of {}"
 
 def update_compile_commands(workspace: Workspace, targets: ArtifactTargets) -> None:
     """Replace the entries of this artifact and platform; those of others stay. Editors find the file by its place."""
+    update_commands(workspace, targets.plans, targets.binaries_dir)
+
+
+def update_commands(workspace: Workspace, plans: Sequence[Plan], binaries: Path) -> None:
+    """Replace the entries of all that is built in the directory of ``binaries`` by those of ``plans``."""
     path = _path(workspace)
-    if workspace.extras.get(_FOUND.format(targets.binaries_dir)) == (_identity(path), targets.plans):
+    if workspace.extras.get(_FOUND.format(binaries)) == (_identity(path), plans):
         return
     workspace.build_dir.mkdir(parents=True, exist_ok=True)
     directory = os.open(workspace.build_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(directory, fcntl.LOCK_EX)  # others may build other artifacts now
-        text, wanted = _texts(workspace, targets.plans, targets.binaries_dir)
+        text, wanted = _texts(workspace, plans, binaries)
         if wanted != text:
             write_bytes(path, wanted)
     finally:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
+
+from SCons.Script import GetOption
 
 from pypto_build.artifact import CORE_TYPES, Kernel, Orchestration
 from pypto_build.facts.platforms import TENSORMAP
+from pypto_build.rules.compile_commands import update_commands
 from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Kind, Rule, path_attribute
+from pypto_build.rules.machinery.deferred import QUERY
 from pypto_build.rules.machinery.inputs import path_of, searched
 from pypto_build.rules.machinery.recipes import recipe_of
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
@@ -67,8 +74,22 @@ def _declare(
 ) -> Nodes:
     """The node of a library; what its source includes of files that are made comes first."""
     steps = compilation.steps(plan)
+    _note_command(workspace_of(env), plan, steps[0].place.directory)
     node = env.File(escape(str(steps[-1].place.path(steps[-1].action.outputs[0]))))
     return [node if node.has_builder() else declare_unit(env, steps, source, include_dirs)]
+
+
+def _note_command(workspace: Workspace, plan: Plan, directory: Path) -> None:
+    """Tell editors how a unit is compiled, when all rules have been called."""
+    plans: dict[Path, list[Plan]] = workspace.extras.setdefault("plans of units", {})
+    if not (plans or GetOption("clean") or GetOption("no_exec") or QUERY in workspace.extras):
+        workspace.at_end.append(partial(_update_commands, workspace, plans))
+    plans.setdefault(directory, []).append(plan)
+
+
+def _update_commands(workspace: Workspace, plans: Mapping[Path, Sequence[Plan]]) -> None:
+    for directory, units in plans.items():
+        update_commands(workspace, units, directory)
 
 
 def _loose(workspace: Workspace, platform_name: str | None) -> Compilation:
