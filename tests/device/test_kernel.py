@@ -136,7 +136,7 @@ def text_of(use: Use, arch: str) -> bytes:
 OTHERWISE = {"pto.taddc", "pto.tsubc", "pto.taddsc", "pto.tsubsc", "pto.tquant", "pto.tci", "pto.mgather"}
 OVERLAPS = [
     (name, row)
-    for name in TABLE.keys() - OTHERWISE
+    for name in sorted(TABLE.keys() - OTHERWISE)
     for row in constraints(name)
     if row.kind == "overlap" and row.arch != "a5"
 ]

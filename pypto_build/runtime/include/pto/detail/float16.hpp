@@ -143,8 +143,8 @@ struct bfloat16_t {
     bfloat16_t &operator/=(float other) { return *this = bfloat16_t(float(*this) / other); }
 };
 
-// IEEE binary16, whose operations round to half each. g++ has _Float16 since 12 on x86-64 and 13 on aarch64; elsewhere a
-// class stands for it.
+// IEEE binary16, whose operations round to half each. g++ has _Float16 since 12 on x86-64 and 13 on aarch64; elsewhere
+// a class stands for it.
 #if defined(__clang__) || __GNUC__ >= 13 || (__GNUC__ == 12 && !defined(__aarch64__))
 using half = _Float16;
 #else
