@@ -258,7 +258,7 @@ def complain(line: str) -> None:
 
 
 def pass_on(text: str, error: bool = True, ours: bool = False) -> None:
-    """What a command printed; one of ``ours`` gets its colours here, lines of others that look like ours are marked."""
+    """Print a command's output: one of ``ours`` gets its colours here; others' lines that look like ours are marked."""
     if text:
         text = escaped(text, colours=True)
         text = text if ours else _LIKE_OURS.sub(MARK, text)
@@ -285,7 +285,7 @@ class _Escaped:
 
 @contextmanager
 def escaping() -> Iterator[None]:
-    """What is printed while the block runs is shown escaped."""
+    """Return what is printed while the block runs is shown escaped."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = _Escaped(sys.stdout), _Escaped(sys.stderr)
     try:

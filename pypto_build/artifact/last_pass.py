@@ -61,7 +61,7 @@ def copies(output: Path, artifact: Artifact) -> dict[str, Path]:
 
 
 def edits(artifact: Artifact, changed: dict[str, Path]) -> Iterator[Edited]:
-    """What was edited, hunk by hunk, of files with their ``copies``."""
+    """Return what was edited, hunk by hunk, of files with their ``copies``."""
     for name, copy in changed.items():
         if name.startswith("data/"):
             yield Edited(Change(name, 0), copy.read_bytes())

@@ -24,6 +24,6 @@ _COMMENT = re.compile(r"//[^\n]*")
 
 
 def same_operations(module: str, assembled: str) -> bool:
-    """Whether what an assembler wrote has each of some operations as often as the module: else it is of another one."""
+    """Return whether an assembler's text has some operations as often as the module: else it is of another module."""
     operations = Counter(_OPERATION.findall(_COMMENT.sub("", module)))
     return operations == Counter(name.lower() for name in _INSTRUCTION.findall(_COMMENT.sub("", assembled)))

@@ -37,7 +37,7 @@ class _Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """What Python asks for a module at the top; others are found in their packages."""
+        """Return what Python asks for a module at the top; others are found in their packages."""
         if path is not None:
             return None
         package = self._directory / name
@@ -56,7 +56,7 @@ class _Namespaces:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """What Python asks for a module that nobody else has found."""
+        """Return what Python asks for a module that nobody else has found."""
         if path is not None or not (self._directory / name).is_dir():
             return None
         spec = ModuleSpec(name, None, is_package=True)

@@ -19,7 +19,7 @@ from .values import Ref, TileType, Values
 
 
 def may_share(op: Op, values: Values, result: str, operand: str) -> bool:
-    """Whether the result may begin where the operand does."""
+    """Return whether the result may begin where the operand does."""
     spec = OPERATIONS.get(op.name)
     if spec is None or not spec.inplace:
         return False

@@ -22,7 +22,7 @@ _OTHER = {"set_flag": "wait_flag", "wait_flag": "set_flag", "TPOP": "TFREE", "TF
 
 @dataclass
 class Balance:
-    """What a stretch of code leaves open; keys that are `unclear` are not followed."""
+    """Flags and slots that a stretch of code leaves open; keys that are `unclear` are not followed."""
 
     open: Counter[Key] = field(default_factory=Counter)
     unclear: set[Key] = field(default_factory=set)
@@ -41,7 +41,7 @@ def step_of(name: str, arguments: list[str], node: Node) -> tuple[Key, int, tupl
 
 
 def joined(parts: list[Balance], node: Node) -> Balance:
-    """What is left by the parts of a statement: one behind the other, or one of them."""
+    """Return what is left by the parts of a statement: one behind the other, or one of them."""
     whole = Balance()
     for part in parts:
         whole.unclear |= part.unclear

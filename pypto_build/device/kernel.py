@@ -27,7 +27,7 @@ _DEEPEST = 200  # statements in each other
 
 
 def check_kernel(text: bytes, path: str, arch: str) -> list[BrokenRule]:
-    """What breaks a rule of the platform, in the order of the lines; nothing for a text that cannot be parsed."""
+    """Return the broken rules of the platform, in the order of the lines; none for a text that cannot be parsed."""
     try:
         root = parse(text)
     except (Unparseable, NestedTooDeeply):
@@ -153,7 +153,7 @@ class _Walk:
 
 
 def _branches(node: Node, parts: list[Balance]) -> list[Balance]:
-    """Of a condition what its branches leave, the condition itself left out."""
+    """Return what the branches of a condition leave, the condition itself left out."""
     if node.type != "if_statement":
         return parts
     inside = ("consequence", "alternative")

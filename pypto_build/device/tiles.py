@@ -48,7 +48,7 @@ class CppTile:
 
 @dataclass
 class Names:
-    """What is known of a function's variables; blocks within it share it, as generated code names each only once."""
+    """Facts about a function's variables; blocks within it share it, as generated code names each only once."""
 
     numbers: dict[str, int] = field(default_factory=dict)
     tiles: dict[str, CppTile] = field(default_factory=dict)
@@ -170,7 +170,7 @@ def declared_tile(names: Names, node: Node) -> None:
 
 
 def _arguments(value: Node | None) -> list[Node]:
-    """What a constructor is given: `v(a, b)`, `v = Tile<…>(a, b)` or `v{a, b}`."""
+    """Return what a constructor is given: `v(a, b)`, `v = Tile<…>(a, b)` or `v{a, b}`."""
     if value is None:
         return []
     if value.type == "call_expression":

@@ -1,4 +1,4 @@
-"""What an editor sends, without messages that no memory holds."""
+"""Reads what an editor sends, without messages that no memory holds."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ FILE_NAME = "device_rules.json"
 
 
 class BrokenRule(msgspec.Struct, frozen=True):
-    """Where a kernel breaks a rule, which kind of rule (`overlap`, `flag`, …), and what is wrong in words."""
+    """The place where a kernel breaks a rule, the kind of rule (`overlap`, `flag`, …), and the message."""
 
     path: str
     line: int

@@ -201,7 +201,7 @@ def _usable(client: Any, say: Say) -> list[str]:
 
 
 def _asked(client: Any, what: Callable[[], Any]) -> dict[str, Any]:
-    """What all workers say to a question; one that does not answer at all is no worker to rely on."""
+    """Return what all workers say to a question; one that does not answer at all is no worker to rely on."""
     answers: SimpleQueue[dict[str, Any]] = SimpleQueue()
     threading.Thread(target=lambda: answers.put(client.run(what, on_error="return")), daemon=True).start()
     try:
@@ -223,7 +223,7 @@ def _difference(own: Mapping[str, str], told: Any) -> str:
 
 
 def _shown(text: str) -> str:
-    """What a worker says, with nothing that a terminal obeys."""
+    """Return what a worker says, with nothing that a terminal obeys."""
     return "".join(letter if letter.isprintable() else "?" for letter in text[:200])
 
 

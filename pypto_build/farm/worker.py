@@ -101,7 +101,7 @@ def run_job(
 
 
 def _left(place: Path, path: Path) -> bytes | None:
-    """What a job left in its directory; None for what is no file, is too large, or lies elsewhere."""
+    """Return what a job left in its directory; None for what is no file, is too large, or lies elsewhere."""
     real = path.resolve()
     if not real.is_relative_to(place.resolve()):
         return None

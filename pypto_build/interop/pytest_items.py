@@ -1,4 +1,4 @@
-"""What pytest collects for the plugin that is a process of its own: a manifest's replays, and cases that simpler runs.
+"""Items of the pytest plugin that run in a process of their own: a manifest's replays, and cases that simpler runs.
 
 A manifest gives one item for each case and platform, which replays the artifact it describes. Cases of scene tests that
 simpler runs are those on hardware, and those of a runtime of simpler's. An item whose platform's tools are missing is

@@ -186,7 +186,7 @@ class Roots:
         return {name} if os.access(self.path(beside), os.F_OK) else {name, beside}
 
     def holds(self, path: str) -> bool:
-        """Whether one of the directories lies in ``path``."""
+        """Return whether one of the directories lies in ``path``."""
         inside = os.path.join(path, "")
         return any(root.startswith(inside) for root, _ in self._roots)
 

@@ -24,7 +24,7 @@ class TooSlow(OSError):
 
 
 class Bounds(threading.local):
-    """What the thread's current exchange may still take."""
+    """The time and bytes that the thread's current exchange may still take."""
 
     left = 0
     deadline = 0.0
@@ -80,7 +80,7 @@ class BoundedSocket:
             self._socket.sendall(view[begin : begin + self._PIECE])
 
     def makefile(self, *_: object) -> io.BufferedReader:
-        """What a response is read from; the socket stays open until that is closed."""
+        """Return what a response is read from; the socket stays open until that is closed."""
         self._readers += 1
         return io.BufferedReader(_Reader(self))
 

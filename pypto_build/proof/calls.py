@@ -28,7 +28,7 @@ _WITH_OPERANDS = frozenset((0x01, 0x09, 0x29, 0x31, 0x33, 0x63, 0x85, 0x89, 0x8B
 
 
 def calls_of(path: str) -> str:
-    """Whether the program or library at ``path`` makes system calls of its own."""
+    """Return whether the program or library at ``path`` makes system calls of its own."""
     if _LIBRARY.search(path):
         return NO_CALLS
     try:
@@ -50,7 +50,7 @@ def _code(data: mmap.mmap) -> Iterator[tuple[int, int]]:
 
 
 def _reads(data: mmap.mmap, begin: int, end: int) -> bool:
-    """Whether there is a call between two places that may be one of those that read."""
+    """Return whether there is a call between two places that may be one of those that read."""
     found = data.find(_INSTRUCTION, begin, end)
     while found >= 0:
         before = data[max(begin, found - _FARTHEST) : found]
@@ -86,7 +86,7 @@ def _set_at(code: bytes, begin: int) -> int | bool | None:
 
 
 def _reaches_end(code: bytes, at: int) -> bool:
-    """Whether instructions that set arguments lead from there to the end."""
+    """Return whether instructions that set arguments lead from there to the end."""
     while at < len(code):
         size = _size(code, at)
         if not size:

@@ -124,7 +124,7 @@ class Digests:
         return None
 
     def _programs(self, path: str) -> str:
-        """Whether a program makes system calls of its own, which is remembered as a content is."""
+        """Return whether a program makes system calls of its own, which is remembered as a content is."""
         program = path.removesuffix(CALLS)
         now = self.identity_of(program)
         known = self._remembered(path, now) if now else None
@@ -154,8 +154,8 @@ class Digests:
         return looks
 
     def inputs(self, paths: Sequence[str]) -> list[str]:
-        """What a tool learns of files that it opens: the contents of many, with the owner's permissions where these are
-        not the usual ones; the lists of names and the answers of others."""
+        """Return what a tool learns of the files that it opens: contents, with the owner's permissions where these are
+        not the usual ones; of other paths the lists of names and the answers."""
         return [
             digest if now is None or not digest or path.endswith(LISTING) or is_question(path) else marked(digest, now)
             for path, (now, digest) in zip(paths, self.look_at_all(paths), strict=True)
@@ -174,7 +174,7 @@ class Digests:
         return known[0] if known is not None else None
 
     def seen_with(self, path: str, digest: str) -> Identity | None:
-        """What the system said of a file when it was this input; None if that is not remembered."""
+        """Return what the system said of a file when it was this input; None if that is not remembered."""
         known = self._known.get(path)
         if path.endswith(STATUS):
             now = self.identity_of(path.removesuffix(STATUS))

@@ -309,7 +309,7 @@ class Known:
     # Input sets
 
     def inputs(self, names: Sequence[str]) -> list[str]:
-        """What inputs are now. Of what we built the permissions do not count: the store does not keep them."""
+        """Return what inputs are now. Of what we built the permissions do not count: the store does not keep them."""
         paths = list(map(self.roots.path, names))
         found = self.digests.inputs(paths)
         return [

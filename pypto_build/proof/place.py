@@ -397,7 +397,7 @@ class Place:
         return ""
 
     def _is_own(self, action: Action, path: str) -> bool:
-        """Whether a file is an output of an action: of our own tools, anything below the place."""
+        """Return whether a file is an output of an action: of our own tools, anything below the place."""
         if not path.startswith(os.path.join(self.directory, "")):
             return False
         name = os.path.relpath(path, self.directory)
@@ -467,8 +467,8 @@ class Place:
         return names | roots.names_looked_for(there, account.absent, there | account.absent)
 
     def _questions(self, attempt: _Attempt) -> set[str]:
-        """What a tool asked, but for what holds wherever the outputs and the directories of names are: that these are
-        directories, and what is told of all that we build."""
+        """Return a tool's questions, but for those whose answers hold wherever outputs and named directories are: that
+        these are directories, and what is told of all that we build."""
         roots, digests = self._known.roots, self._known.digests
         told = {question: told or digests.of(question) for question, told in attempt.account.asked.items()}
         return {

@@ -1,4 +1,4 @@
-"""What a tool asks of a file besides its content: a path with the question behind it, and the answer to it now.
+"""Questions of a tool about a file besides its content: a path with the question behind it, and the answer now.
 
 Answers hold what is the same for all users of a store: type, size, and what the owner may do. Times, owners, and the
 permissions of others, which follow from the umask, are not in them.
@@ -25,12 +25,12 @@ _PHRASES = {"": "type, permissions or size of {}", "@": "the link {}", "~": "wha
 
 
 def is_question(path: str) -> bool:
-    """Whether a path, or a name, is a question: no other has two slashes in a row."""
+    """Return whether a path, or a name, is a question: no other has two slashes in a row."""
     return _MARK in path
 
 
 def is_absent(path: str) -> bool:
-    """Whether there is nothing at ``path``, and nothing else is wrong with it."""
+    """Return whether there is nothing at ``path``, and nothing else is wrong with it."""
     try:
         os.stat(path)
     except FileNotFoundError:
@@ -46,7 +46,7 @@ def subject(question: str) -> str:
 
 
 def phrase(question: str) -> str:
-    """What a question asks for, for people."""
+    """Return what a question asks for, for people."""
     path, _, asked = question.rpartition(_MARK)
     return _PHRASES.get(asked.removesuffix(NO_SIZE), "access to {}").format(path)
 

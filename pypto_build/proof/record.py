@@ -31,7 +31,7 @@ _GROWS_BYTES = 2 << 20
 
 
 class Record(msgspec.Struct, array_like=True):
-    """What a place remembers from run to run: digests by path, input sets by their digest, results by name; and what
+    """The memory of a place from run to run: digests by path, input sets by their digest, results by name; and what
     was on the devices whose files have digests."""
 
     digests: dict[str, tuple[Identity, str]] = {}

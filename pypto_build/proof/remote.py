@@ -262,7 +262,7 @@ class RedisStore:
 
 
 def _read(file: BinaryIO, largest: int, deadline: float) -> bytes:
-    """What a file holds: it may be of a file system that answers slowly, and may grow."""
+    """Return what a file holds: it may be of a file system that answers slowly, and may grow."""
     data = bytearray()
     while piece := file.read(_PIECE):
         data += piece

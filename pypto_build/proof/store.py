@@ -150,7 +150,7 @@ def _path_in(directory: Path, kind: str, name: str) -> Path:
 
 
 def read_file(path: Path, size: int = -1, offset: int = 0) -> bytes | None:
-    """What a regular file holds; None where there is none, or one that is larger than any of ours."""
+    """Return what a regular file holds; None where there is none, or one that is larger than any of ours."""
     try:
         with open_file(path) as file:
             if os.fstat(file.fileno()).st_size > _LARGEST_FILE:

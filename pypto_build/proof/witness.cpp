@@ -217,16 +217,25 @@ unsigned long long nanoseconds(const timespec &time) {
     return static_cast<unsigned long long>(time.tv_sec) * 1000000000ull + static_cast<unsigned long long>(time.tv_nsec);
 }
 
+/// Why `path` was not opened. What has nothing to do with the way there (a device without a terminal, a read-only file
+/// system) is told by what is there: nobody can ask for it later.
+void tell_refusal(int directory, const char *path, int flags, int error) {
+    if (error == ENOENT || error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG)
+        return tell_failure(directory, path, !(flags & O_NOFOLLOW), error);
+    if (error != EACCES && error != EPERM)
+        return tell_what_is_there(directory, path);
+    const unsigned long long read = (flags & O_ACCMODE) == O_WRONLY ? 0 : R_OK;
+    const unsigned long long write = (flags & O_ACCMODE) == O_RDONLY ? 0 : W_OK;
+    tell('Q', path, directory, {read | write, static_cast<unsigned long long>(error)});
+}
+
 /// What became of an attempt to open `path`.
 void tell_open(int directory, const char *path, int flags, int file) {
     if (!log_path[0] || !path)
         return;
     const KeepErrno keep;
-    if (file < 0) {
-        if (keep.saved == EEXIST)
-            return tell_what_is_there(directory, path);
-        return tell_failure(directory, path, !(flags & O_NOFOLLOW), keep.saved);
-    }
+    if (file < 0)
+        return tell_refusal(directory, path, flags, keep.saved);
     struct stat status;
     if (call(SYS_fstat, file, &status) != 0 || (flags & __O_TMPFILE) == __O_TMPFILE)
         return;

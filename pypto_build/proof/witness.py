@@ -62,8 +62,8 @@ _LIBRARIES = "/etc/ld.so.cache"
 
 @dataclass
 class Account:
-    """What was seen: files read, each with what the system said of it; files not found; directories listed; what else
-    was asked for, each with what was told (nothing where that is looked up afterwards).
+    """Observations of a command: files read, each with its identity; files not found; directories listed; other
+    questions, each with its answer (nothing where that is looked up afterwards).
 
     What a process had read that was forked for the command is ``earlier``. ``changed`` is what the command looked at
     and then wrote. ``programs`` are those that ran, ``executed`` those that were to.
@@ -391,8 +391,8 @@ def _is_compiled(path: str) -> bool:
 
 
 class _Homes:
-    """Where the interpreters of a command have their standard library, and packages: below what they were installed
-    into, the environments that they run in, and what the user has of his own."""
+    """The directories of the standard libraries and packages of a command's interpreters: below what they were
+    installed into, the environments that they run in, and what the user has of his own."""
 
     def __init__(self, account: Account) -> None:
         prefixes = {sys.prefix, sys.base_prefix, "/usr", "/usr/local", os.path.expanduser("~/.local")}
@@ -417,23 +417,23 @@ class _Homes:
         return (found[1], found[2]) if found else None
 
     def is_of_user(self, path: str) -> bool:
-        """Whether a file is an environment's, or what the user has set for git."""
+        """Return whether a file is an environment's, or what the user has set for git."""
         directory, name = os.path.split(path)
         return (name == _VENV and directory in self._prefixes) or bool(self._of_git.match(path))
 
     def is_of_path(self, path: str) -> bool:
-        """Whether a file or directory says where modules are found, and nothing of what they are."""
+        """Return whether a file or directory says where modules are found, and nothing of what they are."""
         return path == _BESIDE_US or path.startswith(_OUR_INFO) or bool(self._standard.match(path))
 
     def is_of_python(self, path: str) -> bool:
-        """Whether a file that is not there would be a module, looked for beside those of Python, its packages and ours,
-        or what tells an environment from others."""
+        """Return whether a missing file would be a module, looked for beside those of Python, its packages and ours, or
+        what tells an environment from others."""
         name = os.path.basename(path)
         beside = path.startswith(_PACKAGE) or self._standard.match(path) or name == _VENV
         return bool(beside) or name.startswith(_EDITABLE)
 
     def says_where(self, path: str) -> bool:
-        """Whether what is asked of a path only leads to modules, or to the interpreter."""
+        """Return whether what is asked of a path only leads to modules, or to the interpreter."""
         path = path.rstrip("/") or "/"
         directory, name = os.path.split(path)
         ours = path.startswith(_PACKAGE) or path + LISTING in (_PACKAGE, _BESIDE_US)

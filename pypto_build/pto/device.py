@@ -51,7 +51,7 @@ def document() -> str:
 
 
 def _counts() -> Iterator[str]:
-    """How many rules there are, by kind and platform."""
+    """Return how many rules there are, by kind and platform."""
     yield "| kind | both | a2a3 | a5 |"
     yield "|---|---|---|---|"
     rows = [row for name in constrained() for row in constraints(name)]

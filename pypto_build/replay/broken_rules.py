@@ -9,7 +9,7 @@ from pypto_build.facts.broken_rules import FILE_NAME, BrokenRule
 
 
 def read_broken_rules(build_dir: Path) -> list[BrokenRule]:
-    """What was noted; nothing where the build looks at no kernels. Raises a usage error for something else."""
+    """Return what was noted; nothing where the build looks at no kernels. Raises a usage error for something else."""
     path = build_dir / FILE_NAME
     if not path.exists():
         return []

@@ -39,7 +39,7 @@ class Recompiled:
         self._objects: dict[str, Path | None] = {}
 
     def place(self, module: str, offset: int) -> tuple[Path, int] | None:
-        """Where byte `offset` of a shared object is: object and offset in that; None if it cannot be told."""
+        """Return where byte `offset` of a shared object is: object and offset in that; None if it cannot be told."""
         if module not in self._objects:
             self._objects[module] = self._compile(Path(module))
         compiled = self._objects[module]

@@ -55,8 +55,8 @@ class Lines:
 
 
 class Printed:
-    """What is printed into a pipe goes on to standard output or error in whole lines, marked and escaped, when that can
-    take it; `tail` is the last of it as it was printed."""
+    """Passes what is printed into a pipe on to standard output or error, in whole lines, marked and escaped, when that
+    can take it; `tail` is the last of it as it was printed."""
 
     def __init__(self, descriptor: int, name: Literal["stdout", "stderr"]) -> None:
         self.descriptor = descriptor
@@ -71,11 +71,11 @@ class Printed:
 
     @property
     def ended(self) -> bool:
-        """Whether there is nothing more to read, and all has been passed on."""
+        """Return whether there is nothing more to read, and all has been passed on."""
         return self._closed and not self._out
 
     def wanted(self) -> tuple[int, int]:
-        """What has to happen before `take` does something: there is something to read, or there is room for it."""
+        """Return the descriptor that `take` waits for, and whether for something to read or for room to write."""
         return (self._target, select.POLLOUT) if self.blocked else (self.descriptor, select.POLLIN)
 
     def take(self) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Rounds(Protocol):
-    """What executes rounds: started with the tensors as they should be, finished with the tensors as they became.
+    """Executes rounds: started with the tensors as they should be, finished with the tensors as they became.
 
     ``round_s`` is what the last round took, as its time limit counts.
     """

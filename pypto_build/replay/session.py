@@ -404,6 +404,6 @@ def _remove_results(place: Path) -> None:
 
 
 def _drop_link(path: Path) -> None:
-    """What a kernel lets a directory of results lead to is none of the run's."""
+    """Remove a link that a kernel put in the place of a directory of results."""
     if path.is_symlink():
         path.unlink()

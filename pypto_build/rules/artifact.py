@@ -155,7 +155,7 @@ def _declare_parts(env: Environment, directory: Node, platform_name: str | None,
 
 
 class _Parts:
-    """What is declared of an artifact once it is there."""
+    """The declarations of an artifact once it is there."""
 
     def __init__(self, env: Environment, directory: Node, platform_name: str | None) -> None:
         self._env = env

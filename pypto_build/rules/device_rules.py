@@ -79,7 +79,7 @@ def _shown(source: Path, root: Path) -> str:
 
 
 def _look(name: str, path: Path, arch: str, known: _Looked | None) -> _Looked | None:
-    """What is wrong with one kernel, from memory where its text is the same; None for one that is not there."""
+    """Return what is wrong with one kernel, from memory where its text is the same; None for one that is not there."""
     with suppress(OSError):
         now = os.stat(path)
         stamp = (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
@@ -107,7 +107,7 @@ def _leave(path: Path, found: list[BrokenRule]) -> None:
 
 
 def _read(path: Path) -> _Record:
-    """What was remembered; nothing where that is damaged."""
+    """Return what was remembered; nothing where that is damaged."""
     with suppress(OSError, msgspec.MsgspecError):
         record = msgspec.json.decode(path.read_bytes(), type=_Record)
         if record.seal == record.sealed():

@@ -83,7 +83,7 @@ class _Examination:
 
 
 class _Finding(msgspec.Struct):
-    """What a test reads of a finding."""
+    """The part of a finding that a test reads."""
 
     rule: str
     message: str = ""

@@ -87,7 +87,7 @@ class Graph:
         return self._workspace.short_of_top(Path(node.get_abspath()))
 
     def kind(self, name: str) -> str:
-        """What a node is, in a word or two."""
+        """Return what a node is, in a word or two."""
         node = self.nodes[name]
         if isinstance(node, SCons.Node.Alias.Alias):
             return "test" if name in self._tests else "suite" if name in self._suites else "target"

@@ -395,7 +395,7 @@ def _replay_step(
 
 
 def _checks_rules(targets: ArtifactTargets, options: Mapping[str, Any]) -> bool:
-    """Whether kernels are held to the rules of the device."""
+    """Return whether kernels are held to the rules of the device."""
     return targets.embedded is not None and options.get("RULES") != RULES_OFF
 
 

@@ -26,7 +26,7 @@ _HARMLESS = sys.stdlib_module_names | {"pypto_build", "SCons"}
 
 
 def scripts_make() -> bool:
-    """Whether the SConstruct that is being read may make an artifact."""
+    """Return whether the SConstruct that is being read may make an artifact."""
     with suppress(AttributeError, OSError, IndexError):
         text = Path(call_stack[0].sconscript.abspath).read_text(encoding="utf-8", errors="replace")
         return bool(_MAKES.search(text)) or not _HARMLESS.issuperset(_IMPORT.findall(text))

@@ -1,4 +1,4 @@
-"""What all tests have in common: a target by their name, the line that is said of each, and ``scons test``."""
+"""The common part of all tests: a target by their name, the line that is said of each, and ``scons test``."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def _run_all(workspace: Workspace) -> None:
 
 
 def _all_are_run(env: Environment) -> bool:
-    """Whether tests are run together, so that one that fails is no reason to stop."""
+    """Return whether tests are run together, so that one that fails is no reason to stop."""
     return "test" in map(str, COMMAND_LINE_TARGETS) or bool(env["PYPTO_REPLAYS"].named_suites())
 
 
@@ -218,7 +218,7 @@ def _check_all(target: Nodes, source: Nodes, env: Environment) -> int:
 
 
 def _chosen(workspace: Workspace, name: str, tags: Collection[str]) -> bool:
-    """Whether `scons test` runs a test."""
+    """Return whether `scons test` runs a test."""
     wanted = {tag for tag in workspace.options["TAGS"].split(",") if tag}
     again = not workspace.options["FAILED"] or name in failed_tests(workspace.build_dir)
     return again and (not wanted or not wanted.isdisjoint(tags))
@@ -232,8 +232,8 @@ def _missing_platform(workspace: Workspace, platform: str | None) -> str:
 
 
 def _asked_for(name: str, chosen: bool) -> bool:
-    """Whether a test may have to run. A target that is not ours may be an alias of the workspace's own; without one,
-    the SConstruct's defaults count."""
+    """Return whether a test may have to run. A target that is not ours may be an alias of the workspace's own; without
+    one, the SConstruct's defaults count."""
     targets = [target for target in map(str, COMMAND_LINE_TARGETS) if target != "help"]
     return (
         not targets or "query" in targets or _is_named(name, chosen) or any(target not in TARGETS for target in targets)
@@ -241,7 +241,7 @@ def _asked_for(name: str, chosen: bool) -> bool:
 
 
 def _is_named(name: str, chosen: bool) -> bool:
-    """Whether a test has to run."""
+    """Return whether a test has to run."""
     targets = list(map(str, COMMAND_LINE_TARGETS))
     return name in targets or ("test" in targets and chosen)
 

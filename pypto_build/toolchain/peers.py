@@ -41,7 +41,7 @@ def _handle(connection: socket.socket, process: int) -> int:
 
 
 def _containment(process: str) -> tuple[list[str], bytes]:
-    """What a process is contained in: namespaces, and whether it can gain privileges."""
+    """Return what a process is contained in: namespaces, and whether it can gain privileges."""
     links = [os.readlink(f"/proc/{process}/ns/{name}") for name in NAMESPACES]
     with open(f"/proc/{process}/status", "rb") as file:
         return links, file.read().partition(b"\nNoNewPrivs:")[2].partition(b"\n")[0]

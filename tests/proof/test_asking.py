@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -312,6 +313,15 @@ def test_a_program_that_is_watched_by_any_start(rig: Rig, tools: Path) -> None:
     assert [rig.run(action), rig.run(action)] == ["built", "kept"]
     rig.write("header", "h2 ")
     assert rig.run(action) == "built" and "h2" in rig.built
+
+
+def test_a_device_that_is_refused_changes_nothing(rig: Rig) -> None:
+    """As /dev/tty is for a shell without a terminal, and a pipe without a reader."""
+    os.mkfifo(rig.root / "pipe")
+    opens = "import os\ntry: os.open('pipe', os.O_WRONLY | os.O_NONBLOCK)\nexcept OSError as error: print(error.errno)"
+    (rig.root / "open.py").write_text(opens)
+    action = _action(rig, f"{sys.executable} -E -S open.py; cat header")
+    assert [rig.run(action), rig.run(action)] == ["built", "kept"]
 
 
 @pytest.mark.parametrize("named", ["t.h", "program"])

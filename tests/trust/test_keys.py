@@ -151,3 +151,12 @@ def test_names_with_ends_of_lines(chain: Space, name: str) -> None:
     chain.name = name
     assert chain.replay().outcome.exit == PASS
     assert chain.replay().cached
+
+
+def test_a_name_that_scons_would_change_is_refused(chain: Space) -> None:
+    renamed = chain.artifact.with_name("_jit_$(id)\x1b[2J")
+    chain.artifact.rename(renamed)
+    chain.name = renamed.name
+    done = chain.replay().done
+    assert "SCons takes '$(' in a path for a mark of its own; rename it" in done.output
+    assert "\x1b" not in done.output

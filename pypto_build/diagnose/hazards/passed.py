@@ -31,7 +31,7 @@ def passed_findings(context: Context, level: Level) -> Iterator[Finding]:
 
 
 def _same_output(context: Context, task: TaskRecord, index: int) -> tuple[str, str] | None:
-    """What is said of an output that an earlier argument is, too."""
+    """Return what is said of an output that an earlier argument is, too."""
     mine = task.args[index]
     for before in range(index):
         other = task.args[before]
@@ -44,7 +44,7 @@ def _same_output(context: Context, task: TaskRecord, index: int) -> tuple[str, s
 
 
 def _other_type(context: Context, task: TaskRecord, index: int) -> tuple[str, str] | None:
-    """What is said of a tensor that the kernel reads as another type."""
+    """Return what is said of a tensor that the kernel reads as another type."""
     kind = _reads(context, task, index)
     read, given = torch_name(kind.ctype) if kind else None, torch_name(task.args[index].dtype)
     if kind is None or not read or not given or alike(given, read):
@@ -54,7 +54,7 @@ def _other_type(context: Context, task: TaskRecord, index: int) -> tuple[str, st
 
 
 def _reads(context: Context, task: TaskRecord, index: int) -> Unpacked | None:
-    """How a kernel of the task unpacks an argument, if its file tells."""
+    """Return how a kernel of the task unpacks an argument, if its file tells."""
     for kernel in context.artifact.kernels:
         if kernel.func_id not in task.kernels:
             continue

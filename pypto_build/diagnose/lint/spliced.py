@@ -58,7 +58,7 @@ def check_bodies(subject: Subject, build_dir: Path | None = None) -> Iterator[Fi
 
 
 def relative_kernel(kernel: Kernel) -> str:
-    """Where a kernel lies below the directory of spliced files."""
+    """Return where a kernel lies below the directory of spliced files."""
     return f"kernels/{kernel.core_type}/{kernel.source.name}"
 
 

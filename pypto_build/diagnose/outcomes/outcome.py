@@ -30,7 +30,7 @@ class TestOutcome(Outcome):
             return None
 
     def findings(self, top: Path) -> Iterator[Finding]:
-        """What is wrong: errors of the compiler, a fault of the run, outputs that differ, rules of the device."""
+        """Yield errors of the compiler, a fault of the run, outputs that differ, broken rules of the device."""
         verdict = self.read(top)
         for rule in verdict.rules if verdict is not None else ():
             path = str(Path(self.artifact) / rule.path)
@@ -63,7 +63,7 @@ class TestOutcome(Outcome):
             yield Finding("build/error", f"{self.name}: {last}")
 
     def _position(self, verdict: Verdict, top: Path) -> tuple[str, int]:
-        """Where a run ended: the line in the message, else what the fault tells of the artifact's files."""
+        """Return where a run ended: the line in the message, else what the fault tells of the artifact's files."""
         assert verdict.error is not None
         root = Path(self.artifact)
         for match in _PLACE.finditer(verdict.error.message):

@@ -118,7 +118,7 @@ class Triage:
             self.remedy = try_edits(load_artifact(self.given.artifact), first.edits, scratch, words)
 
     def _edited(self) -> None:
-        """What was edited since the last pass: put back, does it pass?"""
+        """Put back what was edited since the last pass, and see whether it passes."""
         given = self.given
         if given.until or self.verdict.status == "pass" or not (given.build_dir / LAST_PASS).is_dir():
             return
@@ -133,7 +133,7 @@ class Triage:
             self.answer.excluded.append(f"edits since the last pass alone (put back, it fails too: {places})")
 
     def _golden(self) -> None:
-        """Whether the golden is that of the reference and the inputs."""
+        """Check that the golden is that of the reference and the inputs."""
         given = self.given
         if given.until or self.verdict.status != "mismatch" or given.data:
             return

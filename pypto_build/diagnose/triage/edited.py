@@ -1,4 +1,4 @@
-"""What was edited since the last pass, and whether it passes with that put back.
+"""Finds the edits since the last pass, and whether the replay passes with them put back.
 
 That is one replay of a copy, and one for each hunk where there are several.
 """
@@ -37,7 +37,7 @@ def edited_findings(artifact: Artifact, build_dir: Path, words: Sequence[str]) -
 
 
 def _passes(artifact: Artifact, scratch: Path, texts: Mapping[str, bytes], words: Sequence[str]) -> bool:
-    """Whether a copy of the artifact with these files passes."""
+    """Return whether a copy of the artifact with these files passes."""
     place = copy_artifact(artifact, scratch)
     for name, text in texts.items():
         (place / name).unlink(missing_ok=True)

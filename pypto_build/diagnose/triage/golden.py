@@ -1,4 +1,4 @@
-"""Whether data/out follows from data/in and the reference, by what data/golden.json says it was made of."""
+"""Checks that data/out follows from data/in and the reference, by the digests in data/golden.json."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _LARGEST = 1 << 34
 
 
 class _Stamp(msgspec.Struct):
-    """What the goldens were made of: digests of golden.py and of the files of data."""
+    """Digests of golden.py and of the files of data that the goldens were made from."""
 
     golden: str
     files: dict[str, str]
 
 
 def golden_findings(artifact: Artifact, build_dir: Path, words: Sequence[str]) -> tuple[list[Finding], str]:
-    """What was changed since the golden was made; else what it follows from, empty if nothing tells.
+    """Return what was changed since the golden was made; else what it follows from, empty if nothing tells.
 
     ``words`` are those of a replay.
     """

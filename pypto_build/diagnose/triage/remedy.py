@@ -1,4 +1,4 @@
-"""Whether the edits that a finding proposes make the replay pass, tried in a copy of the artifact."""
+"""Tries the edits that a finding proposes in a copy of the artifact."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pypto_build.diagnose.triage.scratch import copy_artifact, passes
 
 
 def try_edits(artifact: Artifact, edits: Sequence[Edit], scratch: Path, words: Sequence[str]) -> bool | None:
-    """Whether a copy with the edits passes; None where they fit no line, so that nothing was tried. ``words`` are those
-    of a replay."""
+    """Return whether a copy with the edits passes; None where they fit no line, so that nothing was tried. ``words``
+    are those of a replay."""
     texts: dict[str, list[str]] = {}
     for edit in edits:
         path = artifact.root / edit.path

@@ -21,7 +21,7 @@ def copy_artifact(artifact: Artifact, scratch: Path) -> Path:
 
 
 def passes(place: Path, scratch: Path, words: Sequence[str]) -> bool:
-    """Whether a copy passes in a replay with these words."""
+    """Return whether a copy passes in a replay with these words."""
     command = [*own_tool("pypto_build.cli"), "replay", str(place), f"BUILD_DIR={scratch / 'build'}", *words]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 

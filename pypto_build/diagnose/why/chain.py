@@ -217,7 +217,7 @@ class Chain:
 
 
 def _weight(name: str, values: Array) -> Array:
-    """How much of a result comes from each of the elements that an instruction combines: the largest decides a maximum,
+    """Return how much of a result comes from each element that an instruction combines: the largest decides a maximum,
     the smallest a minimum, and the largest sizes most of a sum."""
     sign = 1 if "MAX" in name else -1 if "MIN" in name else 0
     return np.nan_to_num(sign * values if sign else np.abs(values), nan=np.inf, posinf=np.inf, neginf=-np.inf)

@@ -197,7 +197,7 @@ def _groups(file: Path, scenes: Scenes, given: argparse.Namespace) -> Iterator[_
 
 
 def _has_manual(scenes: Scenes, given: argparse.Namespace) -> bool:
-    """Whether a file has cases that are left out because they are manual."""
+    """Return whether a file has cases that are left out because they are manual."""
     including = argparse.Namespace(**{**vars(given), "manual": "include"})
     return any(_groups(Path(), scenes, including))
 

@@ -92,7 +92,7 @@ class SceneFile(pytest.File):
                     yield SceneItem.from_parent(self, name=f"{label}[{name}]", platform=name, label=label)
 
     def _by_simpler(self, platform: str) -> bool:
-        """Whether simpler runs the cases on a platform. Raises a usage error for data that they do not take else."""
+        """Return whether simpler runs the cases on a platform. Raises a usage error for data that they do not take."""
         runtime = given(self.config, "--runtime")
         if not PLATFORMS[platform].simulated or runtime not in (None, EMBEDDED):
             return True

@@ -133,7 +133,7 @@ def _alone(traffic: _Traffic) -> Iterator[Problem]:
 
 
 def _split_alone(traffic: _Traffic) -> Iterator[Problem]:
-    """What travels splits as the pipe says where it does, and slots are given back as they were taken."""
+    """Return what travels splits as the pipe says where it does, and slots are given back as they were taken."""
     for (key, step), splits in traffic.splits.items():
         opened = traffic.opened.get(key[1])
         nosplit = str(opened.attrs.get("nosplit", "")).lower() if opened is not None else ""

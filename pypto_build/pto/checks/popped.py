@@ -46,7 +46,7 @@ def _opened(resolved: Resolved) -> Iterator[Operation]:
 
 
 def _slots(op: Operation) -> int:
-    """How many popped tiles a core holds at a time."""
+    """Return how many popped tiles a core holds at a time."""
     both = int_value(op.attrs.get("dir_mask")) == 3
     return int_value(op.attrs.get("local_slot_num"), int_value(op.attrs.get("slot_num"), 4 if both else 8))
 

@@ -50,7 +50,7 @@ class Unknown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TileFacts:
-    """What is known of the tile in a role; `identity` is equal for two names of the same bytes."""
+    """Facts about the tile in a role; `identity` is equal for two names of the same bytes."""
 
     type: TileType
     rows: int | None = None  # valid ones
@@ -61,7 +61,7 @@ class TileFacts:
 
 
 class Facts:
-    """What is known of one operation's operands; a reader fills the tables."""
+    """Facts about one operation's operands; a reader fills the tables."""
 
     def __init__(
         self,
@@ -245,7 +245,7 @@ class Constraint:
         return self.kind == "valid_shape" and not {"header", "reading", "issue"} & set(self.source.split())
 
     def is_broken(self, facts: Facts) -> bool:
-        """Whether the operands are known to break it. The idle one of two vector cores works on empty tiles."""
+        """Return whether the operands are known to break it. The idle one of two vector cores works on empty tiles."""
         conditions, claim = self._parts
         if self.kind == "valid_shape" and facts.is_idle:
             return False

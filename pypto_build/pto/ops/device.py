@@ -1,4 +1,4 @@
-"""What a device imposes on the operands of its instructions, beyond what the rows of the operations say themselves:
+"""Constraints of a device on the operands of its instructions, beyond what the rows of the operations say themselves:
 one constraint a line (constraints.py), bound to the operations that it is for.
 
     kind | platform (or both) | expression | who states it upstream | what happens otherwise

@@ -37,7 +37,7 @@ class _Signatures:
         self._stored = False
 
     def open(self, directory: Any) -> tuple[Any, str]:
-        """What SCons reads the signatures of a directory from, and writes them to."""
+        """Return what SCons reads the signatures of a directory from, and writes them to."""
         if not (self._stored or os.path.exists(f"{SCons.SConsign.DB_Name}.dblite")):
             return {}, "c"
         database, mode = _OPEN(directory)

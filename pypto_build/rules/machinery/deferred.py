@@ -55,7 +55,7 @@ class Deferred:
         return list(dict.fromkeys(maker for node in self._inputs() for maker in makers(node)))
 
     def nodes(self) -> list[Node]:
-        """What the node of this waits for: first what makes the inputs, then what was declared."""
+        """Return what the node of this waits for: first what makes the inputs, then what was declared."""
         if GetOption("clean"):
             return self.inputs
         inputs = self.inputs if self._nodes is None else []

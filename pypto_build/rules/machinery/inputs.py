@@ -30,7 +30,7 @@ class RuleError(Exception):
 
 
 class Kind(Enum):
-    """What an attribute names; the value is the name of the kind for people."""
+    """The kind of thing that an attribute names; the value is the name of the kind for people."""
 
     FILE = "file"
     DIRECTORY = "directory"
@@ -39,17 +39,17 @@ class Kind(Enum):
 
     @property
     def is_list(self) -> bool:
-        """Whether it names several."""
+        """Return whether it names several."""
         return self in (Kind.FILES, Kind.DIRECTORIES)
 
     @property
     def is_directory(self) -> bool:
-        """Whether it names directories."""
+        """Return whether it names directories."""
         return self in (Kind.DIRECTORY, Kind.DIRECTORIES)
 
 
 def is_path(value: object) -> bool:
-    """Whether a value of an attribute is a path in text."""
+    """Return whether a value of an attribute is a path in text."""
     return isinstance(value, (str, os.PathLike))
 
 
@@ -79,7 +79,7 @@ def as_nodes(env: Environment, given: Any, kind: Kind, where: str, doc: str) -> 
 
 
 def path_of(node: Any) -> Path:
-    """Where the file or directory of a node lies: in a variant directory only if it is made or copied there."""
+    """Return where the file or directory of a node lies: in a variant directory only if it is made or copied there."""
     if isinstance(node, SCons.Node.FS.Dir):
         source = node.srcnode()
         here = source is node or has_rule(node) or os.path.isdir(node.get_abspath())
@@ -90,7 +90,7 @@ def path_of(node: Any) -> Path:
 
 
 def has_rule(node: Any) -> bool:
-    """Whether somebody's builder makes a node; SCons has one for each directory, which only creates it."""
+    """Return whether somebody's builder makes a node; SCons has one for each directory, which only creates it."""
     builder = getattr(node, "builder", None)  # what is neither a file nor a directory yet has none
     return builder is not None and builder is not SCons.Node.FS.MkdirBuilder
 
@@ -115,7 +115,7 @@ def forget(directory: Node) -> None:
 
 
 def searched(directory: Node) -> tuple[Path, ...]:
-    """Where a directory of headers lies: both places of one that has a variant directory."""
+    """Return where a directory of headers lies: both places of one that has a variant directory."""
     assert isinstance(directory, SCons.Node.FS.Dir)
     return tuple(Path(node.get_abspath()) for node in dict.fromkeys((directory, directory.srcnode())))
 
@@ -126,7 +126,7 @@ def all_made() -> list[Node]:
 
 
 def is_hidden(node: Node) -> bool:
-    """Whether a node only keeps an order: it is made by a rule of ours, and is nothing."""
+    """Return whether a node only keeps an order: it is made by a rule of ours, and is nothing."""
     return (
         bool(getattr(node.attributes, MADE_BY_US, False))
         and not isinstance(node, SCons.Node.FS.Dir)
@@ -177,7 +177,7 @@ def _made_below(directory: Node) -> Iterator[Node]:
 
 
 def _entries(node: Any) -> list[Any]:
-    """What SCons knows to be in a directory; nothing for a file."""
+    """Return what SCons knows to be in a directory; nothing for a file."""
     if not isinstance(node, SCons.Node.FS.Dir):
         return []
     return [entry for name, entry in list(node.entries.items()) if name not in (os.curdir, os.pardir)]
@@ -232,6 +232,6 @@ def _checked(env: Environment, node: Any, kind: Kind, where: str, doc: str) -> N
 
 
 def _may_be_directory(entry: Node) -> bool:
-    """Whether what is a file or a directory is no file: where there is none yet, by its name."""
+    """Return whether what is a file or a directory is no file: where there is none yet, by its name."""
     path = entry.get_abspath()
     return os.path.isdir(path) or not (os.path.exists(path) or os.path.splitext(path)[1])

@@ -267,6 +267,8 @@ class Workspace:
             if path == root or root.is_relative_to(path):
                 reason = "the artifact lies where what is built of it would go"
                 raise ArtifactError(root, reason, "move it, or name another directory with BUILD_DIR=")
+            if mark := next((mark for mark in ("$(", "$)") if mark in str(root)), ""):
+                raise ArtifactError(root, f"SCons takes '{mark}' in a path for a mark of its own", "rename it")
             self.open_output(path, root, artifact=root)
             self.outputs[path] = root
             self._shortened.clear()
