@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pypto_build.artifact.below import directory_below
 from pypto_build.artifact.outputs import output_of
 from pypto_build.facts.system_calls import call_filter
 from pypto_build.replay.child import RUN, Reply, TensorBuffer, define_environment, leave, limit_resources, serve
@@ -161,7 +162,10 @@ class Worker:
             return {"protect": "", "writable": []}
         records = Path(str(self._job.options.get("output_dir") or output / "none"))
         places = {str(records.parent), os.environ.get("TMPDIR", "")}
-        inside = [place for place in places if place.startswith(f"{output}/") and os.path.isdir(place)]
+        inside = [place for place in places if place.startswith(f"{output}/")]
+        for place in inside:  # what is made later would be in what the child cannot write to
+            with directory_below(output, os.path.relpath(place, output)):
+                pass
         return {"protect": str(output), "writable": inside}
 
     def _may_hide_memory(self) -> bool:

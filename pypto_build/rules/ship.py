@@ -22,7 +22,7 @@ from pypto_build.toolchain.cache import SHIPPED
 
 def main(argv: Sequence[str] | None = None) -> int:
     """0 where the store is there; 3 with what the compiler said where it cannot be made."""
-    (directory,) = map(Path, sys.argv[1:] if argv is None else argv)
+    (directory,) = (Path(word).resolve() for word in (sys.argv[1:] if argv is None else argv))
     with tempfile.TemporaryDirectory(prefix="pypto-ship-") as scratch:
         store = Path(scratch, "store")
         os.environ["PYPTO_BUILD_CACHE"], os.environ["PYPTO_BUILD_STORE"] = scratch, str(store)
