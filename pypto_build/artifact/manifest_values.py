@@ -10,6 +10,7 @@ from .records import ArgDirection
 
 #: Characters of a text that a message shows.
 _SHOWN = 100
+_SHOWN_BITS = 64
 
 #: What a module-level import may bind: dotted name -> the marker it stands for.
 IMPORTABLE = {
@@ -84,13 +85,17 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def shown(value: object) -> str:
-    """A value for a message. Lists that hold each other many times over would be endless, so none is opened far."""
-    if isinstance(value, (list, tuple, dict)):
+    """A value for a message. Lists that hold each other many times over would be endless, so none is opened far, and
+    Python refuses to write numbers of thousands of digits."""
+    if isinstance(value, (list, tuple, dict, set)):
         import reprlib  # only for a message
 
         short = reprlib.Repr()
         short.maxlevel = 2
+        short.repr_int = lambda x, level: shown(x)  # type: ignore[method-assign]
         return short.repr(value)
+    if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
+        return f"a number of {value.bit_length()} bits"
     return repr(value) if not isinstance(value, str) or len(value) <= _SHOWN else f"{value[:_SHOWN]!r}..."
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import read_text
+from pypto_build.artifact.manifest_values import shown
 from pypto_build.artifact.snapshot import GOLDEN_NAME, LARGEST_GOLDEN
 from pypto_build.facts.run_options import is_tolerance
 
@@ -37,7 +38,7 @@ def _number(path: Path, name: str, literals: dict[str, Any]) -> float:
         return DEFAULT_TOLERANCE
     if not is_tolerance(value):
         way_out = f"write a finite number that is 0 or more, or give {name}="
-        raise ArtifactError(path, f"{name} = {value!r} is no tolerance", way_out, kind="golden_error")
+        raise ArtifactError(path, f"{name} = {shown(value)} is no tolerance", way_out, kind="golden_error")
     return float(value)
 
 

@@ -451,7 +451,18 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
     ("golden", "nested", b"RTOL = " + b"(" * 100 + b"-" * 100_000 + b"1", ""),
     ("golden", "no text", b"RTOL = 1e-3 # \xff", ""),
     ("golden", "no key", b"A = {[]: 1}\nB = {{}}", ""),
-    ("golden", "beyond any", b"RTOL = 0x" + b"f" * 2000, ""),
+    (
+        "golden",
+        "beyond any",
+        b"RTOL = 0x" + b"f" * 2000,
+        "DIR/golden.py: RTOL = a number of 8000 bits is no tolerance; write a finite number that is 0 or more, or give RTOL=",
+    ),
+    (
+        "golden",
+        "lists of what is beyond any",
+        b"RTOL = [1, {0x" + b"f" * 5000 + b"}]",
+        "DIR/golden.py: RTOL = [1, {a number of 20000 bits}] is no tolerance; write a finite number that is 0 or more, or give RTOL=",
+    ),
     (
         "args_dump",
         "nested",
