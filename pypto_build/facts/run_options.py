@@ -22,6 +22,8 @@ FAST, DEVICE_RESULTS, SIMULATOR = NUMERICS
 
 #: The variable with a directory of logs, which the runtime fills at a log level that is asked for.
 LOG_PATH = "ASCEND_PROCESS_LOG_PATH"
+#: The variable with a file of memory that a program outside of a replay shares with its chips.
+REGIONS = "PYPTO_REGIONS"
 
 #: What is done about kernels that break a rule of the device.
 RULES = ("show", "error", "off")

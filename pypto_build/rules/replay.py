@@ -25,7 +25,7 @@ from pypto_build.artifact.snapshot import REFERENCE, find_golden, is_reference
 from pypto_build.facts.broken_rules import FILE_NAME
 from pypto_build.facts.outcomes import Outcome
 from pypto_build.facts.platforms import Platform
-from pypto_build.facts.run_options import EMBEDDED, LOG_PATH, RULES_OFF, RUN_OPTIONS, TORCH
+from pypto_build.facts.run_options import EMBEDDED, LOG_PATH, REGIONS, RULES_OFF, RUN_OPTIONS, TORCH
 from pypto_build.proof import Action
 from pypto_build.proof.place import Spawn
 from pypto_build.replay.results import REPLAYS, show
@@ -379,8 +379,9 @@ def _replay_step(
     )
     forks = workspace.forks if of_a_test else None
     run = forks.run if forks else run_tool
-    if not simpler and _logs_elsewhere(workspace):
-        action = replace(action, environment={**action.environment, LOG_PATH: workspace.environment[LOG_PATH]})
+    outside = _outside(workspace)
+    if not simpler and outside:
+        action = replace(action, environment={**action.environment, **outside})
     return Step(
         workspace.place(targets.output),
         action,
@@ -388,8 +389,8 @@ def _replay_step(
         f"{targets.artifact.name} {way}".rstrip(),
         spawn=partial(_run_heard, workspace, heard, run) if of_a_test else run_streaming if alone else run_whole,
         forks=forks,
-        again=workspace.options["FORCE"] or not targets.platform.simulated or _logs_elsewhere(workspace),
-        recorded=targets.platform.simulated,
+        again=workspace.options["FORCE"] or not targets.platform.simulated or bool(outside),
+        recorded=targets.platform.simulated and REGIONS not in outside,
         lead=None if of_a_test else partial(tell_built, workspace, targets),
     )
 
@@ -463,17 +464,19 @@ def _run_judged(spawn: Spawn, judges: ForkedTools, command: list[str], environme
     return spawn(command, environment)
 
 
-def _logs_elsewhere(workspace: Workspace) -> bool:
-    """Whether the run leaves a log that no result holds."""
-    return bool(workspace.options["LOG_LEVEL"] and workspace.environment.get(LOG_PATH))
+def _outside(workspace: Workspace) -> dict[str, str]:
+    """Return the variables that name what the run has outside of its inputs and results: a log, memory of a program."""
+    names = (LOG_PATH, REGIONS) if workspace.options["LOG_LEVEL"] else (REGIONS,)
+    return {name: workspace.environment[name] for name in names if workspace.environment.get(name)}
 
 
 def _why_again(workspace: Workspace, verdict: Path, limit_s: float) -> str:
     """Why a replay runs whose inputs are those of the last time."""
     if workspace.options["FORCE"]:
         return "FORCE=1"
-    if _logs_elsewhere(workspace):
-        return f"a log in {LOG_PATH} is asked for"
+    outside = _outside(workspace)
+    if outside:
+        return f"{', '.join(outside)} is set" if REGIONS in outside else f"a log in {LOG_PATH} is asked for"
     if not verdict.exists():
         return "there is no verdict"
     limited = workspace.options["TIMEOUT"] != OPTIONS["TIMEOUT"].default and not _is_in_time(verdict, limit_s)

@@ -16,9 +16,10 @@ from enum import IntEnum
 from typing import Any, Protocol, TypeVar
 
 from pypto_build.facts.comparisons import COMPARISONS, holds
+from pypto_build.facts.run_options import REGIONS
 from pypto_build.interop.scene.memory import Buffer, bytes_of
 from pypto_build.replay.chips.memory import PAGE, round_up
-from pypto_build.replay.chips.regions import ADDRESS, BEGUN, VARIABLE
+from pypto_build.replay.chips.regions import ADDRESS, BEGUN
 
 WORKER_CHIP_ORCH_COMM_MAGIC = 0x4C334C32
 WORKER_CHIP_ORCH_COMM_ABI_MAJOR = 3
@@ -185,7 +186,7 @@ class Exchange:
             self._chips = self._submissions.start({})
             return
         self._begun[: len(BEGUN)] = bytes(len(BEGUN))
-        self._chips = self._submissions.start({VARIABLE: f"/proc/{os.getpid()}/fd/{self._file}"})
+        self._chips = self._submissions.start({REGIONS: f"/proc/{os.getpid()}/fd/{self._file}"})
         while self._begun[: len(BEGUN)] != BEGUN and not self._chips.is_over:  # compiling is no part of a wait's time
             time.sleep(_LONGEST_S)
 

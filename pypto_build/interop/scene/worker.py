@@ -31,6 +31,7 @@ from pypto_build.interop.scene.faults import NeedsSimpler
 from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, tensor_of
 from pypto_build.interop.scene.recorder import TaskArgs
 from pypto_build.replay.verdict import Verdict, read_verdict
+from pypto_build.terminal import MARK
 from pypto_build.toolchain.python import end_session, own_environment, own_tool, start_kept
 
 _RINGS = ("ring_task_window", "ring_heap", "ring_dep_pool")
@@ -416,7 +417,11 @@ def _ring(value: Any) -> str:
 def _show(printed: str) -> None:
     """What a replay printed; lines of the log, spans of time among them, go where simpler's log goes."""
     for line in printed.splitlines(keepends=True):
-        (sys.stderr if line.startswith("[mono_ns=") else sys.stdout).write(line)
+        said = line.removeprefix(MARK)
+        if said.startswith("[mono_ns="):
+            sys.stderr.write(said)
+        else:
+            sys.stdout.write(line)
     sys.stdout.flush()
     sys.stderr.flush()
 

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.facts.faults import FaultKind
+from pypto_build.facts.run_options import REGIONS
 from pypto_build.replay.chips.memory import PAGE, forbid, round_up
 from pypto_build.runtime.faults import RuntimeFault, python_fault
 
-#: What names the file in the environment of a replay.
-VARIABLE = "PYPTO_REGIONS"
 #: Where its first byte is: far from what programs, their heaps, libraries and stacks take.
 ADDRESS = 0x2000_0000_0000
 BEGUN = b"\1"
@@ -53,7 +52,7 @@ NO_REGIONS = HostRegions()
 
 def map_regions() -> HostRegions:
     """Map the file that the environment names, if it names one. Raises `ArtifactError` if it cannot be."""
-    path = os.environ.get(VARIABLE, "")
+    path = os.environ.get(REGIONS, "")
     if not path:
         return NO_REGIONS
     try:
@@ -64,8 +63,8 @@ def map_regions() -> HostRegions:
         finally:
             os.close(file)
     except OSError as error:
-        hint = f"unset {VARIABLE}: the program that set it maps its memory itself"
-        raise ArtifactError(f"{VARIABLE}={path}", f"cannot be mapped: {error.strerror}", hint) from None
+        hint = f"unset {REGIONS}: the program that set it maps its memory itself"
+        raise ArtifactError(f"{REGIONS}={path}", f"cannot be mapped: {error.strerror}", hint) from None
     return HostRegions(size)
 
 
