@@ -302,8 +302,7 @@ def look_ahead(workspace: Workspace, root: Path, platform: Platform) -> tuple[Se
         planned.steps()
     _are_proven(planned.steps(), again=True)
     workspace.manifests.look()
-    for looked in workspace.places.values():
-        looked.rest()
+    workspace.look_again()
     return planned.plans, output / workspace.variant(platform)
 
 

@@ -105,7 +105,7 @@ def _begin(env: Environment) -> None:
     SetOption("no_progress", True)
     with span("open the workspace"):
         workspace = standing.take_workspace(partial(_open_workspace, options))
-    keep_signatures_of_users(workspace.build_dir)
+    keep_signatures_of_users(workspace.build_dir, workspace.look_again)
     _INVOCATION.open(workspace)
     if turn:
         workspace.turn, workspace.of_batch = turn, True

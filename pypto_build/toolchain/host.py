@@ -138,6 +138,12 @@ def _native_flags(words: Iterable[str]) -> Iterator[str]:
         yield from _NATIVE.findall(text)
 
 
+def _identity(compiler: HostCompiler, words: Iterable[str]) -> str:
+    """Return the compiler's identity with what this machine is to it, where a flag among ``words`` asks for that."""
+    natives = dict.fromkeys(_native_flags(words))
+    return " ".join([compiler.identity, *(native_target(compiler.path, word) for word in natives)])
+
+
 def arch_flag(arch: str) -> str:
     """The ``-march`` of ``ARCH=``."""
     return f"-march={arch or default_arch()}"
@@ -188,15 +194,13 @@ def host_recipe(
         },
         "orchestration": orchestration_flags(compiler, platform, runtime),
     }
-    natives = dict.fromkeys(_native_flags([*more_kernel_flags, *user_flags, arch_flag(arch)]))
-    identity = " ".join([compiler.identity, *(native_target(compiler.path, word) for word in natives)])
     link = ToolStep("link   ", ".so", (compiler.path, *_LINK_FLAGS, SOURCE, *_LINK_LIBRARIES, "-o", TARGET))
     # clang++ stops at a stale precompiled header, where g++ reads the text instead, and it instantiates in any case.
     main_headers = _MAIN_HEADERS if compiler.family == "g++" else {}
     calling = _CALLING if compiler.family == "g++" and not user_flags else {}
     return {
         kind: UnitRecipe(
-            identity,
+            _identity(compiler, words),
             (compiler.path, *words),
             (INCLUDE_DIR,),
             (link,),

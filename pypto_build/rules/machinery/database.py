@@ -1,6 +1,6 @@
 """SCons keeps the signatures of what users build by their own builders, in BUILD_DIR; it needs none of ours.
 
-What our actions make is proven by the record of its place (pypto_build.proof).
+What our actions make is proven by the record of its place (pypto_build.proof), which hears of what users have built.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import SCons.Node.Alias
 import SCons.SConsign
 from SCons.Util.hashes import hash_signature
 
-from pypto_build.rules.machinery.inputs import has_rule
+from pypto_build.rules.machinery.inputs import MADE_BY_US, has_rule
 
 #: In BUILD_DIR: the name of the database, to which SCons adds ``.dblite``.
 SIGNATURES = ".sconsign"
@@ -32,8 +32,9 @@ _OPEN = SCons.SConsign.Get_DataBase
 class _Signatures:
     """The database: neither created nor written where nothing is new."""
 
-    def __init__(self, build_dir: Path) -> None:
+    def __init__(self, build_dir: Path, built: Callable[[], object]) -> None:
         self._build_dir = build_dir
+        self._built = built
         self._stored = False
 
     def open(self, directory: Any) -> tuple[Any, str]:
@@ -44,8 +45,14 @@ class _Signatures:
         SCons.SConsign.DB_sync_list[:] = [database] if self._stored else []
         return database, mode
 
+    def visit(self, node: Any) -> None:
+        """Tell that a builder of users has made something, before what depends on it is looked at."""
+        if node.get_state() == SCons.Node.executed and not getattr(node.attributes, MADE_BY_US, False):
+            self._built()
+
     def store(self, node: Any) -> None:
         """Store what SCons knows of a node that it decides about: none of ours, which are built always."""
+        self.visit(node)
         if SCons.Node.do_store_info and has_rule(node) and not node.always_build:
             self._stored = True
             self._build_dir.mkdir(parents=True, exist_ok=True)
@@ -70,12 +77,13 @@ def _ready(_alias: object) -> None:
     """Read no file that an alias stands for: that would be for its signature, and some have megabytes."""
 
 
-def keep_signatures_of_users(build_dir: Path) -> None:
-    """Keep the signatures in ``build_dir``, unless the SConstruct names another file."""
-    signatures = _Signatures(build_dir)
+def keep_signatures_of_users(build_dir: Path, built: Callable[[], object]) -> None:
+    """Keep the signatures in ``build_dir``, unless the SConstruct names another file; call ``built`` whenever a builder
+    of users has made something."""
+    signatures = _Signatures(build_dir, built)
     if SCons.SConsign.DB_Name is None:
         SCons.SConsign.DB_Name = str(build_dir / SIGNATURES)
     SCons.SConsign.ForDirectory = SCons.SConsign.DB
     SCons.SConsign.Get_DataBase = signatures.open
-    SCons.Node.store_info_map[1] = signatures.store
+    SCons.Node.store_info_map.update({0: signatures.visit, 1: signatures.store})
     SCons.Node.Alias.Alias.make_ready = _ready

@@ -192,6 +192,11 @@ class Workspace:
             place.renew(self.store)
         return self
 
+    def look_again(self) -> None:
+        """Take no file for what it was just before: somebody else has written."""
+        for place in list(self.places.values()):
+            place.rest()
+
     def save(self) -> None:
         """Keep what this run has proven."""
         for place in self.places.values():
@@ -308,7 +313,7 @@ class Workspace:
     def _short(self, path: str) -> str:
         absolute = os.path.abspath(os.path.join(self.top, path))
         for root in (*map(str, self.outputs), *map(str, self.outputs.values()), str(self.top)):
-            if absolute.startswith(f"{root}/"):
+            if f"{absolute}/".startswith(f"{root}/"):
                 return os.path.relpath(absolute, root)
         return os.curdir if absolute == str(self.top) else path
 
