@@ -22,6 +22,8 @@ from pypto_build.rules.machinery.database import keep_signatures_of_users
 from pypto_build.rules.machinery.manifests import EvaluatedManifests
 from pypto_build.rules.machinery.progress import Progress
 from pypto_build.rules.machinery.steps import Step, perform
+from pypto_build.rules.machinery.workspace import Workspace
+from pypto_build.rules.options import parse_options
 
 _TABLES = {"options", "targets", "variants", "verbs"}
 _IMPORTED = re.compile(r"^\s*from pypto_build\.rules\.(\w+)", re.MULTILINE)
@@ -32,6 +34,24 @@ def test_the_machinery_knows_no_rule() -> None:
     imported = {path.name: {*_IMPORTED.findall(path.read_text(encoding="utf-8"))} for path in machinery.glob("*.py")}
     wrong = {name: rules for name, found in imported.items() if (rules := found - _TABLES - {"machinery"})}
     assert imported and wrong == {}
+
+
+def test_names_for_people(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "top", parse_options({}), whole_graph=False)
+    elsewhere = tmp_path / "elsewhere" / "_jit_a"
+    inside, out = workspace.top / "_jit_c", workspace.top / "build" / "_jit_a"
+    workspace.outputs.update({out: elsewhere, inside / "build": inside})
+    for path, shown in {
+        elsewhere / "kernels" / "k.cpp": "kernels/k.cpp",
+        inside / "kernels" / "k.cpp": "kernels/k.cpp",
+        out / "kernels" / "k.so": "kernels/k.so",
+        elsewhere / "kernel_config.py": str(elsewhere / "kernel_config.py"),
+        inside / "kernel_config.py": "_jit_c/kernel_config.py",
+        workspace.top / "k.cpp": "k.cpp",
+        workspace.top / "src" / "k.cpp": "src/k.cpp",
+        tmp_path / "k.cpp": str(tmp_path / "k.cpp"),
+    }.items():
+        assert workspace.short(path) == shown
 
 
 @pytest.mark.parametrize(

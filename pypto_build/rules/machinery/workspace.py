@@ -295,7 +295,8 @@ class Workspace:
         return str(path.relative_to(self.top)) if path.is_relative_to(self.top) else str(path)
 
     def short(self, path: str | os.PathLike[str]) -> str:
-        """``path`` for people: below an artifact or OUT, relative to it; below the workspace, relative to that."""
+        """``path`` for people: in a directory of an artifact or of OUT, relative to the artifact or OUT; any other of
+        the workspace, relative to that."""
         directory, name = os.path.split(path)
         if name in ("", ".", ".."):
             return self._short(os.fspath(path))
@@ -309,7 +310,7 @@ class Workspace:
         for root in (*map(str, self.outputs), *map(str, self.outputs.values()), str(self.top)):
             if absolute.startswith(f"{root}/"):
                 return os.path.relpath(absolute, root)
-        return path
+        return os.curdir if absolute == str(self.top) else path
 
 
 def _prefix(program: str) -> Path:
