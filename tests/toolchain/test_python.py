@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -93,11 +94,12 @@ def test_a_tool_is_of_the_copy_that_started_it(tmp_path: Path) -> None:
     installed.parent.mkdir(parents=True)
     installed.write_text("raise SystemExit(9)")
     launcher = Path(own_tool("")[1])
-    copy = tmp_path / "clone" / "pypto_build" / "toolchain" / launcher.name
-    copy.parent.mkdir(parents=True)
-    copy.write_bytes(launcher.read_bytes())
-    (copy.parents[1] / "__init__.py").touch()
-    (copy.parents[1] / "shown.py").write_text(_MODULE)
+    package = tmp_path / "clone" / "pypto_build"
+    copy = package / "toolchain" / launcher.name
+    shutil.copytree(launcher.parent, copy.parent, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(launcher.parents[1] / "startup.py", package)
+    (package / "__init__.py").touch()
+    (package / "shown.py").write_text(_MODULE)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
     words = [sys.executable, str(copy), "pypto_build.shown"]
     assert subprocess.run(words, env=environment, capture_output=True, check=False).returncode == 0
