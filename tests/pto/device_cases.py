@@ -361,6 +361,6 @@ def planted(constraint: Constraint, name: str, arch: str, anywhere: bool = False
         found = use.findings(arch)
         if found and (anywhere or any(error.position.line == use.line(arch) for error in found)):
             return use
-        if tried > 6:
+        if tried > 20:
             break
     return None

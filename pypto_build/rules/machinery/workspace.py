@@ -300,8 +300,8 @@ class Workspace:
         return str(path.relative_to(self.top)) if path.is_relative_to(self.top) else str(path)
 
     def short(self, path: str | os.PathLike[str]) -> str:
-        """``path`` for people: in a directory of an artifact or of OUT, relative to that; else relative to the workspace
-        if it lies in there."""
+        """``path`` for people: in a directory of an artifact or of OUT, relative to the artifact or OUT; any other of
+        the workspace, relative to that."""
         directory, name = os.path.split(path)
         if name in ("", ".", ".."):
             return self._short(os.fspath(path))
