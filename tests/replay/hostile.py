@@ -19,7 +19,7 @@ from tests.replay.builder import PLATFORM, build_artifact, embedded_module
 from tests.replay.tiny import CALL, Tiny
 
 #: The variable that every process of a run has in its environment.
-TAG = "PYPTO_HOSTILE_TAG"
+TAG = "PTO2_HOSTILE_TAG"
 
 _HEAD = """#include <algorithm>
 #include <atomic>
@@ -51,7 +51,7 @@ _HEAD = """#include <algorithm>
 
 #include "tensor.h"
 
-static const char *tag() { return getenv("PYPTO_HOSTILE_TAG"); }
+static const char *tag() { return getenv("PTO2_HOSTILE_TAG"); }
 static float *data_of(int64_t slot) {
     ChipTensor *tensor = reinterpret_cast<ChipTensor *>(slot);
     return reinterpret_cast<float *>(tensor->buffer.addr) + tensor->start_offset;

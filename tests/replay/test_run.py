@@ -299,13 +299,13 @@ def test_library_that_cannot_be_loaded(copy: Tiny) -> None:
 def test_code_that_runs_while_it_is_loaded(tmp_path: Path) -> None:
     tiny = Tiny(tmp_path, PLUS_ONE)
     kernel = tiny.artifact / "kernels" / "aiv" / "step.cpp"
-    early = 'static int early = [] { if (getenv("EXIT")) exit(4); *(volatile int *)16 = 1; return 1; }();\n'
+    early = 'static int early = [] { if (getenv("PTO2_EXIT")) exit(4); *(volatile int *)16 = 1; return 1; }();\n'
     kernel.write_text(kernel.read_text().replace('extern "C"', f'{early}extern "C"'))
     tiny.build()
     library = tiny.out / "kernels" / "aiv" / "step.so"
     for environment, message in (
         ({}, "crashed: SIGSEGV (Segmentation fault)"),
-        ({"EXIT": "1"}, "ended the process with exit status 4 before everything was done"),
+        ({"PTO2_EXIT": "1"}, "ended the process with exit status 4 before everything was done"),
     ):
         with pytest.MonkeyPatch.context() as patch:
             for name, value in environment.items():
