@@ -16,6 +16,7 @@ from pypto_build import terminal
 from pypto_build.artifact import ArtifactError, artifact_name, is_distributed, snapshot
 from pypto_build.artifact.files import read_bytes
 from pypto_build.facts.outcomes import Outcome
+from pypto_build.replay.results import NAMES
 from pypto_build.rules.artifact import ArtifactTargets, declare_loaded
 from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.machinery.actions import run_captured
@@ -120,6 +121,7 @@ def _declare_run(run: _Examination, env: Environment, values: Mapping[str, Any])
     words = [str(root), "--platform", platform.name, "--json", str(run.result)]
     inputs: list[Path] = [artifact.manifest_path]
     nodes: list[Any] = []
+    written = [output / "findings"]
     if run.tool == "hazards":
         targets = run.targets = declare_loaded(env, artifact, platform.name, variant=workspace.own_variant(CHECKED))
         assert targets.embedded is not None
@@ -130,6 +132,7 @@ def _declare_run(run: _Examination, env: Environment, values: Mapping[str, Any])
         found = snapshot(artifact, data)
         inputs += [targets.interface, *map(Path, targets.binary_paths), *found.inputs.values()]
         nodes += targets.all
+        written += [targets.binaries_dir / name for name in NAMES]
     tree = f"{INSTRUMENTS}/{run.test}"
     action = python_tool(
         workspace,
@@ -139,13 +142,14 @@ def _declare_run(run: _Examination, env: Environment, values: Mapping[str, Any])
         inputs=inputs,
         tree=tree,
         good=(0, 1),
-        private=(str(output / "findings"),),
+        private=tuple(map(str, written)),
     )
     place = workspace.place(output, artifact=artifact.root)
     run.step = Step(place, action, f"[{run.tool}] run", run.test, spawn=partial(_listen, run))
     target = escape(str(run.result.with_name(_EXAMINED)))
     sources = [env.File(escape(str(path))) for path in inputs if path.is_file()]
     node = env.Command(target, [*nodes, *sources], Action(_examine, announce), PYPTO_STEP=run.step, PYPTO_RUN=run)
+    env.SideEffect([escape(str(path)) for path in written], node)  # one at a time writes there
     return made_by_us(env, node)
 
 

@@ -19,6 +19,8 @@ LINE = (
     "{} does not compile the library that watches: witness.cpp:1:1: error: no headers; name another compiler with CXX="
 )
 
+RUNTIME = "build the embedded runtime, once"  # by the first of these tests in a home
+
 
 def _compiler(directory: Path) -> Path:
     """A compiler that compiles everything but the library."""
@@ -34,7 +36,8 @@ def test_it_is_said_once_and_everything_is_built_again(tmp_path: Path) -> None:
     project.write_artifact()
     words = ("build", "JIT=_jit_chain", f"CXX={compiler}")
     first, second = project.scons(*words), project.scons(*words)
-    assert (first.status, second.status, second.actions) == (0, 0, first.actions), second.output
+    again = [action for action in first.actions if action != RUNTIME]
+    assert (first.status, second.status, second.actions) == (0, 0, again), second.output
     for run in (first, second):
         assert run.output.splitlines()[0] == LINE.format(compiler)
         assert run.output.count("cannot be watched") == 1
