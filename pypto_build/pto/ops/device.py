@@ -236,7 +236,6 @@ overlap | both | apart(dst, src0) and apart(dst, src1) | reading | the mask is w
 valid_shape | both | valid(src0) == valid(src1) and valid_rows(src0) == valid_rows(dst) | assert verifier | the extents of src0 alone are used
 same_type | both | elem(src0) == elem(src1) | header verifier | the headers refuse it
 shape | both | cols(dst) * 8 * size(dst) >= valid_cols(src0) | reading | a row of the mask runs into the next one
-erratum | a2a3 | width(src0) == i32 => attr(cmpMode, eq) == eq | docs | integers of 32 bits are compared for equality, whatever the mode
 """,
 )
 bind(
