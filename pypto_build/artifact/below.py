@@ -64,12 +64,23 @@ def write_below(top: Path, name: str, data: bytes) -> None:
 
 
 def replace_below(top: Path, old: str, new: str) -> None:
-    """Give the file ``old`` in ``top`` the name ``new`` in the same directory. Raises ``OSError``, which names it."""
+    """Give the file ``old`` in ``top`` the name ``new`` in the same directory. Nobody may execute it, as if it were
+    written by `write_below`. Raises ``OSError``, which names it."""
     try:
         with directory_below(top, PurePosixPath(old).parent) as directory:
+            _forbid_execution(directory, os.path.basename(old))
             os.replace(os.path.basename(old), os.path.basename(new), src_dir_fd=directory, dst_dir_fd=directory)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(top / old)) from error
+
+
+def _forbid_execution(directory: int, name: str) -> None:
+    with suppress(OSError):  # a link, or nobody may read it
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+        try:
+            os.fchmod(file, os.fstat(file).st_mode & 0o666)
+        finally:
+            os.close(file)
 
 
 def remove_below(top: Path, name: str) -> None:

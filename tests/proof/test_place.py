@@ -239,6 +239,18 @@ def test_another_workspace_has_it_too(rig: Rig, tmp_path: Path) -> None:
     assert other.run() == "built"
 
 
+def test_permissions_are_the_same_built_or_restored(rig: Rig, tmp_path: Path) -> None:
+    """What asks for them, like a run that loads kernels of another artifact, has the same inputs elsewhere."""
+    action = rig.action()
+    action = replace(action, argv=(*action.argv[:2], f'{action.argv[2]}; chmod 755 "$1"', *action.argv[3:]))
+    other = Rig(tmp_path / "another", rig.watcher, rig.store)
+    elsewhere = replace(other.action(), argv=(*action.argv[:3], *other.action().argv[3:]))
+    assert [rig.run(action), other.run(elsewhere)] == ["built", "restored"]
+    built, restored = ((place.out / "built").stat().st_mode for place in (rig, other))
+    assert built == restored
+    assert rig.run(action) == "kept"
+
+
 def test_what_names_its_place_stays_there(rig: Rig, tmp_path: Path) -> None:
     script = "cat source header; pwd"
     assert rig.run(rig.action(script)) == "built"
