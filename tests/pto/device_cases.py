@@ -355,6 +355,12 @@ def _speaks_of(constraint: Constraint, use: Use) -> bool:
     return not missing or "present" in constraint.text
 
 
+def is_of_kernels(constraint: Constraint, name: str) -> bool:
+    """Whether it is about the order of elements in `left`, which kernels write and modules leave to the assembler."""
+    spaces = {role.name: role.spaces for role in TABLE[name].roles()}
+    return any(f"blayout({role})" in constraint.text and spaces[role] == ("left",) for role in constraint.roles)
+
+
 def planted(constraint: Constraint, name: str, arch: str, anywhere: bool = False) -> Use | None:
     """The first of them that the checks find at its line, or `anywhere` in its module."""
     for tried, use in enumerate(violations(constraint, name, arch)):

@@ -311,7 +311,7 @@ def stand_in(path: Path, version: str = "1.0") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
         f'#!/bin/sh\n[ "$1" = --version ] && echo "stand-in {version}" && exit 0\n'
-        f'echo "$4 $5 $6 $7" >> {path}.flags\n'
+        f'echo "$4 $5 $6 $7" > {path}.flags.$$\n'
         f'exec {sys.executable} -m pypto_build.pto.assemble "$1" --platform a2a3sim -o "$3"\n',
         encoding="utf-8",
     )
@@ -325,14 +325,15 @@ def test_ptoas_gets_its_flags_and_is_part_of_the_key(built: Project, tmp_path: P
     environment = {"PTOAS_ROOT": str(tmp_path / "tools")}
     run = built.scons("replay", "JIT=_jit_vector_dag", env=environment)
     check(run, 2, SPLICED)
-    flags = Path(f"{program}.flags")
+    (flags,) = program.parent.glob("ptoas.flags.*")
     assert flags.read_text(encoding="utf-8") == "--enable-insert-sync --pto-level=level3 --pto-arch a3\n"
     stand_in(program, "2.0")
     run = built.scons("replay", "JIT=_jit_vector_dag", env=environment)
     assert run.reasons["regenerating from ptoas/kernel_mul.pto"] == "the assembler changed"
-    flags.unlink()
+    noted = set(program.parent.glob("ptoas.flags.*"))
+    assert len(noted) == 2
     built.scons("build", "JIT=_jit_vector_dag", "PLATFORM=a5sim", "PTOAS=own", env=environment)
-    assert not flags.exists()
+    assert set(program.parent.glob("ptoas.flags.*")) == noted
 
 
 @pytest.mark.parametrize(
