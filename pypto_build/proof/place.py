@@ -360,10 +360,11 @@ class Place:
     def _judge(self, attempt: _Attempt, status: int, said: str) -> tuple[Outcome, str]:
         """What an attempt came to, and an input that changed meanwhile; recorded only if everything is certain."""
         action = attempt.action
+        reads_main = not action.main or action.main in attempt.account.files
         if action.python:
             attempt.account.leave_out(attempt.seen)  # thousands of libraries, which are looked at as what they are
             attempt = replace(attempt, account=of_python(attempt.account))
-        untold = self._untold(attempt)
+        untold = self._untold(attempt, reads_main)
         changed = self._changed_meanwhile(attempt)
         if status not in action.good:
             if attempt.record:
@@ -379,7 +380,7 @@ class Place:
         self._note_success(attempt, self._result(attempt, outputs, said))
         return Outcome("built", status, said), ""
 
-    def _untold(self, attempt: _Attempt) -> str:
+    def _untold(self, attempt: _Attempt, reads_main: bool) -> str:
         """Why nobody can say what the tool read; empty if it was watched all along."""
         action, account = attempt.action, attempt.account
         if self._watcher is None:
@@ -392,7 +393,7 @@ class Place:
             return f"{past} makes system calls of its own and cannot be watched"
         if changed := sorted(path for path in account.changed if not self._is_own(action, path)):
             return f"{action.name} reads and changes {changed[0]}"
-        if action.main and action.main not in account.files:
+        if not reads_main:
             return f"{action.argv[0]} was not seen to read {action.main}"
         return ""
 

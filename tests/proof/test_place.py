@@ -83,6 +83,13 @@ def test_made_once_then_kept(rig: Rig) -> None:
     assert sorted(path.name for path in rig.out.iterdir() if path.name != MORE) == [RECORD, "built"]
 
 
+def test_a_tool_of_ours_has_a_main_input_too(rig: Rig) -> None:
+    action = replace(rig.action(), python=True)
+    assert [rig.run(action) for _ in range(2)] == ["built", "kept"]
+    unread = replace(rig.action("cat source"), python=True, main=str(rig.write("unread", "")))
+    assert [rig.run(unread) for _ in range(2)] == ["built", "built"]
+
+
 @pytest.mark.parametrize("name", ["source", "header"])
 def test_an_edit_and_back(rig: Rig, name: str) -> None:
     before = (rig.root / name).read_text()
