@@ -17,6 +17,8 @@ def explain(before: Result, now: Result, seen: str, otherwise: str) -> str:
     """
     files = [name for name in now.declared if name in before.declared and before.declared[name] != now.declared[name]]
     settings = sorted({label for label, _ in before.settings.items() ^ now.settings.items()})
+    if before.words != now.words:  # what was no setting before, or is none now, follows from the words
+        settings = [label for label in settings if label in before.settings and label in now.settings]
     changed = ([f"content of {few(list(map(_short, files)))}"] if files else []) + ([few(settings)] if settings else [])
     if changed:
         return f"{' and '.join(changed)} changed"

@@ -51,7 +51,7 @@ class Instances:
         self._aids = aids
         self._lock = threading.Lock()
         self._known: dict[str, Aid | None] = {}
-        words = [recipe.identity, recipe.main_header, *recipe.compile_argv("", "")]
+        words = [*recipe.settings.values(), recipe.main_header, *recipe.compile_argv("", "")]
         self._directory = cache_dir() / "instructions" / hashlib.sha256(json.dumps(words).encode()).hexdigest()[:32]
         self._place = workspace.place(self._directory)
 
@@ -121,7 +121,7 @@ class Instances:
 
     @cached_property
     def _settings(self) -> dict[str, str]:
-        return {"the compiler": self._recipe.identity, **search_paths(self._environment)}
+        return self._recipe.settings | search_paths(self._environment)
 
 
 def missing_instances(file: Path) -> tuple[list[str], list[str]]:

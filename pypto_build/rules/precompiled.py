@@ -29,7 +29,7 @@ class Precompiled:
         self._workspace = workspace
         self._lock = threading.Lock()
         self._aid: list[Aid | None] = []
-        words = [recipe.identity, *recipe.precompile_argv("", "")]
+        words = [*recipe.settings.values(), *recipe.precompile_argv("", "")]
         directory = cache_dir() / "headers" / hashlib.sha256(json.dumps(words).encode()).hexdigest()[:32]
         header = directory / recipe.main_header.rpartition("/")[2]
         self._header, self._text = header, f"#include <{recipe.main_header}>\n".encode()
@@ -45,7 +45,7 @@ class Precompiled:
                 argv=tuple(recipe.precompile_argv(str(header), target, named)),
                 inputs=(str(header),),
                 outputs=(compiled,),
-                settings={"the compiler": recipe.identity, **search_paths(environment)},
+                settings=recipe.settings | search_paths(environment),
                 environment=environment,
                 main=str(header),
                 shared=False,

@@ -107,7 +107,7 @@ class Compilation:
         self._precompiled: dict[tuple[str, ...], Precompiled] = {}
         self._instances: dict[tuple[str, ...], Instances] = {}
         self._searched = search_paths(self._environment, variables)
-        self._settings: dict[tuple[str, str], dict[str, str]] = {}
+        self._settings: dict[tuple[str, str, str], dict[str, str]] = {}
         self._instances_by: dict[int, str] = {}  # what decides about them, by recipe
         self._maps = {kind: self._mapped(unit) for kind, unit in recipe.items()}
         for unit in recipe.values():
@@ -190,16 +190,16 @@ class Compilation:
             argv=tuple(argv),
             inputs=inputs,
             outputs=(name,),
-            settings=self._settings_of(plan.recipe.identity, called),
+            settings=self._settings_of(plan.recipe, called),
             environment=self._environment,
             main=main,
         )
 
-    def _settings_of(self, compiler: str, called: str) -> dict[str, str]:
+    def _settings_of(self, recipe: UnitRecipe, called: str) -> dict[str, str]:
         """What decides besides the command: the same for all units of a kind."""
-        key = (compiler, called)
+        key = (recipe.identity, recipe.processor, called)
         if key not in self._settings:
-            self._settings[key] = {"the compiler": compiler, **self._searched}
+            self._settings[key] = recipe.settings | self._searched
             self._settings[key] |= {"the instructions": called} if called else {}
         return self._settings[key]
 

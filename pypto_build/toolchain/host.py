@@ -138,10 +138,9 @@ def _native_flags(words: Iterable[str]) -> Iterator[str]:
         yield from _NATIVE.findall(text)
 
 
-def _identity(compiler: HostCompiler, words: Iterable[str]) -> str:
-    """Return the compiler's identity with what this machine is to it, where a flag among ``words`` asks for that."""
-    natives = dict.fromkeys(_native_flags(words))
-    return " ".join([compiler.identity, *(native_target(compiler.path, word) for word in natives)])
+def _processor(compiler: HostCompiler, words: Iterable[str]) -> str:
+    """Return what this machine is to the compiler, where flags among ``words`` ask for that."""
+    return " ".join(native_target(compiler.path, word) for word in dict.fromkeys(_native_flags(words)))
 
 
 def arch_flag(arch: str) -> str:
@@ -200,13 +199,14 @@ def host_recipe(
     calling = _CALLING if compiler.family == "g++" and not user_flags else {}
     return {
         kind: UnitRecipe(
-            _identity(compiler, words),
+            compiler.identity,
             (compiler.path, *words),
             (INCLUDE_DIR,),
             (link,),
             main_header=main_headers.get(kind, ""),
             calling=calling.get(kind, ()),
             named=((INCLUDE_DIR, places.HEADERS),),
+            processor=_processor(compiler, words),
         )
         for kind, words in flags.items()
     }

@@ -36,7 +36,8 @@ class UnitRecipe:
     ``main_header`` is worth precompiling, named as ``#include`` does; empty where the compiler cannot. With the flags
     ``calling`` the compiler leaves out instances of that header's templates, which are compiled apart. ``naming``
     begins the flag by which it calls a directory by another name; ``named`` are those of its own headers and sources.
-    ``variables`` are what names of variables begin with that its programs may read.
+    ``variables`` are what names of variables begin with that its programs may read. ``processor`` is that of this
+    machine, where a flag asks for it.
     """
 
     identity: str
@@ -49,6 +50,12 @@ class UnitRecipe:
     naming: str = places.FLAG
     named: tuple[tuple[Path, str], ...] = ()
     variables: tuple[str, ...] = ()
+    processor: str = ""
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What decides besides the command and its inputs."""
+        return {"the compiler": self.identity, **({"this processor": self.processor} if self.processor else {})}
 
     @property
     def suffix(self) -> str:
