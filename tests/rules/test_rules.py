@@ -39,7 +39,7 @@ RULE = Rule(
     [
         ({}, "Example: attribute 'name' is missing; it is a name"),
         ({"name": 3}, "Example: name=3 is not a string; it is a name"),
-        ({"name": "x", "rtol": True}, "Example: rtol=True is not a integer or number; it is a tolerance"),
+        ({"name": "x", "rtol": True}, "Example: rtol=True is not a integer or number, or a list; it is a tolerance"),
         ({"name": "x", "rtoll": 1}, "Example: no attribute 'rtoll'; did you mean 'rtol'?"),
         ({"name": "x", "colour": 1}, "Example: no attribute 'colour'; it takes name, rtol, core_type"),
         ({"name": "x", "core_type": "gpu"}, "Example: core_type='gpu' is not one of aic, aiv"),
