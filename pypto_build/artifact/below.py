@@ -65,13 +65,13 @@ def write_below(top: Path, name: str, data: bytes) -> None:
 
 def replace_below(top: Path, old: str, new: str) -> None:
     """Give the file ``old`` in ``top`` the name ``new`` in the same directory. Nobody may execute it, as if it were
-    written by `write_below`. Raises ``OSError``, which names it."""
+    written by `write_below`. Raises ``OSError``, which names the new file."""
     try:
         with directory_below(top, PurePosixPath(old).parent) as directory:
             _forbid_execution(directory, os.path.basename(old))
             os.replace(os.path.basename(old), os.path.basename(new), src_dir_fd=directory, dst_dir_fd=directory)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(top / old)) from error
+        raise OSError(error.errno, error.strerror, str(top / new)) from error
 
 
 def _forbid_execution(directory: int, name: str) -> None:

@@ -317,7 +317,10 @@ def test_settings_decide_and_are_told(rig: Rig) -> None:
     second = replace(first, settings={"the compiler": "13"})
     assert rig.place().reason(second) == "the compiler changed"
     assert [rig.run(second), rig.run(first)] == ["built", "restored"]
-    assert rig.place().reason(rig.action("cat source")) == "the compiler changed"
+    assert (
+        rig.place().reason(replace(rig.action("cat source"), settings={"the compiler": "14"})) == "the compiler changed"
+    )
+    assert rig.place().reason(rig.action("cat source")) == "its command line changed"
 
 
 def test_reasons(rig: Rig) -> None:

@@ -56,7 +56,7 @@ CASES = {
     ),
     "no compiler": (
         ["JIT=_jit_chain", "CXX=no-such-compiler"],
-        "CXX=no-such-compiler: not found on PATH; install g++ 12 or newer, or name one with CXX=",
+        "CXX=no-such-compiler: not found on PATH; install g++ 10 or newer, or name one with CXX=",
     ),
     "no launcher": (
         ["JIT=_jit_chain", "LAUNCHER=fastcc"],
