@@ -905,7 +905,7 @@ def test_the_signed_manifest_leads_to_the_artifact_wherever_that_lies(chain: Spa
     done = chain.scons("replay", f"JIT={moved}")
     assert done.status == 0 and "(cached)" in done.output, done  # only the manifest tells where the artifact lies
     signing = [line for line in done.output.splitlines() if line.startswith("[manifest]")]
-    assert signing == [f"[manifest] sign {moved}/kernel_config.py  (where its files lie changed)"], done
+    assert signing == ["[manifest] sign kernel_config.py  (where its files lie changed)"], done
     reads = f"described_root(Path({str(chain.out)!r}, 'kernel_config.py'))"
     code = f"from pathlib import Path; from pypto_build.artifact.manifest import described_root; print({reads})"
     assert chain.tested.ask(code) == str(moved)
