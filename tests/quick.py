@@ -15,6 +15,7 @@ QUICK: dict[str, tuple[str, ...]] = {
     "compiler/test_emit.py": (),
     "compiler/test_errors.py": (),
     "compiler/test_passes.py": (),
+    "device/test_kernel.py": ("test_flags",),
     "diagnose/test_console.py": (),
     "diagnose/test_lint.py": (),
     "diagnose/test_deps.py": (),
