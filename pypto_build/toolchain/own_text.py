@@ -20,7 +20,7 @@ FOREIGN = frozenset({"pto", "pypto", "std", "cce"})
 OPEN = frozenset({"cache_line_t", "dcci_dst_t"})
 #: Types of our headers in the global namespace, as they are in symbols: functions there belong to them.
 GLOBAL_TYPES = (
-    *("bfloat16_t", "float8_e4m3_t", "float8_e5m2_t", "float8_e8m0_t", "hifloat8_t"),
+    *("half", "bfloat16_t", "float8_e4m3_t", "float8_e5m2_t", "float8_e8m0_t", "hifloat8_t"),
     *("float4_e2m1x2_t", "float4_e1m2x2_t", "pipe_t"),
     *("PyptoMemory", "PyptoCheck", "PyptoPipe", "PyptoPipeSpec", "PyptoCoreContext", "PyptoSpace"),
 )

@@ -54,6 +54,7 @@ def test_every_option(tmp_path: Path) -> None:
         comparators={"y": "ratio_allclose(rtol=0.1)", "z": "ratio_reldiff"},
         scalars={"n": 3, "a": 0.5},
         verbose=False,
+        rules="show",
     )
 
 

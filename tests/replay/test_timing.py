@@ -104,7 +104,7 @@ def test_what_is_recorded_comes_after_a_warm_up(
 ) -> None:
     run = counted.replay(*options)
     assert run.status == 0, run.stdout + run.stderr
-    assert [line for line in run.stdout.splitlines() if line.startswith("round ")] == [
+    assert [line.removeprefix("| ") for line in run.stdout.splitlines() if line.startswith("| round ")] == [
         f"round {number}" for number in range(1, rounds + 1)
     ]
     assert run.verdict.rounds == counts
@@ -128,4 +128,4 @@ def test_no_page_of_a_core_appears_while_times_are_taken(tmp_path: Path) -> None
     )
     run = tiny.build().replay("--swimlane", "4", "--threads", "1")
     assert run.status == 0, run.stdout + run.stderr
-    assert [line for line in run.stdout.splitlines() if line.startswith("pages ")] == ["pages 0"] * 2
+    assert [line.removeprefix("| ") for line in run.stdout.splitlines() if line.startswith("| pages ")] == ["pages 0"] * 2
