@@ -59,9 +59,9 @@ and every rule returns nodes, which `Depends`, `Requires`, `Alias`, `Default`, `
 | ReplayTest, LintTest, HazardTest, Artifacts | verdicts, findings; what depends on one waits for a test that passes |
 | SceneTest, TestSuite | the alias |
 
-The tests (`tests/rules/test_composition.py`) assert the actions of the first build from a fresh checkout, of a null build, and
-after an edit of what an attribute names. PtoModule's `kernel` and `orchestration`, GoldenData's `program` and `artifacts` have no
-test of their own:
+The tests (`tests/rules/test_composition.py`) assert the actions of the first build from a fresh checkout, of a null
+build, and after an edit of what an attribute names. PtoModule's `kernel` and `orchestration`, GoldenData's `program`
+and `artifacts` have no test of their own:
 
 | attribute | a source | made by a builder | an edit builds |
 |---|---|---|---|

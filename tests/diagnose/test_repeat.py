@@ -18,7 +18,13 @@ def test_every_option_of_a_run_is_passed_on(capsys: pytest.CaptureFixture[str]) 
     assert run.main(["--help"]) == 0
     known = set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
     not_of_the_user = {"--platform", "--build-dir", "--embedded", "--binaries", "--results", "--threads", "--memory"}
-    not_of_the_user |= {"--golden", "--verbose", "--requested", "--unproven", "--chip"}  # of tests, of how it is told, of programs
+    not_of_the_user |= {
+        "--golden",
+        "--verbose",
+        "--requested",
+        "--unproven",
+        "--chip",
+    }  # of tests, of how it is told, of programs
     assert known - not_of_the_user - {"--comparator", "--scalar"} == set(PASSED_ON.values())
     assert PASSED_ON.keys() <= OPTIONS.keys()
 

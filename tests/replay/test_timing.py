@@ -128,4 +128,6 @@ def test_no_page_of_a_core_appears_while_times_are_taken(tmp_path: Path) -> None
     )
     run = tiny.build().replay("--swimlane", "4", "--threads", "1")
     assert run.status == 0, run.stdout + run.stderr
-    assert [line.removeprefix("| ") for line in run.stdout.splitlines() if line.startswith("| pages ")] == ["pages 0"] * 2
+    assert [line.removeprefix("| ") for line in run.stdout.splitlines() if line.startswith("| pages ")] == [
+        "pages 0"
+    ] * 2

@@ -44,7 +44,9 @@ def test_what_a_kernel_writes_into_the_trace_is_left_out(project: Project) -> No
     fputs("{\\n[1]\\n\\xff\\n{\\"name\\": 1}\\n", file);
     fclose(file);
     """
-    project.edit("kernels/aiv/twice.cpp", "#include", "#include <cstdio>\n#include <cstdlib>\n#include <glob.h>\n#include")
+    project.edit(
+        "kernels/aiv/twice.cpp", "#include", "#include <cstdio>\n#include <cstdlib>\n#include <glob.h>\n#include"
+    )
     text = text.replace("TRACES", str(project.root / "build" / ".trace*"))
     source = project.artifact / "kernels/aiv/twice.cpp"
     head, brace, body = source.read_text().rpartition("kernel_entry(")
