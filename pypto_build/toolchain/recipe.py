@@ -54,7 +54,7 @@ class UnitRecipe:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What decides besides the command and its inputs."""
+        """Return the settings that decide besides the command and its inputs."""
         return {"the compiler": self.identity, **({"this processor": self.processor} if self.processor else {})}
 
     @property

@@ -1,4 +1,4 @@
-"""What is typed on a machine, and what has to come of it."""
+"""Commands that are typed on a machine, and their expected results."""
 
 from __future__ import annotations
 

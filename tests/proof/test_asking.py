@@ -160,7 +160,7 @@ def _nothing(_: Path) -> None:
 
 @dataclass(frozen=True)
 class Way:
-    """What a tool says of ``probe``, and two things that this may be: each makes it say something else."""
+    """A tool's answer about ``probe``, and two things that this may be: each makes it say something else."""
 
     script: str
     before: Callable[[Path], None]
@@ -306,7 +306,7 @@ def test_what_cannot_be_seen_is_not_kept(rig: Rig, tools: Path, name: str) -> No
 
 
 def test_a_program_that_is_watched_by_any_start(rig: Rig, tools: Path) -> None:
-    """What is started in whatever way is kept, where it can be watched."""
+    """A program that is started in any way is kept, where it can be watched."""
     starts = (*_STARTS, "posix_spawn", "posix_spawnp", "vfork")
     script = "; ".join(f"{tools}/tool '{start}' /bin/cat header" for start in starts)
     action = _action(rig, script)

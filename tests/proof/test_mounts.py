@@ -120,7 +120,7 @@ print("read")
 
 
 def _in_a_namespace(code: str, directory: Path, *programs: str) -> str:
-    """What a script prints that may mount what nobody else sees."""
+    """Return the output of a script that may mount what nobody else sees."""
     missing = [program for program in ("unshare", "mount", *programs) if not shutil.which(program)]
     if missing or os.getuid() != 0:
         pytest.skip(f"mounting needs root, and {' '.join(missing) or 'that alone'}")

@@ -247,7 +247,7 @@ def test_another_workspace_has_it_too(rig: Rig, tmp_path: Path) -> None:
 
 
 def test_permissions_are_the_same_built_or_restored(rig: Rig, tmp_path: Path) -> None:
-    """What asks for them, like a run that loads kernels of another artifact, has the same inputs elsewhere."""
+    """A run that asks for them, as one that loads kernels of another artifact, has the same inputs elsewhere."""
     action = rig.action()
     action = replace(action, argv=(*action.argv[:2], f'{action.argv[2]}; chmod 755 "$1"', *action.argv[3:]))
     other = Rig(tmp_path / "another", rig.watcher, rig.store)

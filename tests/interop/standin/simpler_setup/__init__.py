@@ -71,7 +71,7 @@ class SceneTestCase:
     RUNTIME_ENV = ()
 
     def test_run(self):
-        """What pytest runs with simpler's conftest."""
+        """Run what pytest runs with the conftest of simpler."""
 
     @staticmethod
     def run_module(name):
