@@ -145,7 +145,7 @@ def test_what_does_not_build(tmp_path: Path) -> None:
 
 
 def test_what_was_edited_since_the_last_pass_comes_first(tmp_path: Path) -> None:
-    """Names, of two edits, the one that explains the failure, by a replay of a copy; the artifact itself stays as it is."""
+    """Names, of two edits, the one that explains the failure, by a replay of a copy; the artifact stays."""
     project = Project(tmp_path)
     assert project.replay().status == 0
     project.edit("orchestration/chain.cpp", "// Task 0: twice", "// Task 0: doubles")
