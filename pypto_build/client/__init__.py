@@ -1,1 +1,1 @@
-"""How a command finds the resident process and asks it; few modules are loaded for that, since every command pays."""
+"""The client of the resident process: finds its socket and sends commands. Every command pays for these few imports."""

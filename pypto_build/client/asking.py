@@ -1,8 +1,8 @@
-"""What a command tells the resident process, and hears from it.
+"""The protocol between a command and the resident process.
 
-The other end tells the number of a process, gets the command, its environment, working directory and umask, and the
-three standard streams, and gives back an exit status. Signals are passed on. If there is no answer, the command goes on
-by itself.
+The server sends the number of a process. The client sends the command, its environment, working directory and umask,
+and the three standard streams. The server answers with an exit status; the client passes signals on. Without an answer,
+the command runs by itself.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _CONNECT_S = 2.0
 
 
 def ask(socket_path: str, situation: str, words: list[str], scons: SconsStart | None = None) -> int | None:
-    """The exit status of the command as the resident process has run it; None if it has not.
+    """Run the command in the resident process and return its exit status; None if that process did not run it.
 
-    ``words`` are those of ``pypto-build``, or of ``scons`` where that is what runs here.
+    ``words`` are those of ``pypto-build``, or of ``scons`` where that is the running command.
     """
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     connection.settimeout(_CONNECT_S)
@@ -48,7 +48,7 @@ def ask(socket_path: str, situation: str, words: list[str], scons: SconsStart | 
         streams = struct.pack("3i", 0, 1, 2)
         connection.sendmsg([NUMBER.pack(len(request))], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
         connection.sendall(request)
-    except OSError:  # nobody is there, or nobody who has time; or one of the streams is closed
+    except OSError:  # no server, or a busy one; or one of the streams is closed
         if passed_on:
             passed_on.stop()
         return None

@@ -1,8 +1,8 @@
-"""Where a command and the resident process meet: one socket for each user, version and way of being run.
+"""The socket on which a command finds the resident process: one for each user, version and environment.
 
-What a process cannot take over from another with a message is part of the socket's name: whoever differs in it meets
-another process. Standard library only, and little of that: every command pays for these imports, and the modules around
-`_socket` and `_signal` take as long as all the rest.
+The socket's name includes all that a process cannot take over from a message, so commands that differ there use
+different processes. Standard library only, and little of that: every command pays for these imports, and the modules
+around `_socket` and `_signal` take as long as all the rest.
 """
 
 from __future__ import annotations
@@ -36,34 +36,34 @@ _PEER = struct.Struct("3i")  # process, user, group
 
 
 def is_wanted() -> bool:
-    """Whether this command may use a resident process: not where a machine's jobs run, which would wait for its end."""
+    """Return whether this command may use a resident process; not in CI, where the job would wait for its end."""
     chosen = os.environ.get(VARIABLE, "")
     return chosen not in ("0", "no", "off", "false") and (bool(chosen) or not os.environ.get("CI"))
 
 
 def directory() -> str | None:
-    """The directory of this user's sockets, which nobody else may enter; None where there cannot be one."""
+    """Return this user's private directory of sockets; None where it cannot be created."""
     base = os.environ.get("XDG_RUNTIME_DIR", "")
-    place = f"{base}/pypto-build" if _is_mine(base) else f"/tmp/pypto-build-{os.getuid()}"
+    path = f"{base}/pypto-build" if _is_mine(base) else f"/tmp/pypto-build-{os.getuid()}"
     try:  # noqa: SIM105
-        os.mkdir(place, 0o700)
+        os.mkdir(path, 0o700)
     except OSError:  # most likely it is there
         pass
-    return place if _is_mine(place) else None
+    return path if _is_mine(path) else None
 
 
-def _is_mine(place: str) -> bool:
+def _is_mine(path: str) -> bool:
     try:
-        status = os.lstat(place)
+        status = os.lstat(path)
     except OSError:
         return False
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
 
 
-def address(place: str, situation: str) -> str:
-    """The socket in ``place`` of those in this situation; two situations may have the same one."""
+def address(sockets: str, situation: str) -> str:
+    """Return the path of the socket in ``sockets`` for this situation; two situations may share one."""
     data = situation.encode(errors="surrogateescape")
-    return f"{place}/{zlib.crc32(data):08x}{zlib.adler32(data):08x}"
+    return f"{sockets}/{zlib.crc32(data):08x}{zlib.adler32(data):08x}"
 
 
 def describe_situation() -> str:
@@ -106,6 +106,6 @@ def _link(path: str) -> str:
 
 
 def same_user(connection: _socket.socket) -> bool:
-    """Whether the process at the other end belongs to this user."""
+    """Return whether the process at the other end belongs to this user."""
     peer = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, _PEER.size)
     return bool(_PEER.unpack(peer)[1] == os.getuid())

@@ -29,10 +29,10 @@ def start_server(socket_path: str) -> None:
 
 
 def end_servers() -> int:
-    """End this user's resident processes; how many there were."""
-    place = directory()
+    """End this user's resident processes, and return their number."""
+    sockets = directory()
     ended = 0
-    for note in sorted(Path(place).glob("*.pid")) if place else ():
+    for note in sorted(Path(sockets).glob("*.pid")) if sockets else ():
         with suppress(OSError, ValueError):
             process = int(note.read_text(encoding="ascii"))
             if "pypto_build.resident.server" in Path(f"/proc/{process}/cmdline").read_text(encoding="utf-8"):

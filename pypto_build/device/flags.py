@@ -1,7 +1,7 @@
-"""Flags between pipes, slots of pipes between cores: each that is set is waited for, each that is taken is given back.
+"""Flags between pipes and slots of pipes between cores: each set needs its wait, and each taken slot is given back.
 
-A function is followed as it is written: what a block does follows what stands before it, a loop leaves as many as it
-finds, and both branches of a condition leave alike. Where branches do not, nothing is said of the flag.
+A function is followed as it is written. A block continues its predecessor, a loop leaves as many flags open as it
+finds, and both branches of a condition leave the same. Where branches differ, the check ignores the flag.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pypto_build.artifact.cpp.syntax import line_of
 
 Key = tuple[str, ...]
 _LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
-#: Of each call, what it opens (1) or closes (-1), and how many of its arguments name it.
+#: By call: whether it opens (1) or closes (-1), and how many of its arguments name the flag or slot.
 _STEPS = {"set_flag": (1, 3), "wait_flag": (-1, 3), "TPOP": (1, 1), "TFREE": (-1, 1)}
 _OTHER = {"set_flag": "wait_flag", "wait_flag": "set_flag", "TPOP": "TFREE", "TFREE": "TPOP"}
 
@@ -41,7 +41,7 @@ def step_of(name: str, arguments: list[str], node: Node) -> tuple[Key, int, tupl
 
 
 def joined(parts: list[Balance], node: Node) -> Balance:
-    """Return what is left by the parts of a statement: one behind the other, or one of them."""
+    """Return the balance of a statement from those of its parts: a sequence, or alternatives."""
     whole = Balance()
     for part in parts:
         whole.unclear |= part.unclear
@@ -63,8 +63,8 @@ def joined(parts: list[Balance], node: Node) -> Balance:
 
 
 def unbalanced(balance: Balance) -> list[tuple[int, str, str]]:
-    """Line, rule and message of what a function leaves open or closes too often."""
-    found = [one for inner in balance.in_loops for one in unbalanced(inner)]
+    """Return line, rule and message for each flag and slot that a function leaves open or closes too often."""
+    messages = [one for inner in balance.in_loops for one in unbalanced(inner)]
     for key, count in balance.open.items():
         if not count or key in balance.unclear:
             continue
@@ -76,5 +76,5 @@ def unbalanced(balance: Balance) -> list[tuple[int, str, str]]:
             "TPOP": "its slot is never given back: the producer waits for ever",
             "TFREE": "a slot is given back that was not taken",
         }[present]
-        found.append((line, key[0], f"{present}({words}) without its {_OTHER[present]}: {effect}"))
-    return found
+        messages.append((line, key[0], f"{present}({words}) without its {_OTHER[present]}: {effect}"))
+    return messages

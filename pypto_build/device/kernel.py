@@ -32,10 +32,10 @@ def check_kernel(text: bytes, path: str, arch: str) -> list[BrokenRule]:
         root = parse(text)
     except (Unparseable, NestedTooDeeply):
         return []
-    found: dict[BrokenRule, None] = {}
+    broken: dict[BrokenRule, None] = {}
     for function in _functions(root):
-        found |= dict.fromkeys(_Walk(path, arch).function(function))
-    return sorted(found, key=lambda one: (one.line, one.message))
+        broken |= dict.fromkeys(_Walk(path, arch).function(function))
+    return sorted(broken, key=lambda one: (one.line, one.message))
 
 
 def preload_rules() -> None:

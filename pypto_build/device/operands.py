@@ -1,7 +1,7 @@
-"""Which operation a C++ instruction is, and which of its arguments stands in which role.
+"""The operation that a C++ instruction stands for, and the roles of its arguments.
 
-An instruction is called with what it writes, what it reads, and its scratch, in the order of the operation's roles, and
-modes behind them; `_ORDERS` has those that differ.
+An instruction takes its outputs, inputs and scratch in the order of the operation's roles, then modes; `_ORDERS` has
+the exceptions.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _PREFIXES = {"cmpMode": "", "atomicType": "atomic_"}  # of those that .pto spell
 @cache
 def _operations() -> dict[str, tuple[OpDef, ...]]:
     """The constrained operations by the C++ instruction that they become."""
-    found: dict[str, tuple[OpDef, ...]] = {}
+    operations: dict[str, tuple[OpDef, ...]] = {}
     for name in constrained():
         row = TABLE[name]
-        found[row.cpp] = (*found.get(row.cpp, ()), row)
-    return found
+        operations[row.cpp] = (*operations.get(row.cpp, ()), row)
+    return operations
 
 
 def bound(names: Names, callee: str, arguments: list[str], call: str) -> tuple[OpDef, Facts] | None:
@@ -52,7 +52,7 @@ def bound(names: Names, callee: str, arguments: list[str], call: str) -> tuple[O
 
 
 def _orders(callee: str, variant: Variant, count: int) -> Iterator[tuple[Role, ...]]:
-    """The roles of the first arguments, with what is optional and without."""
+    """Yield the roles of the first arguments: with the optional ones, and without."""
     roles = {role.name: role for role in (*variant.outs, *variant.ins)}
     order = [role for name in _ORDERS.get(callee, ()) if (role := roles.get(name))]
     if len(order) < len(_ORDERS.get(callee, ())) - 2 or not order:
@@ -79,7 +79,7 @@ def _facts(
     scalars: dict[str, tuple[Type | None, int | None]] = {
         name: (None, names.number(text)) for name, text in written.items() if text not in names.tiles
     }
-    attrs = {name: _word(name, found[1]) for name, mode in _MODES.items() if (found := mode.search(call))}
+    attrs = {name: _word(name, match[1]) for name, mode in _MODES.items() if (match := mode.search(call))}
     return Facts(tiles, scalars, attrs, tuple(role.name for role in variant.ins), frozenset(written))
 
 

@@ -84,8 +84,8 @@ class Names:
     def tile_type(self, text: str) -> TileType | None:
         """The type written as `Tile<…>`, or by a name for it."""
         text = self.aliases.get(text.strip(), text.strip())
-        found = _TILE.match(text)
-        words = _split(found[1]) if found else []
+        match = _TILE.match(text)
+        words = _split(match[1]) if match else []
         return self._read(words) if len(words) >= 4 else None
 
     def _read(self, words: list[str]) -> TileType | None:
@@ -109,13 +109,13 @@ class Names:
         return TileType("", space, scalar, rows, cols, **fields)  # type: ignore[arg-type]
 
     def declare(self, name: str, type_: TileType, arguments: list[Node]) -> None:
-        """A tile with the valid extents that its constructor is given for those that its type leaves open."""
-        given = [self.number(source_text(argument)) for argument in arguments]
+        """Declare a tile; its constructor's arguments are the valid extents that the type leaves open."""
+        values = [self.number(source_text(argument)) for argument in arguments]
         open_ = [extent == DYNAMIC for extent in (type_.v_row, type_.v_col)]
-        if len(given) == 1 and sum(open_) == 1:
-            given = [given[0], given[0]]
+        if len(values) == 1 and sum(open_) == 1:
+            values = [values[0], values[0]]
         extents = [
-            (given[axis] if axis < len(given) else None) if is_open else extent
+            (values[axis] if axis < len(values) else None) if is_open else extent
             for axis, (is_open, extent) in enumerate(zip(open_, (type_.v_row, type_.v_col), strict=True))
         ]
         rows, cols = (None, None) if name in self.resized else extents

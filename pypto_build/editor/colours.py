@@ -1,4 +1,4 @@
-"""Kinds of the tokens of a module, for colours: told line by line, each different line once."""
+"""Kinds of a module's tokens, for colours; each distinct line is scanned once."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def colours_of(line: str) -> tuple[Colour, ...]:
     """The coloured tokens of a line, columns in UTF-16 units."""
     comment = _COMMENT.match(line) if "//" in line else None
     end = comment.start(1) if comment else len(line)
-    found = [(match[1], match.start(1)) for match in TOKEN.finditer(line[:end]) if match[1]]
+    tokens = [(match[1], match.start(1)) for match in TOKEN.finditer(line[:end]) if match[1]]
     colours = []
-    for number, (text, start) in enumerate(found):
-        following = found[number + 1][0] if number + 1 < len(found) else ""
+    for number, (text, start) in enumerate(tokens):
+        following = tokens[number + 1][0] if number + 1 < len(tokens) else ""
         kind, modifiers = _kind(text, following)
         if kind:
             colours.append((start, len(text), _NUMBER_OF[kind], modifiers))

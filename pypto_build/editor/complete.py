@@ -1,4 +1,4 @@
-"""What may be written at a position of a module: operations, values in scope, functions, types, attributes."""
+"""Completions at a position of a module: operations, values in scope, functions, types, attributes."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Proposal:
 
 
 def proposals(live: LiveModule, line: int, column: int) -> list[Proposal]:
-    """What fits what has been typed of the word that ends at a column."""
+    """Return the completions of the word that ends at a column."""
     text = live.lines[line][:column]
-    found = _WORD.search(text)
-    word = found[0] if found else ""
+    match = _WORD.search(text)
+    word = match[0] if match else ""
     span = Span(line, column - len(word), column)
     function = next((f for f in live.functions if f.outline.start <= line < f.outline.end), None)
     if word[:1] == "%":

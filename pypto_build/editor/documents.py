@@ -1,4 +1,4 @@
-"""The open modules of an editor, and what is to be done for them: findings at every key, the rest in a pause."""
+"""The open modules of an editor and the work for them: findings at every key, the rest in a pause."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Document:
 
 
 class PtoServer(LanguageServer):
-    """The open modules, and what is to be done for them."""
+    """The open modules, and the work for them."""
 
     def __init__(self, platform: str = "") -> None:
         super().__init__("pypto-build", __version__)
@@ -61,13 +61,13 @@ class PtoServer(LanguageServer):
     # --- modules -----------------------------------------------------------------------------------------------------
 
     def changed(self, uri: str) -> None:
-        """The text of a document is another one: look at it when no more keys come."""
+        """Note a changed document; it is checked when no more keys come."""
         if (before := self.waiting.pop(uri, None)) is not None:
             before.cancel()
         self.waiting[uri] = asyncio.get_running_loop().call_later(_BURST_S, self.look, uri)
 
     def look(self, uri: str) -> None:
-        """Say what is wrong with a document now."""
+        """Check a document now, and publish what is wrong."""
         if (timer := self.waiting.pop(uri, None)) is not None:
             timer.cancel()
         document = self.documents.get(uri)
@@ -99,19 +99,19 @@ class PtoServer(LanguageServer):
             document.live.go_on()
 
     def publish(self, uri: str, document: Document) -> None:
-        diagnostics = [self.diagnostic(document.live, found) for found in document.live.findings]
+        diagnostics = [self.diagnostic(document.live, finding) for finding in document.live.findings]
         self.text_document_publish_diagnostics(
             types.PublishDiagnosticsParams(uri=uri, version=document.version, diagnostics=diagnostics)
         )
 
-    def diagnostic(self, live: LiveModule, found: LiveFinding) -> types.Diagnostic:
-        text = f"{found.name}: {found.message}" if found.name else found.message
+    def diagnostic(self, live: LiveModule, finding: LiveFinding) -> types.Diagnostic:
+        text = f"{finding.name}: {finding.message}" if finding.name else finding.message
         return types.Diagnostic(
-            range=range_of(live, span_of(live, found)),
+            range=range_of(live, span_of(live, finding)),
             message=text,
             severity=types.DiagnosticSeverity.Error,
             source="pypto-build",
-            code="pto/syntax" if found.syntax else "pto/check",
+            code="pto/syntax" if finding.syntax else "pto/check",
         )
 
     def after_a_pause(self) -> None:
@@ -120,7 +120,7 @@ class PtoServer(LanguageServer):
         self.pause = asyncio.get_running_loop().call_later(_PAUSE_S, self.rest)
 
     def rest(self) -> None:
-        """Nobody types: finish what keys have left."""
+        """Finish, in a pause of typing, the work that keys have left."""
         self.pause = None
         for uri, document in self.documents.items():
             if document.live.is_pending:
@@ -148,7 +148,7 @@ class PtoServer(LanguageServer):
 
     async def lint(self, artifact: Path, opened: str) -> None:
         shown = self.linted.setdefault(artifact, set())
-        found: dict[str, list[types.Diagnostic]] = {uri: [] for uri in shown}
+        diagnostics_of: dict[str, list[types.Diagnostic]] = {uri: [] for uri in shown}
         for finding in await lint(artifact, self.platform):
             path = artifact / (finding.path or "kernel_config.py")
             if path.suffix == ".pto":
@@ -169,11 +169,11 @@ class PtoServer(LanguageServer):
                 code=finding.rule,
                 related_information=related or None,
             )
-            found.setdefault(uri_of(path), []).append(diagnostic)
-        shown |= found.keys()
-        for uri, diagnostics in found.items():
+            diagnostics_of.setdefault(uri_of(path), []).append(diagnostic)
+        shown |= diagnostics_of.keys()
+        for uri, diagnostics in diagnostics_of.items():
             self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri=uri, diagnostics=diagnostics))
-        self.linted[artifact] = {uri for uri, diagnostics in found.items() if diagnostics}
+        self.linted[artifact] = {uri for uri, diagnostics in diagnostics_of.items() if diagnostics}
 
     # --- positions ---------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What lint finds in an artifact, run as a command of its own: nothing that it reads can end the server."""
+"""Lint's findings in an artifact, from a separate command: no file it reads can end the server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def artifact_of(path: Path) -> Path | None:
 
 
 def is_looked_at(path: Path, artifact: Path) -> bool:
-    """Whether lint reads the file."""
+    """Return whether lint reads the file."""
     name = path.relative_to(artifact)
     return name.name == MANIFEST_NAME or name.parts[0] in ("orchestration", "kernels")
 

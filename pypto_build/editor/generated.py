@@ -1,8 +1,8 @@
-"""From a line of a module to the C++ that was generated from it, and back.
+"""Maps lines of a module to lines of the C++ generated from it, and back.
 
-Assemblers translate instructions in the order of the module, so the calls in a kernel's body and the operations of
-its function are aligned by their names. That needs no line table, which ptoas does not write, and holds for bodies
-that were edited by hand. A line between two instructions belongs to the one before it.
+Assemblers translate instructions in the order of the module. So the names of the calls in a kernel's body align with
+the operations of its function. That needs no line table, which ptoas does not write, and holds for bodies that were
+edited by hand. A line between two instructions belongs to the one before it.
 """
 
 from __future__ import annotations
@@ -89,14 +89,14 @@ def _of_cpp(wrapper: str, function: str) -> Iterator[Anchor]:
         body = find_sentinels(wrapper)
     except PtoError:
         return
-    text = _COMMENT.sub(lambda found: " " * len(found[0]), wrapper[: body.end])
+    text = _COMMENT.sub(lambda match: " " * len(match[0]), wrapper[: body.end])
     start = re.compile(rf"\b{re.escape(function)}\s*\([^;{{]*\{{").search(text, body.begin)
     at = start.end() if start else body.begin
     line = text.count("\n", 0, at)
     for number, row in enumerate(text[at:].split("\n")):
-        for found in _CALL.finditer(row):
-            name = found["call"] or found["word"]
-            if name in _NAMES or found["word"]:
+        for match in _CALL.finditer(row):
+            name = match["call"] or match["word"]
+            if name in _NAMES or match["word"]:
                 yield name, line + number
 
 

@@ -1,4 +1,4 @@
-"""What is known of what stands at a position, as Markdown."""
+"""Facts about the token at a position, as Markdown."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _live_range(spans: list[Span]) -> str:
 
 
 def _bytes(live: LiveModule, function: LiveFunction, value: Value) -> list[str]:
-    """Where an allocated tile lies, and which others lie on the same bytes."""
+    """Return the bytes of an allocated tile, and the other tiles on the same bytes, as lines of Markdown."""
     if not isinstance(value.type, TileType) or function.names is None:
         return []
     resolved = function.names.resolved

@@ -15,18 +15,18 @@ _DIGITS = 18  # no size has more
 
 
 class BoundedInput:
-    """A stream of messages: one that says it has more than ``LARGEST`` bytes is left out, up to the next one."""
+    """A stream of messages without those of more than ``LARGEST`` bytes, which are skipped."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream, self._leaves_out = stream, False
 
     def readline(self) -> bytes:
-        """Return the next line, of those that are headers of messages; empty at the end."""
+        """Return the next header line of a message; empty at the end."""
         while line := self._stream.readline(_LINE):
             header = _HEADER.search(line)
             if header and (len(header[1]) > _DIGITS or int(header[1]) > LARGEST):
-                said = header[1][:_DIGITS].decode()
-                print(f"pypto-build lsp: a message of {said} bytes is left out: {LARGEST} are read", file=sys.stderr)
+                size = header[1][:_DIGITS].decode()
+                print(f"pypto-build lsp: a message of {size} bytes is left out: {LARGEST} are read", file=sys.stderr)
                 self._leaves_out = True
             elif not self._leaves_out:
                 return line

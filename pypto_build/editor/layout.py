@@ -44,4 +44,4 @@ def _spaced(line: str) -> str:
 
 
 def _comments(text: str) -> int:
-    return sum(found[0].count("//") for found in TOKEN.finditer(text) if "//" in found[0])
+    return sum(token[0].count("//") for token in TOKEN.finditer(text) if "//" in token[0])

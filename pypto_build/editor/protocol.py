@@ -29,12 +29,12 @@ def path_of(uri: str) -> Path | None:
 
 
 def uri_of(path: Path) -> str:
-    """How the protocol names a file."""
+    """Return the protocol's name for a file."""
     return from_fs_path(str(path)) or ""
 
 
 def whole_line(line: int) -> types.Range:
-    """A line, whatever it holds."""
+    """Return the range of a whole line."""
     return types.Range(types.Position(line, 0), types.Position(line + 1, 0))
 
 

@@ -1,4 +1,4 @@
-"""What an editor asks about a module: hover, definition, uses, outline, completion, and the way to its C++ and back."""
+"""Answers to an editor's requests: hover, definition, uses, outline, completion, and the way to the C++ and back."""
 
 from __future__ import annotations
 

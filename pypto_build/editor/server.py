@@ -4,8 +4,8 @@
 the way to the generated C++. `kernel_config.py`, orchestration and kernels of an artifact: what lint finds, when they
 are opened and saved, and from a kernel's line back to its module.
 
-Keys that come together are answered together; what a key leaves to check, and Python's garbage collection, which
-takes as long as a key where a module is large, wait for a pause.
+One answer serves keys that come together. The checks that a key leaves wait for a pause. So does Python's garbage
+collection, which takes as long as a key in a large module.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = argparse.ArgumentParser(prog="pypto-build lsp", description=(__doc__ or "").split("\n\n")[0])
     options.add_argument("--platform", default="", choices=tuple(PLATFORMS), help="default: what each module names")
     options.add_argument("--stdio", action="store_true", help="as it always is; editors say it")
-    given = options.parse_args(argv)
+    arguments = options.parse_args(argv)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
-    build(given.platform).start_io(cast(BinaryIO, BoundedInput(sys.stdin.buffer)))
+    build(arguments.platform).start_io(cast(BinaryIO, BoundedInput(sys.stdin.buffer)))
     return 0
 
 

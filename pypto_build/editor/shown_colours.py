@@ -1,4 +1,4 @@
-"""The colours of a module as an editor asks for them: all, what is new since the last time, or those of a part."""
+"""Answers to an editor's requests for colours: all of them, the changes since the last answer, or a range."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def answer_colours(server: PtoServer) -> None:
         document = server.document(params.text_document.uri)
         if document is None:
             return types.SemanticTokens(data=[])
-        before, known = document.colours, params.previous_result_id == str(document.colours_id)
+        before, is_current = document.colours, params.previous_result_id == str(document.colours_id)
         document.colours = now = encoded(document.live.lines)
         document.colours_id += 1
-        if not known:
+        if not is_current:
             return types.SemanticTokens(data=now, result_id=str(document.colours_id))
         first, last = _same_ends(before, now)
         edit = types.SemanticTokensEdit(first, len(before) - first - last, now[first : len(now) - last])
@@ -48,7 +48,7 @@ def answer_colours(server: PtoServer) -> None:
 
 
 def _same_ends(before: list[int], now: list[int]) -> tuple[int, int]:
-    """How many numbers are the same at the beginning and at the end."""
+    """Return how many numbers agree at the beginning and at the end."""
     common = min(len(before), len(now))
     first = next((at for at in range(common) if before[at] != now[at]), common)
     last = next((at for at in range(common - first) if before[-1 - at] != now[-1 - at]), common - first)

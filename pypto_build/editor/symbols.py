@@ -1,4 +1,4 @@
-"""What stands at a position of a module, where it is defined, and who uses it."""
+"""The token at a position of a module, its definition, and its uses."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def token_at(live: LiveModule, line: int, column: int) -> Token | None:
 
 
 def _tokens(line: str) -> Iterator[tuple[str, int]]:
-    for found in TOKEN.finditer(line):
-        if found[1]:
-            yield found[1], found.start(1)
+    for match in TOKEN.finditer(line):
+        if match[1]:
+            yield match[1], match.start(1)
 
 
 def _node_at(function: LiveFunction, line: int) -> tuple[Node | None, int]:
@@ -84,30 +84,30 @@ def _offset(node: Node, row: int, column: int) -> int:
 
 
 def _operation_at(node: Node, row: int, column: int) -> Operation | None:
-    """The operation of a statement in whose text a column is."""
-    offset, found = _offset(node, row, column), None
+    """Return the operation whose text in a statement includes a column."""
+    offset, operation = _offset(node, row, column), None
     for op in node.own():
         if op.token >= 0 and node.source.offsets[op.token] <= offset:
-            found = op
-    return found
+            operation = op
+    return operation
 
 
-def span_of(live: LiveModule, found: LiveFinding) -> Span:
-    """What to underline for a finding: the value that it names, else the operation, else the line from there on."""
-    line = live.lines[found.line]
-    if not found.syntax:
-        names = _VALUE.findall(found.message)
-        for wanted in (*names, found.name):
-            for text, start in _tokens(line[found.column :]):
-                if text == wanted:
-                    return Span(found.line, found.column + start, found.column + start + len(text))
-        return Span(found.line, found.column, found.end)
-    text = next((text for text, start in _tokens(line[found.column :]) if start == 0), "")
-    return Span(found.line, found.column, found.column + len(text) if text else found.end)
+def span_of(live: LiveModule, finding: LiveFinding) -> Span:
+    """Return the span to underline for a finding: the value it names, else the operation, else the rest of the line."""
+    line = live.lines[finding.line]
+    if not finding.syntax:
+        names = _VALUE.findall(finding.message)
+        for name in (*names, finding.name):
+            for text, start in _tokens(line[finding.column :]):
+                if text == name:
+                    return Span(finding.line, finding.column + start, finding.column + start + len(text))
+        return Span(finding.line, finding.column, finding.end)
+    text = next((text for text, start in _tokens(line[finding.column :]) if start == 0), "")
+    return Span(finding.line, finding.column, finding.column + len(text) if text else finding.end)
 
 
 def value_of(token: Token) -> Value | None:
-    """The value that a name stands for; None for what is no name of a value."""
+    """Return the value that a token names; None for other tokens."""
     function, node, op, name = token.function, token.node, token.operation, token.text
     if name[:1] != "%" or function is None or node is None or function.names is None:
         return None
@@ -125,14 +125,14 @@ def value_of(token: Token) -> Value | None:
 
 
 def spans_of(live: LiveModule, token: Token) -> list[Span]:
-    """Everywhere that the value or function of a token is named: first where it is defined, then as the text goes."""
+    """Return all spans that name a token's value or function: its definition first, then in the order of the text."""
     if token.text[:1] == "@":
         return _symbol_spans(live, token.text)
     value, function = value_of(token), token.function
     if value is None or function is None:
         return []
     plain = value.name.split("#")[0]
-    found = []
+    spans = []
     for node in function.every:
         if plain not in node.text:
             continue
@@ -143,8 +143,8 @@ def spans_of(live: LiveModule, token: Token) -> list[Span]:
                 op = _operation_at(node, row, start)
                 span = Span(node.line(row), start, start + len(word))
                 if value_of(Token(word, span, function, node, op)) is value:
-                    found.append(span)
-    return sorted(found, key=lambda span: (span.line, span.column))
+                    spans.append(span)
+    return sorted(spans, key=lambda span: (span.line, span.column))
 
 
 def _symbol_spans(live: LiveModule, name: str) -> list[Span]:
@@ -160,7 +160,7 @@ def _symbol_spans(live: LiveModule, name: str) -> list[Span]:
 
 
 def definition_of(live: LiveModule, token: Token) -> Span | None:
-    """Where the value or function of a token is defined."""
+    """Return the span that defines a token's value or function."""
     spans = spans_of(live, token)
     if token.text[:1] == "@" and not any(f"@{function.model.name}" == token.text for function in live.functions):
         return None
@@ -187,7 +187,7 @@ def renamed(live: LiveModule, token: Token, new: str, path: Path | None) -> list
 
 
 def _uses(node: Node, name: str) -> bool:
-    """Whether a line defines or names a value. Most have nothing like it, and are not taken apart."""
+    """Return whether a line defines or names a value; a cheap test for most lines."""
     return name in node.names or (name in node.text and name in node.text.split())
 
 

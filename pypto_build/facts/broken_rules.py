@@ -1,10 +1,10 @@
-"""Rules of a device that kernels break: what the check of their text leaves, and a replay tells."""
+"""Rules of a device that kernels break: the check of their text writes them, and a replay prints them."""
 
 from __future__ import annotations
 
 import msgspec
 
-#: In OUT: those of all kernels, as the last look at their text found them.
+#: File in OUT with the broken rules of all kernels, as of the last check of their text.
 FILE_NAME = "device_rules.json"
 
 

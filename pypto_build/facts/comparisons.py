@@ -1,4 +1,4 @@
-"""How waits compare a signal with a number: by number, as the runtime and simpler's interface count them."""
+"""Comparisons of a signal with a number in waits, numbered as the runtime and simpler's interface number them."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ COMPARISON_NAMES = ("eq", "ne", "gt", "ge", "lt", "le")
 
 
 def holds(value: int, expected: int, comparison: int) -> bool:
-    """Whether a signal of ``value`` satisfies a wait."""
+    """Return whether a signal of ``value`` satisfies a wait for ``expected``."""
     return bool(getattr(operator, COMPARISON_NAMES[comparison])(value, expected))

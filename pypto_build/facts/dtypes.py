@@ -99,7 +99,7 @@ TORCH: dict[str, DType] = {row.torch: row for row in DTYPES.values() if row.torc
 #: Torch name -> bytes per element.
 ITEMSIZE: dict[str, int] = {name: row.size for name, row in TORCH.items()}
 
-#: Torch names that simpler has no name for, and those of the same size that carry their bits there.
+#: Torch names that simpler lacks, each with the type of the same size that carries its bits there.
 SIMPLER_CARRIERS: dict[str, str] = {"bool": "uint8", "uint64": "int64", "float8_e5m2": "uint8"}
 
 _SPELLINGS: dict[str, str] = {

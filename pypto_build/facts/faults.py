@@ -1,9 +1,8 @@
-"""What can end a run: one row a kind, with the code of upstream's runtime, the verdict's status and the words.
+"""Kinds of faults that end a run: a row each, with the code of upstream's runtime, the verdict's status and the texts.
 
-A fault is noticed in the runtime, or in what stands in for kernels, and travels as its kind and its fields; the text is
-made of both where somebody reads it (`pypto_build.runtime.faults`). `FaultKind` of `runtime/src/base/fault.h` has the
-same names and numbers. In a message and a hint, `{name}` stands for a field; `{place}`, `{code_hint}` and the like
-are made from several.
+The runtime, or a stand-in for kernels, notices a fault. The fault travels as its kind and its fields; readers make the
+text of both (`pypto_build.runtime.faults`). `FaultKind` of `runtime/src/base/fault.h` has the same names and numbers.
+In a message and a hint, `{name}` stands for a field; `{place}`, `{code_hint}` and the like are made from several.
 """
 
 from __future__ import annotations
@@ -440,7 +439,7 @@ KINDS: dict[int, Kind] = {
 
 
 class Nearness(IntEnum):
-    """Where the address that crashed a kernel lies, from `runtime/src/crash/report.h`."""
+    """Position of the address that crashed a kernel, relative to a memory; from `runtime/src/crash/report.h`."""
 
     UNKNOWN = 0
     NOTHING = 1
@@ -452,7 +451,7 @@ class Nearness(IntEnum):
 
 
 class Escaped(IntEnum):
-    """What ended by an exception that nobody caught, from the same header."""
+    """Kind of the uncaught exception that ended a run; from `runtime/src/crash/report.h`."""
 
     NOTHING = 0
     TEXT = 1

@@ -1,4 +1,4 @@
-"""One artifact's build and replay as it travels to another machine and back: what two rooms have to agree on."""
+"""Records of a build and replay that travel to another machine and back; the rooms on both sides share them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ LOCAL = "local"
 
 
 class FarmJob(msgspec.Struct, frozen=True, tag="job"):
-    """What is to be done: ``pypto-build`` with this verb and ``NAME=value`` options on the artifact in ``root``.
+    """A job: run ``pypto-build`` with ``verb`` and ``NAME=value`` options on the artifact in ``root``.
 
-    With ``module`` it is that tool's work on the directory: MODULE ROOT --scratch DIR, where DIR stays on the worker
-    as long as the order. ``returns`` are files that come back, by their names below the directory in which it runs.
+    With ``module`` the job runs that tool on the directory instead: MODULE ROOT --scratch DIR. DIR stays on the worker
+    as long as the order. ``returns`` names files to send back, relative to the job's working directory.
     """
 
     label: str
@@ -24,15 +24,15 @@ class FarmJob(msgspec.Struct, frozen=True, tag="job"):
 
 
 class FarmDrop(msgspec.Struct, frozen=True, tag="drop"):
-    """A job that nobody needs any more; it has no result."""
+    """Cancels a job whose result is not needed any more."""
 
     label: str
 
 
 class Order(msgspec.Struct, frozen=True):
-    """Jobs of a command, and who does them: a scheduler's address, or ``local`` with ``workers`` processes.
+    """Jobs of a command, and the processes for them: a scheduler's address, or ``local`` with ``workers`` processes.
 
-    An ``open`` one is followed by more jobs, a line each; when those end, so does whatever still runs.
+    More jobs follow an ``open`` order, a line each. When they end, all jobs that still run end too.
     """
 
     scheduler: str
@@ -43,17 +43,17 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class FarmReady(msgspec.Struct, frozen=True, tag="ready"):
-    """The first that is said: how many workers there are for the jobs."""
+    """The first line of an answer: the number of workers for the jobs."""
 
     workers: int
 
 
 class FarmResult(msgspec.Struct, frozen=True, tag="result"):
-    """What came of a job.
+    """The result of a job.
 
-    ``status`` is the exit status of ``pypto-build``; ``verdict`` holds the bytes of verdict.json, empty where there is
-    none; ``log`` what was printed; ``lost`` a line on why it could not be done at all; ``files`` those that were to
-    come back and were there.
+    ``status`` is the exit status of ``pypto-build``. ``verdict`` holds the bytes of verdict.json, empty without one;
+    ``log`` the output; ``lost`` the reason, in a line, why the job could not run at all; ``files`` the returned files
+    that existed.
     """
 
     label: str
@@ -67,6 +67,6 @@ class FarmResult(msgspec.Struct, frozen=True, tag="result"):
     files: dict[str, bytes] = {}
 
 
-#: What is said, a line each; and what an open order goes on with.
+#: A line of an answer; a line that continues an open order.
 FarmLine = FarmReady | FarmResult
 OrderLine = FarmJob | FarmDrop

@@ -9,7 +9,7 @@ import sys
 OLDEST_GLIBC = (2, 31)
 PROCESSORS = ("x86_64", "aarch64")
 _SUPPORTED = "it needs Linux on x86-64 or aarch64 with glibc 2.31 or newer, and a Python of 64 bits"
-#: How to get such a machine where the system is another one.
+#: Remedies by `sys.platform`.
 _WAYS = {"win32": "use WSL 2", "cygwin": "use WSL 2", "darwin": "use a Linux container or virtual machine"}
 
 

@@ -1,4 +1,4 @@
-"""What came of one test or replay: the record that a build hands to whoever writes it down for CI."""
+"""The outcome of one test or replay, as a build hands it to the writers of CI reports."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ Word = Literal["PASS", "FAIL", "UNCHECKED", "SKIPPED", "ERROR"]
 
 
 class Outcome(msgspec.Struct):
-    """One test, or one replay that is no test.
+    """The outcome of one test, or of a replay outside of tests.
 
-    ``text`` is what the run printed, or what did not build; ``reason`` a line on what is wrong; ``command`` what to
-    type for its cause. ``verdict`` is the path of its verdict, ``pack`` that of its pack (PACK=onfail), ``seconds``
-    what it took.
+    ``text`` is the output of the run, or of a failed build. ``reason`` says in a line what is wrong; ``command`` is
+    what to type next to find the cause. ``verdict`` is the path of its verdict, ``pack`` that of its pack
+    (PACK=onfail). ``seconds`` is the duration.
     """
 
     name: str

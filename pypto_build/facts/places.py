@@ -1,4 +1,4 @@
-"""What the debug information of a binary calls directories of a machine, so that it is the same wherever these lie."""
+"""Names of directories in the debug information of a binary: the same names on every machine."""
 
 HEADERS = "/pypto-build/include"
 ARTIFACT = "/pypto-build/artifact"
@@ -8,6 +8,6 @@ SIMPLER = "/pypto-build/simpler"
 PTO_ISA = "/pypto-build/pto-isa"
 INSTRUCTIONS = "/pypto-build/instructions"
 
-#: Begins the flag by which a compiler calls a directory so. The other one is for debug information alone, and known to
-#: every compiler.
+#: Beginning of the flag that renames a directory for a compiler. The old flag renames it in debug information alone;
+#: every compiler knows it.
 FLAG, OLD_FLAG = "-ffile-prefix-map=", "-fdebug-prefix-map="

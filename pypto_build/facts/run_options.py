@@ -1,8 +1,8 @@
-"""What a run can be told, a row for each option: parsing, command lines, help and settings follow.
+"""Options of a run, a row each: parsing, command lines, help and settings follow from the table.
 
 A user types ``NAME=value`` after a target of SCons, or a flag of ``pypto-build``, under upstream's names of all ages.
 The tools that run an artifact (``python -m pypto_build.replay``, and for simpler ``python -m pypto_build.interop.run``)
-take ``flag``; what they hand to the embedded runtime are ``SETTINGS``, which its C++ knows by the same names.
+take ``flag``. They hand ``SETTINGS`` to the embedded runtime, which knows them by the same names in C++.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import sys
 
 import msgspec
 
-#: What executes a replay.
+#: Runtimes that execute a replay.
 EMBEDDED, TORCH, SIMPLER = RUNTIMES = ("embedded", "torch", "simpler")
 _OURS = (EMBEDDED, TORCH)
 
-#: Whose results an instruction gives where they are known to differ: the device's where that costs no time, the
-#: device's, those of upstream's simulator.
+#: Results of an instruction where device and upstream's simulator differ: the device's where they cost no time (fast),
+#: always the device's, or the simulator's.
 NUMERICS = ("fast", "device", "simulator")
 FAST, DEVICE_RESULTS, SIMULATOR = NUMERICS
 
-#: The variable with a directory of logs, which the runtime fills at a log level that is asked for.
+#: The variable with the directory of logs; the runtime writes there at the log level of the run.
 LOG_PATH = "ASCEND_PROCESS_LOG_PATH"
 #: The variable with a file of memory that a program outside of a replay shares with its chips.
 REGIONS = "PYPTO_REGIONS"
 
-#: What is done about kernels that break a rule of the device.
+#: Reactions to a kernel that breaks a rule of the device.
 RULES = ("show", "error", "off")
 RULES_SHOW, RULES_ERROR, RULES_OFF = RULES
 
@@ -81,7 +81,7 @@ def is_tolerance(value: object) -> bool:
 
 
 class Option(msgspec.Struct, frozen=True):
-    """What a user gives as ``NAME=value``, or to ``pypto-build`` by one of ``flags`` (else ``--name``).
+    """An option: a user gives it as ``NAME=value``, or to ``pypto-build`` by one of ``flags`` (else ``--name``).
 
     ``bare`` is the level that a flag without one means.
     """
@@ -98,7 +98,7 @@ Value = bool | int | str | tuple[int, ...] | tuple[str, ...] | None
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """What a runtime is told: its name there, and what holds unless it is given."""
+    """A setting of a runtime: its name there, and its default."""
 
     name: str
     default: Value
@@ -108,11 +108,11 @@ class Setting(msgspec.Struct, frozen=True):
 class RunOption(Option, frozen=True):
     """An option of a run.
 
-    It goes to the run by ``flag``, and to what executes it as ``setting``; a switch that turns a setting into something
-    else than True says what it ``sets``. ``runtimes`` know it; ``verbs`` take it besides those that build, replay, and
-    look at a replay. One that ``configures`` makes another replay of the same artifact, with results of its own.
-    ``more`` is what the run's own help adds. ``fields`` mean the same in PyPTO's and simpler's configurations of a run,
-    ``scene_flags`` on the command line of a scene test, the newest first.
+    It goes to the run by ``flag``, and to the runtime as ``setting``. A switch that sets its setting to something else
+    than True has that value in ``sets``. ``runtimes`` know the option. ``verbs`` take it besides those that build,
+    replay, and look at a replay. With ``configures``, another value makes another replay of the same artifact, with
+    results of its own. ``more`` is text that the run's own help adds. ``fields`` are its names in PyPTO's and simpler's
+    configurations of a run, ``scene_flags`` its names on the command line of a scene test, the newest first.
     """
 
     flag: str = ""
@@ -126,7 +126,7 @@ class RunOption(Option, frozen=True):
     scene_flags: tuple[str, ...] = ()
 
     def words(self, value: object) -> list[str]:
-        """How a command line says that the option has this value; nothing for None and for the default."""
+        """Return the words of a command line for this value; none for None and for the default."""
         if value is True:
             return [self.flag]
         return [] if value is None or value == self.default else [self.flag, str(value)]
@@ -232,7 +232,7 @@ RUN_OPTIONS: dict[str, RunOption] = OF_THE_RUN | OF_SIMPLER | OF_ITS_RECORDS
 
 _WINDOW, _HEAP = (16384,) * 4, (256 << 20,) * 4
 
-# What the embedded runtime is told by those who start it, and by no option of a user's.
+# Settings from the callers of the embedded runtime, without an option for users.
 _TOLD = (
     Setting("seed", 0, "of the random order"),
     Setting("order", (), "ids of tasks: they run one by one in this order, those left out last"),

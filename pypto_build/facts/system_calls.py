@@ -1,8 +1,8 @@
 """The seccomp filter for an artifact's code: it refuses the system calls that reach local services of the user.
 
-A UNIX socket is the way to agents, D-Bus, container engines and this package's own processes, which do what they are
-asked outside of any sandbox. Network sockets are left to the network namespace. Pairs of connected sockets are allowed
-where they can be connected to nothing else. `io_uring` makes sockets that no filter sees; keyrings are the user's.
+UNIX sockets lead to agents, D-Bus, container engines and this package's own processes. These do what a client requests,
+outside of any sandbox. Network sockets are left to the network namespace. Pairs of connected sockets are allowed where
+they can be connected to nothing else. `io_uring` makes sockets that no filter sees; keyrings are the user's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class _Numbers(NamedTuple):
     seccomp: int
 
 
-#: By machine: the number of its instruction set in audit records, and those of calls.
+#: By machine: the number of its instruction set in audit records, and the numbers of system calls.
 _MACHINES = {
     "x86_64": (0xC000003E, _Numbers(socket=41, socketpair=53, keys=(248, 249, 250), seccomp=317)),
     "aarch64": (0xC00000B7, _Numbers(socket=198, socketpair=199, keys=(217, 218, 219), seccomp=277)),

@@ -22,11 +22,11 @@ from pypto_build.farm import worker
 
 
 def main() -> int:
-    """0 where every job was tried; 2 with a line where there is no cluster; 130 after Ctrl-C."""
+    """Return 0 if every job was tried, 2 with a line without a cluster, 130 after Ctrl-C."""
     interrupted = _Interrupted()
     try:
         return _main()
-    except BaseException:  # what is only being loaded or started ends with errors of its own
+    except BaseException:  # modules that are still loading fail in their own ways
         if interrupted:
             return 130
         raise
@@ -56,7 +56,7 @@ def _main() -> int:
     except ArtifactError as error:
         print(error, file=sys.stderr)
         return 2
-    except BrokenPipeError:  # whoever asked is gone
+    except BrokenPipeError:  # the reader is gone
         end_quietly(results)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     except KeyboardInterrupt:
@@ -76,7 +76,7 @@ def _lines() -> Iterator[bytes]:
 
 
 class _Interrupted:
-    """Whether Ctrl-C or SIGTERM has come; from then on nobody wants to read what Dask says."""
+    """Flag that is true after Ctrl-C or SIGTERM; from then on Dask's messages are dropped."""
 
     def __init__(self) -> None:
         self._come = False

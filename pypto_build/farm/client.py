@@ -22,11 +22,11 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.facts.jobs import LOCAL, FarmDrop, FarmJob, FarmLine, FarmReady, FarmResult, Order, OrderLine
 from pypto_build.farm import worker
 
-_dask: Any = distributed  # which has no types of its own for what is used here
-#: How many workers may be lost under a job before it counts as what ends them.
+_dask: Any = distributed  # without types for what is used here
+#: Number of workers that a job may lose; beyond it, the job is the cause.
 LOSSES = 2
 _CONNECT_S = 10.0
-#: How long all workers may take to say what they are.
+#: Seconds for all workers to describe themselves.
 _ANSWER_S = 60.0
 #: Bytes of files that workers hold for jobs that may follow.
 _HELD = 256 << 20
@@ -36,13 +36,12 @@ Say = Callable[[str], None]
 
 
 def run(order: Order, batch: str, say: Say, more: Iterator[OrderLine] | None = None) -> Iterator[FarmLine]:
-    """How many workers there are, then what comes of the jobs of an order, as they end.
+    """Yield the number of workers, then the results of an order's jobs as they end.
 
-    ``batch`` is what workers know the order by; no other has that name. ``more`` is what an open order goes on with,
-    read in a thread of its own; when it ends, what still runs is ended, as it is when this is closed early.
+    ``batch`` is the order's unique name among the workers. ``more`` yields the lines that continue an open order, and
+    is read in a thread of its own. When ``more`` ends, or the generator is closed early, the jobs that still run end.
 
-    Raises:
-        ArtifactError: there is no such cluster, or none of its workers is like this machine.
+    Raises: ArtifactError: there is no such cluster, or none of its workers is like this machine.
     """
     with _client(order) as client:
         usable = _own(client, say) if order.scheduler == LOCAL else _usable(client, say)
@@ -74,14 +73,14 @@ class _Jobs:
         for name, path in files_of(Path(job.root)):
             files[name], content = self._contents.of(path)
             contents.append(content)
-        given = (job, self._batch, self._memory, self._neighbours, files, *contents)
+        arguments = (job, self._batch, self._memory, self._neighbours, files, *contents)
         name = f"job-{self._batch}-{job.label}"
-        future = self._client.submit(worker.run_job, *given, key=name, workers=self._usable, retries=0)
+        future = self._client.submit(worker.run_job, *arguments, key=name, workers=self._usable, retries=0)
         self._pending[job.label] = job, future
         future.add_done_callback(lambda _: self._said.put(job.label))
 
     def results(self, more: Iterator[OrderLine] | None) -> Iterator[FarmResult]:
-        """What comes of them, until there is none left and no more to come."""
+        """Yield the results of all jobs, until none is left and no more follow."""
         if more is not None:
             threading.Thread(target=self._read, args=(more,), daemon=True).start()
         while self._pending or more is not None:
@@ -91,7 +90,7 @@ class _Jobs:
                 case FarmJob() as job:
                     try:
                         self.submit(job)
-                    except OSError as error:  # a file that is gone, since nobody needs the job any more
+                    except OSError as error:  # a file that is gone: its job was dropped
                         yield FarmResult(job.label, lost=f"{error.filename}: {error.strerror}")
                 case FarmDrop(label):
                     self._drop(label)
@@ -175,10 +174,10 @@ def _local(workers: int) -> Iterator[Any]:
 
 
 def _own(client: Any, say: Say) -> list[str]:
-    """The workers of this process, which are what it is."""
-    found = list(client.ncores())
-    say(_number(found))
-    return found
+    """Return the addresses of this process's workers, and say their number."""
+    workers = list(client.ncores())
+    say(_number(workers))
+    return workers
 
 
 def _number(workers: list[str]) -> str:
@@ -186,22 +185,22 @@ def _number(workers: list[str]) -> str:
 
 
 def _usable(client: Any, say: Say) -> list[str]:
-    """The workers whose results are those of this machine; the others are named with what differs."""
-    own, found, refused = _describe_here(), list[str](), list[str]()
-    for address, told in _asked(client, worker.describe).items():
-        difference = _difference(own, told)
-        (refused if difference else found).append(address)
+    """Return the workers that produce the same results as this machine; say how each other one differs."""
+    own, usable, refused = _describe_here(), list[str](), list[str]()
+    for address, facts in _asked(client, worker.describe).items():
+        difference = _difference(own, facts)
+        (refused if difference else usable).append(address)
         if difference:
             say(f"[farm] {address} is not used: {difference}")
-    if not found:
+    if not usable:
         reason = f"none of its {len(refused)} workers is like this machine" if refused else "it has no workers"
         raise ArtifactError("SCHEDULER=", reason, "start workers of the same installation: dask worker ADDRESS")
-    say(_number(found) + (f"; dashboard: {client.dashboard_link}" if client.dashboard_link else ""))
-    return found
+    say(_number(usable) + (f"; dashboard: {client.dashboard_link}" if client.dashboard_link else ""))
+    return usable
 
 
 def _asked(client: Any, what: Callable[[], Any]) -> dict[str, Any]:
-    """Return what all workers say to a question; one that does not answer at all is no worker to rely on."""
+    """Return the workers' answers to a question. Raises ArtifactError if one does not answer in time."""
     answers: SimpleQueue[dict[str, Any]] = SimpleQueue()
     threading.Thread(target=lambda: answers.put(client.run(what, on_error="return")), daemon=True).start()
     try:
@@ -215,11 +214,11 @@ def _describe_here() -> dict[str, str]:
     return worker.describe()
 
 
-def _difference(own: Mapping[str, str], told: Any) -> str:
-    if not isinstance(told, dict):
-        return _shown(str(told).partition("\n")[0]) or type(told).__name__
-    other = [name for name, value in own.items() if told.get(name) != value]
-    return "; ".join(f"{name} {_shown(str(told.get(name, 'none')))}, here {own[name]}" for name in other)
+def _difference(own: Mapping[str, str], facts: Any) -> str:
+    if not isinstance(facts, dict):
+        return _shown(str(facts).partition("\n")[0]) or type(facts).__name__
+    other = [name for name, value in own.items() if facts.get(name) != value]
+    return "; ".join(f"{name} {_shown(str(facts.get(name, 'none')))}, here {own[name]}" for name in other)
 
 
 def _shown(text: str) -> str:
@@ -238,13 +237,13 @@ def files_of(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _result(future: Any, job: FarmJob) -> FarmResult:
-    """What a job came to; one that could not be done says why."""
+    """Return the result of a finished task; for a job that could not run, a result with the reason."""
     if future.status == "finished":
         try:  # a worker may answer with anything
-            found = msgspec.convert(msgspec.to_builtins(future.result()), FarmResult)
+            result = msgspec.convert(msgspec.to_builtins(future.result()), FarmResult)
         except (TypeError, ValueError, RecursionError):
             return FarmResult(job.label, lost="a worker answered with something else than a result")
-        return msgspec.structs.replace(found, label=job.label)
+        return msgspec.structs.replace(result, label=job.label)
     if future.status == "cancelled":
         return FarmResult(job.label, lost="it was cancelled")
     error = future.exception()
@@ -254,6 +253,6 @@ def _result(future: Any, job: FarmJob) -> FarmResult:
 
 
 def end_quietly(results: Any) -> None:
-    """Close what ``run`` returned, whatever is left of the cluster."""
+    """Close the generator that ``run`` returned, in whatever state the cluster is."""
     with suppress(Exception):
         results.close()

@@ -32,20 +32,22 @@ class Forks:
         memory: int,
         begun: Callable[[int], None],
     ) -> tuple[int, int] | None:
-        """Run a command line, which writes to the descriptor ``output``: its exit status, negative for a signal, and
-        its peak of memory in bytes. ``begun`` is told its process group. ``memory`` limits the address space of each of
-        its processes in bytes, 0 for none. None where it did not begin: what was loaded is out of date, or cannot be.
+        """Run a command line and return its exit status, negative for a signal, and its peak memory in bytes.
+
+        The command writes to the descriptor ``output``. ``begun`` gets its process group. ``memory`` limits the address
+        space of each of its processes in bytes; 0 is no limit. Returns None if the command did not start: the fork
+        server is out of date or cannot start.
         """
         message = marshal.dumps((memory, list(words), str(directory), dict(environment)))
         try:
             with self._lock:
-                told = forks.send(self._started(), message, [output])
+                answers = forks.send(self._started(), message, [output])
         except OSError:
             return None
-        with open(told, "rb", buffering=0) as news:
-            if not (told_group := news.read(NUMBER.size)):
+        with open(answers, "rb", buffering=0) as news:
+            if not (packed := news.read(NUMBER.size)):
                 return None
-            (group,) = NUMBER.unpack(told_group)
+            (group,) = NUMBER.unpack(packed)
             begun(group)
             ended = news.read(2 * NUMBER.size)
         if len(ended) < 2 * NUMBER.size:  # that process was killed
@@ -65,7 +67,7 @@ class Forks:
         return self._socket
 
     def close(self) -> None:
-        """End it, and whatever it still does."""
+        """End the fork server and its processes."""
         with self._lock:
             if self._socket is not None and self._process is not None:
                 self._socket.close()

@@ -29,29 +29,29 @@ def add_farm_options(parser: argparse.ArgumentParser) -> None:
     add("--asked", action="append", default=[], metavar="NAME=VALUE", help="what its jobs are asked for besides")
 
 
-def session_of(given: argparse.Namespace) -> FarmSession | None:
-    """The farm that these flags name, which has to be closed."""
-    processes = given.jobs or os.cpu_count() or 1
-    return FarmSession(given.scheduler, processes, given.memory) if given.scheduler else None
+def session_of(options: argparse.Namespace) -> FarmSession | None:
+    """Return the farm that these flags name, which the caller closes; None without one."""
+    processes = options.jobs or os.cpu_count() or 1
+    return FarmSession(options.scheduler, processes, options.memory) if options.scheduler else None
 
 
-def asked_of(given: argparse.Namespace) -> dict[str, str]:
-    """What jobs are asked for besides their own options."""
-    return dict(word.split("=", 1) for word in given.asked)
+def asked_of(options: argparse.Namespace) -> dict[str, str]:
+    """Return the options that the command line gives to all jobs."""
+    return dict(word.split("=", 1) for word in options.asked)
 
 
-def refuse_here(given: argparse.Namespace, **options: object) -> None:
-    """Raise for options that mean something on this machine alone, where a farm is named."""
+def refuse_here(arguments: argparse.Namespace, **options: object) -> None:
+    """Raise ArtifactError for options that have a meaning on this machine alone, where a farm is named."""
     for name, value in options.items():
-        if given.scheduler and value:
+        if arguments.scheduler and value:
             raise ArtifactError(f"{name}={value}", "means something on this machine alone", "leave out SCHEDULER=")
 
 
 class FarmSession:
     """A farm that takes jobs until it is closed; ``workers`` is how many work on them at once.
 
-    ``scheduler`` is an address, or "local" for ``processes`` of this machine; ``memory`` the bytes that each process of
-    a job may take, 0 for any. Raises ArtifactError where there is no such cluster, which has said why.
+    ``scheduler`` is an address, or "local" for ``processes`` of this machine. ``memory`` limits each process of a job,
+    in bytes; 0 is no limit. Raises ArtifactError if the cluster cannot be used; the farm has printed the reason.
     """
 
     def __init__(self, scheduler: str, processes: int, memory: int = 0) -> None:
@@ -79,10 +79,9 @@ class FarmSession:
         self.close()
 
     def results(self, jobs: Sequence[FarmJob]) -> Generator[FarmResult, None, None]:
-        """What comes of ``jobs``, whose labels differ, as they end. Closed early, it ends those that still run.
+        """Yield the results of ``jobs`` as they end; their labels differ. Closed early, it ends those that still run.
 
-        Raises:
-            ArtifactError: a job could not be done, whatever it would have come to.
+        Raises: ArtifactError: a job could not run, for a reason outside of the job.
         """
         self._said += 1
         left = {}
@@ -106,7 +105,7 @@ class FarmSession:
                 self._write(FarmDrop(label))
 
     def close(self) -> None:
-        """End the farm, and whatever still runs there."""
+        """End the farm and all that still runs there."""
         if self._process.stdin and not self._process.stdin.closed:
             with suppress(OSError):
                 self._process.stdin.close()

@@ -1,4 +1,4 @@
-"""What a worker does: tells what it is, keeps files by their digests, runs jobs in processes of their own."""
+"""A worker of the farm: describes itself, keeps files by their digests, and runs jobs in processes of their own."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _lock = threading.Lock()
 
 
 def describe() -> dict[str, str]:
-    """What has to be the same on two machines for their results to be."""
+    """Return the facts that must agree between two machines for their results to agree."""
     return {
         "pypto-build": f"{__version__} {_sources()}",
         "Python": platform.python_version(),
@@ -75,35 +75,35 @@ def keep(data: bytes) -> bytes:
 def run_job(
     job: FarmJob, batch: str, memory: int, neighbours: Mapping[str, int], files: Mapping[str, str], *contents: bytes
 ) -> FarmResult:
-    """Do a job. ``files`` are the digests of its directory's files by their names, ``contents`` the files in that
-    order; ``neighbours`` says how many workers there are on each machine.
+    """Run a job and return its result. Only a failure of the worker itself is an error.
 
-    Whatever the job comes to is a result; only what a worker cannot do at all is an error.
+    ``files`` maps the names in the job's directory to digests, in the order of ``contents``. ``neighbours`` is the
+    number of workers on each machine.
     """
     with tempfile.TemporaryDirectory(prefix="pypto-farm-") as directory:
-        place = Path(directory)
-        root = Path(place, "build_output", PurePosixPath(job.root).name)
+        scratch = Path(directory)
+        root = Path(scratch, "build_output", PurePosixPath(job.root).name)
         for (name, digest), content in zip(files.items(), contents, strict=True):
             _write(root, name, digest, content)
         processors = len(os.sched_getaffinity(0)) // neighbours.get(platform.node(), 1)
         begun = time.monotonic()
-        with Path(place, "log").open("w+b") as output:
-            attempt = _Attempt(place, output.fileno(), batch, job.label, memory)
+        with Path(scratch, "log").open("w+b") as output:
+            attempt = _Attempt(scratch, output.fileno(), batch, job.label, memory)
             status, peak = _do(job, root, attempt, max(1, processors))
             seconds = time.monotonic() - begun
-            output.seek(max(0, os.fstat(output.fileno()).st_size - _LOG))  # by its name may lie something else by now
+            output.seek(max(0, os.fstat(output.fileno()).st_size - _LOG))  # the name may be another file's by now
             log = output.read(_LOG).decode(errors="replace").replace(str(root), job.root)
-        verdicts = [_left(place, path) for path in Path(place, "build").glob("*/*/verdict.json")]
-        back = {name: data for name in job.returns if (data := _left(place, place / name)) is not None}
+        verdicts = [_left(scratch, path) for path in Path(scratch, "build").glob("*/*/verdict.json")]
+        back = {name: data for name in job.returns if (data := _left(scratch, scratch / name)) is not None}
         return FarmResult(
             job.label, status, seconds, peak, log, next(filter(None, verdicts), b""), platform.node(), files=back
         )
 
 
-def _left(place: Path, path: Path) -> bytes | None:
-    """Return what a job left in its directory; None for what is no file, is too large, or lies elsewhere."""
+def _left(scratch: Path, path: Path) -> bytes | None:
+    """Return the content of a file that a job left; None for a file that is missing, too large or elsewhere."""
     real = path.resolve()
-    if not real.is_relative_to(place.resolve()):
+    if not real.is_relative_to(scratch.resolve()):
         return None
     try:
         return read_bytes(real, _LARGEST)
@@ -124,8 +124,11 @@ def _write(root: Path, name: str, digest: str, data: bytes) -> None:
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A job that is done: in which directory, the descriptor for what it prints, its batch and label, and the memory in
-    bytes that each of its processes may take."""
+    """A running job.
+
+    It has its directory, the descriptor for its output, its batch and label, and the memory limit of each process in
+    bytes.
+    """
 
     directory: Path
     log: int
@@ -134,12 +137,12 @@ class _Attempt:
     memory: int
 
     def begun(self, group: int) -> None:
-        """Let the job be ended by what its processes are known by."""
+        """Record the process group, by which the job can be ended."""
         with _lock:
             _running.setdefault(self.batch, {})[self.label] = group
 
     def ended(self) -> None:
-        """It is no more."""
+        """Forget the process group."""
         with _lock:
             _running.get(self.batch, {}).pop(self.label, None)
 
@@ -168,7 +171,7 @@ def _forks_of(batch: str) -> Forks:
 def _kept(batch: str) -> str:
     """A directory that stays for the jobs of a batch; the worker's own is removed with it, however it ends."""
     name, own = "", None
-    with suppress(ImportError, ValueError):  # there is no worker
+    with suppress(ImportError, ValueError):  # outside of a worker
         from distributed import get_worker
 
         name, own = get_worker().address, get_worker().local_directory

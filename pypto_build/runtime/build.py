@@ -1,7 +1,7 @@
-"""How the embedded runtime's extension module is built: sources, headers and command lines.
+"""The embedded runtime's extension module: its sources, headers and the command lines that build it.
 
-Imported by the build rules, so it loads fast and imports nothing that is not needed to name files. Run by hand,
-``python -m pypto_build.runtime.build OUT_DIR`` compiles and links the module there and prints its path.
+Build rules import this file, so it loads fast and imports only what names files. Run by hand, ``python -m
+pypto_build.runtime.build OUT_DIR`` compiles and links the module there and prints its path.
 """
 
 from __future__ import annotations
@@ -62,10 +62,9 @@ def headers() -> list[Path]:
 
 
 def python_include_dirs(packages: str = "") -> list[Path]:
-    """Where Python.h and pybind11's headers are, the latter in ``packages`` where that is given.
+    """Return the include directories of Python and pybind11, the latter in ``packages`` if given.
 
-    Raises:
-        BuildError: one of them is not installed.
+    Raises: BuildError: one of them is not installed.
     """
     import sysconfig
 
@@ -79,7 +78,7 @@ def python_include_dirs(packages: str = "") -> list[Path]:
 
 def packages_dir() -> str:
     """The directory of installed packages that pybind11 is in; empty where it is not installed."""
-    return next((place for place in sys.path if Path(place, "pybind11", "include").is_dir()), "")
+    return next((path for path in sys.path if Path(path, "pybind11", "include").is_dir()), "")
 
 
 def compile_command(unit: str, source: Path, output: Path, compiler: str = "g++", packages: str = "") -> list[str]:

@@ -1,8 +1,8 @@
-"""A fault of a run as data, and the one place where text is made of it.
+"""A fault of a run as data, and its text.
 
-The runtime notices a fault, names its kind and its fields, and hands them over as JSON: to a caller in the same process
-as `RuntimeFault`, through the report buffer where the process does not return. What is in a buffer or a reply may have
-been written over, so reading checks types, and text is made of whatever fields there are.
+The runtime notices a fault and hands its kind and fields over as JSON. A caller in the same process gets a
+`RuntimeFault`; a process that does not return leaves them in the report buffer. Kernels may have overwritten a buffer
+or a reply, so reading checks types, and the text uses the fields that are there.
 """
 
 from __future__ import annotations
@@ -61,8 +61,9 @@ class FaultRecord(msgspec.Struct):
 class RuntimeFault(RuntimeError):
     """A run that failed; the embedded runtime raises it with its JSON text.
 
-    `kind` (the status of a verdict), `message`, `hint`, `code`, `code_name`, `task` (number in submission order),
-    `task_id` (ring << 32 | number in the ring) and `kernel`; the last three may be None.
+    `kind` is the status of a verdict. `task` is the number in submission order, `task_id` is ring << 32 | number in the
+    ring. `task`, `task_id` and `kernel` may be None; `message`, `hint`, `code` and `code_name` are text and number of
+    the fault.
     """
 
     def __init__(self, record: FaultRecord | bytes) -> None:
@@ -90,12 +91,12 @@ def python_fault(
 
 
 def decode(text: bytes) -> FaultRecord:
-    """The record in JSON text, which may hold names that are no UTF-8. Raises `msgspec.MsgspecError`."""
+    """Return the record in JSON text, whose names may be invalid UTF-8. Raises `msgspec.MsgspecError`."""
     return msgspec.json.decode(text.decode("utf-8", "replace"), type=FaultRecord)
 
 
 def is_known(record: FaultRecord) -> bool:
-    """Whether there is such a kind."""
+    """Return whether the record's kind exists."""
     return record.kind in KINDS
 
 
@@ -105,12 +106,12 @@ def status_of(record: FaultRecord) -> Status:
 
 
 def message_of(record: FaultRecord) -> str:
-    """What is wrong, in a line."""
+    """Return the message, in a line."""
     return _kind(record).message.format_map(_Fields(record))
 
 
 def hint_of(record: FaultRecord) -> str:
-    """What to do about it."""
+    """Return what to do about it."""
     return _kind(record).hint.format_map(_Fields(record))
 
 
@@ -125,7 +126,7 @@ def _kind(record: FaultRecord) -> Kind:
 
 
 def _code(record: FaultRecord) -> Code:
-    """The code of the fault: that of its kind, or the one that the orchestration has reported."""
+    """Return the fault's code: the one that the orchestration reported, else its kind's."""
     number = record.fields.get("code")
     if not isinstance(number, int):
         return _kind(record).code
@@ -133,7 +134,7 @@ def _code(record: FaultRecord) -> Code:
 
 
 class _Fields(dict[str, Field]):
-    """The fields of a record for a template, and what is made of several."""
+    """The fields of a record for a template; `__missing__` derives the others."""
 
     def __init__(self, record: FaultRecord) -> None:
         super().__init__(record.fields)
@@ -176,7 +177,7 @@ def _obstacle(record: FaultRecord) -> str:
 
 
 def _group(record: FaultRecord) -> str:
-    """The likely cause, who waits, and what is in the pipes; of other blocks who waits at a barrier."""
+    """Return the likely cause, the waiting kernels and the state of the pipes; also the waits at a barrier."""
     text = group_text(record.group or Group())
     return f"{text}; {barrier_text(record.barrier)}" if record.barrier else text
 
@@ -196,7 +197,7 @@ def _group_hint(record: FaultRecord) -> str:
     return _SYNCALL_HINT if meeting else "make pushes, pops and frees of the members match"
 
 
-#: What a template names and no field is.
+#: Names in templates that are derived from fields.
 _DERIVED: dict[str, Callable[[FaultRecord], str]] = {
     "code_hint": lambda record: _code(record).hint,
     "plural": lambda record: "" if record.fields.get("count") == 1 else "s",
@@ -224,5 +225,5 @@ _DERIVED: dict[str, Callable[[FaultRecord], str]] = {
 
 
 def derived_names() -> frozenset[str]:
-    """The names in templates that are no fields."""
+    """Return the names in templates that are derived from several fields."""
     return frozenset(_DERIVED)

@@ -1,7 +1,7 @@
 """Reads the flight recorder: the last events of the orchestration and of every core of a run.
 
-The runtime writes them while it runs, into shared memory given as option ``flight``; the layout is that of
-``src/crash/flight.h``. Reading never fails, whatever is there: kernels can write there, too.
+The runtime writes them while it runs, into shared memory given as option ``flight``. `src/crash/flight.h` defines the
+layout. Reading never fails: kernels can write there, too, so any bytes are accepted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CORES = 128
 
 
 class What(IntEnum):
-    """What an event is, in the order of `FlightEvent` in C++."""
+    """Kinds of events, in the order of `FlightEvent` in C++."""
 
     NONE = 0
     RUN_BEGINS = 1
@@ -66,8 +66,10 @@ def flight_bytes(cores: int = CORES) -> int:
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
-    """What an event is about. ``object``, ``value`` and ``detail`` are what `FlightEvent` says of each kind; ``task``
-    is None where there is none."""
+    """The subject of an event; `FlightEvent` says what ``object``, ``value`` and ``detail`` mean for each kind.
+
+    ``task`` is None for an event without a task.
+    """
 
     kernel: str = ""
     task: int | None = None
@@ -87,7 +89,7 @@ class Event(About, frozen=True):
 
     @property
     def is_wait(self) -> bool:
-        """Whether it begins to wait."""
+        """Return whether a wait begins."""
         return self.what in _WAITS
 
     def __str__(self) -> str:
@@ -95,7 +97,7 @@ class Event(About, frozen=True):
 
     @property
     def who(self) -> str:
-        """Who did it: `core 1 (AIV0)`, or the orchestration."""
+        """Return the actor: `core 1 (AIV0)`, or the orchestration."""
         return "orchestration" if self.core < 0 else f"core {self.core} ({self.role})"
 
 

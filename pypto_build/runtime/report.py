@@ -1,8 +1,7 @@
 """Reads the report buffer: what a run was doing when its process died or was stopped.
 
-The runtime writes the buffer (shared memory given as option ``report``) while it runs; the layout is that of
-``src/crash/report.h``. Reading never fails, whatever is in the buffer: kernels can write there, so half of it may be
-old, and all of it false.
+The runtime writes the buffer (shared memory given as option ``report``) while it runs. `src/crash/report.h` defines the
+layout. Reading never fails: kernels can write there, so half of it may be old, and all of it false.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _COMPLETE = 2
 _SAMPLE = struct.Struct("<Ii")
 _TOUCHED = struct.Struct("<IIIIQQiIQQ96s")
 _SAMPLES, _SAMPLE_FRAMES = 16, 8
-#: Where the state of the run's fault is.
+#: Offset of the state of the run's fault.
 FAULT_OFFSET = _FRAME_OFFSET + _MAX_FRAMES * _FRAME.size
 FAULT_KNOWN = 2
 _SAMPLES_OFFSET = FAULT_OFFSET + _FAULT.size
@@ -92,15 +91,15 @@ class Frame:
     code: str = ""
 
     def __str__(self) -> str:
-        place = self.code or self.line or f"{Path(self.module).name}+0x{self.offset:x}"
-        return f"{self.symbol or '?'} ({place})"
+        position = self.code or self.line or f"{Path(self.module).name}+0x{self.offset:x}"
+        return f"{self.symbol or '?'} ({position})"
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where the address that crashed a kernel lies: ``distance`` bytes in or from a memory of ``size`` bytes.
+    """Position of the address that crashed a kernel: ``distance`` bytes in or from a memory of ``size`` bytes.
 
-    Of a missing argument they are its number and how many the task was given.
+    For a missing argument, ``distance`` is its number and ``size`` the number of the task's arguments.
     """
 
     nearness: Nearness = Nearness.UNKNOWN
@@ -114,10 +113,10 @@ class Address:
 
 @dataclass(frozen=True)
 class Crash:
-    """A signal in a kernel (or the orchestration, then ``task`` is None; in another thread, ``kernel`` is empty too).
+    """A signal in a kernel, in the orchestration (``task`` is None), or in another thread (``kernel`` is empty too).
 
-    ``exception`` is the text of the exception that nobody caught, or the name of its type, as ``escaped`` says;
-    ``data_bytes`` the memory that was in use.
+    ``exception`` is the text of the uncaught exception, or the name of its type, as ``escaped`` says. ``data_bytes`` is
+    the memory in use.
     """
 
     signal: str
@@ -143,10 +142,10 @@ class Crash:
 
 @dataclass(frozen=True)
 class Sample:
-    """Where the thread that ran a kernel was when the run was found to go on no more, or was stopped.
+    """Position of a kernel's thread at the moment when the run got stuck or was stopped.
 
-    It was seen to touch memory of tensors `looks` times, the last `polls` times at the same `address`, where the four
-    bytes held `value` as an integer.
+    Of `looks` observed accesses to memory of tensors, the last `polls` were at the same `address`. The four bytes there
+    held `value` as an integer.
     """
 
     running: Running
@@ -160,9 +159,12 @@ class Sample:
 
 @dataclass(frozen=True)
 class Report:
-    """What the buffer holds. ``running`` lists kernels that had started and not returned, longest first;
-    ``orchestrating`` tells whether the orchestration's function had started and not returned. ``created``,
-    ``completed`` and ``open`` (ready or running) count tasks."""
+    """Content of the buffer.
+
+    ``running`` lists kernels that had started and not returned, longest first. ``orchestrating`` says that the
+    orchestration's function had started and not returned. ``created``, ``completed`` and ``open`` (ready or running)
+    count tasks.
+    """
 
     running: tuple[Running, ...]
     crash: Crash | None
@@ -174,7 +176,7 @@ class Report:
     samples: tuple[Sample, ...] = ()
 
     def occupancy(self) -> str:
-        """Where the tasks are, in the form of simpler's scheduler when it gives up."""
+        """Return the state of the tasks, in the format of simpler's scheduler when it gives up."""
         running = len({slot.task for slot in self.running})
         ready = max(self.open - running, 0)
         waiting = max(self.created - self.completed - running - ready, 0)
@@ -210,17 +212,29 @@ def _running(buffer: memoryview, threads: int) -> tuple[Running, ...]:
 
 
 def _slot(buffer: memoryview, start: int, core: int) -> Running | None:
-    """What a thread was executing; None if it was nothing."""
+    """Return the kernel that a thread was executing; None if it was idle."""
     task, func_id, block, start_ns, member, waits, kernel = _SLOT.unpack_from(buffer, start)
     role = _ROLES[member % len(_ROLES)]
     return Running(task, func_id, block, _text(kernel), start_ns, core, role, waits != 0) if task != _NO_TASK else None
 
 
 def _crash(buffer: memoryview) -> Crash | None:
-    state, number, _, func_id, address, task, block, frame_count, kernel, *place, arguments, exception, data_bytes = (
-        _CRASH.unpack_from(buffer, _CRASH_OFFSET)
-    )
-    nearness, escaped, distance, size, name = place
+    (
+        state,
+        number,
+        _,
+        func_id,
+        address,
+        task,
+        block,
+        frame_count,
+        kernel,
+        *position,
+        arguments,
+        exception,
+        data_bytes,
+    ) = _CRASH.unpack_from(buffer, _CRASH_OFFSET)
+    nearness, escaped, distance, size, name = position
     if state == 0:
         return None
     try:
@@ -244,7 +258,7 @@ def _crash(buffer: memoryview) -> Crash | None:
 
 
 def _one_of(kinds: type[Kind], number: int) -> Kind:
-    """The kind with this number; the first, which says nothing, for one that is none."""
+    """Return the kind with this number; the first, which means unknown, for an invalid number."""
     return kinds(number) if number < len(kinds) else kinds(0)
 
 
@@ -261,10 +275,9 @@ def read_fault(buffer: memoryview) -> FaultRecord | None:
 
 
 def read_report(buffer: memoryview | bytes) -> Report | None:
-    """What the run left in its report buffer; None if it never got as far as starting.
+    """Return the run's report; None if the run never started.
 
-    Raises:
-        ValueError: the buffer is too small to be one.
+    Raises: ValueError: the buffer is too small to be one.
     """
     view = memoryview(buffer).cast("B")
     if len(view) < _SAMPLES_OFFSET + _SAMPLES * _SAMPLE_BYTES:
@@ -278,7 +291,7 @@ def read_report(buffer: memoryview | bytes) -> Report | None:
 
 
 def _samples(buffer: memoryview) -> tuple[Sample, ...]:
-    found = []
+    samples = []
     for start in range(_SAMPLES_OFFSET, _SAMPLES_OFFSET + _SAMPLES * _SAMPLE_BYTES, _SAMPLE_BYTES):
         state, core = _SAMPLE.unpack_from(buffer, start)
         running = _slot(buffer, start + _SAMPLE.size, core)
@@ -288,8 +301,8 @@ def _samples(buffer: memoryview) -> tuple[Sample, ...]:
         count, _, looks, polls, address, _, value, near, distance, size, name = _TOUCHED.unpack_from(buffer, touched)
         nearest = Address(_one_of(Nearness, near), distance, size, _text(name))
         frames = _frames(buffer, touched + _TOUCHED.size, min(count, _SAMPLE_FRAMES))
-        found.append(Sample(running, frames, looks, polls, address, value, nearest))
-    return tuple(found)
+        samples.append(Sample(running, frames, looks, polls, address, value, nearest))
+    return tuple(samples)
 
 
 def _frames(buffer: memoryview, start: int, count: int) -> tuple[Frame, ...]:
@@ -303,10 +316,11 @@ def symbolise(
     elsewhere: Elsewhere | None = None,
     modules: Collection[str] | None = None,
 ) -> tuple[Frame, ...]:
-    """The frames below the signal handler, with function names and lines from ``addr2line`` where it is installed.
+    """Return the frames below the signal handler, with function names and lines from ``addr2line`` where it is
+    installed.
 
-    ``elsewhere`` tells of an offset in a module without line numbers where else they are: object and offset.
-    Only what is in ``modules`` is opened, if they are given: the frames name any file.
+    ``elsewhere`` maps an offset in a module without line numbers to the object and offset that have them. Only files in
+    ``modules`` are opened, if given: frames may name any file.
     """
     start = next((index + 1 for index, frame in enumerate(frames) if frame.symbol == "__restore_rt"), 0)
     if start == 0:  # the C library hides its signal trampoline: the handler's own frames are in the runtime's module
@@ -346,7 +360,7 @@ def _resolve(frame: Frame, offset: int, elsewhere: Elsewhere | None) -> Frame:
     if not functions:
         return frame
     symbol = functions[-1] if functions[-1] != "??" else frame.symbol
-    code = next((place for place in places if place and not _is_library(place)), "")
+    code = next((position for position in places if position and not _is_library(position)), "")
     return Frame(frame.module, frame.offset, symbol, places[0], code)
 
 
@@ -363,6 +377,6 @@ def _look_up(*words: str) -> tuple[list[str], list[str]]:
     return lines[: 2 * len(places) : 2], places
 
 
-def _is_library(place: str) -> bool:
-    """Whether a source line is one of our headers, which kernels are compiled with, or of the system's."""
-    return place.startswith((f"{_INCLUDE_DIR}/", f"{HEADERS}/", f"{INSTRUCTIONS}/", "/usr/", "./", "../"))
+def _is_library(position: str) -> bool:
+    """Return whether a source line is in our headers or the system's."""
+    return position.startswith((f"{_INCLUDE_DIR}/", f"{HEADERS}/", f"{INSTRUCTIONS}/", "/usr/", "./", "../"))

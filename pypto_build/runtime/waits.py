@@ -1,8 +1,9 @@
-"""What runs wait for when they cannot go on, as data and in words: who waits for which object at which value, what it
-is now, who changed it last and when, and who could still change it.
+"""Waits of a run that cannot go on, as data and as text.
 
-The runtime notices all of it under its locks (`scheduling/stall.cpp`, `execution/group.cpp`, `execution/group_set.cpp`,
-`execution/value_waits.cpp`, `submission/orchestrator.cpp`) and hands it over in a fault.
+A wait has its waiter, the object and the expected value, the current value, its last writer and when, and the kernels
+that could still change it. The runtime notices all of it under its locks (`scheduling/stall.cpp`,
+`execution/group.cpp`, `execution/group_set.cpp`, `execution/value_waits.cpp`, `submission/orchestrator.cpp`) and hands
+it over in a fault.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import msgspec
 from pypto_build.facts.comparisons import COMPARISONS
 from pypto_build.facts.faults import Nearness
 
-#: Stands for what is missing.
+#: Text for a missing field.
 _MISSING = "?"
 _SHOWN_TASKS = 8
 _SHOWN_BLOCKS = 8
@@ -24,7 +25,7 @@ _ROLES = ("AIC", "AIV0", "AIV1")
 _DIRECTIONS = ("vector to cube", "cube to vector")
 _BARRIERS = ("vector cores", "cube cores", "vector and cube cores")
 
-#: What is said of an address: `distance`, the `name` of the memory and its `size` are those of what it is near to.
+#: Text for an address: `distance` to the nearest memory, that memory's `name` and `size`.
 ADDRESS_TEXTS = {
     Nearness.NOTHING: "no tensor is near",
     Nearness.STACK_USED_UP: "the stack is used up",
@@ -36,7 +37,7 @@ ADDRESS_TEXTS = {
 
 
 class Occupancy(msgspec.Struct):
-    """Where the tasks are: numbers of them, and whether the orchestration has returned."""
+    """Numbers of tasks by state, and whether the orchestration has returned."""
 
     created: int = 0
     running: int = 0
@@ -63,9 +64,11 @@ class LastOver(msgspec.Struct):
 
 
 class Oldest(msgspec.Struct):
-    """The oldest task of a ring, which the others cannot be released before: whether it is over or runs, how many tasks
-    that read what it wrote are not over, and whether its scope is open, with that one's line. Without a number it is an
-    allocation."""
+    """The oldest task of a ring; the others cannot be released before it. Without a number it is an allocation.
+
+    `over` and `running` are its state, `users` the number of unfinished tasks that read its outputs. `scope` says that
+    its scope is open, at `file` and `line`.
+    """
 
     over: bool = False
     running: bool = False
@@ -78,8 +81,10 @@ class Oldest(msgspec.Struct):
 
 
 class Ring(msgspec.Struct):
-    """Slots of a pipe that travel one way: to the vector cores (1) or to the cube core (0); who pushed and freed one
-    last (a member, or -1), and how long before."""
+    """Slots of a pipe in one direction: to the vector cores (1) or to the cube core (0).
+
+    `pushed_by` and `freed_by` are the members that did so last (-1: none), the `_ago_ns` how long before.
+    """
 
     pipe: int = 0
     to_vector: int = 0
@@ -119,8 +124,11 @@ class Group(msgspec.Struct):
 
 
 class Place(msgspec.Struct):
-    """A kernel of blocks that start together: how many barriers it has passed, at which it waits (a number of
-    `_BARRIERS`), and how long before it returned."""
+    """A kernel of blocks that start together.
+
+    `met` counts the barriers that it passed, `cores` is the kind of barrier at which it waits (an index of
+    `_BARRIERS`), `returned_ago_ns` how long before it returned.
+    """
 
     block: int = 0
     member: int = 0
@@ -161,7 +169,7 @@ class ValueWait(msgspec.Struct):
 
 
 def ago(ns: int) -> str:
-    """How long before: `12 us`, `3.4 ms`, `2.1 s`."""
+    """Return a duration as text: `12 us before`, `3.4 ms before`, `2.1 s before`."""
     for limit, unit, digits in ((1_000_000, 1_000, 0), (1_000_000_000, 1_000_000, 1)):
         if ns < limit:
             return f"{max(ns, 0) / unit:.{digits}f} {'us' if unit == 1_000 else 'ms'} before"
@@ -169,7 +177,7 @@ def ago(ns: int) -> str:
 
 
 def occupancy_line(sub_class: str, completed: int, tasks: Occupancy) -> str:
-    """Where every task is, in the words of simpler's own line, so that its documentation applies."""
+    """Return the state of all tasks in the words of simpler's own line, so that its documentation applies."""
     return (
         f"sub_class={sub_class} completed={completed}/{tasks.created} running={tasks.running} ready={tasks.ready} "
         f"waiting={tasks.waiting} orch_done={int(tasks.orchestrated)}"
@@ -180,7 +188,7 @@ def occupancy_line(sub_class: str, completed: int, tasks: Occupancy) -> str:
 
 
 def is_task_id(number: int) -> bool:
-    """Whether a task could have that id."""
+    """Return whether a task could have this id."""
     return number >> 32 < _RINGS
 
 
@@ -192,7 +200,7 @@ def task_id(number: int) -> str:
 
 
 def tasks_left(waiting: Sequence[WaitingTask], occupancy: Occupancy | None, last: LastOver | None) -> str:
-    """Who waits for what, first of all those that wait for something that never comes."""
+    """Return the waiting tasks and their reasons, first the tasks that wait for ever."""
     tasks = occupancy or Occupancy()
     left = tasks.running + tasks.ready + tasks.waiting
     lines = [
@@ -215,7 +223,7 @@ def _awaited(task: WaitingTask, orchestrated: bool) -> str:
 
 
 def oldest(task: Oldest | None, file: str, line: int) -> str:
-    """What keeps the tasks of a ring from being released; `file` and `line` are those of the innermost scope."""
+    """Return why a ring's oldest task is not released; `file` and `line` are the position of the innermost scope."""
     if task is None:
         return ""
     name = "an allocation" if task.number is None else f"task {task.number} {task.kernels}"
@@ -224,8 +232,8 @@ def oldest(task: Oldest | None, file: str, line: int) -> str:
     holders = []
     if task.scope:
         same = (task.file, task.line) == (file, line)
-        place = f" at {task.file}:{task.line}" if task.line else ", which is the whole orchestration"
-        holders.append("that scope" if same and task.line else f"its scope{place}")
+        position = f" at {task.file}:{task.line}" if task.line else ", which is the whole orchestration"
+        holders.append("that scope" if same and task.line else f"its scope{position}")
     if task.users:
         holders.append(f"{task.users} task{'s' if task.users > 1 else ''} that use{'' if task.users > 1 else 's'} it")
     return f"; the oldest of them, {name}, is over and held by {' and '.join(holders)}" if holders else ""
@@ -245,7 +253,7 @@ _CAUSES = {
 
 
 def group_text(group: Group) -> str:
-    """The likely cause, who waits, and what is in the pipes."""
+    """Return the likely cause, the waiting members, and the state of the pipes."""
     lines = [_member(member, group.members) for member in group.members] + [_ring(ring) for ring in group.rings]
     return "; ".join([f"likely {_CAUSES.get(group.cause, _MISSING)}", *filter(None, lines)])
 
@@ -276,7 +284,7 @@ def _member(member: Member, members: Sequence[Member]) -> str:
 
 
 def _others(member: Member, members: Sequence[Member]) -> str:
-    """Who alone could let a member go on, and why none of them does."""
+    """Return the members that could let a member go on, and why each does not."""
     of_vector = member.producing == (member.to_vector == 1)  # they are on the side that it does not stand on
     others = [other for other in members if (other.member > 0) == of_vector]
     verb = "frees" if member.producing else "pushes"
@@ -301,18 +309,18 @@ def _role(member: int) -> str:
 
 
 def barrier_text(barrier: Barrier) -> str:
-    """Who waits at a barrier, and who will not come."""
-    waiting = [place for place in barrier.places if place.cores is not None]
-    gone = [place for place in barrier.places if place.returned_ago_ns is not None]
-    others = [place for place in barrier.places if place.cores is None and place.returned_ago_ns is None]
+    """Return the blocks that wait at a barrier, and the blocks that will not come."""
+    waiting = [block for block in barrier.places if block.cores is not None]
+    gone = [block for block in barrier.places if block.returned_ago_ns is not None]
+    others = [block for block in barrier.places if block.cores is None and block.returned_ago_ns is None]
     parts = [
         f"{_blocks(places)} wait{'s' * (len(places) == 1)} at the {ordinal(met + 1)} SYNCALL of the {_cores(cores)}"
-        for (cores, met), places in _by(waiting, lambda place: (place.cores or 0, place.met))
+        for (cores, met), places in _by(waiting, lambda block: (block.cores or 0, block.met))
     ]
     parts += [
         f"{_blocks(places)} {'has' if len(places) == 1 else 'have'} returned after {met}, the last "
-        f"{ago(min(place.returned_ago_ns or 0 for place in places))}"
-        for (met, _), places in _by(gone, lambda place: (place.met, 0))
+        f"{ago(min(block.returned_ago_ns or 0 for block in places))}"
+        for (met, _), places in _by(gone, lambda block: (block.met, 0))
     ]
     parts += [f"{_blocks(others)} {'has' if len(others) == 1 else 'have'} not come yet"] if others else []
     return ", ".join(parts)
@@ -320,12 +328,12 @@ def barrier_text(barrier: Barrier) -> str:
 
 def _by(places: Iterable[Place], key: object) -> list[tuple[tuple[int, int], list[Place]]]:
     assert callable(key)
-    return [(found, list(each)) for found, each in groupby(sorted(places, key=key), key)]
+    return [(values, list(each)) for values, each in groupby(sorted(places, key=key), key)]
 
 
 def _blocks(places: Sequence[Place]) -> str:
     """`blocks 0-2 (AIV0 step)`."""
-    numbers = sorted({place.block for place in places})
+    numbers = sorted({block.block for block in places})
     spans: list[list[int]] = []
     for number in numbers:
         if spans and spans[-1][1] == number - 1:
@@ -334,7 +342,7 @@ def _blocks(places: Sequence[Place]) -> str:
             spans.append([number, number])
     texts = [f"{first}-{last}" if last > first else str(first) for first, last in spans]
     more = f" and {len(texts) - _SHOWN_BLOCKS} more" if len(texts) > _SHOWN_BLOCKS else ""
-    kernels = dict.fromkeys(f"{_role(place.member)} {place.kernel}" for place in places)
+    kernels = dict.fromkeys(f"{_role(block.member)} {block.kernel}" for block in places)
     return f"block{'s' * (len(numbers) > 1)} {', '.join(texts[:_SHOWN_BLOCKS])}{more} ({', '.join(kernels)})"
 
 
@@ -362,12 +370,12 @@ _NOBODY = "nobody else is left who could change one of them"
 
 def _value(wait: ValueWait) -> str:
     near = ADDRESS_TEXTS.get(Nearness(wait.near)) if 0 <= wait.near < len(Nearness) else None
-    place = f" ({near.format(distance=wait.distance, name=wait.name, size=wait.size)})" if near else ""
+    near_text = f" ({near.format(distance=wait.distance, name=wait.name, size=wait.size)})" if near else ""
     what = "the completion counter" if wait.counter else "the signal"
     comparison = COMPARISONS[wait.comparison] if 0 <= wait.comparison < len(COMPARISONS) else _MISSING
     block = f" block {wait.block}" if wait.block else ""
     return (
-        f"task {wait.task} {wait.kernel}{block} waits for {what} at 0x{wait.address:x}{place} {comparison} "
+        f"task {wait.task} {wait.kernel}{block} waits for {what} at 0x{wait.address:x}{near_text} {comparison} "
         f"{wait.expected}, it is {wait.value} ({_changed(wait)})"
     )
 

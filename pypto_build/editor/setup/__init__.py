@@ -1,1 +1,1 @@
-"""What editors, shells and CI need to know of a workspace, merged into what the user has."""
+"""Files that tell editors, shells and CI about a workspace, merged into the user's own."""

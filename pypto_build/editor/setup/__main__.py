@@ -40,42 +40,42 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0, or 2 for wrong usage and for what cannot be written."""
+    """Return 0, or 2 for wrong usage and for files that cannot be written."""
     options = parser()
-    given = options.parse_args(argv)
+    arguments = options.parse_args(argv)
     parts = []
-    for word in given.parts:
+    for word in arguments.parts:
         assigned = _ASSIGNED.match(word)
         if assigned and assigned[1] == "WRITE" and assigned[2] in ("0", "1", ""):
-            given.write = assigned[2] == "1"
+            arguments.write = assigned[2] == "1"
         elif word in _ALL:
             parts.append(word)
         else:
             return _wrong(f"{word}: no such part; there are {', '.join(_ALL)}")
-    if given.print:
+    if arguments.print:
         if len(parts) != 1 or parts[0] not in SHELL_PARTS:
             return _wrong(f"--print: name one of {', '.join(SHELL_PARTS)}")
         print(script(parts[0]), end="")
         return 0
-    if given.write and given.dry_run:
+    if arguments.write and arguments.dry_run:
         return _wrong("--dry-run and WRITE=1: say one of them")
-    if not given.directory.is_dir():
-        return _wrong(f"{given.directory}: no such directory")
+    if not arguments.directory.is_dir():
+        return _wrong(f"{arguments.directory}: no such directory")
     shell = Path(os.environ.get("SHELL", "")).name
     parts = parts or [*([shell] if shell in SHELL_PARTS else []), *PARTS]
     try:
-        steps = [step for part in parts for step in _ALL[part][0](given.directory)]
+        steps = [step for part in parts for step in _ALL[part][0](arguments.directory)]
         for step in steps:
-            _do(step, given.write)
+            _do(step, arguments.write)
     except OSError as error:
         return _wrong(f"{error.filename}: {error.strerror or error}")
-    if not given.write and any(step.text is not None for step in steps):
+    if not arguments.write and any(step.text is not None for step in steps):
         print("nothing was written; WRITE=1 writes it")
     return 0
 
 
 def _do(step: Step, write: bool) -> None:
-    """Say what becomes of a file, and do it if that is asked for."""
+    """Print what becomes of a file, and write it if ``write`` is set."""
     if write and step.text is not None:
         step.path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(step.path, step.text.encode())

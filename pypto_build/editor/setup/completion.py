@@ -1,5 +1,8 @@
-"""Completion of `scons` and `pypto-build` in bash, zsh and fish: written from the tables of targets and options, so
-that a new row completes after the next `pypto-build setup`. Artifacts and tests are looked for when TAB is pressed."""
+"""Completion of `scons` and `pypto-build` in bash, zsh and fish.
+
+The scripts are written from the tables of targets and options, so a new row completes after the next `pypto-build
+setup`. They look for artifacts and tests when TAB is pressed.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ def _flags(option: Option) -> tuple[str, ...]:
 
 
 def options_of(verb: str) -> list[str]:
-    """The names of the options that a target takes, those of every target last."""
+    """Return the names of the options that a target takes; options of every target come last."""
     if verb not in TARGETS:
         return []
     common = [name for name, group in GROUP.items() if group is Group.COMMON]
@@ -82,7 +85,7 @@ def values_of(name: str) -> tuple[str, ...]:
 
 
 def script(shell: str) -> str:
-    """What the shell reads."""
+    """Return the completion script of a shell."""
     return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell]()
 
 
@@ -107,8 +110,8 @@ _pypto_build_tests() {
 
 
 def _names_in(*places: str) -> list[str]:
-    """The options whose values are looked for there."""
-    return [name for name, place in _LOOKED_FOR.items() if place in places]
+    """Return the options whose values are among these kinds."""
+    return [name for name, kind in _LOOKED_FOR.items() if kind in places]
 
 
 def _cases(indent: str, rows: dict[str, str]) -> str:
@@ -358,7 +361,7 @@ def _fish() -> str:
 
 
 def _fish_values() -> dict[str, str]:
-    """What prints the values of an option."""
+    """Return, by option, the fish command that prints its values."""
     values: dict[str, str] = {}
     for name in OPTIONS:
         listed = " ".join(values_of(name))

@@ -1,5 +1,7 @@
-"""JSON with comments, as VS Code's files are: read with the places of its values, so that what is added leaves every
-other byte as it was. Libraries that read comments do not keep them."""
+"""JSON with comments, as VS Code's files are: read with the positions of its values.
+
+An addition leaves every other byte as it was. Libraries that read comments do not keep them.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ _DEEPEST = 100
 
 
 class JsoncError(ValueError):
-    """The text is no JSON; `str()` says where."""
+    """The text is invalid JSON; `str()` says where."""
 
 
 @dataclass
 class Value:
-    """A value and the bytes it stands in. `members` and `items` are those of an object and an array."""
+    """A value and the bytes it spans; an object has `members`, an array `items`."""
 
     start: int
     end: int
@@ -47,8 +49,8 @@ class _Reader:
         raise JsoncError(f"line {self.text.count(chr(10), 0, at) + 1}: {message}")
 
     def skip(self, at: int) -> int:
-        found = _BLANK.match(self.text, at)
-        return found.end() if found else at
+        match = _BLANK.match(self.text, at)
+        return match.end() if match else at
 
     def value(self, at: int, depth: int) -> Value:
         opening = self.text[at : at + 1]
@@ -56,13 +58,13 @@ class _Reader:
             if depth > _DEEPEST:
                 self.fail(at, "nested too deeply")
             return self.container(at, depth, "}" if opening == "{" else "]")
-        found = _SCALAR.match(self.text, at)
-        if found is None:
+        match = _SCALAR.match(self.text, at)
+        if match is None:
             self.fail(at, "expected a value")
         try:
-            return Value(at, found.end(), json.loads(found[0]))
+            return Value(at, match.end(), json.loads(match[0]))
         except ValueError:
-            self.fail(at, f"{found[0]} is no value")
+            self.fail(at, f"{match[0]} is no value")
 
     def container(self, start: int, depth: int, close: str) -> Value:
         members: dict[str, Value] = {}

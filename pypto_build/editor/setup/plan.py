@@ -1,6 +1,6 @@
-"""What is to be written: a file that is new, one that is added to, one that is as it should be, or one to leave alone.
+"""Steps of `pypto-build setup`: write a new file, add to one, or leave it alone.
 
-A file of ours says so in its first line, with a digest of the rest: it is renewed as long as nobody edited it.
+The first line of a file of ours says so, with a digest of the rest. The file is renewed as long as the digest matches.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Step:
 
 
 def current(path: Path) -> str | None:
-    """The text of a file; None if there is none. Raises OSError for one that cannot be read."""
+    """Return the text of a file; None if it is missing. Raises OSError if it cannot be read."""
     try:
         return read_text(path)
     except FileNotFoundError:
@@ -36,8 +36,10 @@ def current(path: Path) -> str | None:
 
 
 def own_file(path: Path, body: str, comment: str = "#", head: str = "", otherwise: str = "") -> Step:
-    """A file that is ours as a whole. `head` has to stand before the line that says so; `otherwise` is what to do
-    where the file is somebody else's."""
+    """Return the step for a file that is ours as a whole.
+
+    `head` precedes the line that says so; `otherwise` is the advice where the file is the user's.
+    """
     digest = hashlib.sha256(body.encode()).hexdigest()[:12]
     text = f"{head}{comment} written by pypto-build setup, {digest}; edited, it is left alone\n{body}"
     before = current(path)
@@ -45,30 +47,30 @@ def own_file(path: Path, body: str, comment: str = "#", head: str = "", otherwis
         return Step(path, "new", text)
     if before == text:
         return Step(path, "up to date")
-    found = _MARK.search(before[: len(head) + 200])
+    match = _MARK.search(before[: len(head) + 200])
     rest = before.removeprefix(head).partition("\n")[2]
-    if found and hashlib.sha256(rest.encode()).hexdigest()[:12] == found[1]:
+    if match and hashlib.sha256(rest.encode()).hexdigest()[:12] == match[1]:
         return Step(path, "renewed", text)
     return Step(path, "yours, left alone", todo=otherwise or "to have ours, remove it and run setup again")
 
 
-def json_file(path: Path, wanted: dict[str, object]) -> Step:
-    """An object whose members are added where they are missing: members of members, and items of lists by their
-    `label` or as they are. What is there stays, comments included."""
+def json_file(path: Path, members: dict[str, object]) -> Step:
+    """Return the step that adds missing members to an object; list items count by `label` or as they are, comments
+    stay."""
     before = current(path)
     if before is None or not before.strip():
-        return Step(path, "new", json.dumps(wanted, indent=2, ensure_ascii=False) + "\n")
+        return Step(path, "new", json.dumps(members, indent=2, ensure_ascii=False) + "\n")
     try:
-        text, names = _merged(before, wanted)
+        text, names = _merged(before, members)
     except JsoncError as error:
-        return Step(path, f"left alone: is no JSON, {error}", todo=f"add {json.dumps(wanted)}")
+        return Step(path, f"left alone: is no JSON, {error}", todo=f"add {json.dumps(members)}")
     return Step(path, f"adds {', '.join(names)}", text) if names else Step(path, "up to date")
 
 
-def _merged(text: str, wanted: dict[str, object]) -> tuple[str, list[str]]:
-    """The text with what was missing, and the names of that. Raises JsoncError."""
+def _merged(text: str, members: dict[str, object]) -> tuple[str, list[str]]:
+    """Return the text with the missing members, and their names. Raises JsoncError."""
     names: list[str] = []
-    for name, value in wanted.items():
+    for name, value in members.items():
         root = read(text)
         if root.members is None:
             raise JsoncError("line 1: expected an object")
@@ -93,7 +95,7 @@ def _entry(name: str, value: object) -> str:
 
 
 def _is_same(item: object, there: Value) -> bool:
-    """Whether a list has the item: a task of that label or input of that id, a flag of that name, or the value."""
+    """Return whether the list's value is this item: a task by label, an input by id, a flag by name, else by value."""
     if isinstance(item, dict) and there.members is not None:
         keys = [key for key in ("label", "id") if key in item]
         return any(key in there.members and there.members[key].scalar == item[key] for key in keys)
@@ -102,10 +104,10 @@ def _is_same(item: object, there: Value) -> bool:
     return there.scalar == item
 
 
-def sections_file(path: Path, wanted: dict[str, dict[str, str]]) -> Step:
+def sections_file(path: Path, sections: dict[str, dict[str, str]]) -> Step:
     """An `.editorconfig`: sections are added where their heading is missing."""
     before = current(path) or ""
-    missing = {head: rows for head, rows in wanted.items() if f"[{head}]" not in before.replace(" ", "")}
+    missing = {head: rows for head, rows in sections.items() if f"[{head}]" not in before.replace(" ", "")}
     if not missing:
         return Step(path, "up to date")
     parts = [

@@ -1,4 +1,4 @@
-"""Where shells look for completions, and the files there."""
+"""Directories in which shells look for completions, and the files there."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ def _config() -> Path:
 
 def bash(top: Path) -> list[Step]:
     """bash-completion loads a file by the name of the command."""
-    place = _data() / "bash-completion" / "completions"
-    return [_completion("bash", place / name) for name in ("pypto-build", "scons")]
+    directory = _data() / "bash-completion" / "completions"
+    return [_completion("bash", directory / name) for name in ("pypto-build", "scons")]
 
 
 def zsh(top: Path) -> list[Step]:
     """zsh loads a function from `fpath`; one serves both commands."""
-    place = _data() / "zsh" / "site-functions"
-    step = own_file(place / "_pypto-build", script("zsh"), head="#compdef pypto-build scons\n")
+    directory = _data() / "zsh" / "site-functions"
+    step = own_file(directory / "_pypto-build", script("zsh"), head="#compdef pypto-build scons\n")
     if step.text is None:
         return [step]
-    line = f"fpath=({shlex.quote(str(place))} $fpath)"
+    line = f"fpath=({shlex.quote(str(directory))} $fpath)"
     return [Step(step.path, step.what, step.text, f"'{line}' has to stand in ~/.zshrc before compinit")]
 
 
 def fish(top: Path) -> list[Step]:
     """fish loads a file by the name of the command."""
-    place = _config() / "fish" / "completions"
-    return [_completion("fish", place / f"{name}.fish") for name in ("pypto-build", "scons")]
+    directory = _config() / "fish" / "completions"
+    return [_completion("fish", directory / f"{name}.fish") for name in ("pypto-build", "scons")]
 
 
 def _completion(shell: str, path: Path) -> Step:

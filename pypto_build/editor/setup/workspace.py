@@ -50,8 +50,8 @@ def _task(target: str, words: list[str], doc: str, **more: object) -> dict[str, 
 
 def tasks() -> dict[str, object]:
     """`.vscode/tasks.json`."""
-    asked = ["JIT=${input:pyptoArtifact}", "PLATFORM=${input:pyptoPlatform}"]
-    rows = [_task(name, [name, *asked], TARGETS[name].doc) for name in _TASKS if name in TARGETS]
+    selection = ["JIT=${input:pyptoArtifact}", "PLATFORM=${input:pyptoPlatform}"]
+    rows = [_task(name, [name, *selection], TARGETS[name].doc) for name in _TASKS if name in TARGETS]
     rows[0]["group"] = {"kind": "build", "isDefault": True}
     rows.append(_task("test", ["-k", "test"], TARGETS["test"].doc, group={"kind": "test", "isDefault": True}))
     return {
@@ -67,14 +67,14 @@ def tasks() -> dict[str, object]:
 
 
 def vscode(top: Path) -> list[Step]:
-    """Tasks with problem matchers, what `.pto` files are, and where clangd finds how files are compiled."""
+    """Return the steps for VS Code: tasks with problem matchers, the type of `.pto` files, clangd's directory."""
     settings: dict[str, object] = {
         "files.associations": {"*.pto": "mlir"},
         "clangd.arguments": [f"--compile-commands-dir=${{workspaceFolder}}/{BUILD_DIR}"],
     }
     extensions: dict[str, object] = {"recommendations": ["llvm-vs-code-extensions.vscode-clangd"]}
     files = {"tasks": tasks(), "settings": settings, "extensions": extensions}
-    return [json_file(top / ".vscode" / f"{name}.json", wanted) for name, wanted in files.items()]
+    return [json_file(top / ".vscode" / f"{name}.json", members) for name, members in files.items()]
 
 
 def clangd(top: Path) -> list[Step]:
