@@ -1,6 +1,6 @@
-"""What an artifact is: layout, manifest, signatures, vintages, snapshot.
+"""Artifacts: layout, manifest, signatures, vintages, snapshot.
 
-Importing this package is cheap; the C++ reader (``derive``), the ``.pt`` reader (``pt``) and the signer (``sign``) are
+Importing this package is cheap. The C++ reader (``derive``), the ``.pt`` reader (``pt``) and the signer (``sign``) are
 modules of their own, imported where they are used.
 """
 

@@ -11,9 +11,9 @@ from typing import IO
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[IO[bytes]]:
-    """A binary file that takes the place of ``path`` when the block ends without an exception.
+    """Open a binary file that replaces ``path`` when the block ends without an exception.
 
-    An ``OSError`` on the way names ``path``: nobody knows the temporary file, and a full disk names none.
+    An ``OSError`` names ``path``, not the temporary file; that of a full disk would name no file at all.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")

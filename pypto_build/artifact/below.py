@@ -1,7 +1,7 @@
 """Files below a directory that others may write to: no directory on the way is a link.
 
-A link to elsewhere would let whoever planted it have files of his choice written, replaced or removed there, with the
-rights of who builds. What is in the way of a directory is removed.
+A link out of the directory would let its author write, replace or remove files there with the user's rights. A file
+where a directory should be is removed.
 """
 
 from __future__ import annotations
@@ -64,8 +64,10 @@ def write_below(top: Path, name: str, data: bytes) -> None:
 
 
 def replace_below(top: Path, old: str, new: str) -> None:
-    """Give the file ``old`` in ``top`` the name ``new`` in the same directory. Nobody may execute it, as if it were
-    written by `write_below`. Raises ``OSError``, which names the new file."""
+    """Rename the file ``old`` in ``top`` to ``new`` in the same directory, and remove its execution permission.
+
+    Raises ``OSError``, which names the new file.
+    """
     try:
         with directory_below(top, PurePosixPath(old).parent) as directory:
             _forbid_execution(directory, os.path.basename(old))
@@ -75,7 +77,7 @@ def replace_below(top: Path, old: str, new: str) -> None:
 
 
 def _forbid_execution(directory: int, name: str) -> None:
-    with suppress(OSError):  # a link, or nobody may read it
+    with suppress(OSError):  # a link, or an unreadable file
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
         try:
             os.fchmod(file, os.fstat(file).st_mode & 0o666)

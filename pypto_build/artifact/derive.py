@@ -1,8 +1,8 @@
-"""Reads from an orchestration's C++ what nobody declared: kernel signatures, and what becomes of the entry's arguments.
+"""Derives kernel signatures, and the uses of the entry's arguments, from an orchestration's C++.
 
-The function is walked as text, once per statement (loops twice, so that aliases made at a loop's end are seen at its
-start): values are sets of possibilities, helper functions and lambdas are followed, nothing is executed. The first
-submission of a kernel gives its signature, as in PyPTO's own manifests.
+The function is walked as text, once per statement; loops twice, so that the start sees aliases made at the end. Values
+are sets of possibilities, helper functions and lambdas are followed, nothing is executed. The first submission of a
+kernel gives its signature, as in PyPTO's own manifests.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Argument(msgspec.Struct, frozen=True):
 
 
 class Derived(msgspec.Struct, frozen=True):
-    """What an orchestration's code says: kernel signatures by func_id, its arguments, and remarks for people.
+    """Facts from an orchestration's code: kernel signatures by func_id, its arguments, and remarks for people.
 
-    ``order`` tells the kinds of an argument array that holds both: ``t`` and ``s``, ``-`` where nothing is read.
-    ``untracked`` are the places in a kernel's signature of tensors that are passed without a direction.
+    ``order`` has the kinds of an argument array that holds both: ``t`` and ``s``, ``-`` for an unread slot.
+    ``untracked`` has, by func_id, the positions in a kernel's signature of tensors without a direction.
     """
 
     signatures: dict[int, Signature]
@@ -53,18 +53,18 @@ class TensorUse(msgspec.Struct, frozen=True):
 
 
 def derive(artifact: Artifact) -> Derived:
-    """What the orchestration of ``artifact`` says.
+    """Return the facts from the orchestration's code.
 
     Raises a usage error naming file and line if the entry is missing or a kernel is submitted that the manifest lacks.
     """
-    found = _walk(artifact.orchestration.source, artifact.orchestration.function_name)
-    signatures = _signatures(artifact, found)
-    notes = _notes(artifact, found, signatures)
+    findings = _walk(artifact.orchestration.source, artifact.orchestration.function_name)
+    signatures = _signatures(artifact, findings)
+    notes = _notes(artifact, findings, signatures)
     untracked: dict[int, frozenset[int]] = {}
-    for submission in found.submissions:
+    for submission in findings.submissions:
         for func_id in submission.func_ids:
             untracked[func_id] = untracked.get(func_id, frozenset()) | submission.untracked
-    return Derived(signatures, _tensors(found), _scalars(found), notes, _order(found), untracked)
+    return Derived(signatures, _tensors(findings), _scalars(findings), notes, _order(findings), untracked)
 
 
 def submissions(source: Path, function_name: str = DEFAULT_ENTRY) -> tuple[Submission, ...]:
@@ -76,15 +76,15 @@ def submissions(source: Path, function_name: str = DEFAULT_ENTRY) -> tuple[Submi
 
 
 def tensor_uses(source: Path, function_name: str = DEFAULT_ENTRY) -> tuple[TensorUse, ...]:
-    """Where an orchestration gives kernels whole tensors of its own, in the order of its text.
+    """Return the whole tensors that an orchestration passes to kernels, in the order of its text.
 
     Raises a usage error naming the file if the entry is missing.
     """
-    found = _walk(source, function_name)
-    numbers = {slot: index for index, slot in enumerate(_slots(found, found.tensor_slots))}
+    findings = _walk(source, function_name)
+    numbers = {slot: index for index, slot in enumerate(_slots(findings, findings.tensor_slots))}
     return tuple(
         TensorUse(numbers[slot], func_id, position)
-        for submission in found.submissions
+        for submission in findings.submissions
         for func_id in sorted(submission.func_ids)
         for position, slot in enumerate(submission.tensors)
         if slot in numbers
@@ -94,15 +94,15 @@ def tensor_uses(source: Path, function_name: str = DEFAULT_ENTRY) -> tuple[Tenso
 def _walk(source: Path, function_name: str) -> Findings:
     try:
         walker = Walker(parse(read_bytes(source)))
-        known = walker.run(function_name)
+        is_defined = walker.run(function_name)
     except OSError as error:
         raise ArtifactError(source, f"cannot be read: {error.strerror}", "restore it or compile again") from None
     except Unparseable:
         raise ArtifactError(source, "cannot be parsed in time", "it is no orchestration; compile again") from None
     except (NestedTooDeeply, RecursionError) as error:
-        place = f"{source}:{error.line}" if isinstance(error, NestedTooDeeply) else source
-        raise ArtifactError(place, "is nested too deeply to be read", "compile again or take it apart") from None
-    if not known:
+        position = f"{source}:{error.line}" if isinstance(error, NestedTooDeeply) else source
+        raise ArtifactError(position, "is nested too deeply to be read", "compile again or take it apart") from None
+    if not is_defined:
         hint = "correct ORCHESTRATION.function_name or ORCHESTRATION.source"
         raise ArtifactError(source, f"does not define {function_name}", hint)
     if walker.found.fault:
@@ -111,37 +111,37 @@ def _walk(source: Path, function_name: str) -> Findings:
     return walker.found
 
 
-def _signatures(artifact: Artifact, found: Findings) -> dict[int, Signature]:
+def _signatures(artifact: Artifact, findings: Findings) -> dict[int, Signature]:
     kernels = {kernel.func_id for kernel in artifact.kernels}
-    for submission in found.submissions:
+    for submission in findings.submissions:
         wrong = sorted(submission.func_ids - kernels)
         if wrong and (submission.exact or not submission.func_ids & kernels):
-            known = ", ".join(map(str, sorted(kernels))) or "none"
+            func_ids = ", ".join(map(str, sorted(kernels))) or "none"
             raise ArtifactError(
                 f"{artifact.orchestration.source}:{submission.line}",
                 f"submits func_id {wrong[0]}, which no kernel has",
-                f"the manifest's func_ids are {known}",
+                f"the manifest's func_ids are {func_ids}",
             )
     signatures: dict[int, Signature] = {}
-    for submission in sorted(found.submissions, key=lambda s: not s.exact):  # what is certain comes first
+    for submission in sorted(findings.submissions, key=lambda s: not s.exact):  # certain ones first
         for func_id in submission.func_ids & kernels:
             signatures.setdefault(func_id, submission.signature)
-    for submission in found.submissions:
+    for submission in findings.submissions:
         for kernel in artifact.kernels:
             if submission.open and submission.core_type in (None, kernel.core_type):
                 signatures.setdefault(kernel.func_id, submission.signature)
     return signatures
 
 
-def _notes(artifact: Artifact, found: Findings, signatures: dict[int, Signature]) -> tuple[str, ...]:
-    """What looks wrong without being an error, one line each."""
+def _notes(artifact: Artifact, findings: Findings, signatures: dict[int, Signature]) -> tuple[str, ...]:
+    """Return remarks on what looks wrong without being an error, one line each."""
     source = artifact.orchestration.source
     notes: list[str] = []
     for kernel in artifact.kernels:
         title = f"kernel {kernel.func_id} {kernel.name!r}"
         derived = signatures.get(kernel.func_id)
-        certain = next((s for s in found.submissions if kernel.func_id in s.func_ids), None)
-        if kernel.func_id in found.listed:
+        certain = next((s for s in findings.submissions if kernel.func_id in s.func_ids), None)
+        if kernel.func_id in findings.listed:
             continue
         if derived is None:
             notes.append(f"{source}: {title} is never submitted")
@@ -158,30 +158,31 @@ def _notes(artifact: Artifact, found: Findings, signatures: dict[int, Signature]
     return tuple(notes)
 
 
-def _tensors(found: Findings) -> tuple[Argument, ...]:
-    names = {**found.scalar_names, **found.tensor_names} if found.shares_slots else found.tensor_names
+def _tensors(findings: Findings) -> tuple[Argument, ...]:
+    names = {**findings.scalar_names, **findings.tensor_names} if findings.shares_slots else findings.tensor_names
     return tuple(
-        Argument(index, names.get(slot, ""), found.direction(slot), found.tensor_dtypes.get(slot))
-        for index, slot in enumerate(_slots(found, found.tensor_slots))
+        Argument(index, names.get(slot, ""), findings.direction(slot), findings.tensor_dtypes.get(slot))
+        for index, slot in enumerate(_slots(findings, findings.tensor_slots))
     )
 
 
-def _scalars(found: Findings) -> tuple[Argument, ...]:
-    slots = found.scalar_slots - found.tensor_slots if found.shares_slots else found.scalar_slots
+def _scalars(findings: Findings) -> tuple[Argument, ...]:
+    slots = findings.scalar_slots - findings.tensor_slots if findings.shares_slots else findings.scalar_slots
     return tuple(
-        Argument(index, found.scalar_names.get(slot, ""), ArgDirection.SCALAR, found.scalar_dtypes.get(slot))
-        for index, slot in enumerate(_slots(found, slots))
+        Argument(index, findings.scalar_names.get(slot, ""), ArgDirection.SCALAR, findings.scalar_dtypes.get(slot))
+        for index, slot in enumerate(_slots(findings, slots))
     )
 
 
-def _order(found: Findings) -> str:
-    used = found.tensor_slots | found.scalar_slots if found.shares_slots else set()
+def _order(findings: Findings) -> str:
+    used = findings.tensor_slots | findings.scalar_slots if findings.shares_slots else set()
     kinds = (
-        "t" if slot in found.tensor_slots else "s" if slot in used else "-" for slot in range(max(used, default=-1) + 1)
+        "t" if slot in findings.tensor_slots else "s" if slot in used else "-"
+        for slot in range(max(used, default=-1) + 1)
     )
     return "".join(kinds)
 
 
-def _slots(found: Findings, used: set[int]) -> Sequence[int]:
-    """Slots in order: without gaps where a kind is numbered by itself, just those used in a shared argument array."""
-    return sorted(used) if found.shares_slots else range(max(used, default=-1) + 1)
+def _slots(findings: Findings, used: set[int]) -> Sequence[int]:
+    """Return the slots in order: the used ones of a shared argument array, else all up to the last used one."""
+    return sorted(used) if findings.shares_slots else range(max(used, default=-1) + 1)

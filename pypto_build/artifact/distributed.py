@@ -1,7 +1,7 @@
-"""Distributed artifacts: a host driver, the programs that it dispatches to chips, and what its parameters are.
+"""Distributed artifacts: a host driver, the programs that it dispatches to chips, and the driver's parameters.
 
 ``python -m pypto_build.artifact.distributed DIR --interface OUT`` writes the interface a replay binds host tensors by.
-The driver is Python of somebody else's: nothing here executes it.
+The driver is untrusted Python: it is never executed here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ META_NAME = "distributed_meta.json"
 MOST_RANKS = 64
 _SCHEMAS = (1, 2)
 _WAY_OUT = "compile again"
-#: How a file of ``sub_workers/`` says of which scene test it is, from there.
+#: Line in a file of ``sub_workers/`` with the path of its scene test, relative to that file.
 TEST_LINE = "_TEST = {!r}"
 _TEST = re.compile(r"""(?m)^_TEST = ('[^'\n]*'|"[^"\n]*")$""")
 _DEVICES = re.compile(r"\s*(\d{1,6})(?:\s*-\s*(\d{1,6}))?\s*\Z")
@@ -74,12 +74,12 @@ class Distributed(msgspec.Struct, frozen=True):
         return (self.driver, self.root / META_NAME, *self.sub_workers.values())
 
     def as_artifact(self) -> Artifact:
-        """What a replay asks of any artifact: where it is and what it is called."""
+        """Return it as an artifact with directory and name, without kernels."""
         return Artifact(self.root, self.name, (), Orchestration(self.driver, "host_orch", "host_orch"), {})
 
     @property
     def ranks(self) -> int:
-        """How many chips it was compiled for."""
+        """Return the number of chips it was compiled for."""
         return len(self.config.device_ids) or 1
 
 
@@ -107,15 +107,18 @@ def load_distributed(path: str | Path) -> Distributed:
 
 
 def _place_of(chip: Path) -> Path:
-    """Where a chip program is that several artifacts have in common, each by a link."""
+    """Return the directory of a chip program; several artifacts may link to one."""
     return Path(os.path.normpath(chip.parent / os.readlink(chip))) if chip.is_symlink() else chip
 
 
 def read_devices(text: str, world: int = 0) -> tuple[int, ...]:
-    """The devices that `DEVICES=0,2` or `DEVICES=0-3` names, one for each rank; none without any. Raises a usage error
-    for what names none, one twice, or another number of them than `world` ranks, unless that is 0."""
+    """Return the devices of `DEVICES=0,2` or `DEVICES=0-3`, one for each rank; none for an empty text.
+
+    Raises a usage error for a text without devices, a repeated device, or a number of devices other than `world` (0:
+    any).
+    """
     option = f"DEVICES={text}"
-    found: list[int] = []
+    devices: list[int] = []
     for word in filter(None, text.split(",")) if text else ():
         match = _DEVICES.match(word)
         if match is None:
@@ -123,17 +126,17 @@ def read_devices(text: str, world: int = 0) -> tuple[int, ...]:
         first, last = int(match[1]), int(match[2] or match[1])
         if last - first >= MOST_RANKS:
             raise ArtifactError(option, f"at most {MOST_RANKS} ranks", "name fewer")
-        found += range(first, last + 1)
-    if text and not found:
+        devices += range(first, last + 1)
+    if text and not devices:
         raise ArtifactError(option, "names no device", "write 0,1 or 0-3")
-    twice = next((device for device in found if found.count(device) > 1), None)
+    twice = next((device for device in devices if devices.count(device) > 1), None)
     if twice is not None:
         raise ArtifactError(option, f"names device {twice} twice", "each rank has a device of its own")
-    if len(found) > MOST_RANKS:
+    if len(devices) > MOST_RANKS:
         raise ArtifactError(option, f"at most {MOST_RANKS} ranks", "name fewer")
-    if found and world not in (0, len(found)):
-        raise ArtifactError(option, f"names {len(found)} devices, WORLD= {world} ranks", "leave WORLD= out")
-    return tuple(found)
+    if devices and world not in (0, len(devices)):
+        raise ArtifactError(option, f"names {len(devices)} devices, WORLD= {world} ranks", "leave WORLD= out")
+    return tuple(devices)
 
 
 def devices_of(artifact: Distributed, chosen: Sequence[int], world: int) -> tuple[int, ...]:
@@ -149,32 +152,32 @@ def devices_of(artifact: Distributed, chosen: Sequence[int], world: int) -> tupl
 
 
 def scene_test_of(sub_worker: Path) -> Path | None:
-    """The scene test whose host callable a file of ``sub_workers/`` is; None for one that stands by itself."""
-    found = _TEST.search(read_source(sub_worker))
-    return Path(os.path.normpath(sub_worker.parent / ast.literal_eval(found[1]))) if found else None
+    """Return the scene test whose host callable this file of ``sub_workers/`` is; None for any other file."""
+    match = _TEST.search(read_source(sub_worker))
+    return Path(os.path.normpath(sub_worker.parent / ast.literal_eval(match[1]))) if match else None
 
 
 def require_callables(artifact: Distributed) -> None:
-    """Raise for a host callable that only the program's caller has."""
+    """Raise a usage error for a host callable that the program leaves to its caller."""
     missing = [name for name in artifact.required if name not in artifact.sub_workers]
     if missing:
-        place = artifact.root / SUB_WORKERS / f"{missing[0]}.py"
-        raise ArtifactError(place, f"is missing: the program leaves '{missing[0]}' to its caller", "write it there")
+        path = artifact.root / SUB_WORKERS / f"{missing[0]}.py"
+        raise ArtifactError(path, f"is missing: the program leaves '{missing[0]}' to its caller", "write it there")
 
 
 def read_chips(words: Sequence[str]) -> dict[str, Path]:
-    """Where chip programs were built, by name, from `NAME=DIR`. Raises a usage error for what is none."""
+    """Return the build directories of chip programs by name, from `NAME=DIR`. Raises a usage error for other words."""
     chips = {}
     for word in words:
-        name, found, directory = word.partition("=")
-        if not found:
+        name, separator, directory = word.partition("=")
+        if not separator:
             raise ArtifactError(f"--chip {word}", "is not NAME=DIR", "give the directory where the program was built")
         chips[name] = Path(directory)
     return chips
 
 
 def interface_of(artifact: Distributed) -> Interface:
-    """What a replay has to know of the host tensors and scalars."""
+    """Return the interface: the host tensors and scalars of a replay."""
     count = {"tensor": 0, "scalar": 0}
     params = []
     for param in artifact.params:
@@ -207,24 +210,24 @@ def _document(path: Path) -> _Document:
     if document.schema not in _SCHEMAS:
         raise ArtifactError(path, f"schema: {document.schema} is not read, only 1 and 2", _WAY_OUT)
     if len(document.distributed_config.device_ids) > MOST_RANKS:
-        given = len(document.distributed_config.device_ids)
-        raise ArtifactError(path, f"device_ids: {given} chips, at most {MOST_RANKS}", _WAY_OUT)
+        count = len(document.distributed_config.device_ids)
+        raise ArtifactError(path, f"device_ids: {count} chips, at most {MOST_RANKS}", _WAY_OUT)
     return document
 
 
 def _required(path: Path) -> tuple[str, ...]:
     """The names in ``__required__.json``; none without the file."""
     try:
-        found: Any = decode_json(read_bytes(path), list[str])
+        names: Any = decode_json(read_bytes(path), list[str])
     except FileNotFoundError:
         return ()
     except (OSError, msgspec.MsgspecError) as error:
         raise ArtifactError(path, f"not a list of names: {error}", _WAY_OUT) from None
-    return tuple(found)
+    return tuple(names)
 
 
 def check_driver(path: Path) -> None:
-    """Raises a usage error for a driver that is no Python; nothing of it is executed."""
+    """Raise a usage error for a driver that is not valid Python; it is not executed."""
     try:
         compile(read_source(path), str(path), "exec")
     except (SyntaxError, ValueError) as error:
@@ -240,16 +243,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("directory", metavar="DIR", type=Path, help=f"the artifact, a directory with {DRIVER}")
     parser.add_argument("--interface", metavar="OUT", type=Path, required=True, help="where to write interface.json")
-    given = parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
     try:
-        artifact = load_distributed(given.directory)
+        artifact = load_distributed(arguments.directory)
         check_driver(artifact.driver)
-        write_bytes(given.interface, encode_interface(interface_of(artifact)))
+        write_bytes(arguments.interface, encode_interface(interface_of(artifact)))
     except ArtifactError as error:
         print(error, file=sys.stderr)
         return error.exit_status
     except OSError as error:
-        print(f"error: {given.interface}: cannot be written: {error.strerror or error}", file=sys.stderr)
+        print(f"error: {arguments.interface}: cannot be written: {error.strerror or error}", file=sys.stderr)
         return 3
     return 0
 

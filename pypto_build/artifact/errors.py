@@ -1,4 +1,4 @@
-"""The one exception of this package: what is wrong with an artifact, where, and the way out."""
+"""The one exception of this package: the error in an artifact, its position, and the way out."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class ArtifactError(Exception):
         self.hint = _one_line(hint)
 
     def __str__(self) -> str:
-        place = f"{self.path}: " if self.path else ""
-        return f"{place}{self.message}" + (f"; {self.hint}" if self.hint else "")
+        prefix = f"{self.path}: " if self.path else ""
+        return f"{prefix}{self.message}" + (f"; {self.hint}" if self.hint else "")
 
     @property
     def exit_status(self) -> int:

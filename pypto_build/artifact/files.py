@@ -1,7 +1,6 @@
-"""Reading files that anybody may have written: regular files only, of a sensible size, never waiting for a writer.
+"""Readers of untrusted files: regular files only, of a sensible size, never waiting for a writer.
 
-Whatever is wrong is an ``OSError`` whose ``strerror`` says it in a few words, so that a reader that tells its user
-"cannot be read: …" has told everything.
+All errors are ``OSError``; their ``strerror`` completes the message "cannot be read: …" in a few words.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from .errors import ArtifactError
 #: Bytes that a source, a manifest or a record of a build may have; generated ones have a hundredth of it at most.
 LARGEST = 256 << 20
 
-#: What a type is like is found out when it is first decoded, by Python code: two threads in there at once crash.
+#: The first decoding of a type inspects it in Python code, where two threads at once crash.
 _DECODING = threading.Lock()
 _KINDS = (
     (stat.S_ISFIFO, "a pipe"),
@@ -61,10 +60,10 @@ def read_bytes(path: str | Path, largest: int = LARGEST) -> bytes:
         return file.read()
 
 
-def check_size(place: str | Path, size: int, largest: int = LARGEST) -> None:
-    """Raise a usage error at ``place`` for a file of more bytes than are read: its digest alone would take minutes."""
+def check_size(path: str | Path, size: int, largest: int = LARGEST) -> None:
+    """Raise a usage error at ``path`` for a file above the size limit; its digest alone would take minutes."""
     if size > largest:
-        raise ArtifactError(place, f"it has {size:,} bytes, at most {largest:,} are read", "restore it or move it away")
+        raise ArtifactError(path, f"it has {size:,} bytes, at most {largest:,} are read", "restore it or move it away")
 
 
 def map_file(path: str | Path) -> bytes | mmap.mmap:
@@ -76,9 +75,9 @@ def map_file(path: str | Path) -> bytes | mmap.mmap:
 
 
 def read_text(path: str | Path, largest: int = LARGEST, errors: str = "strict") -> str:
-    """The text of the regular file at ``path``, with ``\\n`` at the end of every line.
+    r"""Return the text of the regular file at ``path``, with ``\n`` at the end of every line.
 
-    Raises ``OSError``, also if it is not UTF-8; ``errors`` is that of ``bytes.decode``.
+    Raises ``OSError``, also for text that is not UTF-8; ``errors`` is an argument of ``bytes.decode``.
     """
     data = read_bytes(path, largest)
     try:
@@ -90,7 +89,7 @@ def read_text(path: str | Path, largest: int = LARGEST, errors: str = "strict") 
 
 
 def read_source(path: str | Path) -> str:
-    """The C++ text at ``path``; what is not UTF-8 is replaced. Raises a usage error that names the file."""
+    """Return the C++ text at ``path``, invalid UTF-8 replaced. Raises a usage error that names the file."""
     try:
         return read_text(path, errors="replace")
     except OSError as error:
@@ -100,22 +99,25 @@ def read_source(path: str | Path) -> str:
 def read_record(
     path: Path, kind: type[Document], wrong: str, way_out: str, *, unread: str = "", schema: int | None = None
 ) -> Document:
-    """The document at ``path``. Raises a usage error with a ``way_out``; ``wrong`` says that it is something else, and
-    ``unread`` is the way out where it cannot be read. One that has a ``schema`` must have this one."""
+    """Return the document at ``path``, which has to have this ``schema``.
+
+    Raises a usage error: ``wrong`` is its message and ``way_out`` its hint for a file of another kind, ``unread`` the
+    hint for a file that cannot be read.
+    """
     try:
         document = decode_json(read_bytes(path), kind)
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", unread or way_out) from None
     except msgspec.MsgspecError as error:
         raise ArtifactError(path, f"{wrong}: {error}", way_out) from None
-    found = getattr(document, "schema", None)
-    if found != schema:
-        raise ArtifactError(path, f"schema: {found} is not read, only {schema}", way_out)
+    version = getattr(document, "schema", None)
+    if version != schema:
+        raise ArtifactError(path, f"schema: {version} is not read, only {schema}", way_out)
     return document
 
 
 def decode_json(data: bytes, kind: type[Document]) -> Document:
-    """The document in ``data``. Raises ``msgspec.DecodeError``, whatever is wrong with it."""
+    """Return the document in ``data``. Raises ``msgspec.DecodeError`` for every kind of damage."""
     try:
         with _DECODING:
             return msgspec.json.decode(data, type=kind)

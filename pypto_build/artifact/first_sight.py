@@ -1,7 +1,7 @@
-"""What an artifact was when it was first built here: what of it has been edited since is told where nothing else tells.
+"""The artifact as of its first build here, from which later edits are recognized.
 
-``OUT/.first_sight`` keeps the texts of sources and modules, compressed, and digests of the data. A compiler that writes
-the artifact anew writes its manifest too: what is kept then belongs to the manifest's time, and is made again.
+``OUT/.first_sight`` keeps the texts of sources and modules, compressed, and digests of the data. It belongs to the
+manifest's time: a compiler that writes the artifact anew writes the manifest too, and the record is made again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .manifest import MANIFEST_NAME
 from .records import Artifact
 
 FIRST_SIGHT = ".first_sight"
-#: Of larger files nothing is kept: what it costs is paid by the first build.
+#: Larger files are not kept: the first build pays for them.
 _LARGEST_TEXT, _LARGEST_DATA, _LARGEST = 1 << 20, 64 << 20, 32 << 20
 #: Lines of a text beyond which it is not compared: aligning takes the square of them.
 _MOST_LINES = 20_000
@@ -73,24 +73,24 @@ def remember(output: Path, artifact: Artifact) -> None:
 
 
 def changes(output: Path, artifact: Artifact) -> list[Change]:
-    """What has been edited since: orchestration first, then modules, kernels, data. Nothing if nothing is known."""
+    """Return the edits since: orchestration first, then modules, kernels, data; empty without a record."""
     sight = _read(output / FIRST_SIGHT)
     if sight is None:
         return []
-    found: list[Change] = []
+    edits: list[Change] = []
     for path in sources_of(artifact):
         name = path.relative_to(artifact.root).as_posix()
         if name in sight.texts and path.is_file():
-            found += between(name, sight.texts[name].splitlines(), read_source(path).splitlines())
+            edits += between(name, sight.texts[name].splitlines(), read_source(path).splitlines())
     for path in _data(artifact.root):
         name = path.relative_to(artifact.root).as_posix()
         if name in sight.data and sight.data[name] != _digest(path):
-            found.append(Change(name, 0))
-    return found
+            edits.append(Change(name, 0))
+    return edits
 
 
 def first_text(output: Path, name: str) -> str | None:
-    """What a source, by its path within the artifact, was then."""
+    """Return the first text of a source, named by its path within the artifact."""
     sight = _read(output / FIRST_SIGHT)
     return sight.texts.get(name) if sight is not None else None
 
@@ -118,7 +118,7 @@ def _data(root: Path) -> list[Path]:
 
 
 def _digest(path: Path) -> str:
-    """Of the content; of a large file of its size."""
+    """Return the digest of a file's content; for a large file, its size."""
     try:
         size = path.stat().st_size
         return f"{size} bytes" if size > _LARGEST_DATA else hashlib.sha256(map_file(path)).hexdigest()
@@ -127,7 +127,7 @@ def _digest(path: Path) -> str:
 
 
 def _read(path: Path) -> _Sight | None:
-    """What is kept; None for a file that is none of ours."""
+    """Return the record; None for any other file."""
     try:
         unpacker = zlib.decompressobj(wbits=31)
         text = unpacker.decompress(read_bytes(path, _LARGEST), 8 * _LARGEST)

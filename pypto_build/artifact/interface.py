@@ -46,15 +46,15 @@ class OrchestrationInterface(msgspec.Struct, frozen=True):
 
     @property
     def binary(self) -> str:
-        """Where it is built below OUT, without a suffix."""
+        """Return its binary's path below OUT, without a suffix."""
         return orchestration_binary(self.source)
 
 
 class KernelInterface(msgspec.Struct, frozen=True):
     """One kernel; ``signature`` is null if it is never submitted.
 
-    ``source`` is relative to the artifact, one that lies outside of it too (`way_to`), unless they have nothing in
-    common: then it is absolute.
+    ``source`` is relative to the artifact, also for a file outside of it (`way_to`); absolute if the paths share no
+    directory.
     """
 
     func_id: int
@@ -65,15 +65,15 @@ class KernelInterface(msgspec.Struct, frozen=True):
 
     @property
     def binary(self) -> str:
-        """Where it is built below OUT, without a suffix."""
+        """Return its binary's path below OUT, without a suffix."""
         return kernel_binary(self.core_type, self.name)
 
 
 class Interface(msgspec.Struct, frozen=True):
     """The document; field order is the order in the file.
 
-    ``parameter_order`` tells how one array holds all parameters (until 2026-03-28): ``t`` for each tensor, ``s`` for
-    each scalar, ``-`` for one that nothing reads; empty where tensors and scalars are apart.
+    ``parameter_order`` is for artifacts with one array for all parameters (until 2026-03-28): ``t`` for a tensor, ``s``
+    for a scalar, ``-`` for an unread slot. It is empty where tensors and scalars are apart.
     """
 
     schema: int
@@ -148,15 +148,15 @@ def read_interface(path: Path) -> Interface:
     return interface
 
 
-@lru_cache(maxsize=1)  # a process that waited, and those forked from one, read the same once more
+@lru_cache(maxsize=1)  # a preforked process and its children read it again
 def _decoded(data: bytes) -> tuple[Interface, str]:
-    """The document, and what is wrong with it."""
+    """Return the document and its fault."""
     interface = decode_json(data, Interface)
     return interface, _fault(interface) if interface.schema == INTERFACE_SCHEMA else ""
 
 
 def _fault(interface: Interface) -> str:
-    """What `sign` would not have written; empty if there is nothing."""
+    """Return the deviation from the documents that `sign` writes; empty without one."""
     for field, value in (
         ("orchestration.function_name", interface.orchestration.function_name),
         ("orchestration.config_name", interface.orchestration.config_name),
@@ -219,7 +219,7 @@ def relative_source(source: Path, root: Path) -> str:
 
 
 def _with_signature(kernel: Kernel, derived: Derived) -> Kernel:
-    """What the manifest declares, unless the orchestration passes another number of tensors: its code is what runs."""
+    """Return the kernel with its declared signature, or that of the code if the number of tensors differs."""
     submitted = derived.signatures.get(kernel.func_id)
     if kernel.signature is not None and (submitted is None or len(submitted) == len(kernel.signature)):
         return kernel
@@ -227,14 +227,14 @@ def _with_signature(kernel: Kernel, derived: Derived) -> Kernel:
 
 
 def _contradictions(artifact: Artifact, derived: Derived) -> Iterator[str]:
-    """Where the manifest declares other directions than the orchestration passes; what it declares stays."""
+    """Yield a message for each kernel whose declared directions differ from those in the code."""
     for kernel in artifact.kernels:
         submitted = derived.signatures.get(kernel.func_id)
         if kernel.signature is None or submitted is None:
             continue
         untracked = derived.untracked.get(kernel.func_id, frozenset())
         pairs = list(zip(kernel.signature, submitted, strict=False))
-        same = all(one == other or place in untracked for place, (one, other) in enumerate(pairs))
+        same = all(one == other or position in untracked for position, (one, other) in enumerate(pairs))
         if same and len(kernel.signature) == len(submitted):
             continue
         declared, passed = (", ".join(_names(signature) or ()) for signature in (kernel.signature, submitted))

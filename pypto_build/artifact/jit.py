@@ -18,51 +18,51 @@ _ALIKE = 0.8
 
 
 def find_artifacts(build_output: str | Path | None, *examples: str | Path | None) -> tuple[Path, ...]:
-    """Every artifact directly below the places, each by name, those of ``build_output`` first."""
-    return tuple(path for place in _places(build_output, *examples) for path in _artifacts_in(place))
+    """Return every artifact directly below the directories, by name; those of ``build_output`` come first."""
+    return tuple(path for directory in _places(build_output, *examples) for path in _artifacts_in(directory))
 
 
 def resolve_jit(jit: str, build_output: str | Path | None, *examples: str | Path | None, option: str = "JIT") -> Path:
-    """The absolute directory that ``jit`` means.
+    """Return the absolute directory that ``jit`` means.
 
     ``latest`` is the newest artifact of ``build_output`` (else of ``examples``). A glob means the directory of exactly
-    that name, else the one it matches. A bare name is looked for in ``build_output``, then in ``examples``: the name
-    itself, else its newest ``<name>_<YYYYmmdd_HHMMSS>[_suffix]``. Anything else is a path, from here or below a place.
-    Raises a usage error of ``option`` that lists what there is, the closest names first.
+    that name, else its match. A bare name is searched in ``build_output``, then in ``examples``: the name itself, else
+    its newest ``<name>_<YYYYmmdd_HHMMSS>[_suffix]``. Anything else is a path, from here or below a directory. Raises a
+    usage error of ``option`` that lists the artifacts, the closest names first.
     """
     places = _places(build_output, *examples)
     if not jit.strip():
         raise ArtifactError(option, "names no artifact", _existing(jit, places))
     if jit == "latest":
-        found = next((newest for place in places if (newest := _newest(_artifacts_in(place)))), None)
+        path = next((newest for directory in places if (newest := _newest(_artifacts_in(directory)))), None)
     elif _is_path(jit):
-        found = _by_path(jit, places, option)
+        path = _by_path(jit, places, option)
     elif any(sign in jit for sign in "*?["):
-        found = named_exactly(jit, *places) or _by_glob(jit, places, option)
+        path = named_exactly(jit, *places) or _by_glob(jit, places, option)
     else:
-        found = next((match for place in places if (match := _by_name(jit, place))), None)
-        found = found or _by_path(jit, (), option)
-    if found is None:
+        path = next((match for directory in places if (match := _by_name(jit, directory))), None)
+        path = path or _by_path(jit, (), option)
+    if path is None:
         raise ArtifactError(f"{option}={jit}", f"no such artifact in {_shown_places(places)}", _existing(jit, places))
-    return artifact_root(found)
+    return artifact_root(path)
 
 
 def named_exactly(name: str, *places: Path) -> Path | None:
     """Return the directory of exactly this name in the first of ``places`` that has it, else as a path from here."""
     path = Path(name).expanduser()
-    return next((place / path for place in (*places, Path.cwd()) if name and (place / path).is_dir()), None)
+    return next((directory / path for directory in (*places, Path.cwd()) if name and (directory / path).is_dir()), None)
 
 
 def _places(*candidates: str | Path | None) -> list[Path]:
-    return [Path(os.path.abspath(place)) for place in candidates if place is not None and str(place)]
+    return [Path(os.path.abspath(directory)) for directory in candidates if directory is not None and str(directory)]
 
 
-def _artifacts_in(place: Path) -> list[Path]:
+def _artifacts_in(directory: Path) -> list[Path]:
     try:
-        names = sorted(entry.name for entry in os.scandir(place) if entry.is_dir())
+        names = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
     except OSError:
         return []
-    return [place / name for name in names if is_artifact(place / name)]
+    return [directory / name for name in names if is_artifact(directory / name)]
 
 
 def _is_path(jit: str) -> bool:
@@ -87,23 +87,25 @@ def _by_path(jit: str, places: Sequence[Path], option: str) -> Path | None:
 def _by_glob(jit: str, places: Iterable[Path], option: str) -> Path | None:
     import fnmatch
 
-    for place in places:
-        matches = [path for path in _artifacts_in(place) if fnmatch.fnmatchcase(path.name, jit)]
+    for directory in places:
+        matches = [path for path in _artifacts_in(directory) if fnmatch.fnmatchcase(path.name, jit)]
         if matches:
             return _only(f"{option}={jit}", matches)
     return None
 
 
-def _only(asked: str, matches: Sequence[Path]) -> Path | None:
+def _only(request: str, matches: Sequence[Path]) -> Path | None:
     if len(matches) > 1:
-        raise ArtifactError(asked, f"matches {len(matches)} artifacts", f"pick one of {_listed(matches)}")
+        raise ArtifactError(request, f"matches {len(matches)} artifacts", f"pick one of {_listed(matches)}")
     return matches[0] if matches else None
 
 
-def _by_name(jit: str, place: Path) -> Path | None:
-    if (place / jit).is_dir():
-        return place / jit
-    stamped = [path for path in _artifacts_in(place) if (match := _TIMESTAMP.match(path.name)) and match["name"] == jit]
+def _by_name(jit: str, directory: Path) -> Path | None:
+    if (directory / jit).is_dir():
+        return directory / jit
+    stamped = [
+        path for path in _artifacts_in(directory) if (match := _TIMESTAMP.match(path.name)) and match["name"] == jit
+    ]
     return _newest(stamped)
 
 
@@ -112,7 +114,7 @@ def _newest(paths: Sequence[Path]) -> Path | None:
 
 
 def _age_key(path: Path) -> tuple[str, float, str]:
-    """Time of compilation: the name's stamp, which survives copying, else that of the manifest; then the name."""
+    """Return the time of compilation, then the name; the time is the name's stamp, else the manifest's time."""
     try:
         written = (path / MANIFEST_NAME).stat().st_mtime
     except OSError:
@@ -123,7 +125,7 @@ def _age_key(path: Path) -> tuple[str, float, str]:
 
 
 def _existing(jit: str, places: Sequence[Path]) -> str:
-    names = [path.name for place in places for path in _artifacts_in(place)]
+    names = [path.name for directory in places for path in _artifacts_in(directory)]
     if not names:
         return "there are none yet; `scons compile PROGRAM=...` makes one"
     import difflib
@@ -144,5 +146,7 @@ def _listed(paths: Sequence[Path]) -> str:
 
 def _shown_places(places: Sequence[Path]) -> str:
     here = Path.cwd()
-    shown = [str(place.relative_to(here)) if place.is_relative_to(here) else str(place) for place in places]
+    shown = [
+        str(directory.relative_to(here)) if directory.is_relative_to(here) else str(directory) for directory in places
+    ]
     return " or ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]])) or "any place"

@@ -19,26 +19,28 @@ from .manifest import MANIFEST_NAME
 from .records import Artifact
 
 LAST_PASS = ".last_pass"
-#: Of larger files, data mostly, nothing is kept.
+#: Larger files, data mostly, are not kept.
 _LARGEST = 1 << 20
 _MOST_LINES = 20_000
 
 
 @dataclass(frozen=True)
 class Edited:
-    """Lines of a file that are not what they were; ``before`` is the whole file with these lines put back. A file of
-    data is one change without a line."""
+    """Changed lines of a file; ``before`` is the whole file with these lines put back.
+
+    A file of data is one change without a line.
+    """
 
     change: Change
     before: bytes
 
 
 def keep(output: Path, artifact: Artifact, begun: float) -> None:
-    """Keep the artifact as it passed in a replay that began at ``begun``; a file written since is not what passed."""
-    place = output / LAST_PASS
+    """Keep the artifact as it passed in a replay that began at ``begun``; files written since are left out."""
+    kept = output / LAST_PASS
     with suppress(OSError):
         for path in _files(artifact):
-            now, copy = path.stat(), place / path.relative_to(artifact.root)
+            now, copy = path.stat(), kept / path.relative_to(artifact.root)
             with suppress(FileNotFoundError):
                 there = copy.stat()
                 if (there.st_size, there.st_mtime_ns) == (now.st_size, now.st_mtime_ns):
@@ -49,15 +51,15 @@ def keep(output: Path, artifact: Artifact, begun: float) -> None:
 
 
 def copies(output: Path, artifact: Artifact) -> dict[str, Path]:
-    """The copies of files that hold something else now, by their paths in the artifact."""
-    found = {}
+    """Return the copies of changed files, by their paths in the artifact."""
+    changed = {}
     for path in _files(artifact):
         name = path.relative_to(artifact.root).as_posix()
         copy = output / LAST_PASS / name
         with suppress(OSError):
             if copy.is_file() and copy.read_bytes() != path.read_bytes():
-                found[name] = copy
-    return found
+                changed[name] = copy
+    return changed
 
 
 def edits(artifact: Artifact, changed: dict[str, Path]) -> Iterator[Edited]:

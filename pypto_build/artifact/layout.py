@@ -15,15 +15,15 @@ CHILDREN_DIR = "next_levels"
 DRIVER = "orchestration/host_orch.py"
 #: The directory of its host callables.
 SUB_WORKERS = "sub_workers"
-#: Where the compiler says which functions it could not turn into code.
+#: The compiler's list of functions that it could not generate code for.
 CODEGEN_ERRORS = "report/codegen_errors.txt"
 
 
 def load_artifact(path: str | Path, evaluated: Evaluated | None = None) -> Artifact:
-    """The artifact at directory ``path`` (or whose manifest ``path`` is).
+    """Return the artifact at directory ``path``, or with the manifest ``path``.
 
-    Raises a usage error, one line naming file and field, if the directory is no artifact, is a distributed build, was
-    compiled without ptoas, holds several orchestrations (each is an artifact of its own), or has a faulty manifest.
+    Raises a usage error, one line naming file and field, for other directories: a distributed build, one compiled
+    without ptoas, several orchestrations (each is an artifact of its own), or a faulty manifest.
     """
     root = artifact_root(path)
     manifest_path = root / MANIFEST_NAME
@@ -73,22 +73,27 @@ def artifact_name(root: Path) -> str:
 def find_children(root: Path) -> tuple[Path, ...]:
     """The sub-builds under ``next_levels/``, by name."""
     places = root.glob(f"{CHILDREN_DIR}/*/")
-    return tuple(sorted(place for place in places if (place / MANIFEST_NAME).is_file() or lacks_kernels(place)))
+    return tuple(
+        sorted(directory for directory in places if (directory / MANIFEST_NAME).is_file() or lacks_kernels(directory))
+    )
 
 
 def is_artifact(path: Path) -> bool:
-    """Whether ``path`` looks like something the compiler wrote, loadable or not."""
+    """Return whether ``path`` looks like the compiler's output, loadable or not."""
     return (path / MANIFEST_NAME).is_file() or bool(find_children(path)) or is_distributed(path) or lacks_kernels(path)
 
 
 def is_distributed(root: Path) -> bool:
-    """Whether ``root`` is a distributed (L3) build: a Python host driver and no manifest."""
+    """Return whether ``root`` is a distributed (L3) build: a Python host driver without a manifest."""
     return not (root / MANIFEST_NAME).is_file() and (root / DRIVER).is_file()
 
 
 def lacks_kernels(root: Path) -> bool:
-    """Whether ``root`` was compiled without ptoas (skip_ptoas), so that its kernels are `.pto` modules alone, or ptoas
-    refused modules of kernels that its manifest names."""
+    """Return whether ``root`` lacks C++ kernels.
+
+    Either it was compiled without ptoas (skip_ptoas) and has `.pto` modules alone, or ptoas refused modules of kernels
+    that its manifest names.
+    """
     kernels = root / "kernels"
     if any(kernels.rglob("*.pto")) and not any(kernels.rglob("*.cpp")):
         return True

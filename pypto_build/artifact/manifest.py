@@ -34,7 +34,7 @@ MANIFEST_NAME = "kernel_config.py"
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _COMPILE_AGAIN = "compile again or correct the manifest"
 
-#: How the manifest begins that is written beside an artifact's binaries, and its name for the artifact's directory.
+#: Beginning of the manifest beside an artifact's binaries, and its name for the artifact's directory.
 SIGNED = "# Signed manifest of "
 SIGNED_ROOT = "_ROOT_DIR"
 
@@ -46,19 +46,19 @@ _RUNTIME_NUMBERS = {"block_dim": 1, "aicpu_thread_num": 0, "orch_thread_num": 1}
 
 
 class Evaluated(Protocol):
-    """What manifests have been evaluated to, for whoever reads the same ones again and again."""
+    """A cache of evaluated manifests, for readers that read the same ones repeatedly."""
 
     def find(self, path: Path, text: str) -> dict[str, Any] | None:
-        """The module globals of a manifest, without lines; None if they are not known."""
+        """Return the module globals of a manifest, without lines; None if they are not cached."""
 
     def keep(self, path: Path, text: str, names: dict[str, Any]) -> None:
         """Remember the module globals of a manifest."""
 
     def checked(self, path: Path, root: Path, text: str) -> Manifest | None:
-        """The manifest that was read from this text, if its files are there as they were then."""
+        """Return the manifest that was read from this text, if its files are there as they were then."""
 
     def keep_checked(self, path: Path, root: Path, text: str, names: dict[str, Any], manifest: Manifest) -> None:
-        """Remember what was read from a text with these module globals."""
+        """Remember the manifest that was read from a text with these module globals."""
 
 
 def described_root(path: Path) -> Path:
@@ -170,7 +170,7 @@ class _Reader:
         return self.distinct_names([by_id[func_id] for func_id in sorted(by_id)], unnamed)
 
     def distinct_names(self, kernels: list[Kernel], unnamed: list[int]) -> tuple[Kernel, ...]:
-        """Kernels whose (core type, name) is unique, since it names what is built from them."""
+        """Return the kernels with unique (core type, name), which names their binaries."""
         import msgspec  # only here: `structs.replace`
 
         seen: dict[tuple[str, str], Kernel] = {}
@@ -192,23 +192,27 @@ class _Reader:
         return tuple(result)
 
     def kernel(self, entry: dict[str, Any], field: str) -> Kernel:
-        place = self.place(entry)
+        position = self.place(entry)
         func_id = self.required(entry, field, "func_id")
         if not _is_number(func_id, 0):
-            raise ArtifactError(place, f"{field}.func_id: {shown(func_id)} is not a number from 0 up", _COMPILE_AGAIN)
+            raise ArtifactError(
+                position, f"{field}.func_id: {shown(func_id)} is not a number from 0 up", _COMPILE_AGAIN
+            )
         core_type = self.required(entry, field, "core_type")
         if core_type not in CORE_TYPES:
             raise ArtifactError(
-                place, f"{field}.core_type: unknown core type {shown(core_type)}", f"one of {', '.join(CORE_TYPES)}"
+                position, f"{field}.core_type: unknown core type {shown(core_type)}", f"one of {', '.join(CORE_TYPES)}"
             )
         is_external = entry.get("external", False) is True
         locate = self.tree.external_file if is_external else self.tree.file
-        source = locate(self.required(entry, field, "source"), place, f"{field}.source")
+        source = locate(self.required(entry, field, "source"), position, f"{field}.source")
         name = entry.get("name")
         if name is None and "name" not in entry:
             name = source.stem
         if not isinstance(name, str) or not FILE_NAME.match(name):
-            raise ArtifactError(place, f"{field}.name: {shown(name)} cannot name a kernel", "use letters, digits and _")
+            raise ArtifactError(
+                position, f"{field}.name: {shown(name)} cannot name a kernel", "use letters, digits and _"
+            )
         return Kernel(
             func_id=func_id,
             name=name,
@@ -267,7 +271,7 @@ class _Reader:
 
 
 def _runtime_fault(key: str, value: object) -> str:
-    """What is wrong with a value of RUNTIME_CONFIG; empty if nothing is."""
+    """Return the fault of a value of RUNTIME_CONFIG; empty without one."""
     if key in _RUNTIME_NUMBERS:
         smallest = _RUNTIME_NUMBERS[key]
         return "" if _is_number(value, smallest) else f"not a number from {smallest} up"

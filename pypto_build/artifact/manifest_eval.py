@@ -50,14 +50,14 @@ def evaluate(path: Path, text: str) -> dict[str, Any]:
         raise ArtifactError(path, f"has more than {_MOST_BRACES:,} braces, as no manifest has", "compile again")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the style of a file that nobody here wrote
+            warnings.simplefilter("ignore")  # about the style of a generated file
             tree = ast.parse(text, filename=str(path))
     except SyntaxError as error:
         raise ArtifactError(
             f"{path}:{error.lineno or 1}", f"syntax error: {error.msg}", "compile again or mend the line"
         ) from None
     except (ValueError, RecursionError, MemoryError) as error:
-        reason = str(error) or "an expression is nested too deeply"  # of the parser's memory, nothing is said
+        reason = str(error) or "an expression is nested too deeply"  # a MemoryError of the parser has no text
         raise ArtifactError(path, f"not Python source: {reason}", "compile again to get a fresh manifest") from None
     evaluator = Evaluator(path)
     try:
@@ -122,7 +122,7 @@ class Evaluator:
     # -- expressions --------------------------------------------------------------------------------------------
 
     def value(self, node: ast.expr) -> Any:
-        """The value of ``node``; an imported symbol alone is no value."""
+        """Return the value of ``node``; an imported symbol alone is refused."""
         result = self.expression(node)
         if isinstance(result, Symbol):
             raise self.refuse(node, f"{_excerpt(node)!r} is not a value")
@@ -245,9 +245,9 @@ class Evaluator:
     def attribute(self, node: ast.Attribute) -> Any:
         owner = self.expression(node.value)
         if isinstance(owner, Symbol):
-            found = symbol_member(owner, node.attr)
-            if found is not None:
-                return found
+            member = symbol_member(owner, node.attr)
+            if member is not None:
+                return member
         elif isinstance(owner, PathText) and node.attr in ("parent", "name", "stem"):
             return getattr(owner, node.attr)
         if owner is ARG_DIRECTION:

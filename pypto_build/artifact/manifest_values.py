@@ -1,4 +1,4 @@
-"""What manifest expressions can evaluate to, and the names, attributes and functions they may use."""
+"""Values of manifest expressions, and the names, attributes and functions they may use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .records import ArgDirection
 _SHOWN = 100
 _SHOWN_BITS = 64
 
-#: What a module-level import may bind: dotted name -> the marker it stands for.
+#: Names that a module-level import may bind: dotted name -> the marker it stands for.
 IMPORTABLE = {
     "pathlib": "pathlib",
     "pathlib.Path": "Path",
@@ -54,10 +54,10 @@ class PathText(str):
 
     def ancestor(self, index: int) -> PathText:
         """`parents[index]`."""
-        found = self
+        path = self
         for _ in range(index + 1):
-            found = found.parent
-        return found
+            path = path.parent
+        return path
 
 
 class Symbol:
@@ -85,8 +85,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def shown(value: object) -> str:
-    """A value for a message. Lists that hold each other many times over would be endless, so none is opened far, and
-    Python refuses to write numbers of thousands of digits."""
+    """Return a value for a message.
+
+    Nested values are cut off at a depth: lists that hold each other many times would be endless. Python refuses to
+    write numbers of thousands of digits, so these are described.
+    """
     if isinstance(value, (list, tuple, dict, set)):
         import reprlib  # only for a message
 

@@ -47,8 +47,7 @@ def render_manifest(artifact: Artifact, directory: Path) -> str:
 
 
 def ways(artifact: Artifact, directory: Path) -> list[str]:
-    """What such a manifest, or a document beside it, tells of where directories and files lie, in no certain form: the
-    artifact, and what it has outside."""
+    """Return the paths in such a manifest, or a document beside it: to the artifact and to its files outside."""
     files = [artifact.orchestration.source] if artifact.orchestration.external else []
     for kernel in artifact.kernels:
         files += [kernel.source] if kernel.external else []
@@ -103,8 +102,8 @@ def _incore(kernel: dict[str, Any]) -> dict[str, Any]:
 
 def _source(path: Path, root: Path) -> _Code | str:
     if not path.is_relative_to(root):
-        way = way_to(path, root)
-        return way if os.path.isabs(way) else _Code(f"str(({SIGNED_ROOT} / {quoted(way)}).resolve())")
+        path_text = way_to(path, root)
+        return path_text if os.path.isabs(path_text) else _Code(f"str(({SIGNED_ROOT} / {quoted(path_text)}).resolve())")
     parts = "".join(f" / {quoted(part)}" for part in path.relative_to(root).parts)
     return _Code(f"str({SIGNED_ROOT}{parts})")
 

@@ -31,7 +31,7 @@ class ParamDocument(msgspec.Struct):
 
 
 class MetaDocument(msgspec.Struct):
-    """What describes a program, of one chip or of several."""
+    """The description of a program, of one chip or of several."""
 
     schema: int
     params: list[ParamDocument]
@@ -40,7 +40,7 @@ class MetaDocument(msgspec.Struct):
 
 
 def read_meta(path: Path) -> CompiledMeta | None:
-    """The metadata at ``path``, ``None`` if there is no such file. Raises a usage error if it is not schema 1."""
+    """Return the metadata at ``path``; ``None`` without the file. Raises a usage error if it is not schema 1."""
     try:
         document = decode_json(read_bytes(path), MetaDocument)
     except FileNotFoundError:

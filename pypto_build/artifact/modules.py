@@ -1,4 +1,4 @@
-"""Which functions a ``.pto`` module names, told from its text: where that is all one wants, parsing takes too long."""
+"""Function names in a ``.pto`` module, read from its text where parsing would take too long."""
 
 from __future__ import annotations
 

@@ -39,17 +39,17 @@ def output_of(path: Path) -> Path | None:
     return next((parent for parent in path.parents if (parent / MARKER).is_file()), None)
 
 
-def actual_place(place: str, binary: str | Path) -> str:
-    """A source line (FILE or FILE:LINE) that the debug information of ``binary`` names, where it is on this machine.
+def actual_place(line: str, binary: str | Path) -> str:
+    """Return a source line (FILE or FILE:LINE) of ``binary``'s debug information as a path on this machine.
 
-    What begins with no name of ours stays as it is; so does one of an artifact that is not known.
+    Other paths, and those of an unknown artifact, stay as they are.
     """
     names = (places.ARTIFACT, places.OUTPUT, places.WORKSPACE)
-    name = next((name for name in names if place.startswith(f"{name}/")), "")
+    name = next((name for name in names if line.startswith(f"{name}/")), "")
     if not name:
-        return place
+        return line
     output = output_of(Path(binary))
     directory = Path.cwd() if name == places.WORKSPACE else output
     if name == places.ARTIFACT and output is not None:
         directory = artifact_of(output)
-    return place if directory is None else f"{directory}{place[len(name) :]}"
+    return line if directory is None else f"{directory}{line[len(name) :]}"

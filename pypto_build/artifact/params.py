@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Param(msgspec.Struct, frozen=True):
     """One parameter of the entry; ``index`` counts among its kind (``orch_args.tensor(index)``, ``.scalar(index)``).
 
-    ``direction`` is null for a scalar, and for a tensor that is written while nobody declares whether its old content
-    matters: the snapshot tells, since a tensor that is only an output has no file in ``data/in``.
+    ``direction`` is null for a scalar, and for a written tensor without a declaration whether its old content matters.
+    The snapshot decides then: a pure output has no file in ``data/in``.
     """
 
     name: str
@@ -29,20 +29,20 @@ class Param(msgspec.Struct, frozen=True):
     shape: tuple[Extent, ...] | None
 
     def fits(self, shape: Sequence[int]) -> bool:
-        """Whether a tensor of ``shape`` can be given for it: -1 stands for any size, no shape for any."""
+        """Return whether a tensor of ``shape`` may be passed; -1 stands for any size, no shape for any."""
         if self.shape is None:
             return True
         return len(shape) == len(self.shape) and all(
-            wanted in (-1, size) for wanted, size in zip(self.shape, shape, strict=True)
+            extent in (-1, size) for extent, size in zip(self.shape, shape, strict=True)
         )
 
 
 def parameters(artifact: Artifact, derived: Derived) -> tuple[Param, ...]:
-    """All tensors, then all scalars.
+    """Return all tensors, then all scalars.
 
-    Names, types and shapes come from ``compiled_meta.json``, else from the variables of the code; directions from the
-    manifest, else from ``compiled_meta.json``, else from what the code does. Their number is declared as well: reading
-    more is a mistake of the code, which the run finds.
+    Names, types and shapes come from ``compiled_meta.json``, else from the variables of the code. Directions come from
+    the manifest, else from ``compiled_meta.json``, else from the code. Their number is declared as well: code that
+    reads more is faulty, which the run finds.
     """
     meta = artifact.meta
     tensors = _table("tensor", derived.tensors, meta.tensors if meta else None, artifact.orchestration.signature or ())

@@ -30,7 +30,7 @@ _LEGACY_MAGIC = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
 _RESAVE = "save it again: torch.save(tensor.detach().cpu().contiguous(), path)"
 _ALIGNMENT = 64
 _FORMATS: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
-#: What zipfile raises for archives that are none.
+#: Exceptions of zipfile for damaged archives.
 _DAMAGED = (
     *(zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError),
     *(ValueError, OverflowError, struct.error),
@@ -62,7 +62,7 @@ class PtTensor(msgspec.Struct, frozen=True):
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements lie in row-major order without gaps."""
+        """Return whether the elements lie in row-major order without gaps."""
         rows = zip(self.shape, self.strides, row_major_strides(self.shape), strict=True)
         return not self.numel or all(extent == 1 or stride == expected for extent, stride, expected in rows)
 
@@ -79,10 +79,10 @@ class PtTensor(msgspec.Struct, frozen=True):
 
 
 def read_pt(path: str | Path, *, kind: ErrorKind = "usage_error") -> PtTensor:
-    """The tensor saved at ``path``.
+    """Return the tensor saved at ``path``.
 
-    Raises an `ArtifactError` of ``kind`` naming the file if it is missing, truncated, big-endian, of the format before
-    torch 1.6, or holds anything but one plain tensor. No code in the file is run.
+    Raises an `ArtifactError` of ``kind`` naming a file that is missing, truncated, big-endian, of the format before
+    torch 1.6, or other than one plain tensor. No code in the file is run.
     """
     path = Path(path)
     try:
@@ -182,16 +182,16 @@ def _gather(elements: memoryview, out: memoryview, start: int, axes: Sequence[tu
     """Copy the elements that lie along ``axes`` from ``start`` on: slice by slice along the longest axis."""
     *outer, (extent, stride, packed) = axes
     for steps in itertools.product(*(range(count) for count, _, _ in outer)):
-        place, to = start, 0
+        first, to = start, 0
         for step, (_, along, along_packed) in zip(steps, outer, strict=True):
-            place, to = place + step * along, to + step * along_packed
+            first, to = first + step * along, to + step * along_packed
         target = slice(to, to + (extent - 1) * packed + 1, packed)
         if stride:
-            out[target] = elements[place : place + (extent - 1) * stride + 1 : stride]
+            out[target] = elements[first : first + (extent - 1) * stride + 1 : stride]
         else:
-            out[target] = _repeated(elements, place, extent)
+            out[target] = _repeated(elements, first, extent)
 
 
-def _repeated(elements: memoryview, place: int, count: int) -> memoryview:
-    one = elements[place : place + 1]
+def _repeated(elements: memoryview, index: int, count: int) -> memoryview:
+    one = elements[index : index + 1]
     return _as_elements(memoryview(one.tobytes() * count), one.itemsize)

@@ -1,7 +1,7 @@
-"""The pickle inside a ``.pt`` file, without torch: reads one that describes a plain tensor, refuses everything else.
+"""Reads the pickle in a ``.pt`` file without torch: accepts a plain tensor, refuses everything else.
 
-No object but the records below is ever made, so a file cannot run code: pickle opcodes are checked against a list
-before anything is read, and the only callables a file can name rebuild a tensor or make an ``OrderedDict``.
+Only the records below are ever created, so a file cannot run code. Pickle opcodes are checked against a list before
+anything is read. The only callables that a file can name rebuild a tensor or make an ``OrderedDict``.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .shapes import row_major_strides
 
 _MAX_PICKLE = 1 << 16
 _MAX_MEMO = 1 << 12
-#: Each time something is taken from the memo again, what refers to it may double: a tensor needs none of it.
+#: Each repeated use of the memo may double an object; a tensor needs none.
 _MAX_GETS = 16
 _MAX_RANK = 64
 _Sizes = tuple[int, ...]
 _LARGEST = (1 << 63) - 1
-#: What a tensor whose elements share bytes (`expand`, `unfold`) may become once it is laid out.
+#: Largest size, laid out, of a tensor whose elements share bytes (`expand`, `unfold`).
 _MAX_SHARED = 1 << 30
 _MAX_SLICES = 1 << 20
 
@@ -69,7 +69,7 @@ class RefusedPickle(Exception):
 
 
 class TensorRecord(msgspec.Struct, frozen=True):
-    """What the pickle says about its tensor: ``storage_key`` names the archive entry with the bytes."""
+    """The tensor in a pickle; ``storage_key`` names the archive entry with the bytes."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -90,7 +90,7 @@ class _Storage(msgspec.Struct, frozen=True):
 
 
 def load_record(data: bytes) -> TensorRecord:
-    """The tensor that the pickle ``data`` describes. Raises `RefusedPickle` with what is wrong."""
+    """Return the tensor that the pickle ``data`` describes. Raises `RefusedPickle` with the reason."""
     _check_opcodes(data)
     try:
         result = _TensorUnpickler(io.BytesIO(data)).load()
@@ -166,7 +166,7 @@ def _check_named(data: bytes) -> None:
 
 
 def _looks_plain(data: bytes) -> bool:
-    """Whether every opcode up to the end is allowed and complete; if not, pickletools tells what is wrong."""
+    """Return whether every opcode up to the end is allowed and complete; if not, pickletools finds the reason."""
     position = gets = 0
     while position < len(data):
         code, position = data[position], position + 1

@@ -1,4 +1,4 @@
-"""What an artifact is, as typed records: kernels, orchestration, manifest facts and the compiler's metadata."""
+"""Typed records of an artifact: kernels, orchestration, manifest facts and the compiler's metadata."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CORE_TYPES: tuple[CoreType, ...] = ("aic", "aiv")
 #: The largest func_id, number of blocks or threads that the runtimes can be given.
 LARGEST_NUMBER = (1 << 31) - 1
 
-#: What can name a kernel, and what is built from it.
+#: Names that a kernel and its binaries can have.
 FILE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.+-]*\Z")
 
 DEFAULT_RUNTIME = TENSORMAP
@@ -39,12 +39,12 @@ Signature = tuple[ArgDirection, ...]
 
 
 def kernel_binary(core_type: str, name: str) -> str:
-    """Where a kernel is built below OUT, without a suffix."""
+    """Return the path of a kernel's binary below OUT, without a suffix."""
     return f"kernels/{core_type}/{name}"
 
 
 def orchestration_binary(source: str | Path) -> str:
-    """Where the orchestration in ``source`` is built below OUT, without a suffix."""
+    """Return the path of the orchestration's binary below OUT, without a suffix."""
     return f"orchestration/{PurePosixPath(source).stem}"
 
 
@@ -65,7 +65,7 @@ class Kernel(msgspec.Struct, frozen=True):
 
     @property
     def binary(self) -> str:
-        """Where it is built below OUT, without a suffix."""
+        """Return its binary's path below OUT, without a suffix."""
         return kernel_binary(self.core_type, self.name)
 
 
@@ -83,12 +83,12 @@ class Orchestration(msgspec.Struct, frozen=True):
 
     @property
     def binary(self) -> str:
-        """Where it is built below OUT, without a suffix."""
+        """Return its binary's path below OUT, without a suffix."""
         return orchestration_binary(self.source)
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What ``kernel_config.py`` says."""
+    """The content of ``kernel_config.py``."""
 
     kernels: tuple[Kernel, ...]
     orchestration: Orchestration
@@ -98,7 +98,7 @@ class Manifest(msgspec.Struct, frozen=True):
 class MetaParam(msgspec.Struct, frozen=True):
     """One parameter: ``shape`` is ``None`` for a scalar, -1 stands for a dynamic size; ``dtype`` is torch's name.
 
-    One whose ``kind`` is given ("tensor" or "scalar") has shape and dtype of its data, whatever the code reads it as.
+    With a ``kind`` ("tensor" or "scalar"), shape and dtype come from its data; the code may read it as another type.
     """
 
     name: str
@@ -109,7 +109,7 @@ class MetaParam(msgspec.Struct, frozen=True):
 
     @property
     def is_tensor(self) -> bool:
-        """Whether it is a tensor."""
+        """Return whether it is a tensor."""
         return self.kind == "tensor" if self.kind else self.shape is not None
 
 

@@ -1,7 +1,7 @@
-"""Reads the classes of a scene test's file from its syntax tree, as far as they are literal: nothing is executed.
+"""Reads literal classes of a scene test's file from its syntax tree, without executing it.
 
-What is not literal (computed cases, classes made by functions, base classes of the user's) makes the whole file one
-that has to be executed to be understood, which others do, in a process of its own.
+Computed cases, classes made by functions and base classes of the user's are not literal. A file with one of these has
+to be executed to be understood; other modules do that in a separate process.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BESIDE = re.compile(r"(?m)^\s*from\s+\.(\w+)\s+import\b")
 JUDGING = ("compare_outputs", "test_run")
 #: Methods by which a class does itself what a runner does for it.
 _OWN_WAYS = ("build_callable", "compile_chip_callable")
-#: What the runner gives to `test_run`.
+#: Arguments of the runner for `test_run`.
 _GIVEN = ("self", "st_platform", "st_worker", "request")
 #: Statements of a module that change none of its names.
 _PLAIN = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -44,18 +44,18 @@ class NotLiteral(Exception):
 
 
 def is_scene_test(path: Path) -> bool:
-    """Whether a file may declare scene tests, by its text."""
+    """Return whether a file's text may declare scene tests."""
     text = _text_of(path)
     return bool(_DECORATED.search(text) and _IMPORTED.search(text))
 
 
-def scene_files(place: Path) -> list[Path]:
-    """The files of scene tests that ``place`` is or has below it."""
-    return [file for file in ([place] if place.is_file() else sorted(place.rglob("*.py"))) if is_scene_test(file)]
+def scene_files(path: Path) -> list[Path]:
+    """Return the files of scene tests at or below ``path``."""
+    return [file for file in ([path] if path.is_file() else sorted(path.rglob("*.py"))) if is_scene_test(file)]
 
 
 def mentions_simpler(path: Path) -> bool:
-    """Whether the text of a file, or of a module beside it that it imports, would import one of simpler's packages."""
+    """Return whether a file, or a module beside it that it imports, has text that imports simpler's packages."""
     text = _text_of(path)
     beside = (path.with_name(f"{name}.py") for name in _BESIDE.findall(text))
     return bool(_MENTIONED.search(text)) or any(_MENTIONED.search(_text_of(module)) for module in beside)
@@ -69,7 +69,7 @@ def _text_of(path: Path) -> str:
 
 
 def imports_simpler(path: Path) -> bool:
-    """Whether a Python file imports one of simpler's packages."""
+    """Return whether a Python file imports one of simpler's packages."""
     try:
         tree = ast.parse(read_text(path, _LARGEST, errors="replace"))
     except (OSError, ArtifactError, SyntaxError, ValueError, RecursionError, MemoryError):
@@ -80,7 +80,7 @@ def imports_simpler(path: Path) -> bool:
 
 
 def read_literal(path: Path) -> Scenes:
-    """The scene tests of ``path``. Raises `NotLiteral`, and a usage error for a file that is no Python."""
+    """Return the scene tests of ``path``. Raises `NotLiteral`, and a usage error for invalid Python."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -107,7 +107,9 @@ class _Reader:
     def classes(self) -> Iterator[Scene]:
         for statement in self._tree.body:
             if isinstance(statement, ast.ClassDef):
-                decorator = next((found for found in statement.decorator_list if _calls(found, _DECORATOR)), None)
+                decorator = next(
+                    (expression for expression in statement.decorator_list if _calls(expression, _DECORATOR)), None
+                )
                 if isinstance(decorator, ast.Call):
                     yield self._scene(statement, decorator)
             elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)):
@@ -127,12 +129,12 @@ class _Reader:
     def _scene(self, node: ast.ClassDef, decorator: ast.Call) -> Scene:
         if [getattr(base, "id", "") for base in node.bases] != [_BASE] or node.keywords:
             raise NotLiteral(f"{node.name} has a base of its own")
-        given = {str(word.arg): self._names.value(word.value) for word in decorator.keywords}
+        arguments = {str(word.arg): self._names.value(word.value) for word in decorator.keywords}
         for name, argument in zip(("level", "runtime"), decorator.args):  # noqa: B905
-            given[name] = self._names.value(argument)
+            arguments[name] = self._names.value(argument)
         outside = dict(self._names.names)
         methods = [each.name for each in node.body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))]
-        values: dict[str, Any] = {"name": node.name, "line": node.lineno, **given}
+        values: dict[str, Any] = {"name": node.name, "line": node.lineno, **arguments}
         reason = own_way(methods) or fixture_reason(_parameters(node)) or self._marked(node)
         for statement in node.body:
             if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
@@ -148,7 +150,7 @@ class _Reader:
         return msgspec.convert(values, Scene)
 
     def _attribute(self, name: str, value: ast.expr, level: int) -> dict[str, Any]:
-        """What an attribute of the class adds to the record."""
+        """Return the fields of the record that an attribute of the class sets."""
         if name == "CASES":
             read = CASE_FIELDS if level == CHIP_LEVEL else CASE_FIELDS[:-1]  # how many chips: others' business
             return {"cases": [self._case(case, read) for case in self._elements(value)]}
@@ -172,12 +174,12 @@ class _Reader:
         return node.elts
 
     def _case(self, node: ast.expr, read: Sequence[str]) -> SceneCase:
-        """What is ``read`` of a case: not what only its own methods read."""
+        """Return a case from its fields named in ``read``."""
         if not isinstance(node, ast.Dict) or None in node.keys:
             raise NotLiteral("a case is computed")
         keys = [getattr(key, "value", None) for key in node.keys]
-        wanted = {key: value for key, value in zip(keys, node.values, strict=True) if key in read}
-        return case_of({str(key): self._names.value(value) for key, value in wanted.items()})
+        nodes = {key: value for key, value in zip(keys, node.values, strict=True) if key in read}
+        return case_of({str(key): self._names.value(value) for key, value in nodes.items()})
 
     def _marked(self, node: ast.ClassDef) -> str:
         return next(filter(None, map(self._mark, node.decorator_list)), "")
@@ -194,32 +196,34 @@ class _Reader:
         return ""
 
 
-#: What is read of a case.
+#: Fields that are read of a case.
 CASE_FIELDS = ("name", "platforms", "manual", "skip_golden", "config")
 
 
-def case_of(given: dict[str, Any]) -> SceneCase:
-    """A case by what its dictionary says."""
-    platforms = tuple(given.get("platforms", ()))
-    manual = given.get("manual", False)
+def case_of(fields_of_case: dict[str, Any]) -> SceneCase:
+    """Return a case from its dictionary."""
+    platforms = tuple(fields_of_case.get("platforms", ()))
+    manual = fields_of_case.get("manual", False)
     names = platforms if manual is True else (manual,) if isinstance(manual, str) else tuple(manual or ())
-    fields: dict[str, Any] = {key: given[key] for key in ("name", "skip_golden", "config") if key in given}
+    fields: dict[str, Any] = {
+        key: fields_of_case[key] for key in ("name", "skip_golden", "config") if key in fields_of_case
+    }
     return msgspec.convert({**fields, "platforms": platforms, "manual": names}, SceneCase)
 
 
-def callable_fields(given: dict[str, Any]) -> dict[str, Any]:
+def callable_fields(declared: dict[str, Any]) -> dict[str, Any]:
     """``CALLABLE`` of a class at the level of a chip as fields of its record."""
-    fields: dict[str, Any] = {"kernels": [_plain(entry, SceneKernel) for entry in given.get("incores", ())]}
-    if "orchestration" in given:
-        fields["orchestration"] = _plain(given["orchestration"], SceneEntry)
+    fields: dict[str, Any] = {"kernels": [_plain(entry, SceneKernel) for entry in declared.get("incores", ())]}
+    if "orchestration" in declared:
+        fields["orchestration"] = _plain(declared["orchestration"], SceneEntry)
     return fields
 
 
 def _plain(entry: dict[str, Any], kind: type[Any]) -> Any:
-    known = {key: value for key, value in entry.items() if key in kind.__struct_fields__ and value is not None}
-    if "signature" in known:
-        known["signature"] = [ArgDirection(direction).name for direction in known["signature"]]
-    return msgspec.convert({key: str(value) if key == "source" else value for key, value in known.items()}, kind)
+    fields = {key: value for key, value in entry.items() if key in kind.__struct_fields__ and value is not None}
+    if "signature" in fields:
+        fields["signature"] = [ArgDirection(direction).name for direction in fields["signature"]]
+    return msgspec.convert({key: str(value) if key == "source" else value for key, value in fields.items()}, kind)
 
 
 def level_reason(level: int, methods: Collection[str]) -> str:
@@ -240,7 +244,7 @@ def mark_reason(name: str, words: list[Any]) -> str:
 
 
 def other_tests(methods: list[str]) -> list[str]:
-    """The test methods of a class besides the one that runs its cases."""
+    """Return the test methods of a class that do not run its cases."""
     return [name for name in methods if name.startswith("test_") and name not in JUDGING]
 
 
@@ -257,7 +261,7 @@ def own_way(methods: list[str]) -> str:
 
 
 def _parameters(scene: ast.ClassDef) -> list[str]:
-    """What the class's own `test_run` is called with."""
+    """Return the parameter names of the class's own `test_run`."""
     methods = (each for each in scene.body if isinstance(each, ast.FunctionDef) and each.name == "test_run")
     return [argument.arg for method in methods for argument in (*method.args.args, *method.args.kwonlyargs)]
 

@@ -26,7 +26,7 @@ SCENE_TEST_NAME = "kernel_config_scene_test.py"
 SNAPSHOT_CASE = "snapshot"
 
 _DIGEST = re.compile(r"^# pypto-build digest: ([0-9a-f]{64})$", re.MULTILINE)
-#: What a scalar is passed as; the two halves as their 16 bits, as PyPTO passes them.
+#: Types in which scalars are passed; float16 and bfloat16 as their 16 bits, as PyPTO passes them.
 _CTYPES = {"float32": "c_float", "float64": "c_double", "float16": "c_uint16", "bfloat16": "c_uint16"} | {
     name: f"c_{name}" for name, row in TORCH.items() if not row.is_float
 }
@@ -40,11 +40,11 @@ _NOT_COMPARED = (
 
 
 class SceneTest(msgspec.Struct, frozen=True):
-    """What a scene test is written from.
+    """The inputs of a scene test's text.
 
-    ``platforms`` are those its cases run on, ``rtol`` and ``atol`` its tolerances, ``golden`` is a ``golden.py`` that
-    computes what the snapshot lacks, if there is one. One that ``keeps_outputs`` compares nothing: it leaves them in
-    ``actual/`` beside it.
+    ``platforms`` are the platforms of its cases, ``rtol`` and ``atol`` its tolerances. ``golden`` is a ``golden.py``
+    that computes the outputs missing in the snapshot. With ``keeps_outputs`` the test compares nothing, and writes the
+    outputs to ``actual/`` beside it.
     """
 
     artifact: Artifact
@@ -79,9 +79,9 @@ def render_scene_test(test: SceneTest, directory: Path) -> str:
 
 
 def is_edited(text: str) -> bool:
-    """Whether somebody changed a scene test after it was written."""
-    found = _DIGEST.match(text)
-    return found is None or found.group(1) != _digest(text[found.end() + 1 :])
+    """Return whether a scene test was edited after it was written."""
+    match = _DIGEST.match(text)
+    return match is None or match.group(1) != _digest(text[match.end() + 1 :])
 
 
 def class_name(artifact: str) -> str:
@@ -147,10 +147,10 @@ class _Writer:
         return f'Scalar("{param.name}", ctypes.{ctype}(1)),  # TODO: the value of {param.name}'
 
     def golden(self, tensors: list[Param]) -> list[str]:
-        """The body of ``compute_golden``; empty when nothing is known."""
+        """Return the body of ``compute_golden``; empty without a golden."""
         outputs = [param for param in tensors if param.direction != "IN"]
-        known = [param for param in outputs if param.name in self._test.data.outputs]
-        if known and len(known) == len(outputs):
+        saved = [param for param in outputs if param.name in self._test.data.outputs]
+        if saved and len(saved) == len(outputs):
             self.helpers.add("load")
             return [f"args.{param.name}.view(-1)[:] = {self._expected(param)}" for param in outputs]
         if self._test.golden is not None and outputs:

@@ -1,9 +1,9 @@
-"""Scene tests as programs: what a file of them declares, and the artifact that each of its classes is.
+"""Scene tests as programs: the declarations of a file, and the artifact of each of its classes.
 
 A scene test (simpler's ``@scene_test`` class) names kernels and an orchestration, and gives data and golden for each of
-its cases. Read as a program, the class is an artifact whose sources lie where the class names them, and a case is a
-directory of data beside the artifact's manifest. What is declared is read here from plain values; where these come
-from (the syntax tree, or a process that executed the file) is others' business.
+its cases. As a program, the class is an artifact whose sources lie where the class names them. A case is a directory of
+data beside the artifact's manifest. This module reads plain values; other modules get them from the syntax tree or from
+a process that executed the file.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .records import DEFAULT_CONFIG, DEFAULT_ENTRY, ArgDirection, Artifact, Core
 CHIP_LEVEL = 2
 #: Levels that run on several chips of one machine.
 NODE_LEVEL = 3
-#: Where a class's cases lie in its artifact, a directory each.
+#: Directory in an artifact with its class's cases, a directory each.
 CASES_DIR = "data"
-#: Where a case of several chips has the manifests of its chip programs, ``NAME.py`` each.
+#: Directory with the manifests of a case's chip programs, ``NAME.py`` each.
 PROGRAMS_DIR = "programs"
-#: Where its data has the scalars that a class judges by.
+#: File of a case's data with the scalars that a class judges by.
 SCALARS_DIR = "scalars"
-#: What a case's directory says about itself.
+#: File that describes a case's directory.
 ARGUMENTS_NAME = "arguments.json"
 
 #: The variable with the file in which a build tells what became of the cases.
@@ -44,7 +44,7 @@ _NOT_A_NAME = re.compile(r"[^A-Za-z0-9_.+-]")
 
 
 class SceneCase(msgspec.Struct, frozen=True):
-    """One case. ``manual`` are the platforms on which it runs only if it is asked for."""
+    """One case; on the ``manual`` platforms it runs only if it is selected."""
 
     name: str
     platforms: tuple[str, ...] = ()
@@ -74,10 +74,10 @@ class SceneEntry(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-def scene_tolerance(place: str | Path, name: str, value: object) -> float:
-    """Return the tolerance ``name`` of a class. Raises a usage error at ``place`` for a value that is none."""
+def scene_tolerance(position: str | Path, name: str, value: object) -> float:
+    """Return the tolerance ``name`` of a class. Raises a usage error at ``position`` for other values."""
     if not is_tolerance(value):
-        raise ArtifactError(place, f"{name} = {value!r} is no tolerance", "write a finite number that is 0 or more")
+        raise ArtifactError(position, f"{name} = {value!r} is no tolerance", "write a finite number that is 0 or more")
     return float(value)  # type: ignore[arg-type]
 
 
@@ -112,37 +112,37 @@ class Scene(msgspec.Struct, frozen=True):
         return f"its platforms are {', '.join(case.platforms)}" if case.platforms else "it names no platform"
 
     def compares(self, case: SceneCase) -> bool:
-        """Whether a case has a golden."""
+        """Return whether a case has a golden."""
         return not (self.skip_golden if case.skip_golden is None else case.skip_golden)
 
 
 class Scenes(msgspec.Struct, frozen=True):
-    """What a file declares; ``reason`` says why it cannot be executed here."""
+    """The declarations of a file; ``reason`` says why it cannot be executed here."""
 
     classes: tuple[Scene, ...] = ()
     reason: str = ""
 
 
 class FileDescription(msgspec.Struct, frozen=True):
-    """What a file declares, or the ``error`` that there is in it."""
+    """The declarations of a file, or the ``error`` in it."""
 
     scenes: Scenes = Scenes()
     error: str = ""
 
 
 class Arguments(msgspec.Struct, frozen=True):
-    """What a case's data says about the arguments: names of tensors and scalars in their order."""
+    """Arguments by a case's data: names of tensors and scalars in their order."""
 
     tensors: tuple[str, ...]
     scalars: tuple[str, ...] = ()
 
 
 class CaseOutcome(msgspec.Struct, frozen=True):
-    """What became of one case (``origin``: FILE::CLASS::CASE, or a file for all of its cases) in a build.
+    """Outcome of one case in a build; ``origin`` is FILE::CLASS::CASE, or a file for all of its cases.
 
-    ``ran``: ``verdict`` is this run's; one that did not run and has no verdict was skipped for its ``reason``, one that
-    did and has none could not be given data for its ``reason``; with a verdict that is not this run's it was not built.
-    ``said`` is what the run printed.
+    If it ``ran``, ``verdict`` is from this run; without a verdict, its data could not be made for the ``reason``. If it
+    did not run, a ``verdict`` means that it was not built; without one it was skipped for the ``reason``. ``said`` is
+    the output of the run.
     """
 
     origin: str
@@ -176,17 +176,17 @@ def _read(path: Path, kind: type[Document]) -> Document:
 
 
 def scene_artifact(scene: Scene, file: Path, root: Path) -> Artifact:
-    """The artifact that a class of ``file`` is, in the directory ``root``.
+    """Return the artifact of a class of ``file``, in the directory ``root``.
 
-    Raises a usage error naming the class and the entry that is wrong.
+    Raises a usage error naming the class and the faulty entry.
     """
-    place = f"{file}:{scene.line}"
+    position = f"{file}:{scene.line}"
     if scene.orchestration is None:
         hint = "name the C++ file that submits tasks"
-        raise ArtifactError(place, f"{scene.name}.CALLABLE has no orchestration", hint)
+        raise ArtifactError(position, f"{scene.name}.CALLABLE has no orchestration", hint)
     entry = scene.orchestration
     orchestration = Orchestration(
-        source=_source(file, entry.source, place, f'{scene.name}.CALLABLE["orchestration"]'),
+        source=_source(file, entry.source, position, f'{scene.name}.CALLABLE["orchestration"]'),
         function_name=entry.function_name or DEFAULT_ENTRY,
         config_name=entry.config_name or DEFAULT_CONFIG,
         signature=tuple(ArgDirection[word] for word in entry.signature if word != "SCALAR"),
@@ -194,7 +194,7 @@ def scene_artifact(scene: Scene, file: Path, root: Path) -> Artifact:
     )
     kernels, taken = [], set[tuple[str, str]]()
     for kernel in scene.kernels:
-        source = _source(file, kernel.source, place, f"{scene.name}.CALLABLE: kernel {kernel.func_id}")
+        source = _source(file, kernel.source, position, f"{scene.name}.CALLABLE: kernel {kernel.func_id}")
         name = file_name(kernel.name or source.stem)
         if (kernel.core_type, name) in taken:
             name = f"{name}_{kernel.func_id}"
@@ -208,14 +208,14 @@ def scene_artifact(scene: Scene, file: Path, root: Path) -> Artifact:
                 core_type=kernel.core_type,
                 signature=None if signature is None else tuple(ArgDirection[w] for w in signature if w != "SCALAR"),
                 external=True,
-                extra_include_dirs=_include_dirs(file, kernel, place),
+                extra_include_dirs=_include_dirs(file, kernel, position),
             )
         )
     return Artifact(root, root.name, tuple(kernels), orchestration, {"runtime": scene.runtime})
 
 
 def matches(selector: str, class_name: str, case_name: str) -> bool:
-    """Whether NAME, CLASS::NAME, CLASS:: or ::NAME means this case."""
+    """Return whether NAME, CLASS::NAME, CLASS:: or ::NAME selects this case."""
     left, separator, right = selector.rpartition("::")
     if not separator:
         return right == case_name
@@ -229,34 +229,34 @@ def file_name(text: str) -> str:
 
 
 def ring_limits(scene: Scene, case: SceneCase) -> dict[str, str]:
-    """The sizes of rings that a case asks for, as variables of the run."""
-    asked = case.config.get("runtime_env", {})
-    found = {}
+    """Return the ring sizes that a case requests, as variables of the run."""
+    environment = case.config.get("runtime_env", {})
+    limits = {}
     for name in _RUNTIME_ENV:
-        value = asked.get(name) if isinstance(asked, dict) else None
+        value = environment.get(name) if isinstance(environment, dict) else None
         numbers = value if isinstance(value, list) else [value] if value else []
         if any(numbers):
-            found[f"PTO2_{name.upper()}"] = ",".join(str(number) for number in numbers)
-    return {**{key: value for key, value in scene.environment.items() if key.startswith("PTO2_")}, **found}
+            limits[f"PTO2_{name.upper()}"] = ",".join(str(number) for number in numbers)
+    return {**{key: value for key, value in scene.environment.items() if key.startswith("PTO2_")}, **limits}
 
 
-def _source(file: Path, source: str, place: str, field: str) -> Path:
+def _source(file: Path, source: str, position: str, field: str) -> Path:
     path = Path(os.path.normpath(file.parent / source))
     if not path.is_file():
-        raise ArtifactError(place, f"{field}: there is no file {path}", "correct its source")
+        raise ArtifactError(position, f"{field}: there is no file {path}", "correct its source")
     return path
 
 
-def _include_dirs(file: Path, kernel: SceneKernel, place: str) -> tuple[Path, ...]:
-    """Its own directories of headers: those that exist; with none of them, something is wrong."""
-    found = []
+def _include_dirs(file: Path, kernel: SceneKernel, position: str) -> tuple[Path, ...]:
+    """Return the kernel's existing directories of headers. Raises a usage error if none of several exists."""
+    directories = []
     for text in kernel.extra_include_dirs:
         expanded = os.path.expandvars(text)
         if "$" in expanded:
-            raise ArtifactError(place, f"extra_include_dirs: {text} names a variable that is not set", "set it")
+            raise ArtifactError(position, f"extra_include_dirs: {text} names a variable that is not set", "set it")
         directory = Path(os.path.normpath(file.parent / expanded))
         if directory.is_dir():
-            found.append(directory)
-    if kernel.extra_include_dirs and not found:
-        raise ArtifactError(place, f"extra_include_dirs: none of {', '.join(kernel.extra_include_dirs)} exists", "")
-    return tuple(found)
+            directories.append(directory)
+    if kernel.extra_include_dirs and not directories:
+        raise ArtifactError(position, f"extra_include_dirs: none of {', '.join(kernel.extra_include_dirs)} exists", "")
+    return tuple(directories)

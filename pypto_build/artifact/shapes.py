@@ -15,7 +15,7 @@ Extent = Annotated[int, msgspec.Meta(ge=-1, le=MOST_ELEMENTS)]
 
 
 def fits_memory(shape: Sequence[int]) -> bool:
-    """Whether some machine could have the memory for a tensor of ``shape``, dynamic dimensions taken as 1."""
+    """Return whether a tensor of ``shape`` could fit a machine's memory, dynamic dimensions taken as 1."""
     count = 1
     for extent in shape:
         count *= max(extent, 1)

@@ -28,10 +28,10 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 def snapshot(artifact: Artifact | Path, data_dir: str | Path | None = None, golden: Path | None = None) -> Snapshot:
-    """The snapshot of ``artifact`` (read, or its directory): its own ``data/``, else ``data_dir`` (``DATA=``).
+    """Return the snapshot of ``artifact`` (read, or its directory): its own ``data/``, else ``data_dir`` (``DATA=``).
 
-    ``data_dir`` may be the directory that holds ``in/`` and ``out/``, either of those two, or one that holds ``data/``
-    (another artifact). Goldens are those in ``golden``, if it is given. Raises a usage error if it is none of these.
+    ``data_dir`` is a directory with ``in/`` and ``out/``, either of those two, or a directory with ``data/`` (another
+    artifact). Goldens come from ``golden``, if it is given. Raises a usage error for other directories.
     """
     own = artifact if isinstance(artifact, Path) else artifact.root
     root = own / DATA_DIR if data_dir is None else _data_root(data_dir)
@@ -39,9 +39,9 @@ def snapshot(artifact: Artifact | Path, data_dir: str | Path | None = None, gold
 
 
 def is_reference(data: str | Path | None, base: Path = Path()) -> bool:
-    """Whether ``DATA=`` asks for goldens by the PyTorch reference; a directory of that name is data as any other.
+    """Return whether ``DATA=`` requests goldens by the PyTorch reference; an existing directory of that name is data.
 
-    ``base`` is where relative paths begin.
+    Relative paths begin at ``base``.
     """
     return str(data) == REFERENCE and not (base / REFERENCE).exists()
 
@@ -65,17 +65,17 @@ def require_goldens(data: Snapshot, outputs: Iterable[str]) -> None:
 
 
 def _data_root(data_dir: str | Path) -> Path:
-    given = Path(os.path.abspath(Path(data_dir).expanduser()))
-    if not given.is_dir():
+    directory = Path(os.path.abspath(Path(data_dir).expanduser()))
+    if not directory.is_dir():
         raise ArtifactError(f"DATA={data_dir}", "no such directory", "give a directory with in/ and out/")
-    for root in (given, given / DATA_DIR, given.parent if given.name in ("in", "out") else given):
+    for root in (directory, directory / DATA_DIR, directory.parent if directory.name in ("in", "out") else directory):
         if (root / "in").is_dir() or (root / "out").is_dir():
             return root
     raise ArtifactError(f"DATA={data_dir}", "holds neither in/ nor out/", "give a directory with in/ and out/")
 
 
 def find_golden(artifact: Path) -> Path | None:
-    """Return the artifact's ``golden.py``, if it has one. Raises a usage error for one that is too large."""
+    """Return the path of the artifact's ``golden.py``, or None. Raises a usage error if it is too large."""
     path = artifact / GOLDEN_NAME
     if not path.is_file():
         return None
@@ -84,9 +84,9 @@ def find_golden(artifact: Path) -> Path | None:
 
 
 def _pt_files(directory: Path) -> dict[str, Path]:
-    """Return the files of a directory by their names. Raises a usage error for one that no memory can hold."""
-    found = {path.stem: path for path in sorted(directory.glob("*.pt")) if path.is_file()}
+    """Return the files of a directory by their names. Raises a usage error for a file larger than memory."""
+    files = {path.stem: path for path in sorted(directory.glob("*.pt")) if path.is_file()}
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for path in found.values():
+    for path in files.values():
         check_size(path, path.stat().st_size, memory)
-    return found
+    return files

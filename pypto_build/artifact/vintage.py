@@ -1,6 +1,6 @@
-"""Which generation of the upstream C++ API an orchestration was written for, told from its text.
+"""Recognizes the vintage of an orchestration from its text: the generation of the upstream C++ API that it uses.
 
-The generations and their marks are those of simpler's history; PyPTO's output follows them by days.
+The generations and their marks follow simpler's history; PyPTO's output follows them by days.
 """
 
 from __future__ import annotations

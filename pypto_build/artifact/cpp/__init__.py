@@ -1,1 +1,1 @@
-"""Reads orchestration C++: a walk over the syntax tree that keeps track of what each value may be."""
+"""Reads orchestration C++: a walk over the syntax tree that tracks the possible values of every variable."""

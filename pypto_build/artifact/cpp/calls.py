@@ -22,7 +22,7 @@ PLAIN_FIELDS = frozenset(
     {"shapes", "strides", "ndims", "dtype", "buffer", "start_offset", "size", "addr", "launch_spec"}
 )
 
-#: What each way of adding an argument means for a manifest's signature.
+#: Method that adds an argument: its direction in a manifest's signature.
 DIRECTIONS = {
     "add_input": ArgDirection.IN,
     "add_output": ArgDirection.OUT,

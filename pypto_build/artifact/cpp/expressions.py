@@ -1,4 +1,4 @@
-"""What is known of a C++ expression: one small function for each kind the orchestration language uses."""
+"""Evaluates C++ expressions: one small function for each kind that orchestrations use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
 
 
 def evaluate(walk: WalkState, node: Node) -> Value:
-    """What is known of expression ``node``; an unknown kind is looked through for the calls inside it."""
+    """Return the possible values of expression ``node``; an unsupported kind is searched for calls."""
     handler = _EXPRESSIONS.get(node.type)
     if handler is not None:
         return handler(walk, node)
@@ -43,9 +43,9 @@ def _call(walk: WalkState, node: Node) -> Value:
         method = METHODS.get(name)
         value = walk.value(owner)
         return method(walk, node, value, arguments) if method is not None else UNKNOWN
-    known = FUNCTIONS.get(name)
-    if known is not None:
-        return known(walk, node, arguments)
+    function = FUNCTIONS.get(name)
+    if function is not None:
+        return function(walk, node, arguments)
     functions = walk.lookup(name).functions
     if functions:
         template = [walk.value(argument) for argument in template_arguments(node)]

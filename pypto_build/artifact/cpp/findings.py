@@ -1,4 +1,4 @@
-"""What a walk through an orchestration finds out: submissions in order, and how each entry argument is used."""
+"""Results of a walk through an orchestration: submissions in order, and the uses of each entry argument."""
 
 from __future__ import annotations
 
@@ -64,9 +64,10 @@ class Findings:
         return numbers.difference(beyond)
 
     def touch(self, value: Value, direction: ArgDirection) -> None:
-        """The code hands ``value`` to a task, or accesses it, in ``direction``.
+        """Record that the code passes ``value`` to a task, or accesses it, in ``direction``.
 
-        Writing a part of a tensor, or one tensor of several it may be, leaves old content: that is no plain output.
+        A write to a part of a tensor, or to one of several possible tensors, keeps old content: it makes the tensor an
+        INOUT.
         """
         for ref in value.refs:
             partly = ref.part or len(value.refs) > 1
@@ -82,7 +83,7 @@ class Findings:
         return ArgDirection.OUT if slot in self._written else ArgDirection.IN
 
     def submit(self, line: int, ids: Value, args: TaskArgs | None, core_type: CoreType | None) -> None:
-        """The code submits the kernels ``ids`` with ``args``."""
+        """Record that the code submits the kernels ``ids`` with ``args``."""
         entries = args.entries if args is not None else []
         tensors = [number for number, (direction, _) in enumerate(entries) if direction is not ArgDirection.SCALAR]
         untracked = args.untracked if args is not None else set()
@@ -95,7 +96,7 @@ class Findings:
             signature=tuple(d for d, _ in entries if d is not ArgDirection.SCALAR),
             scalars=sum(d is ArgDirection.SCALAR for d, _ in entries),
             tensors=tuple(slot for d, slot in entries if d is not ArgDirection.SCALAR),
-            untracked=frozenset(place for place, number in enumerate(tensors) if number in untracked),
+            untracked=frozenset(position for position, number in enumerate(tensors) if number in untracked),
         )
         self.submissions.append(submission)
 

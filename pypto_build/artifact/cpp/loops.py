@@ -32,7 +32,7 @@ def counter(walk: WalkState, loop: Node) -> dict[str, Value]:
 
 
 def _step(walk: WalkState, update: Node | None) -> int:
-    """What ``i++`` or ``i += c`` adds; 0 where it is not known."""
+    """Return the increment of ``i++`` or ``i += c``; 0 where it is unknown."""
     if update is None:
         return 0
     if update.type == "update_expression":

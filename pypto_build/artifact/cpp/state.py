@@ -1,4 +1,4 @@
-"""What is known at one point of a walk: the variables that are in sight, and what was found so far."""
+"""State of a walk at one point: the variables in scope, and the findings so far."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .values import UNKNOWN, Function, Value, join
 
 
 class WalkState(ABC):
-    """What expressions and calls see of the walk."""
+    """The walk, as expressions and calls see it."""
 
     def __init__(self) -> None:
         self.found = Findings()
@@ -21,7 +21,7 @@ class WalkState(ABC):
 
     @abstractmethod
     def value(self, node: Node | None) -> Value:
-        """What is known of an expression; its side effects are taken note of."""
+        """Return the possible values of an expression, and apply its side effects."""
 
     @abstractmethod
     def each(self, node: Node) -> None:
@@ -29,14 +29,14 @@ class WalkState(ABC):
 
     @abstractmethod
     def call(self, function: Function, arguments: list[Value], template: list[Value]) -> Value:
-        """What a helper function or lambda returns, having walked its body with these arguments."""
+        """Walk the body of a helper function or lambda with these arguments, and return its result."""
 
     def lookup(self, name: str) -> Value:
-        """What is known of variable ``name``."""
+        """Return the possible values of variable ``name``."""
         return next((scope[name] for scope in reversed(self.scopes) if name in scope), UNKNOWN)
 
     def update(self, name: str, value: Value) -> None:
-        """An assignment: the variable may be what it was or ``value``, since branches and loops are not told apart."""
+        """Assign to a variable. It may keep its old value: the walk takes all branches."""
         for scope in reversed(self.scopes):
             if name in scope:
                 scope[name] = value if scope[name].is_blank else join([scope[name], value])

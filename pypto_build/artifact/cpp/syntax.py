@@ -55,14 +55,14 @@ def parse(text: bytes) -> Node:
 def _require_shallow(text: bytes) -> None:
     """Raise `NestedTooDeeply` where too many brackets are open; those in comments and strings count too."""
     depth = 0
-    for found in re.finditer(rb"[][(){}]", text):
-        depth += 1 if found[0] in (b"(", b"[", b"{") else -1
+    for bracket in re.finditer(rb"[][(){}]", text):
+        depth += 1 if bracket[0] in (b"(", b"[", b"{") else -1
         if depth > _DEEPEST:
-            raise NestedTooDeeply(text.count(b"\n", 0, found.start()) + 1)
+            raise NestedTooDeeply(text.count(b"\n", 0, bracket.start()) + 1)
 
 
 def _require_end(parser: Parser, text: bytes) -> None:
-    """Parse for the sake of the time it takes; only what is read piece by piece can be given up."""
+    """Parse the text in pieces under a time limit: only such a parse can be abandoned."""
     began = time.process_time()
     limit = _LIMIT_S + _MORE_S * len(text) / (1 << 20)
 
@@ -108,7 +108,7 @@ def declared_name(node: Node | None) -> str:
 
 
 def callee(node: Node) -> tuple[str, Node | None]:
-    """Last name of what a call calls (``rt_submit``, ``view``, ``from_u64``) and the object it is a method of."""
+    """Return the last name of the called function (``rt_submit``, ``view``) and the object of a method call."""
     function = node.child_by_field_name("function")
     owner: Node | None = None
     if function is not None and function.type == "field_expression":
@@ -123,9 +123,9 @@ def template_arguments(node: Node) -> list[Node]:
     """The template arguments of a call, in order."""
     function = node.child_by_field_name("function")
     while function is not None:
-        found = function.child_by_field_name("arguments")
-        if found is not None and found.type == "template_argument_list":
-            return list(found.named_children)
+        arguments = function.child_by_field_name("arguments")
+        if arguments is not None and arguments.type == "template_argument_list":
+            return list(arguments.named_children)
         function = function.child_by_field_name("field") or function.child_by_field_name("name")
     return []
 

@@ -1,4 +1,4 @@
-"""What the orchestration reader knows about a C++ value: which arguments it may alias, which numbers it may be."""
+"""Possible values of a C++ expression: the arguments it may alias, the numbers it may be."""
 
 from __future__ import annotations
 
@@ -32,8 +32,11 @@ Entry = tuple[ArgDirection, int | None]
 
 
 class TaskArgs:
-    """The argument list of one task being put together: of each argument so far its direction, and the slot of the
-    external tensor that it certainly is. ``untracked`` are the numbers of those that are passed without a direction."""
+    """The argument list of one task under construction.
+
+    An entry is the direction of an argument, and the slot of the external tensor that it certainly is. ``untracked``
+    holds the numbers of arguments without a direction.
+    """
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.entries: list[Entry] = []
@@ -93,9 +96,9 @@ class Value(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing is known of it."""
-        known = self.refs or self.numbers or self.open or self.functions or self.scalars or self.slots
-        return not known and self.args is None
+        """Return whether nothing is known of the value."""
+        facts = self.refs or self.numbers or self.open or self.functions or self.scalars or self.slots
+        return not facts and self.args is None
 
     def as_part(self) -> Value:
         """The same tensors, seen through a view."""
@@ -120,7 +123,7 @@ UNKNOWN = Value()
 
 
 def join(values: Iterable[Value], *, exact: bool = False) -> Value:
-    """What is true of a value that may be any of ``values`` or, with ``exact``, holds all of them."""
+    """Return a value that may be any of ``values`` or, with ``exact``, holds all of them."""
     items = [value for value in values if not value.is_blank]
     if len(items) < 2:
         return items[0] if items else UNKNOWN

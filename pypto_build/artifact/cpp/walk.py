@@ -156,9 +156,9 @@ class Walker(WalkState):
         self._part(node, "body")
 
     def _return(self, node: Node) -> None:
-        found = [self.value(child) for child in node.named_children]
+        values = [self.value(child) for child in node.named_children]
         if self._returns:  # a damaged file has some outside of functions
-            self._returns[-1] += found
+            self._returns[-1] += values
 
     def _loop(self, node: Node) -> None:
         outermost, self._in_loop = not self._in_loop, True
@@ -200,8 +200,8 @@ class Walker(WalkState):
         following: int | None = 0
         body = node.child_by_field_name("body")
         for item in body.named_children if body is not None else []:
-            name, given = item.child_by_field_name("name"), item.child_by_field_name("value")
-            number = following if given is None else self.value(given).single
+            name, initializer = item.child_by_field_name("name"), item.child_by_field_name("value")
+            number = following if initializer is None else self.value(initializer).single
             if name is not None and number is not None:
                 self.scopes[-1][source_text(name)] = Value.number(number)
                 following = number + 1
