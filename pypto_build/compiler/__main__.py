@@ -75,11 +75,11 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _ptoas(args: argparse.Namespace) -> Path | None:
-    """The assembler that was asked for, or that hardware needs; None for our own."""
+    """Return the assembler that is requested, or that hardware needs; None for our own."""
     if args.skip_ptoas or not (args.ptoas or args.platform in HARDWARE):
         return None
-    found = find_ptoas(args.ptoas, os.environ)
-    return Path(found.path) if found else None
+    assembler = find_ptoas(args.ptoas, os.environ)
+    return Path(assembler.path) if assembler else None
 
 
 if __name__ == "__main__":

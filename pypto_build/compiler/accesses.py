@@ -1,4 +1,4 @@
-"""Which tensors an operation reads and writes, and what follows for a function's parameters."""
+"""The tensors that an operation reads and writes, and the directions of a function's parameters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from .ir import Block, Direction, IrFunction, IrParam, Op
 from .values import Ref, WindowType
 
-#: The operand of a kernel's operation that is a tensor it writes, here or on another rank; and one that it reads.
+#: By operation of a kernel: the operand that is a written tensor, here or on another rank; and the read one.
 WRITTEN = {"store": 2, "write": 0, "notify": 0, "put": 0, "get": 0}
 READ = {"load": 0, "read": 0, "wait": 0, "put": 2, "get": 2}
 _VIEWS = ("slice", "reshape", "index")
@@ -21,7 +21,7 @@ def written_tensors(function: IrFunction, callees: Mapping[str, IrFunction]) -> 
 
 def _written(params: Iterable[str], body: Block, callees: Mapping[str, IrFunction]) -> dict[str, Op]:
     source: dict[str, str] = {name: name for name in params}
-    found: dict[str, Op] = {}
+    writers: dict[str, Op] = {}
     for op in body.walk():
         operands = [op.args[WRITTEN[op.name]]] if op.name in WRITTEN else []
         if op.name in _VIEWS and isinstance(op.args[0], Ref) and op.args[0].name in source:
@@ -31,8 +31,8 @@ def _written(params: Iterable[str], body: Block, callees: Mapping[str, IrFunctio
             operands = [arg for param, arg in pairs if param.direction is not Direction.IN]
         for operand in operands:
             if isinstance(operand, Ref) and operand.name in source:
-                found.setdefault(source[operand.name], op)
-    return found
+                writers.setdefault(source[operand.name], op)
+    return writers
 
 
 def with_directions(function: IrFunction, body: Block, callees: Mapping[str, IrFunction]) -> tuple[IrParam, ...]:

@@ -31,7 +31,7 @@ def assemble_unit(module: Module, text: str, unit: str, platform: str, ptoas: Pa
 
 
 def body_of(raw: str, wrapper_class: str) -> str:
-    """What goes between a wrapper's sentinels; `wrapper_class` is what the vintage calls a tensor."""
+    """Return the text between a wrapper's sentinels; `wrapper_class` is the vintage's class of tensors."""
     return preprocess(raw, wrapper_class).strip("\n")
 
 

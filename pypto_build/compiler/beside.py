@@ -1,6 +1,6 @@
 """Imports of modules beside a script, found by their names: Python itself would list the directory.
 
-Whatever comes into that directory later would change the listing, and so the inputs of what the script makes.
+A listing would change with any later file of the directory, and with it the inputs of the script's results.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _Namespaces:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return what Python asks for a module that nobody else has found."""
+        """Return the spec of a namespace package that no other finder knows."""
         if path is not None or not (self._directory / name).is_dir():
             return None
         spec = ModuleSpec(name, None, is_package=True)

@@ -1,4 +1,4 @@
-"""Checks of what a program says about its tensors: directions declared against what is read and written."""
+"""Checks that the declared directions of a program's tensors match its reads and writes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def _check_kernel(kernel: IrFunction) -> None:
     read: dict[str, bool] = {}
     written: dict[str, bool] = {}
     for op in kernel.body.walk():
-        for table, found in ((WRITTEN, written), (READ, read)):
+        for table, accesses in ((WRITTEN, written), (READ, read)):
             operand = op.args[table[op.name]] if op.name in table else None
             if isinstance(operand, Ref):
-                found[operand.name] = True
+                accesses[operand.name] = True
                 param = next((p for p in kernel.params if p.name == operand.name), None)
-                if found is written and param is not None and param.direction is Direction.IN:
+                if accesses is written and param is not None and param.direction is Direction.IN:
                     name = param.variable
                     raise CompileError(
                         op.position, f"{kernel.name} writes {name}, which is an input", "declare it pl.Out or pl.InOut"

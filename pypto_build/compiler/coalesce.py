@@ -37,7 +37,7 @@ class Webs:
             self.members[x] = both
 
     def clash(self, a: str, b: str) -> bool:
-        """Whether the two sets cannot be one."""
+        """Return whether the two sets cannot be joined."""
         if self.find(a) == self.find(b):
             return False
         others = self.of(b)
@@ -74,7 +74,7 @@ def _name(operand: Operand) -> str:
 
 
 def _carry(function: IrFunction, webs: Webs) -> bool:
-    """Join what is carried; True when copies were put in, and everything has to be looked at again."""
+    """Join carried values; True if copies were inserted, so that all has to be checked again."""
     for block in _blocks(function.body):
         for op in list(block.ops):
             if op.name == "for" and _carry_loop(function, webs, op, block):
@@ -101,8 +101,10 @@ def _carry_loop(function: IrFunction, webs: Webs, op: Op, block: Block) -> bool:
 
 
 def _join(function: IrFunction, webs: Webs, op: Op, block: Block, results: tuple[str, ...]) -> bool:
-    """What a block yields and what receives it. All that clash are copied in one go: with copies of its partners in
-    front of it, the copy of a copy finds its place free, so that even a swap comes to an end."""
+    """Join the yields of a block with the results that receive them; return whether copies were inserted.
+
+    All clashing yields are copied at once, so even a swap ends: the copy of a copy finds its space free.
+    """
     clashing = []
     for number, result in enumerate(results):
         if not function.values.is_tile(result):

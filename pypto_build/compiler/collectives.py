@@ -1,9 +1,10 @@
-"""Collectives inside of a kernel, written in the language itself: functions that are expanded where a kernel calls
-`pld.tensor.barrier(signal)` and the like.
+"""Collectives inside of a kernel, written in the language itself.
 
-A barrier is of credits: every rank adds one to a cell of each other rank, waits for one from each, and takes it away
-again. So cells are zero afterwards, and one signal serves any number of calls. What ranks write for others, or read of
-others, lies between two barriers. Sums are made in the order of the ranks, so all ranks get the same bits.
+They are functions that are expanded where a kernel calls `pld.tensor.barrier(signal)` and the like.
+
+A barrier works with credits. Every rank adds one to a cell of each other rank, waits for one from each, and takes it
+away again. So cells are zero afterwards, and one signal serves any number of calls. Data that ranks write for others,
+or read of others, lies between two barriers. Sums are made in the order of the ranks, so all ranks get the same bits.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,var-annotated,name-defined,no-any-return,misc"
@@ -25,7 +26,7 @@ _CHUNK_BYTES = 16 * 1024  # of a tile that passes through vector memory
 
 
 class WrongCollective(ValueError):
-    """What a call cannot ask for; the message says why."""
+    """An invalid request of a call; the message has the reason."""
 
 
 #: The signal of a host program's collective that is given none: a cell for each rank there can be.
@@ -46,8 +47,8 @@ COLLECTIVES: dict[str, tuple[tuple[str, ...], int, dict[str, Any]]] = {
 @cache
 def expansion(name: str, types: tuple[WindowType, ...], options: tuple[tuple[str, Any], ...]) -> JitFunction:
     """The inline function of a collective on windows of these types. Raises `WrongCollective`."""
-    place = COLLECTIVES[name][0].index("signal")
-    data, signal = (*types[:place], *types[place + 1 :]), types[place]
+    position = COLLECTIVES[name][0].index("signal")
+    data, signal = (*types[:position], *types[position + 1 :]), types[position]
     if signal.dtype != pl.INT32:
         raise WrongCollective(f"signals are INT32, found {signal}")
     if not all(isinstance(extent, int) for one in data for extent in one.shape):
@@ -85,9 +86,9 @@ def _extents(window: WindowType) -> tuple[int, int]:
     return rows, cols
 
 
-def _one_of(name: str, value: Any, known: tuple[str, ...], hint: str = "") -> None:
-    if value not in known:
-        raise WrongCollective(f"{name} is one of {', '.join(known)}, found {value!r}{hint}")
+def _one_of(name: str, value: Any, words: tuple[str, ...], hint: str = "") -> None:
+    if value not in words:
+        raise WrongCollective(f"{name} is one of {', '.join(words)}, found {value!r}{hint}")
 
 
 @cache
@@ -160,14 +161,15 @@ def _allreduce(meet: JitFunction, window: WindowType, signal: WindowType, *, op:
                 total = pld.tile.remote_load(target, 0, [row, col], [rows, cols])
                 for peer in pl.range(1, ranks):
                     total = combine(total, pld.tile.remote_load(target, peer, [row, col], [rows, cols]))
-                meet(signal)  # nobody reads any more what is overwritten
+                meet(signal)  # all have read what is overwritten next
                 pl.store(total, [row, col], target)
 
     return allreduce
 
 
 def _ring(window: WindowType, signal: WindowType, op: str) -> JitFunction:
-    """Each rank reads from the one before it alone: shares are added up on their way round, then the sums go round."""
+    """Return the ring algorithm: a rank reads from its predecessor alone; shares are summed on their way, then sums go
+    round."""
     if len(signal.shape) != 2 or not isinstance(signal.shape[1], int) or signal.shape[1] < 2:
         raise WrongCollective(f"signal of a ring is [2 * (NR - 1), NR], NR known when compiling, found {signal}")
     ranks, (rows, all_cols), combine, meet = signal.shape[1], _extents(window), _combine(op), _barrier("row")
@@ -255,11 +257,11 @@ def _allgather(meet: JitFunction, local: WindowType, window: WindowType) -> JitF
     return allgather
 
 
-def _all_to_all(meet: JitFunction, given: WindowType, window: WindowType) -> JitFunction:
-    _, cols = _extents(given)
-    if _extents(window) != _extents(given):
-        raise WrongCollective(f"{given} and {window} differ in their extents")
-    chunk = _tile((1, cols), given.dtype)
+def _all_to_all(meet: JitFunction, source: WindowType, window: WindowType) -> JitFunction:
+    _, cols = _extents(source)
+    if _extents(window) != _extents(source):
+        raise WrongCollective(f"{source} and {window} differ in their extents")
+    chunk = _tile((1, cols), source.dtype)
 
     @pl.jit.inline
     def all_to_all(input, target, signal):
@@ -273,18 +275,18 @@ def _all_to_all(meet: JitFunction, given: WindowType, window: WindowType) -> Jit
 
 
 def _all_to_all_v(
-    meet: JitFunction, given: WindowType, window: WindowType, sent: WindowType, taken: WindowType, signal: WindowType
+    meet: JitFunction, source: WindowType, window: WindowType, sent: WindowType, taken: WindowType, signal: WindowType
 ) -> JitFunction:
-    """As all_to_all with blocks of as many rows as there is room for; how many of them count is told beside them."""
-    (all_rows, cols), ranks = _extents(given), signal.shape[0]
+    """Return all_to_all with blocks of as many rows as fit; the number of valid rows is sent beside them."""
+    (all_rows, cols), ranks = _extents(source), signal.shape[0]
     if _extents(window) != (all_rows, cols):
-        raise WrongCollective(f"{given} and {window} differ in their extents")
+        raise WrongCollective(f"{source} and {window} differ in their extents")
     if not isinstance(ranks, int) or all_rows % ranks:
-        raise WrongCollective(f"the rows of {given} are not a multiple of the ranks of {signal}")
+        raise WrongCollective(f"the rows of {source} are not a multiple of the ranks of {signal}")
     if any(counts.dtype != pl.INT32 or counts.shape != (ranks, 1) for counts in (sent, taken)):
         raise WrongCollective(f"counts are INT32 of [{ranks}, 1], found {sent} and {taken}")
     most = all_rows // ranks
-    chunk = _tile((most, cols), given.dtype)
+    chunk = _tile((most, cols), source.dtype)
 
     @pl.jit.inline
     def all_to_all_v(input, target, signal, send_counts, recv_counts):
@@ -324,7 +326,7 @@ BUILTIN = "builtin_tensor_"
 
 
 def chip_directory(name: str) -> str:
-    """Where a chip program lies below next_levels/, as PyPTO calls those of collectives."""
+    """Return the directory of a chip program below next_levels/, named as PyPTO names it."""
     return name.replace("_", ".", 2) if name.startswith(BUILTIN) else name
 
 
@@ -335,12 +337,12 @@ def builtin(name: str, types: tuple[WindowType, ...], options: tuple[tuple[str, 
     Raises `WrongCollective`.
     """
     function = expansion(name, types, options)
-    said = [str(value) for key, value in options if key in ("op", "root")]
+    words = [str(value) for key, value in options if key in ("op", "root")]
     data = types[0] if name != "barrier" else None
     if data is not None:
-        said += [str(data.dtype).lower(), "x".join(map(str, data.shape))]
+        words += [str(data.dtype).lower(), "x".join(map(str, data.shape))]
     ring = "_ring" if dict(options).get("mode") == "ring" else ""
-    spelled = "__".join([f"{BUILTIN}{name}{ring}", *said])
+    spelled = "__".join([f"{BUILTIN}{name}{ring}", *words])
     names = {role: Annotation(type_) for role, type_ in zip(_ROLES, types, strict=False)}
     source = _CALLS[len(types)]
     kernel = JitFunction(_named(source, f"{spelled}_kernel", {**names, "callee": function}), "kernel")

@@ -1,12 +1,12 @@
-"""What a compilation without ptoas left out: kernels, manifest and assembled units of an artifact that has only `.pto`.
+"""Completes an artifact that has only `.pto` modules: adds kernels, manifest and assembled units.
 
     python -m pypto_build.compiler.complete DIR --platform P --output OUT [--ptoas EXE] [--key TEXT]
 
 PyPTO and `scons compile SKIP_PTOAS=1` write `kernels/{aic,aiv}/<kernel>.pto`, `kernels/<group>.pto` and the
-orchestration. OUT becomes the complete artifact: func_ids and signatures are those of the orchestration's submissions,
-the names those of the comment above each. A manifest that is there already counts instead. Units whose module is what
-it was are not assembled again. Where ptoas refused single modules, the other kernels are taken as they are, and the
-modules of those that are missing are in `ptoas/`.
+orchestration. OUT becomes the complete artifact. func_ids and signatures come from the orchestration's submissions,
+names from the comment above each; an existing manifest has precedence. Units with an unchanged module are not assembled
+again. Where ptoas refused single modules, the other kernels are taken as they are; `ptoas/` has the modules of the
+missing ones.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Member:
 
     @property
     def payload(self) -> Payload | None:
-        """What it is passed; None if it is never submitted."""
+        """Return the arguments that it is passed; None if it is never submitted."""
         return Payload(len(self.submission.signature), self.submission.scalars) if self.submission else None
 
 
@@ -108,23 +108,23 @@ class Completion:
     # --- who is who ----------------------------------------------------------------------------------------------
 
     def members(self) -> list[Member]:
-        """The kernels by func_id: those of the manifest, else those that the orchestration submits."""
+        """Return the kernels by func_id: the manifest's, else the kernels that the orchestration submits."""
         if (self.root / MANIFEST_NAME).is_file():
             return sorted(self._declared(self.root / MANIFEST_NAME), key=lambda member: member.func_id)
-        found: dict[int, Member] = {}
+        members_by_id: dict[int, Member] = {}
         lines = self.orchestration.read_text(encoding="utf-8").split("\n")
         for submission in submissions(self.orchestration):
             for func_id, unit, function in self._submitted(submission, lines):
                 core = _CORES.get(function.kernel_kind) or submission.core_type or self._folder(unit)
-                found.setdefault(func_id, Member(func_id, function, unit, core, submission))
-        return [found[func_id] for func_id in sorted(found)]
+                members_by_id.setdefault(func_id, Member(func_id, function, unit, core, submission))
+        return [members_by_id[func_id] for func_id in sorted(members_by_id)]
 
     def _declared(self, manifest: Path) -> Iterator[Member]:
         calls = submissions(self.orchestration)
         for entry in evaluate(manifest, manifest.read_text(encoding="utf-8")).get("KERNELS", ()):
             source, core, func_id = Path(str(entry.get("source"))), entry.get("core_type"), entry.get("func_id")
             if entry.get("external") or core not in CORE_TYPES or not isinstance(func_id, int):
-                continue  # what is wrong with it is said where the manifest is read
+                continue  # the reader of the manifest reports it
             unit, function = self._function(source.stem)
             call = next((c for c in calls if func_id in c.func_ids), None)
             if function is None and self._take("", [Path("kernels", str(core), source.name)]):
@@ -227,7 +227,7 @@ class Completion:
         return render_manifest(sign(artifact).artifact, self.output)
 
     def _link(self) -> None:
-        """Data and metadata are those of the artifact itself."""
+        """Link data and metadata of the artifact into the output."""
         self.output.mkdir(parents=True, exist_ok=True)
         for path in self.root.iterdir():
             link = self.output / path.name
@@ -251,7 +251,7 @@ class Completion:
         return value if isinstance(value, dict) else {}
 
     def _content(self, unit: str, members: list[Member]) -> str:
-        """What the files made from a unit hold now: one that somebody changed is made again."""
+        """Return the digest of the files made from a unit; an edited file changes it."""
         digest = hashlib.sha256()
         for path in (self.output / "ptoas" / f"{unit}.cpp", *map(self._wrapper, members)):
             digest.update(path.read_bytes() if path.is_file() else b"\0")
@@ -270,15 +270,12 @@ def _api(orchestration: Path) -> ApiVintage:
 
 
 def complete(root: Path, output: Path, platform: str, ptoas: Path | None = None, key: str = "") -> None:
-    """Make `output` the complete artifact; `key` is whatever else units depend on, such as the assembler's version.
-
-    Raises ArtifactError, PtoError or CompileError.
-    """
+    """Make `output` the complete artifact; `key` stands for other inputs, such as the assembler's version."""
     Completion(root, output, platform, ptoas, key).run()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status 0, 2 for the artifact or the command line, 3 when a module cannot be assembled."""
+    """Return 0, 2 for an error of the artifact or the command line, 3 when a module cannot be assembled."""
     parser = argparse.ArgumentParser(
         prog="python -m pypto_build.compiler.complete", description=(__doc__ or "").splitlines()[0]
     )
@@ -287,9 +284,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", metavar="OUT", type=Path, required=True, help="where the complete artifact goes")
     parser.add_argument("--ptoas", metavar="EXE", type=Path, help="assemble with ptoas, not with our own assembler")
     parser.add_argument("--key", default="", metavar="TEXT", help="another one assembles all units again")
-    given = parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
     try:
-        complete(given.directory.absolute(), given.output.absolute(), given.platform, given.ptoas, given.key)
+        complete(
+            arguments.directory.absolute(),
+            arguments.output.absolute(),
+            arguments.platform,
+            arguments.ptoas,
+            arguments.key,
+        )
     except ArtifactError as error:
         print(error, file=sys.stderr)
         return error.exit_status

@@ -17,7 +17,7 @@ _OTHERS = {
     "min": "std::min<{type}>({0}, {1})", "max": "std::max<{type}>({0}, {1})", "neg": "(-{0})", "not": "(!{0})",
     "select": "({0} ? {1} : {2})",
 }  # fmt: skip
-#: What no kernel and no variable of an orchestration can be called.
+#: Words that cannot name a kernel or a variable of an orchestration.
 RESERVED = KEYWORDS | {"half", "main"}
 
 

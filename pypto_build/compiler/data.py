@@ -26,7 +26,7 @@ _FAILED = 4
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Make the data; the exit status."""
+    """Make the data, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m pypto_build.compiler.data", description=__doc__)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--script", type=Path)
@@ -34,26 +34,26 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("args", nargs="*")
-    given = parser.parse_args(argv)
-    output: Path = given.output
+    arguments = parser.parse_args(argv)
+    output: Path = arguments.output
     if output.is_dir():
         shutil.rmtree(output)
     for side in ("in", "out"):
         (output / side).mkdir(parents=True)
-    if given.script:
-        reason = _run(given.script, ["--output", str(output), "--seed", str(given.seed), *given.args])
+    if arguments.script:
+        reason = _run(arguments.script, ["--output", str(output), "--seed", str(arguments.seed), *arguments.args])
     else:
-        reason = _compute(given.golden, output, given.seed)
+        reason = _compute(arguments.golden, output, arguments.seed)
     if not reason and not any(output.glob("*/*.pt")):
         reason = f"wrote no .pt file into {output}/in or {output}/out"
     if reason:
-        print(f"error: {given.script or given.golden}: {reason}", file=sys.stderr)
+        print(f"error: {arguments.script or arguments.golden}: {reason}", file=sys.stderr)
         return _FAILED
     return 0
 
 
 def _run(script: Path, words: list[str]) -> str:
-    """Run a script as Python does; what is wrong, if anything is."""
+    """Run a script as Python does, and return the error; empty without one."""
     if not script.is_file():
         return "no such file"
     sys.argv[:] = [str(script), *words]
@@ -70,7 +70,7 @@ def _run(script: Path, words: list[str]) -> str:
 
 
 def _compute(path: Path, output: Path, seed: int) -> str:
-    """Compute the data of a golden.py with another seed; what is wrong, if anything is."""
+    """Compute the data of a golden.py with another seed, and return the error; empty without one."""
     if not path.is_file():
         return "no such file; compile a program that has a reference"
     try:

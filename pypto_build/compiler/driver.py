@@ -108,11 +108,11 @@ def compile_host(
 
 
 def _imported(path: str, before: set[str]) -> list[str]:
-    """Files beside the program that it imported."""
+    """Return the files beside the program that it imported."""
     root = Path(path).resolve().parent
-    found = []
+    files = []
     for name in set(sys.modules) - before:
         file = getattr(sys.modules[name], "__file__", None)
         if file and Path(file).resolve().is_relative_to(root) and "site-packages" not in file:
-            found.append(str(Path(path).parent / Path(file).resolve().relative_to(root)))
-    return found
+            files.append(str(Path(path).parent / Path(file).resolve().relative_to(root)))
+    return files

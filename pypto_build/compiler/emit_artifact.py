@@ -22,8 +22,11 @@ from .vintages import TODAY, ApiVintage
 
 @dataclass(frozen=True)
 class Options:
-    """`skip_ptoas` stops after the .pto modules; `ptoas` is an executable to assemble with instead of our own
-    assembler; `locations` puts the program's lines into the .pto modules; `seed` is that of random inputs."""
+    """Options of writing an artifact.
+
+    `skip_ptoas` stops after the .pto modules. `ptoas` is an executable to assemble with instead of our own assembler.
+    `locations` puts the program's lines into the .pto modules. `seed` is the seed of random inputs.
+    """
 
     vintage: ApiVintage = TODAY
     skip_ptoas: bool = False
@@ -65,11 +68,11 @@ def generate(program: Program, output_dir: str | Path, options: Options | None =
 
 
 def units(program: Program) -> dict[str, list[IrFunction]]:
-    """Kernels by the module they share: their own, or their group's."""
-    found: dict[str, list[IrFunction]] = {}
+    """Return the kernels by their module: their own, or their group's."""
+    kernels: dict[str, list[IrFunction]] = {}
     for kernel in program.kernels:
-        found.setdefault(kernel.group or kernel.name, []).append(kernel)
-    return found
+        kernels.setdefault(kernel.group or kernel.name, []).append(kernel)
+    return kernels
 
 
 def generate_unit(program: Program, members: list[IrFunction], unit: str, locations: bool = True) -> tuple[Module, str]:

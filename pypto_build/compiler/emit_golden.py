@@ -67,9 +67,9 @@ def generate_golden(jit: JitFunction, entry: IrFunction, seed: int = 0) -> str:
 
 
 def _examples(jit: JitFunction) -> dict[str, int]:
-    """The sizes that dynamic extents have in the snapshot."""
-    known = namespace_of(jit.function).values()
-    return {value.name: value.example for value in known if isinstance(value, Dynamic)}
+    """Return the sizes of dynamic extents in the snapshot."""
+    globals_ = namespace_of(jit.function).values()
+    return {value.name: value.example for value in globals_ if isinstance(value, Dynamic)}
 
 
 def _shape(param: IrParam, examples: dict[str, int]) -> str:
@@ -133,7 +133,7 @@ def compute_golden(tensors, params):
 
 
 class _Sources:
-    """What a function needs to run on its own: imports, constants, other functions."""
+    """The sources that a function needs to run on its own: imports, constants, other functions."""
 
     def __init__(self) -> None:
         self.imports: dict[str, None] = {}

@@ -215,7 +215,7 @@ class _Driver(HostText):
         return f"{window}.tensor(shapes={self.tuple(type_.shape)}, dtype=DataType.{type_.dtype.enum})"
 
     def buffer_dtype(self, name: str) -> DType:
-        """What a buffer is declared to hold: what it was allocated as, else what its windows are."""
+        """Return the element type of a buffer: that of its allocation, else of its windows."""
         return expect(self.values.types[name], BufferType, name).dtype or UINT8
 
 

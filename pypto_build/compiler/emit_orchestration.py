@@ -1,7 +1,7 @@
 """The orchestration's C++: tensors, numbers, loops and conditions, and one task for each call of a kernel.
 
-What is recorded of each kernel (id, core type, signature) comes from the list of arguments emitted for its first task,
-so manifest and orchestration cannot disagree.
+The record of each kernel (id, core type, signature) comes from the list of arguments emitted for its first task, so
+manifest and orchestration cannot disagree.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class OrchestrationEmitter(OrchestrationText):
     # --- control flow ------------------------------------------------------------------------------------------------
 
     def carried(self, op: Op, params: tuple[str, ...], inits: tuple[Operand, ...]) -> list[str]:
-        """The variables of what a loop carries, declared with their initial values."""
+        """Declare a loop's carried variables with their initial values, and return them."""
         for result, param, init in zip(op.results, params, inits, strict=True):
             kind = self.scalar_type(result)
             self.names[param] = self.name(result)
@@ -214,16 +214,16 @@ class OrchestrationEmitter(OrchestrationText):
         self.taken.discard(index)
 
     def repeat(self, op: Op) -> None:
-        """`while`: a condition that is one expression stands in the head, else the loop is left where it fails."""
+        """Write `while`: a condition of one expression stands in the head, else a break follows its statements."""
         test, body = op.blocks
         targets = self.carried(op, test.params, op.args)
         start = len(self.lines)
         self.nested(test)
-        asked, self.lines = self.lines[start:], self.lines[:start]
+        test_lines, self.lines = self.lines[start:], self.lines[:start]
         condition = self.expression(test.yields[0])
-        if asked:
+        if test_lines:
             self.add("while (true) {")
-            self.lines += asked
+            self.lines += test_lines
             self.depth += 1
             self.add(f"if (!{condition}) break;")
             self.depth -= 1

@@ -1,6 +1,6 @@
 """The scene test: a Python file by which simpler's own test machinery compiles, runs and checks the artifact.
 
-Its text is the one that `scons scene_test` writes for any artifact, made here from what the compiler knows.
+Its text is the same as `scons scene_test` writes for any artifact, made here from the compiler's data.
 """
 
 from __future__ import annotations

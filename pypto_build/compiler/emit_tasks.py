@@ -85,30 +85,30 @@ class TaskEmitter:
         self.submitted.add(op.result)
 
     def marks_exist(self, op: Op, launch: Launch) -> None:
-        given = [name for name, there in (
+        marks = [name for name, there in (
             ("dumps", launch.dumps), ("allow_early_resolve", launch.early_resolve), ("predicate", launch.predicate)
         ) if there]  # fmt: skip
-        if given and not self.out.vintage.predicate:
+        if marks and not self.out.vintage.predicate:
             raise CompileError(
-                op.position, f"tasks of {self.out.vintage.name} have no {given[0]}", "use a later vintage"
+                op.position, f"tasks of {self.out.vintage.name} have no {marks[0]}", "use a later vintage"
             )
 
-    def predicate(self, given: Predicate, number: int) -> None:
-        """The element, the comparison and the number that the runtime looks at when it dispatches the task."""
+    def predicate(self, predicate: Predicate, number: int) -> None:
+        """Write the element, the comparison and the number that the runtime checks when it dispatches the task."""
         out, name = self.out, f"params_t{number}_pred"
         out.add(f"{out.vintage.predicate} {name};")
-        out.add(f"{name}.operand.tensor = &{out.expression(given.tensor)};")
-        out.add(f"{name}.operand.ndims = {len(given.indices)};")
-        for axis, index in enumerate(given.indices):
+        out.add(f"{name}.operand.tensor = &{out.expression(predicate.tensor)};")
+        out.add(f"{name}.operand.ndims = {len(predicate.indices)};")
+        for axis, index in enumerate(predicate.indices):
             text = out.expression(index)
             text = text if isinstance(index, Const) else f"static_cast<uint32_t>({text})"
             out.add(f"{name}.operand.indices[{axis}] = {text};")
-        out.add(f"{name}.op = PredicateOp::{given.op.upper()};")
-        out.add(f"{name}.target = {given.target};")
+        out.add(f"{name}.op = PredicateOp::{predicate.op.upper()};")
+        out.add(f"{name}.target = {predicate.target};")
         out.add(f"params_t{number}.set_predicate({name});")
 
     def after(self, tasks: tuple[Operand, ...], number: int) -> None:
-        """Tasks to wait for; one that need not have been submitted is asked whether it was."""
+        """Write the tasks to wait for; a task that may not have been submitted is checked first."""
         if not tasks:
             return
         out, deps = self.out, f"params_t{number}_deps"

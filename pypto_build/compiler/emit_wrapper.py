@@ -17,7 +17,7 @@ def generate_wrapper(function: IrFunction, body: str, vintage: ApiVintage = TODA
 
 
 def passed_to(signature: KernelSignature) -> tuple[Passed, ...]:
-    """What `kernel_entry` passes: `args[]` has all tensors, then all numbers, each in order of declaration."""
+    """Return the arguments of `kernel_entry`: `args[]` has all tensors, then all numbers, as declared."""
     by_block = "get_block_idx" in signature.launch_ids
     first = len(signature.tensors)
     last = first + len(signature.scalars)

@@ -1,4 +1,4 @@
-"""What can be wrong with a program: one line that names the user's line, what is wrong, and what to do."""
+"""Errors of a program: one line that names the user's line, the fault, and the remedy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SourcePosition:
-    """Where in the program; `line` 0 stands for the whole file."""
+    """A position in the program; `line` 0 stands for the whole file."""
 
     file: str = "<program>"
     line: int = 0
@@ -48,7 +48,7 @@ class CompileError(Exception):
         return "\n".join([str(self.args[0]), *(f"  {note}" for note in self.notes)])
 
 
-def similar(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'load'?` for a name that looks like one of those that there are, else nothing."""
-    close = difflib.get_close_matches(name, sorted(known), 1)
+def similar(name: str, names: Iterable[str]) -> str:
+    """Return `; did you mean 'load'?` for a name close to one of ``names``, else an empty text."""
+    close = difflib.get_close_matches(name, sorted(names), 1)
     return f"; did you mean '{close[0]}'?" if close else ""

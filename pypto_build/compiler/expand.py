@@ -1,7 +1,7 @@
-"""Expand mixed kernels: one member for each core, with pushes and pops where a tile crosses between them.
+"""Expands mixed kernels: one member for each core, with pushes and pops where a tile crosses between them.
 
-Numbers and control flow are done by both members, so both run through the same pushes and pops. A popped tile is used
-where it lies and freed behind its last use; one that lives on in a loop, or as another view, is copied first.
+Both members do numbers and control flow, so both run through the same pushes and pops. A popped tile is used in its
+slot and freed behind its last use. A tile that lives on in a loop, or as another view, is copied first.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class _Member:
         self.values = function.values.copy()
 
     def mine(self, name: str) -> bool:
-        """Whether a value exists on this core: numbers do on both."""
+        """Return whether a value exists on this core; numbers exist on both."""
         return not self.values.is_tile(name) or (self.values.space(name) == "vec") == (self.core == "aiv")
 
     def block(self, block: Block) -> Block:

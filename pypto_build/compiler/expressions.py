@@ -1,4 +1,4 @@
-"""Expressions of a function: what is known becomes a number, the rest an operation, nested as written."""
+"""Expressions of a function: constants are evaluated, the rest becomes operations, nested as written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FOLD: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-# What to write instead of expressions and operators that are Python's and not the language's.
+# Hints for expressions and operators that Python has and the language lacks.
 _HINTS: dict[type, str] = {
     ast.Subscript: "pl.load(tensor, offsets, shape) takes a part of a tensor, pl.extract one of a tile",
     ast.ListComp: "write a loop over pl.unroll(…)",
@@ -43,7 +43,7 @@ _KINDS = {
 }  # fmt: skip
 
 
-#: Reads another function of the program; the position is that of its caller.
+#: Reads another function of the program; the position is its caller's.
 Reach = Callable[[JitFunction, SourcePosition], IrFunction]
 
 
@@ -154,7 +154,7 @@ class ExpressionReader:
         return left
 
     def reads(self, node: ast.expr) -> bool:
-        """Whether an expression reads an element of a tensor."""
+        """Return whether an expression reads an element of a tensor."""
         calls = (n for n in ast.walk(node) if isinstance(n, ast.Call))
         return any(isinstance(f := self.callee(c.func), Intrinsic) and f.name == "read" for c in calls)
 
@@ -203,7 +203,7 @@ class ExpressionReader:
         return Op(name, operands, attrs, position=self.position(node))
 
     def callee(self, node: ast.expr) -> Any:
-        """What is called, if it is known without running the function."""
+        """Return the called object, if it is known without running the function."""
         for inner in ast.walk(node):
             if isinstance(inner, ast.Name) and inner.id in self.locals:
                 return None
@@ -230,11 +230,11 @@ class ExpressionReader:
         return self.constant(node, self.static(node))
 
     def instead(self, function: ast.expr) -> str:
-        """What to write instead of a call that Python knows and the language does not."""
+        """Return the hint for a call that Python has and the language lacks."""
         name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
         name = {"sum": "row_sum", "amax": "row_max", "T": "transpose", "to": "cast", "float": "cast"}.get(name, name)
-        known = f"write pl.{name}(…)" if name in OPERATIONS else "use pl operations, kernels"
-        return known if name in OPERATIONS else f"{known}, or a @pl.jit.inline function"
+        hint = f"write pl.{name}(…)" if name in OPERATIONS else "use pl operations, kernels"
+        return hint if name in OPERATIONS else f"{hint}, or a @pl.jit.inline function"
 
     def launched(self, node: ast.expr) -> tuple[JitFunction, Launch] | None:
         """`kernel[blocks]` and `kernel[pl.launch(blocks, sync_start=True)]`."""
@@ -272,29 +272,31 @@ class ExpressionReader:
         return Op("call", args, {"callee": callee.name, "launch": launch}, position=self.position(node))
 
     def submission(self, node: ast.Call, launch: Launch, params: list[str]) -> tuple[ast.Call, Launch]:
-        """What a call says of the task beside the kernel's arguments: `kernel(…, deps=[task, …])`, `dumps=[tensor, …]`,
-        `allow_early_resolve=True`, `predicate=pl.read(tensor, [i]) > 0`."""
-        given = {k.arg: k.value for k in node.keywords if k.arg in _SUBMISSION and k.arg not in params}
-        if "deps" in given:
-            deps = self.items(given["deps"], "deps is a list of tasks", "t = kernel(…) is a task")
+        """Take the keywords for the task from a kernel's call; return the call without them and the launch with them.
+
+        They are `deps=[task, …]`, `dumps=[tensor, …]`, `allow_early_resolve=True` and `predicate=pl.read(tensor, [i]) >
+        0`.
+        """
+        marks = {k.arg: k.value for k in node.keywords if k.arg in _SUBMISSION and k.arg not in params}
+        if "deps" in marks:
+            deps = self.items(marks["deps"], "deps is a list of tasks", "t = kernel(…) is a task")
             launch = replace(launch, deps=deps)
-        if "dumps" in given:
-            launch = replace(launch, dumps=self.items(given["dumps"], "dumps is a list of tensors"))
-        if "allow_early_resolve" in given:
-            launch = replace(launch, early_resolve=bool(self.static(given["allow_early_resolve"])))
-        if "predicate" in given:
-            launch = replace(launch, predicate=self.predicate(given["predicate"]))
-        rest = ast.Call(node.func, node.args, [k for k in node.keywords if k.value not in given.values()])
+        if "dumps" in marks:
+            launch = replace(launch, dumps=self.items(marks["dumps"], "dumps is a list of tensors"))
+        if "allow_early_resolve" in marks:
+            launch = replace(launch, early_resolve=bool(self.static(marks["allow_early_resolve"])))
+        if "predicate" in marks:
+            launch = replace(launch, predicate=self.predicate(marks["predicate"]))
+        rest = ast.Call(node.func, node.args, [k for k in node.keywords if k.value not in marks.values()])
         return ast.copy_location(rest, node), launch
 
     def dispatch(self, node: ast.Call, launch: Launch, params: list[str]) -> tuple[ast.Call, Launch]:
-        """What a call says of the dispatch beside the chip program's arguments: `device=rank`; without it, ranks take
-        turns."""
-        given = next((k for k in node.keywords if k.arg == "device" and k.arg not in params), None)
-        if given is None:
+        """Take `device=rank` from a chip program's call; without it, ranks take turns."""
+        device = next((k for k in node.keywords if k.arg == "device" and k.arg not in params), None)
+        if device is None:
             return node, launch
-        rest = ast.Call(node.func, node.args, [k for k in node.keywords if k is not given])
-        return ast.copy_location(rest, node), replace(launch, device=self.operand(given.value))
+        rest = ast.Call(node.func, node.args, [k for k in node.keywords if k is not device])
+        return ast.copy_location(rest, node), replace(launch, device=self.operand(device.value))
 
     def _x_subscript(self, node: ast.Subscript) -> Operand:
         """`x[r]` in a host program: the part of a tensor that a rank gets."""
@@ -327,7 +329,7 @@ class ExpressionReader:
         return Predicate(tensor, indices if isinstance(indices, tuple) else (indices,), op, int(target.value))
 
     def collective(self, node: ast.Call, name: str) -> Operand:
-        """A call of the function that a collective is on windows of these types; its value is the window it changes."""
+        """Call the function of a collective on windows of these types; its value is the changed window."""
         windows, means, defaults = COLLECTIVES[name]
         options = dict(defaults)
         rest = []
@@ -347,9 +349,9 @@ class ExpressionReader:
             if type_ is None:
                 hint = "pld.window(…) with extents that are known makes one" if host else "pass a parameter of its own"
                 self.fail(node, f"{called(name)}: {window} is no window of {self.jit.name}", hint)
-        known, said = tuple(t for t in types if t is not None), tuple(sorted(options.items()))
+        window_types, chosen = tuple(t for t in types if t is not None), tuple(sorted(options.items()))
         try:
-            function = builtin(name, known, said) if host else expansion(name, known, said)
+            function = builtin(name, window_types, chosen) if host else expansion(name, window_types, chosen)
         except WrongCollective as error:
             self.fail(node, f"{called(name)}: {error}")
         self.reach(function, self.position(node))
@@ -371,8 +373,8 @@ class ExpressionReader:
         self.windows[window] = SIGNAL
         return Ref(window)
 
-    def on_every_rank(self, node: ast.Call, chip: JitFunction, args: tuple[Operand, ...], given: Operand) -> Operand:
-        """A chip program dispatched to all ranks; `given` is what the collective means as a value."""
+    def on_every_rank(self, node: ast.Call, chip: JitFunction, args: tuple[Operand, ...], result: Operand) -> Operand:
+        """Dispatch a chip program to all ranks; `result` is the value of the collective."""
         position = self.position(node)
         rank = next(name for name in self.made_up("rank") if name not in self.values)
         self.values.add(Value(rank, rank, ValueKind.INDEX, position, rank))
@@ -380,7 +382,7 @@ class ExpressionReader:
         body = Block([Op("call", args, attrs, position=position)], (rank,))
         every = Op("world_size", position=position)
         self.emit(Op("for", (Const(0), every, Const(1)), blocks=(body,), position=position))
-        return given
+        return result
 
     def intrinsic(self, node: ast.Call, name: str) -> Operand:
         if name in COLLECTIVES:
@@ -423,19 +425,19 @@ class ExpressionReader:
         return value
 
     def bind(self, node: ast.Call, name: str, names: list[str], optional: frozenset[str]) -> tuple[Operand, ...]:
-        """Arguments in parameter order; `()` for those left out."""
+        """Return the arguments in parameter order; `()` for omitted ones."""
         if len(node.args) > len(names):
             self.fail(node, f"{name} takes {len(names)} arguments, found {len(node.args)}")
-        given = dict(zip(names, node.args, strict=False))
+        arguments = dict(zip(names, node.args, strict=False))
         for keyword in node.keywords:
-            known = f"its parameters: {', '.join(names)}"
-            if keyword.arg in given:
-                self.fail(node, f"{name}: {keyword.arg} is given twice", known)
+            hint = f"its parameters: {', '.join(names)}"
+            if keyword.arg in arguments:
+                self.fail(node, f"{name}: {keyword.arg} is given twice", hint)
             if keyword.arg not in names:
                 near = similar(keyword.arg or "**", names)
-                self.fail(node, f"{name}: no parameter '{keyword.arg}'{near}", known)
-            given[keyword.arg] = keyword.value
-        missing = [n for n in names if n not in given and n not in optional]
+                self.fail(node, f"{name}: no parameter '{keyword.arg}'{near}", hint)
+            arguments[keyword.arg] = keyword.value
+        missing = [n for n in names if n not in arguments and n not in optional]
         if missing:
             self.fail(node, f"{name}: {missing[0]} is missing", f"its parameters: {', '.join(names)}")
-        return tuple(self.operand(given[n]) if n in given else () for n in names)
+        return tuple(self.operand(arguments[n]) if n in arguments else () for n in names)

@@ -36,14 +36,14 @@ class ProgramBuilder:
         self.sources: dict[str, JitFunction] = {}
 
     def function(self, jit: JitFunction, caller: SourcePosition | None = None) -> IrFunction:
-        """The function's operations; callees come first, so a program lists kernels before their users."""
-        known = self.sources.get(jit.name)
-        if known is jit:
+        """Return the function's operations; callees come first, so a program lists kernels before their users."""
+        previous = self.sources.get(jit.name)
+        if previous is jit:
             if jit.name not in self.functions:
                 raise CompileError(caller or SourcePosition(), f"{jit.name} calls itself")
             return self.functions[jit.name]
         reader = _Reader(self.function, jit)
-        if known is not None:
+        if previous is not None:
             reader.fail(reader.node, f"a second function is called {jit.name}", "give one of them another name")
         if jit.kind == "kernel" and jit.name in RESERVED:
             reader.fail(reader.node, f"a kernel cannot be called {jit.name}, a word of C++", "give it another name")
@@ -80,7 +80,7 @@ class _Reader(ExpressionReader):
         )  # fmt: skip
 
     def variable(self, name: str, kind: ValueKind, position: SourcePosition) -> Value:
-        """What the program calls `name`, known from where it is first defined."""
+        """Return the value of the program's variable `name`, which exists from its first definition on."""
         if name not in self.values:
             self.values.add(Value(name, name, kind, position, name))
         return self.values[name]
@@ -90,11 +90,11 @@ class _Reader(ExpressionReader):
         if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.posonlyargs:
             self.fail(self.node, f"{self.jit.name}: parameters are plain names", "no *, / or ** in the parameter list")
         defaults = [None] * (len(arguments.args) - len(arguments.defaults)) + list(arguments.defaults)
-        found: list[IrParam] = []
+        params: list[IrParam] = []
         for argument, default in zip(arguments.args, defaults, strict=True):
-            known = self.variable(argument.arg, ValueKind.PARAMETER, position)
+            value_of_name = self.variable(argument.arg, ValueKind.PARAMETER, position)
             if self.jit.kind == "inline":
-                found.append(TensorParam(known, TensorType((), language.FP32)))
+                params.append(TensorParam(value_of_name, TensorType((), language.FP32)))
                 continue
             annotation = self.annotation(argument)
             for extent in annotation.extents:
@@ -110,10 +110,10 @@ class _Reader(ExpressionReader):
             if isinstance(annotation.type, WindowType):
                 self.windows[argument.arg] = annotation.type
             if isinstance(annotation.type, TensorType):
-                found.append(TensorParam(known, annotation.type, annotation.direction))
+                params.append(TensorParam(value_of_name, annotation.type, annotation.direction))
             else:
-                found.append(ScalarParam(known, annotation.type, annotation.direction, value))
-        return found
+                params.append(ScalarParam(value_of_name, annotation.type, annotation.direction, value))
+        return params
 
     def annotation(self, argument: ast.arg) -> Annotation:
         if argument.annotation is None:
@@ -185,11 +185,11 @@ class _Reader(ExpressionReader):
     def define(self, node: ast.stmt, name: str, value: Operand) -> None:
         if isinstance(value, tuple):
             self.fail(node, f"{name} is a list", "lists are written where they are used")
-        if isinstance(value, Op) and (given := self.given(value)) is not None:
+        if isinstance(value, Op) and (meaning := self.meaning(value)) is not None:
             self.emit(value)
-            if given == Ref(name):
+            if meaning == Ref(name):
                 return
-            value = given
+            value = meaning
         if isinstance(value, Op) and value.name == "window":
             self.remember(name, value)
         elif isinstance(value, Ref) and value.name in self.windows:
@@ -198,15 +198,15 @@ class _Reader(ExpressionReader):
         self.emit(Op("copy", (value,), results=(name,), position=self.position(node)))
 
     def remember(self, name: str, window: Op) -> None:
-        """The type of a host program's window, where its extents are known."""
+        """Remember the type of a host program's window, if its extents are constant."""
         extents, dtype = window.args[1], window.attrs["dtype"]
-        known = tuple(int(e.value) for e in extents if isinstance(e, Const)) if isinstance(extents, tuple) else ()
+        shape = tuple(int(e.value) for e in extents if isinstance(e, Const)) if isinstance(extents, tuple) else ()
         self.windows.pop(name, None)
-        if isinstance(extents, tuple) and len(known) == len(extents) and known:
-            self.windows[name] = WindowType(known, dtype)
+        if isinstance(extents, tuple) and len(shape) == len(extents) and shape:
+            self.windows[name] = WindowType(shape, dtype)
 
-    def given(self, op: Op) -> Operand | None:
-        """What `x = pl.store(…, tensor)` means: the tensor, behind the store."""
+    def meaning(self, op: Op) -> Operand | None:
+        """Return the value of an expression like `x = pl.store(…, tensor)`: the tensor, behind the store."""
         spec = OPERATIONS.get(op.name)
         if "gives" in op.attrs:
             return op.args[int(op.attrs["gives"])]
@@ -227,7 +227,7 @@ class _Reader(ExpressionReader):
         """Results are written to parameters: returning those, or the call that writes them, says nothing more."""
         values = [self.operand(item) for item in items]
         for value in values:
-            if isinstance(value, Op) and (value.name == "call" or self.given(value) is not None):
+            if isinstance(value, Op) and (value.name == "call" or self.meaning(value) is not None):
                 self.emit(value)
             elif not (isinstance(value, Ref) and value.name in self.outputs):
                 self.fail(node, f"{self.jit.name} returns a value", "results are written to Out parameters")

@@ -1,8 +1,8 @@
 """`python -m pypto_build.compiler.golden ARTIFACT`: data/in and data/out from the artifact's golden.py.
 
-Nothing is computed again while golden.py and the files are what they were: data/golden.json has their digests. An input
-that somebody put there or changed stays, and the outputs are computed from it; one that is deleted is made again. This
-is the one place of the compiler that runs torch. Exit status 0, 2 for wrong usage, 4 when the reference fails.
+Computes nothing while golden.py and the files match their digests in data/golden.json. An input that the user added or
+changed stays, and the outputs are computed from it. A deleted input is made again. No other part of the compiler runs
+torch. Exit status 0, 2 for wrong usage, 4 when the reference fails.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m pypto_build.compiler.golden", description=__doc__)
     parser.add_argument("artifact", type=Path, metavar="ARTIFACT")
     parser.add_argument("--if-any", action="store_true", help="no error if there is no reference")
-    given = parser.parse_args(argv)
-    roots = roots_of(given.artifact)
-    if not roots and not given.if_any:
-        source = given.artifact / "golden.py"
+    arguments = parser.parse_args(argv)
+    roots = roots_of(arguments.artifact)
+    if not roots and not arguments.if_any:
+        source = arguments.artifact / "golden.py"
         print(f"error: {source}: no such file; compile a program that has a reference", file=sys.stderr)
         return 2
     for root in roots:
@@ -50,7 +50,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def roots_of(artifact: Path) -> list[Path]:
-    """The artifact, or those of its parts that have a reference."""
+    """Return the artifact, or its parts that have a reference."""
     if (artifact / "golden.py").is_file():
         return [artifact]
     return sorted(path.parent for path in artifact.glob("next_levels/*/golden.py"))
@@ -68,8 +68,8 @@ def _bring_up_to_date(root: Path) -> int:
         return 4
     except Exception as error:
         frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(source)]
-        place = _in_program(root, frames[-1]) if frames else str(source)
-        print(f"error: {place}: {type(error).__name__}: {error}", file=sys.stderr)
+        position = _in_program(root, frames[-1]) if frames else str(source)
+        print(f"error: {position}: {type(error).__name__}: {error}", file=sys.stderr)
         return 4
     stamp.write(files)
     for path, written in sorted(files.items()):
@@ -98,32 +98,32 @@ def _in_program(root: Path, frame: traceback.FrameSummary) -> str:
 _DATA_FILE = re.compile(r"data/(in|out)/[^/\0]+\.pt\Z")
 
 
-class _Said(msgspec.Struct):
+class _Document(msgspec.Struct):
     golden: str
     files: dict[str, str]
     made: dict[str, str] | None = None
 
 
 class _Stamp:
-    """What data/golden.json says: digests of golden.py, of the files, and which inputs were made from it."""
+    """The content of data/golden.json: digests of golden.py and of the files, and the inputs made from it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.golden = _digest(root / "golden.py")
         try:
-            said = decode_json(read_bytes(root / STAMP), _Said)
+            document = decode_json(read_bytes(root / STAMP), _Document)
         except (OSError, msgspec.MsgspecError):
-            said = _Said("", {})
-        if not all(map(_DATA_FILE.match, said.files)):
-            said = _Said("", {})  # files of these names are removed
-        self.files = said.files
-        self.made = said.files if said.made is None else said.made
-        self.golden_then = said.golden
+            document = _Document("", {})
+        if not all(map(_DATA_FILE.match, document.files)):
+            document = _Document("", {})  # files of these names are removed
+        self.files = document.files
+        self.made = document.files if document.made is None else document.made
+        self.golden_then = document.golden
 
     def is_current(self) -> bool:
         unchanged = all(
-            os.path.isfile(self.root / path) and _digest(self.root / path) == known
-            for path, known in self.files.items()
+            os.path.isfile(self.root / path) and _digest(self.root / path) == digest
+            for path, digest in self.files.items()
         )
         return bool(self.files) and self.golden_then == self.golden and unchanged
 
@@ -142,9 +142,11 @@ class _Stamp:
                 (self.root / path).unlink()
 
 
-def compute(root: Path, given: frozenset[str] = frozenset()) -> dict[str, bool]:
-    """Write the snapshot, except the inputs that are given; returns its files, relative to `root`, and whether each was
-    written."""
+def compute(root: Path, kept: frozenset[str] = frozenset()) -> dict[str, bool]:
+    """Write the snapshot, except the inputs in ``kept``.
+
+    Returns its files, relative to `root`, and whether each was written.
+    """
     golden = runpy.run_path(str(root / "golden.py"))
     import torch
 
@@ -152,8 +154,8 @@ def compute(root: Path, given: frozenset[str] = frozenset()) -> dict[str, bool]:
     files: dict[str, bool] = {}
     for name, tensor in inputs.items():
         path = root / "data" / "in" / f"{name}.pt"
-        files[f"data/in/{name}.pt"] = name not in given
-        if name in given:
+        files[f"data/in/{name}.pt"] = name not in kept
+        if name in kept:
             _check_given(path, torch.load(path, weights_only=True), tensor)
         else:
             save(path, tensor)
@@ -165,9 +167,9 @@ def compute(root: Path, given: frozenset[str] = frozenset()) -> dict[str, bool]:
     return files
 
 
-def _check_given(path: Path, found: Any, wanted: Any) -> None:
-    if (found.dtype, found.shape) != (wanted.dtype, wanted.shape):
-        message = f"{found.dtype} {list(found.shape)}, but the program takes {wanted.dtype} {list(wanted.shape)}"
+def _check_given(path: Path, tensor: Any, expected: Any) -> None:
+    if (tensor.dtype, tensor.shape) != (expected.dtype, expected.shape):
+        message = f"{tensor.dtype} {list(tensor.shape)}, but the program takes {expected.dtype} {list(expected.shape)}"
         raise ArtifactError(path, message, "delete it to have one made", kind="golden_error")
 
 

@@ -32,19 +32,19 @@ def build_host(entry: JitFunction, platform: str, dumps: dict[str, str] | None =
     inlined: dict[str, IrFunction] = {}
 
     def reach(jit: JitFunction, caller: SourcePosition) -> IrFunction:
-        """The entry of a chip program, or an inline function."""
+        """Return the entry of a chip program, or an inline function."""
         if jit.kind == "inline":
             inlined.setdefault(jit.name, read_function(jit, reach))
             return inlined[jit.name]
-        known = chips.get(jit.name)
-        if known is None:
+        chip = chips.get(jit.name)
+        if chip is None:
             chip_dumps: dict[str, str] | None = None if dumps is None else {}
-            chips[jit.name] = known = run_passes(build_program(jit, platform), chip_dumps)
+            chips[jit.name] = chip = run_passes(build_program(jit, platform), chip_dumps)
             if dumps is not None and chip_dumps:
                 dumps.update(
                     {f"next_levels/{chip_directory(jit.name)}/{name}": text for name, text in chip_dumps.items()}
                 )
-        return known.entries[0]
+        return chip.entries[0]
 
     function = read_function(entry, reach)
     program = Program(entry.name, {**inlined, entry.name: function}, platform, function.position, entry.accepted)

@@ -36,7 +36,7 @@ class Domain:
 
 
 def domains_of(host: HostProgram) -> list[Domain]:
-    """The domains, in the order of their first buffers. Raises CompileError for a buffer that nobody uses."""
+    """Return the domains, in the order of their first buffers. Raises CompileError for an unused buffer."""
     function = host.function
     used: dict[str, list[Ranks]] = {}
     _collect(function.body, {}, {}, used)
@@ -51,14 +51,14 @@ def domains_of(host: HostProgram) -> list[Domain]:
 
 
 def _collect(block: Block, indices: dict[str, Ranks], windows: dict[str, str], used: dict[str, list[Ranks]]) -> None:
-    """The ranks that windows of each buffer go to; `indices` has what loops count, where it is known."""
+    """Collect the ranks that windows of each buffer go to; `indices` has the values of loop indices, if constant."""
     for op in block.ops:
         if op.name == "window":
             windows[op.result] = op.ref(0).name
         elif op.name == "for":
             bounds = [int(a.value) if isinstance(a, Const) else None for a in op.args[:3]]
-            known = tuple(range(*bounds)) if None not in bounds else ()  # type: ignore[arg-type]
-            _collect(op.blocks[0], {**indices, op.blocks[0].params[0]: known}, windows, used)
+            counted = tuple(range(*bounds)) if None not in bounds else ()  # type: ignore[arg-type]
+            _collect(op.blocks[0], {**indices, op.blocks[0].params[0]: counted}, windows, used)
         else:
             for inner in op.blocks:
                 _collect(inner, indices, windows, used)
@@ -76,16 +76,16 @@ def _ranks(op: Op, indices: dict[str, Ranks]) -> Ranks:
     return indices.get(device.name, ()) if isinstance(device, Ref) else ()
 
 
-def _union(found: list[Ranks]) -> Ranks:
-    return () if () in found else tuple(sorted({rank for ranks in found for rank in ranks}))
+def _union(sets: list[Ranks]) -> Ranks:
+    return () if () in sets else tuple(sorted({rank for ranks in sets for rank in ranks}))
 
 
 def buffer_count(values: Values, name: str) -> list[Dim]:
-    """The extents whose product is how many elements a buffer has."""
+    """Return the extents whose product is a buffer's number of elements."""
     buffer = expect(values.types[name], BufferType, name)
-    known = math.prod(extent for extent in buffer.shape if isinstance(extent, int))
+    constant = math.prod(extent for extent in buffer.shape if isinstance(extent, int))
     rest: list[Dim] = [extent for extent in buffer.shape if not isinstance(extent, int)]
-    return [*rest, known] if known != 1 or not rest else rest
+    return [*rest, constant] if constant != 1 or not rest else rest
 
 
 def buffer_bytes(values: Values, name: str) -> list[Dim]:

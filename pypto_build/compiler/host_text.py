@@ -61,7 +61,7 @@ class HostText(Statements):
         raise CompileError(op.position, f"{name} cannot stand in a host program")
 
     def inlined(self, factors: Sequence[Dim] | Operand) -> str:
-        """A product of extents as an expression of what is known when the driver begins."""
+        """Return a product of extents as an expression that is valid when the driver begins."""
         if not isinstance(factors, list):
             return self.expression(factors)  # type: ignore[arg-type]
         texts = [self.dim(factor) for factor in factors]

@@ -1,7 +1,7 @@
-"""Which operands an instruction may be given in the bytes of its result: as the rules of the devices have it.
+"""The operands that an instruction may take in the bytes of its result, by the rules of the devices.
 
-The same rows (`pto/ops/device.py`) check modules, so that what is planned here is what they let pass. Rules of every
-platform count: where a program may run is decided after it is compiled.
+The same rows (`pto/ops/device.py`) check modules, so that they accept every plan. Rules of every platform count: the
+choice of a platform follows the compilation.
 """
 
 from __future__ import annotations

@@ -114,19 +114,19 @@ class Inference(RuleContext):
         self.keep(replace(op, name=f"s.{op.name}", args=args, attrs={"dtype": dtype}), ScalarType(result))
 
     def common(self, op: Op) -> DType:
-        found: list[DType] = []
+        dtypes: list[DType] = []
         for arg in op.args:
             type_ = self.type_of(arg)
             if not isinstance(type_, ScalarType):
                 hint = "load a tile from it with pl.load" if isinstance(type_, TensorType) else ""
                 self.fail(op, f"{op.name} takes numbers or tiles, found {kind_text(type_)}", hint)
             if not isinstance(arg, Const) or isinstance(arg.value, float):
-                found.append(type_.dtype)
-        if not found:
+                dtypes.append(type_.dtype)
+        if not dtypes:
             return INDEX
-        if any(d.is_float for d in found):
-            return next(d for d in found if d.is_float)
-        return found[0] if all(d == found[0] for d in found) else INDEX
+        if any(d.is_float for d in dtypes):
+            return next(d for d in dtypes if d.is_float)
+        return dtypes[0] if all(d == dtypes[0] for d in dtypes) else INDEX
 
     def select(self, op: Op) -> None:
         pair = replace(op, args=op.args[1:])
@@ -148,11 +148,11 @@ class Inference(RuleContext):
         test, body = op.blocks
         for name, init in zip(test.params, op.args, strict=True):
             self.types[name] = self.carried(op, init)
-        asked = self.block(test)
-        outer, self.out = self.out, asked.ops
-        asked.yields = (self.number(op, asked.yields[0], BOOL),)
+        condition = self.block(test)
+        outer, self.out = self.out, condition.ops
+        condition.yields = (self.number(op, condition.yields[0], BOOL),)
         self.out = outer
-        self.out.append(replace(op, blocks=(asked, self.round(op, test.params, body))))
+        self.out.append(replace(op, blocks=(condition, self.round(op, test.params, body))))
 
     def round(self, op: Op, params: tuple[str, ...], body: Block) -> Block:
         """The body of a loop: what a round passes on has the type that it was given with, and so have the results."""
@@ -224,20 +224,21 @@ class Inference(RuleContext):
             self.types[name] = TASK
         self.out.append(replace(op, args=tuple(args), attrs={**op.attrs, "launch": launch}))
 
-    def predicate(self, op: Op, given: Predicate) -> Predicate:
-        type_ = self.type_of(given.tensor)
+    def predicate(self, op: Op, predicate: Predicate) -> Predicate:
+        type_ = self.type_of(predicate.tensor)
         if not isinstance(type_, TensorType) or type_.dtype.is_float:
             self.fail(op, f"a predicate reads a tensor of whole numbers, found {kind_text(type_)}")
-        if len(given.indices) != len(type_.shape):
-            self.fail(op, f"a predicate of {len(given.indices)} indices, the tensor has {len(type_.shape)} extents")
-        return replace(given, indices=tuple(self.number(op, index, INDEX) for index in given.indices))
+        if len(predicate.indices) != len(type_.shape):
+            self.fail(op, f"a predicate of {len(predicate.indices)} indices, the tensor has {len(type_.shape)} extents")
+        return replace(predicate, indices=tuple(self.number(op, index, INDEX) for index in predicate.indices))
 
-    def fits(self, op: Op, callee: str, name: str, given: TensorType, wanted: TensorType) -> None:
-        known = [
-            isinstance(w, Ref) or isinstance(g, Ref) or g == w for g, w in zip(given.shape, wanted.shape, strict=False)
+    def fits(self, op: Op, callee: str, name: str, actual: TensorType, declared: TensorType) -> None:
+        equal = [
+            isinstance(w, Ref) or isinstance(g, Ref) or g == w
+            for g, w in zip(actual.shape, declared.shape, strict=False)
         ]
-        if len(given.shape) != len(wanted.shape) or not all(known):
-            self.fail(op, f"{callee}: {name} is {wanted}, found {given}")
+        if len(actual.shape) != len(declared.shape) or not all(equal):
+            self.fail(op, f"{callee}: {name} is {declared}, found {actual}")
 
 
 def _unpadded(type_: Type) -> Type:
@@ -245,7 +246,7 @@ def _unpadded(type_: Type) -> Type:
 
 
 def verify_types(function: IrFunction) -> None:
-    """Every value has a type, and what a block passes on has the type of what receives it."""
+    """Verify that every value has a type, and that a block's yields have the types of their receivers."""
     for op in function.body.walk():
         for name in op.defines:
             if name not in function.types:

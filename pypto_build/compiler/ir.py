@@ -1,8 +1,8 @@
 """The program between its source and its files: functions of operations over named values.
 
-The front end makes operations whose arguments may be operations themselves and whose results are the program's
-variables; the passes turn that into SSA form with types, memory spaces and addresses (see pipeline.py for the order).
-What is known of a value is in values.py.
+The front end makes operations with nested operations as arguments and variables of the program as results. The passes
+turn that into SSA form with types, memory spaces and addresses (see pipeline.py for the order). Facts about values are
+in values.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .values import NOWHERE, Const, Ref, ScalarType, TensorType, Type, Value, Va
 
 
 class Direction(Enum):
-    """How a function uses a tensor parameter; `meta` is the spelling of compiled_meta.json."""
+    """Direction of a tensor parameter; `meta` is the spelling of compiled_meta.json."""
 
     IN = "In"
     OUT = "Out"
@@ -32,8 +32,11 @@ Operand = Union[Ref, Const, "Op", "tuple[Operand, ...]"]
 
 @dataclass(eq=False)
 class Block:
-    """Operations in order. `params` are what the owner defines inside (loop index, then what is carried), `yields`
-    what the block passes on."""
+    """Operations in order.
+
+    `params` are the owner's definitions inside (loop index, then carried values), `yields` the values that the block
+    passes on.
+    """
 
     ops: list[Op] = field(default_factory=list)
     params: tuple[str, ...] = ()
@@ -49,9 +52,15 @@ class Block:
 
 @dataclass(eq=False)
 class Op:
-    """One operation: `for` (start, stop, step, then initial values), `while` (initial values; its first block makes the
-    condition, which it yields), `if` (condition), `call` (attrs callee, launch), `scope` (attr manual), `copy` (a plain
-    assignment), or a row of operations.py."""
+    """One operation; its name is one of these, or a row of operations.py.
+
+    - `for`: start, stop, step, then initial values
+    - `while`: initial values; its first block makes the condition, which it yields
+    - `if`: condition
+    - `call`: attrs callee, launch
+    - `scope`: attr manual
+    - `copy`: a plain assignment
+    """
 
     name: str
     args: tuple[Operand, ...] = ()
@@ -89,7 +98,7 @@ class Op:
 
     @property
     def launch(self) -> Launch:
-        """How a `call` launches its kernel."""
+        """Return the launch of a `call`'s kernel."""
         return expect(self.attrs["launch"], Launch, self.name)
 
 
@@ -107,7 +116,7 @@ class IrParam:
 
     @property
     def variable(self) -> str:
-        """What the program calls it."""
+        """Return its name in the program."""
         return self.value.variable
 
 
@@ -126,7 +135,7 @@ class ScalarParam(IrParam):
 
 @dataclass(frozen=True)
 class Predicate:
-    """What an element of a tensor has to be (`op` is a comparison) when a task is dispatched, for it to run at all."""
+    """A condition on an element of a tensor (`op` is a comparison), without which a dispatched task does not run."""
 
     tensor: Operand
     indices: tuple[Operand, ...]
@@ -136,7 +145,7 @@ class Predicate:
 
 @dataclass(frozen=True)
 class Launch:
-    """How a kernel is submitted: on so many SPMD blocks, all of them starting together or not, after other tasks.
+    """The submission of a kernel: the number of SPMD blocks, whether all start together, and the tasks before it.
 
     `dumps` are the arguments a selective dump shows; `early_resolve` lets tasks that depend on this one start early.
     `device` is the rank that a host program dispatches a chip program to.
@@ -177,7 +186,7 @@ class PipePlan:
 
     @property
     def buffer_bytes(self) -> int:
-        """Of the buffer in global memory that backs the pipe, all directions together."""
+        """Return the bytes of the buffer in global memory that backs the pipe, all directions together."""
         return self.slot_size * self.slots * (2 if self.mask == 3 else 1)
 
 
@@ -204,7 +213,7 @@ class IrFunction:
 
     @property
     def is_library(self) -> bool:
-        """Whether it is the compiler's own: such functions have names that no program can give."""
+        """Return whether it is the compiler's own; such names cannot occur in a program."""
         return "." in self.name
 
     @property
@@ -224,8 +233,11 @@ class IrFunction:
 
 @dataclass(eq=False)
 class Program:
-    """`functions` in order of definition, kernels before those that call them; `entries` the orchestrations.
-    `tolerances` are those of the reference, relative and absolute; None when there is no reference."""
+    """A program; `functions` are in order of definition, kernels before their callers, `entries` are the
+    orchestrations.
+
+    `tolerances` are the reference's, relative and absolute; None without a reference.
+    """
 
     name: str
     functions: dict[str, IrFunction]

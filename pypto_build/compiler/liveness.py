@@ -1,4 +1,4 @@
-"""Which tiles are live at the same time, by walking the structured program backwards."""
+"""Finds the tiles that are live at the same time, by walking the structured program backwards."""
 
 from __future__ import annotations
 

@@ -43,14 +43,14 @@ def load_module(path: str) -> ModuleType:
 
 
 def entries_of(module: ModuleType) -> list[JitFunction]:
-    """The orchestrations a program defines, in order; or its host program, which dispatches them."""
+    """Return the orchestrations a program defines, in order; or its host program, which dispatches them."""
     position = SourcePosition(str(module.__file__))
-    found = list(dict.fromkeys(v for v in vars(module).values() if isinstance(v, JitFunction)))
-    hosts = [function for function in found if function.kind == "host"]
+    functions = list(dict.fromkeys(v for v in vars(module).values() if isinstance(v, JitFunction)))
+    hosts = [function for function in functions if function.kind == "host"]
     if len(hosts) > 1:
         names = ", ".join(host.name for host in hosts)
         raise CompileError(position, f"defines several host programs: {names}", "one a file")
-    entries = hosts or [function for function in found if function.kind == "orchestration"]
+    entries = hosts or [function for function in functions if function.kind == "orchestration"]
     if not entries:
         raise CompileError(position, "defines no program", "decorate the orchestration function with @pl.jit")
     return entries
@@ -59,12 +59,12 @@ def entries_of(module: ModuleType) -> list[JitFunction]:
 @cache
 def _definitions(file: str) -> dict[tuple[str, int], ast.FunctionDef]:
     tree = ast.parse(Path(file).read_text(encoding="utf-8"), file)
-    found = {}
+    definitions = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            found[(node.name, first)] = node
-    return found
+            definitions[(node.name, first)] = node
+    return definitions
 
 
 def definition_of(function: Callable[..., Any]) -> tuple[str, ast.FunctionDef]:

@@ -119,16 +119,15 @@ class _Spaces:
         return set().union(*(self.wanted.get(n, set()) for n in self.webs.get(name, {name})))
 
     def space_of(self, name: str) -> str:
-        """The space of a value: where its operation puts it, for carried values any of theirs, else what its uses
-        want."""
+        """Return the space of a value: its operation's, one of its carried values', else the space its uses want."""
         web = self.webs.get(name, {name})
-        found = {self.natural[n] for n in web if n in self.natural}
-        if "acc" in found:
+        spaces = {self.natural[n] for n in web if n in self.natural}
+        if "acc" in spaces:
             return "acc"
-        if found:
-            return sorted(found)[0]
-        wanted = self.wanted_of(name)
-        return "mat" if wanted and wanted <= {"mat", "left", "right"} else "vec"
+        if spaces:
+            return sorted(spaces)[0]
+        wanted_spaces = self.wanted_of(name)
+        return "mat" if wanted_spaces and wanted_spaces <= {"mat", "left", "right"} else "vec"
 
     # --- rewriting ---------------------------------------------------------------------------------------------------
 
@@ -178,14 +177,14 @@ class _Spaces:
         return self.values.tile(name).space or self.space_of(name)
 
     def derived(self, op: Op, source: str) -> None:
-        """Where a part or another view of a tile goes."""
-        wanted = self.wanted_of(op.result)
+        """Choose the space of a part or another view of a tile."""
+        wanted_spaces = self.wanted_of(op.result)
         if source == "vec" or source == "acc":
             op.attrs["space"] = "vec"
         elif op.name != "extract":
             op.attrs["space"] = "mat"
         else:
-            op.attrs["space"] = next(iter(wanted)) if wanted in ({"left"}, {"right"}) else "mat"
+            op.attrs["space"] = next(iter(wanted_spaces)) if wanted_spaces in ({"left"}, {"right"}) else "mat"
 
     def second_load(self, op: Op, out: list[Op]) -> None:
         """A load that both cores use is done by each."""
@@ -196,13 +195,13 @@ class _Spaces:
             out.append(replace(op, results=(name,)))
 
     def cross_where_needed(self, op: Op, name: str, out: list[Op]) -> None:
-        """A tile made by one core for the other crosses right behind the operation that makes it."""
+        """Let a tile cross to the other core right behind the operation that makes it, if that core needs it."""
         if not self.values.is_tile(name) or op.name == "load":
             return
-        wanted, space = self.wanted.get(name, set()), self.values.tile(name).space
-        if space == "acc" and "vec" in wanted:
+        wanted_spaces, space = self.wanted.get(name, set()), self.values.tile(name).space
+        if space == "acc" and "vec" in wanted_spaces:
             self.cross(op, name, "vec", out)
-        if space == "vec" and wanted & {"left", "right", "mat"}:
+        if space == "vec" and wanted_spaces & {"left", "right", "mat"}:
             self.cross(op, name, "mat", out)
 
     def cross(self, op: Op, name: str, space: str, out: list[Op]) -> None:

@@ -33,11 +33,11 @@ class OpSpec:
 
     @property
     def spelled(self) -> str:
-        """What a program calls it."""
+        """Return its name in a program."""
         return f"{self.prefix}.{self.word or self.name}" if self.prefix else self.name
 
     def is_for(self, kind: str) -> bool:
-        """Whether functions of a kind have it."""
+        """Return whether functions of a kind have it."""
         return kind in self.where.split() or (self.where == "both" and kind in ("kernel", "orchestration"))
 
 
@@ -155,7 +155,7 @@ for _name, _more in (("put", "atomic="), ("get", "")):
         _name, f"dst peer src dst_offsets=? src_offsets=? shape=? / {_more} {_STAGED}", "transfer",
         pto=f"pto.comm.t{_name}", **V, **TENSOR,
     )  # fmt: skip
-#: What must not happen before the other cores of a task have come so far.
+#: Operations that must wait until the other cores of a task have come so far.
 TO_RANKS = ("notify", "put", "get")
 for _name in ("barrier", "allreduce", "reduce_scatter", "broadcast", "allgather", "all_to_all", "all_to_all_v"):
     _define(_name, "", "", where="kernel host", **TENSOR)  # see collectives.py
@@ -170,7 +170,7 @@ OPERATORS = {
     "Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge", "Eq": "eq", "NotEq": "ne", "And": "and", "Or": "or",
     "Not": "not", "USub": "neg", "BitAnd": "bitwise_and", "BitOr": "bitwise_or", "LShift": "shl", "RShift": "shr",
 }  # fmt: skip
-#: Those that are written between their operands in C++ and Python alike.
+#: Infix operators of C++ and Python alike.
 INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
     "eq": "==", "ne": "!=", "bitwise_and": "&", "bitwise_or": "|", "shl": "<<", "shr": ">>",

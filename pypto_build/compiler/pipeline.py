@@ -1,4 +1,4 @@
-"""The passes in their order, each followed by its verifier; a dump of the program after each when asked for."""
+"""The passes in their order, each followed by its verifier; on request, a dump of the program after each."""
 
 from __future__ import annotations
 

@@ -116,14 +116,14 @@ class _Planner:
         raise AssertionError("the end of everything placed is free")
 
     def too_big(self, members: set[str], space: str, size: int, op: Op) -> CompileError:
-        """The error that lists what is live together with the tile that has no room."""
+        """Return the error that lists the tiles that are live together with the tile that has no room."""
         name = sorted(members, key=lambda m: m not in self.where)[0]
         values, rows = self.function.values, []
         for other, (where, start, end) in sorted(self.placed.items(), key=lambda item: item[1][1]):
             others = self.webs.of(other)
             if where == space and any(self.live.edges.get(m, set()) & others for m in members):
-                known = f"{values[other].variable}: bytes {start} to {end}, {values.types[other]}"
-                rows.append(f"{known}, {self._line(other)}")
+                row = f"{values[other].variable}: bytes {start} to {end}, {values.types[other]}"
+                rows.append(f"{row}, {self._line(other)}")
         variable = values[name].variable
         rows.append(f"{variable}: {size} bytes, {values.types[name]}, no room, {self._line(name)}")
         return CompileError(

@@ -1,4 +1,4 @@
-"""Removes what has no effect: values that nothing uses, and what loops and conditions carry for nobody."""
+"""Removes dead code: unused values, and unused carried values of loops and conditions."""
 
 from __future__ import annotations
 
@@ -55,8 +55,7 @@ def _prune(block: Block, used: set[str]) -> bool:
 
 
 def _drop_carried(op: Op, used: set[str]) -> bool:
-    """A carried value is dropped if neither the body nor anything behind the loop uses it; yielding it unchanged is no
-    use."""
+    """Drop carried values that only pass through: a use is one in the body or behind the loop."""
     body = op.blocks[0]
     elsewhere = uses(Block(body.ops))
     for other in range(len(op.results)):

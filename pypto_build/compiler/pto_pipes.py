@@ -13,22 +13,22 @@ _CONSUMER = {"c2v": "aiv", "v2c": "aic"}
 
 
 def open_pipe(e: PtoWriter, pipe: PipePlan) -> None:
-    """The consumer of a direction reserves the buffer, the other side imports its address."""
+    """Write the setup of a pipe: the consumer reserves the buffer, the producer imports its address."""
     core, group = e.function.core, e.function.group
     buffers = {"c2v": e.text.constant(0, "i32"), "v2c": e.text.constant(0, "i32")}
-    for mask, way in ((1, "c2v"), (2, "v2c")):
+    for mask, direction in ((1, "c2v"), (2, "v2c")):
         if not pipe.mask & mask:
             continue
-        name = f"{group}_{way}_slot_buffer"
-        if _CONSUMER[way] == core:
-            buffers[way] = f"%{name}"
+        name = f"{group}_{direction}_slot_buffer"
+        if _CONSUMER[direction] == core:
+            buffers[direction] = f"%{name}"
             e.text.add(
                 f'%{name} = pto.reserve_buffer {{name = "{name}", size = {pipe.slot_size * pipe.slots}, '
-                f"location = #pto.address_space<{_SPACE[way]}>, auto = false, base = 0}} -> i32"
+                f"location = #pto.address_space<{_SPACE[direction]}>, auto = false, base = 0}} -> i32"
             )
         else:
-            buffers[way] = f"%{name}_import"
-            peer = f"{group}_{_CONSUMER[way]}"
+            buffers[direction] = f"%{name}_import"
+            peer = f"{group}_{_CONSUMER[direction]}"
             e.text.add(f'%{name}_import = pto.import_reserved_buffer {{name = "{name}", peer_func = @{peer}}} -> i32')
     gm = e.pointers.get(GM_PIPE_BUFFER)
     through = f"gm_slot_buffer = {gm} : !pto.ptr<f32>, " if gm else ""

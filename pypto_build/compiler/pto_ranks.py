@@ -1,9 +1,8 @@
-"""Operations between ranks of one .pto function: addresses on other ranks, transfers, signals, and what makes writes
-visible.
+"""Operations between ranks of one .pto function: remote addresses, transfers, signals, and visibility of writes.
 
-A context is read as 64-bit words: number 2 has the rank in its low half and the number of ranks in its high half,
-number 4 + r is where the window of rank r begins. The contract that ptoas states: what is written to a window leaves
-the cache and passes a fence before a signal tells of it, and behind a wait nothing is read that was cached before.
+A context is read as 64-bit words. Word 2 has the rank in its low half and the number of ranks in its high half; word 4
++ r is the address of rank r's window. The contract of ptoas: data written to a window leaves the cache and passes a
+fence before a signal announces it. Behind a wait, only data is read that was not cached before.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def peer_view(e: PtoWriter, window: Ref, peer: Operand) -> str:
 
 
 def _window_of(e: PtoWriter, window: Ref, rank: str) -> str:
-    """Where the window of a rank begins, an i64."""
+    """Return the address of a rank's window, an i64."""
     slot, address = e.text.fresh(), e.text.fresh()
     e.text.add(f"{slot} = arith.addi {e.text.constant(_WINDOWS_WORD)}, {rank} : index")
     e.text.add(f"{address} = pto.load_scalar {e.contexts[window.name]}[{slot}] : !pto.ptr<i64> -> i64")
@@ -76,7 +75,7 @@ def _rank(e: PtoWriter, op: Op) -> None:
 
 
 def publish(e: PtoWriter, tensor: Ref, part: tuple[str, str]) -> None:
-    """What was written to a window is made visible to the ranks that a signal tells of it."""
+    """Make data in a window visible to the ranks that a signal then notifies."""
     if isinstance(e.values.tensor(tensor.name), WindowType):
         e.text.add(f"pto.cmo.cacheinvalid {part[0]} single_cache_line : {part[1]}")
         e.text.add("pto.fence.barrier_all #pto.fence_scope<gm>")

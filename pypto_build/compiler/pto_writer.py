@@ -32,7 +32,7 @@ class PtoWriter(ABC):
 
     @abstractmethod
     def op(self, op: Op) -> None:
-        """Write one operation, whatever it is."""
+        """Write one operation of any kind."""
 
     def block(self, block: Block) -> None:
         for op in block.ops:
@@ -99,7 +99,7 @@ class PtoWriter(ABC):
         self.write(name, ins, [self.as_row(op.result, "row") if column else out], _inner(op))
 
     def number_type(self, op: Op, number: int) -> DType:
-        """The element type of a constant operand: that of the tile beside it."""
+        """Return the element type of a constant operand: the type of the tile beside it."""
         if op.name == "mrgsort":
             return INT32
         reference = op.args[1 - number] if len(op.args) == 2 else Ref(op.result)
@@ -108,7 +108,7 @@ class PtoWriter(ABC):
     def write(
         self, name: str, ins: list[tuple[str, str]], outs: list[tuple[str, str]], inner: str = "", attrs: str = ""
     ) -> None:
-        """`inner` is what is written inside of `ins`, `attrs` at the end."""
+        """Write an operation; `inner` goes inside of `ins`, `attrs` at the end."""
         names, types = ", ".join(n for n, _ in ins), ", ".join(t for _, t in ins)
         out_names, out_types = ", ".join(n for n, _ in outs), ", ".join(t for _, t in outs)
         self.text.add(f"{name} ins({names}{inner} : {types}) outs({out_names} : {out_types}){attrs}")
@@ -127,27 +127,27 @@ class PtoWriter(ABC):
         )
 
     def strides(self, shape: tuple[Dim, ...]) -> list[str]:
-        """Row-major strides; products of dynamic extents are computed."""
+        """Return the row-major strides; products of dynamic extents are computed."""
         strides = [self.text.constant(1)]
-        known: int | None = 1
+        constant: int | None = 1
         for extent in reversed(shape[1:]):
-            if known is not None and isinstance(extent, int):
-                known *= extent
-                strides.append(self.text.constant(known))
+            if constant is not None and isinstance(extent, int):
+                constant *= extent
+                strides.append(self.text.constant(constant))
                 continue
-            if known == 1:
+            if constant == 1:
                 strides.append(self.text.extent(extent))
             else:
                 name = self.text.fresh()
                 self.text.add(f"{name} = arith.muli {strides[-1]}, {self.text.extent(extent)} : index")
                 strides.append(name)
-            known = None
+            constant = None
         return list(reversed(strides))
 
     def partition(
         self, tensor: Ref, offsets: tuple[Operand, ...], valid: tuple[Dim, Dim], view: str = ""
     ) -> tuple[str, str]:
-        """A window of a tensor, of the valid extents; `view` is that of another rank's."""
+        """Write a window of a tensor, of the valid extents; `view` is another rank's view."""
         type_ = self.values.tensor(tensor.name)
         rank = len(type_.shape)
         leading: list[Dim] = [1] * (rank - 2)

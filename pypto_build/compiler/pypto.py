@@ -46,8 +46,8 @@ def compile_with_pypto(
         report = Path(directory, "report.json")
         build = Path(directory, "build")
         build.mkdir()
-        found = _run(program, build, report, python, dump_passes)
-        roots = [Path(path) for path in found["directories"]]
+        report_ = _run(program, build, report, python, dump_passes)
+        roots = [Path(path) for path in report_["directories"]]
         files: dict[str, bytes] = {}
         for root in roots:
             prefix = f"next_levels/{_STAMP.sub('', root.name).removeprefix('_jit_')}/" if len(roots) > 1 else ""
@@ -57,7 +57,7 @@ def compile_with_pypto(
         print(f"[pypto] note: the PyPTO of {python} has written no passes_dump/", flush=True)
     beside = Path(program).parent
     here = beside.resolve()
-    imported = [str(beside / Path(path).resolve().relative_to(here)) for path in found["sources"]]
+    imported = [str(beside / Path(path).resolve().relative_to(here)) for path in report_["sources"]]
     files[COMPILED_FILES_NAME] = files_document(program, [program, *imported], dict.fromkeys(files, ""))
     return write_files(output, files)
 
@@ -78,16 +78,16 @@ def _run(program: str, build: Path, report: Path, python: str, dump_passes: bool
         raise NoPypto(position, f"PyPTO cannot be imported: {last}", hint)
     if not report.exists():
         raise CompileError(position, f"PyPTO's process ended with status {process.returncode}: {last}")
-    found = json.loads(report.read_text(encoding="utf-8"))
-    stopped = found.pop("stopped")
-    if not found["directories"]:
+    report_ = json.loads(report.read_text(encoding="utf-8"))
+    stopped = report_.pop("stopped")
+    if not report_["directories"]:
         if stopped.startswith(f"{program}:"):
             file, line, message = stopped.split(":", 2)
             raise CompileError(SourcePosition(file, int(line)), message.strip())
         raise CompileError(position, stopped or "compiles nothing when it is run", "call the program under __main__")
     if stopped:
         print(f"[pypto] note: the program stopped after what it compiled: {stopped}", flush=True)
-    return {key: list(value) for key, value in found.items()}
+    return {key: list(value) for key, value in report_.items()}
 
 
 def _check_platform(program: str, root: Path, platform: str) -> None:
@@ -104,14 +104,14 @@ def _check_platform(program: str, root: Path, platform: str) -> None:
 
 
 def _files(root: Path, dump_passes: bool) -> list[tuple[str, bytes]]:
-    """What PyPTO wrote, except records of the compilation itself."""
+    """Return the files that PyPTO wrote, except records of the compilation itself."""
     left_out = _LEFT_OUT if dump_passes else (*_LEFT_OUT, "passes_dump")
-    found = []
+    files = []
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root)
         if path.is_file() and name.parts[0] not in left_out and path.suffix not in (".so", ".o", ".pyc", ".lock"):
-            found.append((name.as_posix(), path.read_bytes()))
-    return found
+            files.append((name.as_posix(), path.read_bytes()))
+    return files
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -3,10 +3,10 @@
     PYTHON pypto_process.py [--dump-passes] PROGRAM BUILD_DIR REPORT [ARGUMENT …]
 
 This file is run by its path and imports nothing of pypto-build, since the interpreter need not have it. Nothing is
-executed on a device or a simulator: where PyPTO would run what it compiled, the arguments are saved as `data/in`, and
-what the program then compares an output with, as `data/out`. With --dump-passes, every compilation dumps its passes,
-whatever the program asks for. REPORT receives the directories and the program's sources
-as JSON. Exit status 0, 1 when the program fails before anything is compiled, 3 when PyPTO cannot be imported.
+executed on a device or a simulator. Where PyPTO would run a compiled program, the arguments are saved as `data/in`. The
+tensor that the program then compares an output with is saved as `data/out`. With --dump-passes, every compilation dumps
+its passes. REPORT receives the directories and the program's sources as JSON. Exit status 0, 1 when the program fails
+before anything is compiled, 3 when PyPTO cannot be imported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 
 class Recorder:
-    """What the program compiled: directories in order, and the tensors that its outputs are in."""
+    """Record of the compiled programs: directories in order, and the tensors with their outputs."""
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
@@ -120,13 +120,13 @@ def main(argv: list[str]) -> int:
         line = f":{frames[-1].lineno}" if frames else ""
         text = str(error).strip().splitlines()
         stopped = f"{program}{line}: {type(error).__name__}: {text[0] if text else ''}".rstrip(": ")
-    found = recorder.directories or [str(p.parent) for p in sorted(Path(build_dir).glob("*/orchestration"))]
+    directories = recorder.directories or [str(p.parent) for p in sorted(Path(build_dir).glob("*/orchestration"))]
     root = Path(program).resolve().parent
     files = [getattr(sys.modules[name], "__file__", None) for name in set(sys.modules) - before]
     sources = sorted(f for f in files if f and Path(f).resolve().is_relative_to(root) and "site-packages" not in f)
-    document = {"directories": list(dict.fromkeys(found)), "sources": sources, "stopped": stopped}
+    document = {"directories": list(dict.fromkeys(directories)), "sources": sources, "stopped": stopped}
     Path(report).write_text(json.dumps(document), encoding="utf-8")
-    return 0 if found else 1
+    return 0 if directories else 1
 
 
 if __name__ == "__main__":

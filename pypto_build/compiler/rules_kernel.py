@@ -1,4 +1,4 @@
-"""Typing rules of tile operations: what each takes, and the extents and element type of what it makes."""
+"""Typing rules of tile operations: their operands, and the extents and element type of their results."""
 
 from __future__ import annotations
 
@@ -198,18 +198,18 @@ def _col_reduce(at: RuleContext, op: Op) -> Typed:
     return op, vector_tile(at, op, (1, x.shape[1]), x.dtype, (1, x.valid[1]))
 
 
-def _expand(axis: int, like: bool) -> Rule:
+def _expand(axis: int, drops_tile: bool) -> Rule:
     def rule(at: RuleContext, op: Op) -> Typed:
         x, narrow = at.tile(op, 0), at.tile(op, 1)
-        wanted = (x.shape[0], 1) if axis == 0 else (1, x.shape[1])
-        if narrow.shape != wanted:
+        shape = (x.shape[0], 1) if axis == 0 else (1, x.shape[1])
+        if narrow.shape != shape:
             at.fail(
                 op,
-                f"{called(op.name)}: one value a {'row' if axis == 0 else 'column'} is {list(wanted)}, found {narrow}",
+                f"{called(op.name)}: one value a {'row' if axis == 0 else 'column'} is {list(shape)}, found {narrow}",
             )
         if narrow.dtype != x.dtype:
             at.fail(op, f"{called(op.name)}: {x.dtype} and {narrow.dtype}", "convert one of them with pl.cast")
-        return (replace(op, args=(op.args[1],)) if like else op), replace(x, pad="null")
+        return (replace(op, args=(op.args[1],)) if drops_tile else op), replace(x, pad="null")
 
     return rule
 

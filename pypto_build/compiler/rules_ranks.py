@@ -70,7 +70,7 @@ def _wait(at: RuleContext, op: Op) -> Typed:
 
 
 def _cell(at: RuleContext, op: Op, signal: WindowType, operand: Operand) -> tuple[Operand, ...]:
-    """Where one signal is; what is known when compiling lies inside the window."""
+    """Return the offsets of a signal; constant ones are checked to lie inside the window."""
     offsets = at.indices(op, operand, len(signal.shape), "offsets")
     for axis, (offset, extent) in enumerate(zip(offsets, signal.shape, strict=True)):
         if isinstance(offset, Const) and isinstance(extent, int) and not 0 <= int(offset.value) < extent:
@@ -108,7 +108,7 @@ def _tensor_remote_store(at: RuleContext, op: Op) -> Typed:
 
 
 def _transfer(at: RuleContext, op: Op) -> Typed:
-    """put and get: what both sides take, and the tiles that the elements pass through."""
+    """Type put and get: the operands of both sides, and the tiles that the elements pass through."""
     _window(at, op, 0 if op.name == "put" else 2)
     dst, src = at.tensor(op, 0), at.tensor(op, 2)
     if dst.dtype != src.dtype:
@@ -122,9 +122,11 @@ def _transfer(at: RuleContext, op: Op) -> Typed:
     if len(src.shape) != len(dst.shape):
         at.fail(op, f"{called(op.name)}: dst has {len(dst.shape)} extents, src {len(src.shape)}")
     starts = []
-    for number, given in ((0, dst_offsets), (2, src_offsets)):
+    for number, offsets in ((0, dst_offsets), (2, src_offsets)):
         tensor = at.tensor(op, number)
-        at_ = at.indices(op, given if given != () else (Const(0),) * len(tensor.shape), len(tensor.shape), "offsets")
+        at_ = at.indices(
+            op, offsets if offsets != () else (Const(0),) * len(tensor.shape), len(tensor.shape), "offsets"
+        )
         _fits(at, op, at.operand_name(op, number), tensor, at_, extents)
         starts.append(at_)
     if op.attrs.get("atomic") not in (None, "", "add"):
@@ -145,17 +147,17 @@ def _fits(
 
 
 def _stages(at: RuleContext, op: Op, dst: TensorType, extents: tuple[Operand, ...]) -> list[Ref]:
-    """The tiles of vector memory that what is sent passes through, as large as chunk_rows and chunk_cols say."""
+    """Return the tiles of vector memory for a transfer, as large as chunk_rows and chunk_cols say."""
     chunks = [int(op.attrs[name]) for name in ("chunk_rows", "chunk_cols")]
     pipelined = bool(int(op.attrs["pipeline"]))
     if pipelined and not all(chunks):
         at.fail(op, f"{called(op.name)}: pipeline needs chunk_rows and chunk_cols")
-    known = [Const(chunks[1]) if axis == len(extents) - 1 and chunks[1] else e for axis, e in enumerate(extents)]
-    if chunks[0] and len(known) > 1:
-        known = [*(Const(1) for _ in known[:-2]), Const(chunks[0]), known[-1]]
-    if not all(isinstance(extent, Const) for extent in known):
+    tile_extents = [Const(chunks[1]) if axis == len(extents) - 1 and chunks[1] else e for axis, e in enumerate(extents)]
+    if chunks[0] and len(tile_extents) > 1:
+        tile_extents = [*(Const(1) for _ in tile_extents[:-2]), Const(chunks[0]), tile_extents[-1]]
+    if not all(isinstance(extent, Const) for extent in tile_extents):
         at.fail(op, f"{called(op.name)}: an extent is not known when compiling", "give chunk_rows and chunk_cols")
-    rows, cols = rows_and_columns(static_extents(at, op, tuple(known), "shape"))
+    rows, cols = rows_and_columns(static_extents(at, op, tuple(tile_extents), "shape"))
     elements = BLOCK // dst.dtype.size
     tile = TileType((rows, -(-cols // elements) * elements), dst.dtype, (rows, cols))
     return [
@@ -168,10 +170,10 @@ def _stages(at: RuleContext, op: Op, dst: TensorType, extents: tuple[Operand, ..
 
 
 def _alloc_window_buffer(at: RuleContext, op: Op) -> Typed:
-    given, dtype = op.args[0], op.attrs["dtype"] or None
-    if isinstance(given, tuple) != (dtype is not None):
+    size, dtype = op.args[0], op.attrs["dtype"] or None
+    if isinstance(size, tuple) != (dtype is not None):
         at.fail(op, f"{called(op.name)} takes a number of bytes, or a shape and its dtype")
-    shape = given if isinstance(given, tuple) else (given,)
+    shape = size if isinstance(size, tuple) else (size,)
     extents = tuple(at.number(op, extent, INDEX) for extent in shape)
     return replace(op, args=(extents,)), BufferType(tuple(at.dim(extent) for extent in extents), dtype)
 
@@ -196,16 +198,16 @@ def _bytes(buffer: BufferType) -> int | None:
 
 
 def _index(at: RuleContext, op: Op) -> Typed:
-    """`x[r, …]`: what is left of a tensor behind its first extents."""
+    """Type `x[r, …]`: the rest of a tensor behind its first extents."""
     tensor = at.tensor(op, 0)
-    given = op.items(1)
-    if len(given) >= len(tensor.shape):
-        at.fail(op, f"{len(given)} indices of {tensor} leave no tensor", "pass the tensor, or fewer indices")
-    indices = tuple(at.number(op, index, INDEX) for index in given)
+    items = op.items(1)
+    if len(items) >= len(tensor.shape):
+        at.fail(op, f"{len(items)} indices of {tensor} leave no tensor", "pass the tensor, or fewer indices")
+    indices = tuple(at.number(op, index, INDEX) for index in items)
     for axis, (index, extent) in enumerate(zip(indices, tensor.shape, strict=False)):
         if isinstance(index, Const) and isinstance(extent, int) and not 0 <= int(index.value) < extent:
             at.fail(op, f"index {index.value} of axis {axis} lies outside of {tensor}")
-    return replace(op, args=(op.args[0], indices)), TensorType(tensor.shape[len(given) :], tensor.dtype)
+    return replace(op, args=(op.args[0], indices)), TensorType(tensor.shape[len(items) :], tensor.dtype)
 
 
 RANK_RULES: dict[str, Rule] = {

@@ -60,9 +60,9 @@ def _reshape(at: RuleContext, op: Op) -> Typed:
 
 
 def count_of(shape: tuple[Dim, ...]) -> int | None:
-    """How many elements there are, where it is known when compiling."""
-    known = [extent for extent in shape if isinstance(extent, int)]
-    return prod(known) if len(known) == len(shape) else None
+    """Return the number of elements; None if it is dynamic."""
+    constants = [extent for extent in shape if isinstance(extent, int)]
+    return prod(constants) if len(constants) == len(shape) else None
 
 
 def _read(at: RuleContext, op: Op) -> Typed:

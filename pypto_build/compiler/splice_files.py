@@ -2,9 +2,9 @@
 
     python -m pypto_build.compiler.splice_files BODY --into FUNC_ID WRAPPER OUTPUT … [--module PTO] [--orchestration C]
 
-Each wrapper takes the body of the function it is named after. Where the function takes other arguments than before, its
-`kernel_entry` is made anew from the module and from what the orchestration passes, or the argument without a value is
-named. Either all outputs are written or none.
+A wrapper takes the body of the function it is named after. If the function's arguments changed, its `kernel_entry` is
+made anew from the module and the orchestration's arguments; an argument without a value is an error. Either all outputs
+are written or none.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Unit:
         return head
 
     def _payload(self, func_id: int) -> Payload | None:
-        """What the orchestration passes to a kernel; None if it does not say."""
+        """Return the arguments that the orchestration passes to a kernel; None if it is never submitted."""
         from pypto_build.artifact import ArtifactError
         from pypto_build.artifact.derive import submissions
         from pypto_build.pto.wrapper import Payload
@@ -90,7 +90,7 @@ class Unit:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status 0, 1 when the body does not fit a wrapper, 2 for wrong usage."""
+    """Return 0, 1 when the body does not fit a wrapper, 2 for wrong usage."""
     parser = argparse.ArgumentParser(
         prog="python -m pypto_build.compiler.splice_files", description=(__doc__ or "").split("\n")[0]
     )
@@ -98,10 +98,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--into", nargs=3, action="append", required=True, metavar=("FUNC_ID", "WRAPPER", "OUTPUT"))
     parser.add_argument("--module", type=Path, help="the .pto module, for functions whose arguments changed")
     parser.add_argument("--orchestration", type=Path, help="the C++ that says what kernels are passed")
-    given = parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
     try:
-        unit = Unit(given.body, given.module, given.orchestration)
-        written = [(Path(output), unit.splice(int(number), Path(wrapper))) for number, wrapper, output in given.into]
+        unit = Unit(arguments.body, arguments.module, arguments.orchestration)
+        written = [
+            (Path(output), unit.splice(int(number), Path(wrapper))) for number, wrapper, output in arguments.into
+        ]
         for output, text in written:
             write_atomically(output, text)
     except PtoError as error:

@@ -1,7 +1,7 @@
-"""Split the tiles of a kernel between the two vector cores of a group: each lane has half the rows or columns.
+"""Splits the tiles of a kernel between the two vector cores of a group: each lane has half the rows or columns.
 
-The kernel is written for whole tiles. A tile with more than one row (or column) is halved, one that is broadcast along
-that axis stays whole; loads and stores go to the lane's half, and what both lanes have is stored by the first alone. An
+The kernel is written for whole tiles. A tile with more than one row (or column) is halved; a tile that is broadcast
+along that axis stays whole. Loads and stores go to the lane's half; the first lane alone stores common values. An
 operation that would need the other lane's half is an error.
 """
 
@@ -160,7 +160,7 @@ class _Lanes:
         return Ref(LANE)
 
     def offset(self, half: int) -> Ref:
-        """Where the lane's half begins."""
+        """Return the offset of the lane's half."""
         if half not in self.offsets:
             lane, name = self.lane(), f"lane_times_{half}"
             self.head.append(
@@ -170,7 +170,7 @@ class _Lanes:
         return self.offsets[half]
 
     def once(self, op: Op) -> Op:
-        """What both lanes would do alike is done by the first."""
+        """Return an operation that only the first lane does, since both would do the same."""
         if self.first is None:
             lane, name = self.lane(), "is_first_lane"
             self.head.append(Op("s.eq", (lane, Const(0)), {"dtype": INDEX}, (name,), position=self.function.position))
@@ -179,7 +179,7 @@ class _Lanes:
 
 
 def verify_lanes(function: IrFunction) -> None:
-    """What a lane pops is half of what the cube core pushes, and the slots say so."""
+    """Verify that pushes, pops and frees are split as the function is: a lane pops half of a pushed tile."""
     for op in function.body.walk():
         if op.name in ("push", "pop", "free") and op.attrs["split"] != function.split + 1:
             raise CompileError(op.position, f"{op.name} is not split as {function.name} is")

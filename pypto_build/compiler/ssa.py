@@ -39,14 +39,14 @@ class _Converter:
         self.values = Values()
 
     def fresh(self, name: str, kind: ValueKind, position: SourcePosition) -> Ref:
-        """The next value of a variable."""
+        """Return the next value of a variable."""
         number = self.versions[name]
         self.versions[name] += 1
-        known = self.function.values[name]
-        if kind is ValueKind.VARIABLE and known.kind in (ValueKind.TEMPORARY, ValueKind.ADDED):
-            kind = known.kind
+        previous = self.function.values[name]
+        if kind is ValueKind.VARIABLE and previous.kind in (ValueKind.TEMPORARY, ValueKind.ADDED):
+            kind = previous.kind
         word = _WORDS.get(kind, "ssa")
-        return self.values.add(Value(spelled(name, word, number), known.variable, kind, position, known.stem))
+        return self.values.add(Value(spelled(name, word, number), previous.variable, kind, position, previous.stem))
 
     def define(self, variables: Sequence[str], kind: ValueKind, op: Op, scope: Scope) -> tuple[str, ...]:
         """New values of variables, which they have from here on; the values' names."""
@@ -95,19 +95,19 @@ class _Converter:
         into.ops.append(replace(op, blocks=(inner,)))
 
     def repeat(self, op: Op, scope: Scope, into: Block) -> None:
-        """`while`: what is carried belongs to the block of the condition, and the body sees it too."""
+        """Convert `while`: carried values belong to the block of the condition, and the body sees them too."""
         test, source = op.blocks
         carried = [name for name in _assigned(source) if name in scope]
         inner = dict(scope)
         iters = self.define(carried, ValueKind.CARRIED, op, inner)
-        asked, body = Block(params=iters), Block()
-        self.block(test, inner, asked)
-        asked.yields = self.resolve(replace(op, args=test.yields), inner).args
+        condition, body = Block(params=iters), Block()
+        self.block(test, inner, condition)
+        condition.yields = self.resolve(replace(op, args=test.yields), inner).args
         self.block(source, inner, body)
         body.yields = tuple(inner[name] for name in carried)
         inits = tuple(scope[name] for name in carried)
         results = self.define(carried, ValueKind.LEFT, op, scope)
-        into.ops.append(replace(op, args=inits, results=results, blocks=(asked, body)))
+        into.ops.append(replace(op, args=inits, results=results, blocks=(condition, body)))
 
     def loop(self, op: Op, scope: Scope, into: Block) -> None:
         source = op.blocks[0]

@@ -8,7 +8,7 @@ from .ir import IrFunction
 
 
 class Statements:
-    """What texts of host drivers and orchestrations have in common. ``names`` are expressions by value."""
+    """Common parts of the texts of host drivers and orchestrations. ``names`` are expressions by value."""
 
     def __init__(self, function: IrFunction, taken: Iterable[str]) -> None:
         self.function = function

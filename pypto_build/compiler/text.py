@@ -74,7 +74,7 @@ def _call_text(op: Op) -> str:
 
 
 def _marks(launch: Launch) -> list[str]:
-    """What is said of a task beside its arguments."""
+    """Return the marks of a task beside its arguments."""
     marks = [f"deps={operand_text(launch.deps)}"] if launch.deps else []
     marks += [f"dumps={operand_text(launch.dumps)}"] if launch.dumps else []
     marks += ["allow_early_resolve"] if launch.early_resolve else []

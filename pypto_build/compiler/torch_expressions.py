@@ -1,5 +1,6 @@
-"""What the operations of a program are in PyTorch: an expression each, on tensors in global memory and on tiles, which
-are matrices of what is valid of them.
+"""Operations of a program in PyTorch: an expression each, on tensors in global memory and on tiles.
+
+A tile is the matrix of its valid elements.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Expressions:
         return self.text(extent) if isinstance(extent, Ref) else str(extent)
 
     def expression(self, op: Op) -> str:
-        """The value of an operation without blocks. KeyError where there is no translation."""
+        """Return the expression of an operation without blocks. Raises KeyError without a translation."""
         name, args = op.name, [self.text(a) for a in op.args]
         if name.startswith("s."):
             return self._scalar(op, name[2:], args)
@@ -80,7 +81,7 @@ class Expressions:
         return f"f32({text})" if is_float and name in ("add", "sub", "mul") else text
 
     def _elementwise(self, op: Op, args: list[str]) -> str:
-        """What the operation of .pto computes, in the element type of the tile."""
+        """Return the expression of the .pto operation, in the element type of the tile."""
         function, dtype = TABLE[OPERATIONS[op.name].pto].meaning, self.values.dtype(op.ref(0).name)
         number = len(args) > 1 and not self.is_tile(op.args[1])
         text = function.expression(is_float=dtype.is_float, number=number)
@@ -148,7 +149,7 @@ _Expression = Callable[[Expressions, Op, list[str]], str]
 
 
 def _plain(form: str) -> _Expression:
-    """An expression of the operands, of what the operation is told, and of the type of its `result`."""
+    """Return a template of an expression: its fields are the operands, the attributes, and the type of its `result`."""
 
     def expression(f: Expressions, op: Op, args: list[str]) -> str:
         return form.format(*args, **op.attrs, result=f.values.types[op.result] if op.results else None)

@@ -1,8 +1,8 @@
-"""A program to PyTorch: its kernels on matrices, its orchestration as plain calls. This is what the `.pto` modules and
-the orchestration that are made of it have to agree with.
+"""Translates a program to PyTorch: its kernels on matrices, its orchestration as plain calls.
 
-The program is taken after its types are known and before anything is decided about cores, memories and addresses, so a
-kernel for both cores is one function, and a tile is just what is valid of it.
+The `.pto` modules and the orchestration made of the program have to agree with this text. The program is taken after
+its types are known and before cores, memories and addresses are decided. So a kernel for both cores is one function,
+and a tile is just its valid elements.
 """
 
 from __future__ import annotations
@@ -65,17 +65,19 @@ def program_text(program: Program, *, check_shapes: bool = False) -> str:
 
 
 def translated(program: Program, *, check_shapes: bool = False) -> Translation:
-    """The same, and what the program's functions are called there: one with the name of a helper that the text needs
-    has a number behind it."""
+    """Return the text, and the names of the program's functions in it.
+
+    A function with the name of a helper that the text needs gets a number behind its name.
+    """
     functions = {name: function for name, function in program.functions.items() if function.kind != "inline"}
     return _file(functions, program.entries[0] if program.entries else None, check_shapes)
 
 
 def _file(functions: Mapping[str, IrFunction], entry: IrFunction | None, check_shapes: bool) -> Translation:
-    found = _Functions(functions, check_shapes, taken_names()).file(entry)
-    if all(name == given for name, given in found.names.items()):
-        return found
-    return _Functions(functions, check_shapes, used_names(found.text)).file(entry)
+    translation = _Functions(functions, check_shapes, taken_names()).file(entry)
+    if all(name == translated_name for name, translated_name in translation.names.items()):
+        return translation
+    return _Functions(functions, check_shapes, used_names(translation.text)).file(entry)
 
 
 class _Functions:
@@ -92,7 +94,7 @@ class _Functions:
         for function in sorted(self.functions.values(), key=lambda f: f.kind == "orchestration"):
             writer = _Function(function, self)
             head, lines = writer.write()
-            self.places |= {len(self.lines) + 2 + number: place for number, place in writer.places.items()}
+            self.places |= {len(self.lines) + 2 + number: source for number, source in writer.places.items()}
             self.lines += [head, *lines, "", ""]
         if entry is not None and entry.name != "run" and "run" in self.functions:
             self.lines += [f"# Entry point: {entry.name}; run is one of the program's own", ""]
@@ -105,7 +107,7 @@ class _Functions:
         body = "\n".join(self.lines).rstrip() + "\n"
         head = preamble(body, self.names.values()) + "\n\n"
         above = head.count("\n")
-        return Translation(head + body, self.names, {above + line: place for line, place in self.places.items()})
+        return Translation(head + body, self.names, {above + line: source for line, source in self.places.items()})
 
 
 def _parameters(function: IrFunction, functions: _Functions) -> list[str]:

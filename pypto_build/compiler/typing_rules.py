@@ -1,4 +1,4 @@
-"""What a typing rule is, and what it can ask of the function that is being typed."""
+"""The type of typing rules, and the context that they query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which values operations and blocks use, and operations with others in their place."""
+"""Values that operations and blocks use, and their replacement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .values import Ref
 
 
 def refs(operand: Operand) -> Iterator[str]:
-    """Names an operand mentions, those of nested operations included."""
+    """Yield the names an operand mentions, also in nested operations."""
     if isinstance(operand, Ref):
         yield operand.name
     elif isinstance(operand, tuple):

@@ -46,7 +46,7 @@ class TensorType:
 
 @dataclass(frozen=True)
 class WindowType(TensorType):
-    """A tensor in a window: every rank of a domain has one, and reaches those of the others."""
+    """A tensor in a window: every rank of a domain has one, and reaches the others'."""
 
     def __str__(self) -> str:
         return f"DistributedTensor[{dims_text(self.shape)}, {self.dtype}]"
@@ -76,7 +76,7 @@ class TileType:
 
     @property
     def is_column(self) -> bool:
-        """One value per row: laid out as a column, so its bytes are those of a row."""
+        """One value per row, laid out as a column: its bytes are those of a row."""
         return self.space in ("", "vec") and self.shape[1] == 1 and self.shape[0] > 1
 
 
@@ -131,7 +131,7 @@ def dims_text(shape: tuple[Dim, ...]) -> str:
 
 
 class ValueKind(Enum):
-    """What defines a value."""
+    """Kinds of definitions of a value."""
 
     PARAMETER = "parameter"
     EXTENT = "extent"  # of a tensor's dynamic axis
@@ -146,10 +146,10 @@ class ValueKind(Enum):
 
 @dataclass(frozen=True)
 class Value:
-    """Where a value comes from: its SSA name, the variable of the user's program, what defines it, and at which line.
+    """The origin of a value: its SSA name, the source variable, the kind and the position of its definition.
 
-    What the compiler makes has its own word for a variable. Copies and views of a value keep its variable. `stem` is
-    the variable as names are made of it: inline functions are expanded under new names.
+    Values that the compiler makes have words of their own for a variable. Copies and views of a value keep its
+    variable. `stem` is the variable as names are made of it: inline functions are expanded under new names.
     """
 
     name: str
@@ -162,18 +162,18 @@ class Value:
 Wanted = TypeVar("Wanted")
 
 
-def expect(found: object, wanted: type[Wanted], what: str) -> Wanted:
-    """`found`, which is of the type that is wanted. TypeError if it is not."""
-    if not isinstance(found, wanted):
-        raise TypeError(f"{what} is {found}, not a {wanted.__name__}")
-    return found
+def expect(value: object, type_: type[Wanted], what: str) -> Wanted:
+    """Return `value`, which has this type. Raises TypeError if it does not."""
+    if not isinstance(value, type_):
+        raise TypeError(f"{what} is {value}, not a {type_.__name__}")
+    return value
 
 
 class Values(dict[str, Value]):
-    """The values of one function by name: where each comes from, and its type once that is known.
+    """The values of one function by name: the origin of each, and its type once that is known.
 
-    A name is never taken back, so passes add to a copy. Asking for a value that is not there is a KeyError, for a type
-    that it has not a TypeError; both are faults of the compiler.
+    Names are never removed, so passes add to a copy. A missing value raises KeyError, a missing or different type
+    TypeError; both are faults of the compiler.
     """
 
     def __init__(self, values: Mapping[str, Value] = {}, types: Mapping[str, Type] = {}) -> None:
@@ -214,5 +214,5 @@ class Values(dict[str, Value]):
         return isinstance(self.types.get(name), TileType)
 
     def space(self, name: str) -> str:
-        """The memory of a tile, empty for what is none."""
+        """Return the memory of a tile; empty for other values."""
         return self.tile(name).space if self.is_tile(name) else ""

@@ -1,4 +1,4 @@
-"""What a generation of the upstream C++ API calls things; one row each."""
+"""Names in each generation of the upstream C++ API; a row each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ApiVintage:
 
     @property
     def by_value(self) -> bool:
-        """Whether an external tensor is a copy, made from the argument."""
+        """Return whether an external tensor is a copy, made from the argument."""
         return "from_tensor_arg" in self.external
 
 

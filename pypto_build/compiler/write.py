@@ -17,13 +17,15 @@ from pypto_build.artifact.compiled_files import (
 )
 from pypto_build.artifact.scene_test import SCENE_TEST_NAME, is_edited
 
-#: What says that all else is there is written last.
+#: The file that marks an artifact as complete; it is written last.
 _LAST = (COMPILED_FILES_NAME, "kernel_config.py")
 
 
 def files_document(program: str, sources: list[str], files: Mapping[str, str | bytes]) -> bytes:
-    """The list of an artifact's generated files, of the Python files they were made from, and its references' digests,
-    by which it is known when there is a golden to compute."""
+    """Return the document of an artifact's files: generated files, Python sources, and digests of its references.
+
+    By the digests the build knows when there is a golden to compute.
+    """
     goldens = {path: _encoded(text) for path, text in sorted(files.items()) if Path(path).name == "golden.py" and text}
     digests = {path: hashlib.sha256(data).hexdigest() for path, data in goldens.items()}
     names = tuple(sorted([*files, COMPILED_FILES_NAME]))
@@ -79,7 +81,7 @@ def _settle_order(root: Path, changed: Iterable[str]) -> None:
 
 
 def _is_users(path: Path) -> bool:
-    """Whether this is a scene test that somebody changed."""
+    """Return whether this is a scene test that the user edited."""
     if path.name != SCENE_TEST_NAME:
         return False
     present = _read(path)

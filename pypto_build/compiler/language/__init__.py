@@ -1,4 +1,4 @@
-"""What programs are written in; `import pypto_build.compiler.language as pl`.
+"""The language of programs; `import pypto_build.compiler.language as pl`.
 
     @pl.jit.incore
     def add(a: pl.Tensor[[128, 128], pl.FP32], b: …, c: pl.Out[pl.Tensor[[128, 128], pl.FP32]]):
@@ -126,7 +126,7 @@ class Mem:
 
 
 class Split:
-    """How the two vector cores of a group share the tiles of a kernel: each has half the rows, or half the columns."""
+    """Ways to split the tiles of a kernel between the two vector cores of a group: by rows, or by columns."""
 
     UpDown = "up_down"
     LeftRight = "left_right"
@@ -152,7 +152,7 @@ manual_scope = Intrinsic("manual_scope")
 launch = Intrinsic("launch")
 
 
-# What other languages of the field, and torch, call things.
+# Names in other languages of the field, and in torch.
 _ELSEWHERE = {
     "FLOAT": "FP32", "FLOAT32": "FP32", "FLOAT16": "FP16", "HALF": "FP16", "BFLOAT16": "BF16", "float32": "FP32",
     "float16": "FP16", "bfloat16": "BF16", "int32": "INT32", "dot": "matmul", "where": "select", "zeros": "full",
@@ -209,11 +209,11 @@ class JitFunction:
 
         def register(function: F) -> F:
             self.reference_function = function
-            self.tolerances = given
+            self.tolerances = tolerances
             return function
 
-        given = {k: v for k, v in (("rtol", rtol), ("atol", atol)) if v is not None}
-        for name, value in given.items():
+        tolerances = {k: v for k, v in (("rtol", rtol), ("atol", atol)) if v is not None}
+        for name, value in tolerances.items():
             if not is_tolerance(value):
                 raise ValueError(f"{name}={value!r} is no tolerance; write a finite number that is 0 or more")
         return register(args[0]) if args else register

@@ -1,4 +1,4 @@
-"""What programs for several chips are written in; `import pypto_build.compiler.language.distributed as pld`.
+"""The language of programs for several chips; `import pypto_build.compiler.language.distributed as pld`.
 
     @pl.jit.incore
     def send(x: pl.Tensor[[1, 64], pl.FP32], inbox: pld.DistributedTensor[[1, 64], pl.FP32], …):
@@ -46,14 +46,14 @@ class DistributedTensor(Generic[T]):
 
 
 class NotifyOp:
-    """What a notification does to a signal."""
+    """Effect of a notification on a signal."""
 
     AtomicAdd = "atomic_add"
     Set = "set"
 
 
 class WaitCmp:
-    """What a signal has to be, compared with what is expected. PyPTO has Eq and Ge."""
+    """Comparison of a signal with the expected value. PyPTO has Eq and Ge."""
 
     Eq = "eq"
     Ne = "ne"
@@ -64,14 +64,14 @@ class WaitCmp:
 
 
 class AtomicType:
-    """How what is sent goes to memory."""
+    """Effect of a store on memory: to replace, or to add."""
 
     None_ = ""
     Add = "add"
 
 
 class ReduceOp:
-    """How a collective combines what the ranks have."""
+    """Operation by which a collective combines the values of the ranks."""
 
     Sum = "sum"
     Max = "max"
@@ -86,10 +86,10 @@ class _Namespace:
         self.prefix = prefix
 
     def __getattr__(self, name: str) -> Intrinsic:
-        known = {row.word or row.name: row.name for row in OPERATIONS.values() if row.prefix == self.prefix}
-        if name in known:
-            return Intrinsic(known[name])
-        elsewhere = f"; use {OPERATIONS[name].spelled}" if name in OPERATIONS else similar(name, known)
+        names = {row.word or row.name: row.name for row in OPERATIONS.values() if row.prefix == self.prefix}
+        if name in names:
+            return Intrinsic(names[name])
+        elsewhere = f"; use {OPERATIONS[name].spelled}" if name in OPERATIONS else similar(name, names)
         raise AttributeError(f"{self.prefix} has no operation '{name}'{elsewhere}")
 
 
@@ -97,7 +97,7 @@ system = _Namespace("pld.system")
 tensor = _Namespace("pld.tensor")
 tile = _Namespace("pld.tile")
 
-#: What stands behind `pld.` alone too.
+#: Names that follow `pld.` directly, too.
 _SHORT = {
     "world_size",
     "rank",
