@@ -22,8 +22,8 @@ CODEGEN_ERRORS = "report/codegen_errors.txt"
 def load_artifact(path: str | Path, evaluated: Evaluated | None = None) -> Artifact:
     """Return the artifact at directory ``path``, or with the manifest ``path``.
 
-    Raises a usage error, one line naming file and field, for other directories: a distributed build, one compiled
-    without ptoas, several orchestrations (each is an artifact of its own), or a faulty manifest.
+    Raises a usage error, one line naming file and field, for other directories. Such are a distributed build, one
+    compiled without ptoas, several orchestrations (each is an artifact of its own), or a faulty manifest.
     """
     root = artifact_root(path)
     manifest_path = root / MANIFEST_NAME

@@ -2,7 +2,7 @@
 
 A signature lists operands, `name=?` for those that may be left out, and behind `/` what must be known when compiling.
 `rule` names the typing rule (rules_*.py); `pto` the operation of .pto it becomes, `scalar` the one for a tile and a
-number; `tmp` says which scratch tile the instruction wants (`row`: one block a row, `same`: like the operand).
+number. `tmp` is the kind of scratch tile that the instruction needs (`row`: one block a row, `same`: as the operand).
 `inplace` operations may write where they read, unless a rule of the devices forbids it (in_place.py). `side` is the
 core that has it: cube, vector, or empty for both.
 `prefix` is what stands before the name in a program; operations between ranks are `pld.system.notify` and the like.

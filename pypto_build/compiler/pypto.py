@@ -4,8 +4,8 @@
     --platform P        what the artifact is for; the program itself tells PyPTO (its RunConfig)
     --dump-passes       let PyPTO dump its passes, and take its passes_dump/ too
 
-The program runs in a process of its own as if by hand, except that nothing is executed: the arguments it passes become
-`data/in`, and what it compares an output with `data/out`. Several compiled programs become sub-builds, next_levels/.
+The program runs in a process of its own as if by hand, but no kernel is executed. The arguments it passes become
+`data/in`, the tensors it compares an output with `data/out`. Several compiled programs become sub-builds, next_levels/.
 Prints the changed files. Exit status 0, 1 when the program cannot be compiled, 2 for wrong usage or without PyPTO.
 """
 

@@ -26,7 +26,7 @@ def context_name(window: str) -> str:
 
 @dataclass(frozen=True)
 class KernelSignature:
-    """`contexts` has the tensors in windows, each of which comes with a context; `extents`, for each dynamic extent,
+    """`contexts` has the tensors in windows, each with a context. `extents` has, for each dynamic extent,
     the parameter and axis it is read from; `launch_ids` the operations whose values are passed."""
 
     tensors: tuple[TensorParam, ...]

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ApiVintage:
-    """`tensor`: the tensor class; `entry_args`, `task_args`: classes of the orchestration's and a task's arguments;
-    `external`: an external tensor, with its position as {i}; `max_tensors`, `max_scalars`: what a task takes;
-    `runtime_config`: entries beside the runtime's name; `predicate`: the class of a task's condition, if there is
-    one, and then tasks can be marked for early resolution and dumps too."""
+    """Names of one generation of the API.
+
+    - `tensor`: the tensor class - `entry_args`, `task_args`: classes of the orchestration's and a task's arguments -
+    `external`: an external tensor, with its position as {i} - `max_tensors`, `max_scalars`: the numbers that a task
+    takes - `runtime_config`: entries beside the runtime's name - `predicate`: the class of a task's condition, or
+    empty; only with it can tasks have early resolution and dumps
+    """
 
     name: str
     tensor: str

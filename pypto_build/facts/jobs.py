@@ -51,8 +51,8 @@ class FarmReady(msgspec.Struct, frozen=True, tag="ready"):
 class FarmResult(msgspec.Struct, frozen=True, tag="result"):
     """The result of a job.
 
-    ``status`` is the exit status of ``pypto-build``. ``verdict`` holds the bytes of verdict.json, empty without one;
-    ``log`` the output; ``lost`` the reason, in a line, why the job could not run at all; ``files`` the returned files
+    ``status`` is the exit status of ``pypto-build``. ``verdict`` holds the bytes of verdict.json, empty without one.
+    ``log`` has the output; ``lost`` a line on why the job could not run at all; ``files`` the returned files
     that existed.
     """
 

@@ -52,7 +52,7 @@ Of the questions that a program asks and `NUMERICS` decides otherwise, a line sa
 def document() -> str:
     """The page docs/agreement.md."""
     followed = {f"FOLLOWED_{numerics.upper()}": _listed(names) for numerics, names in FOLLOWED.items()}
-    introduction = re.sub(r"FOLLOWED_[A-Z]+", lambda found: followed[found[0]], _INTRODUCTION)
+    introduction = re.sub(r"FOLLOWED_[A-Z]+", lambda match: followed[match[0]], _INTRODUCTION)
     lines = [introduction, "## Questions", ""]
     lines += [
         "| question | instructions | state | the device's by | the simulator's by | |",
@@ -92,7 +92,7 @@ def _summary(row: Agreement) -> str:
 
 
 def _way(numerics: str, state: str) -> str:
-    """How one gets what somebody gives."""
+    """Return the setting that gives a party's results."""
     return f"`{numerics}`" if numerics else "?" if state == "open" else "no setting"
 
 

@@ -1,4 +1,4 @@
-"""Writing a file so that nobody sees half of it."""
+"""Writes a file atomically: readers see the old content or the new one."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ _REAL_FORMATS = {"f32": "<f", "f16": "<e"}
 
 
 def round_real(value: float, name: str) -> float:
-    """``value`` as a scalar of the type ``name`` holds it; what is too large for it is infinite, as in C++."""
+    """Return ``value`` as a scalar of the type ``name`` holds it; too large values become infinite, as in C++."""
     code = _REAL_FORMATS.get(name)
     if code is None:
         return value

@@ -27,18 +27,18 @@ def operation(
     loc: Location | None = None,
     **operands: Typed | Sequence[Typed],
 ) -> Operation:
-    """An operation from (value, type) pairs, one or a list for each role; ValueError names what does not fit."""
+    """Return an operation from (value, type) pairs, one or a list for each role; ValueError names a misfit."""
     definition = TABLE.get(name)
     if definition is None:
         raise ValueError(f"there is no operation {name}")
-    given = {role: _pairs(value) for role, value in operands.items()}
-    form = _form(definition, given)
+    values = {role: _pairs(value) for role, value in operands.items()}
+    form = _form(definition, values)
     layout = definition.variants[form]
     typed = _typed(definition, form)
     op = Operation(name, attrs=dict(attrs or {}), regions=tuple(regions), loc=loc, variant=form)
     for role in layout.roles():
-        pairs = given.get(role.name, ())
-        if pairs or (role.many and role.name in given):
+        pairs = values.get(role.name, ())
+        if pairs or (role.many and role.name in values):
             op.operands[role.name] = tuple(value for value, _ in pairs)
             if not layout.format or role.name in typed:
                 op.types[role.name] = tuple(type_ for _, type_ in pairs)
@@ -56,18 +56,18 @@ def _pairs(value: Typed | Sequence[Typed]) -> tuple[Typed, ...]:
     return tuple(value)
 
 
-def _form(definition: OpDef, given: Mapping[str, Sequence[Typed]]) -> int:
+def _form(definition: OpDef, values: Mapping[str, Sequence[Typed]]) -> int:
     """The first form that has all given roles and misses none it needs."""
     for number, form in enumerate(definition.variants):
         roles = {role.name: role for role in form.roles()}
         needed = {name for name, role in roles.items() if not (role.optional or role.many)}
-        if needed <= given.keys() <= roles.keys():
+        if needed <= values.keys() <= roles.keys():
             return number
     choices = " or ".join(
         "(" + ", ".join(f"[{r.name}]" if r.optional or r.many else r.name for r in form.roles()) + ")"
         for form in definition.variants
     )
-    raise ValueError(f"{definition.name} takes {choices}, found ({', '.join(given)})")
+    raise ValueError(f"{definition.name} takes {choices}, found ({', '.join(values)})")
 
 
 def _typed(definition: OpDef, form: int) -> set[str]:

@@ -1,4 +1,4 @@
-"""Checks .pto files and prints what is wrong, one line each.
+"""Checks .pto files and prints the errors, one line each.
 
 python -m pypto_build.pto.check FILE… [--platform a2a3|a5|a2a3sim|a5sim]
 """
@@ -17,7 +17,7 @@ from .parser import parse_file
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Exit status 0 when all files are right, 1 when one is not, 2 for wrong usage."""
+    """Return 0 when all files are right, 1 when one is wrong, 2 for wrong usage."""
     parser = argparse.ArgumentParser(
         prog="python -m pypto_build.pto.check", description=(__doc__ or "").splitlines()[0]
     )
@@ -31,8 +31,8 @@ def main(argv: list[str] | None = None) -> int:
             errors += check_module(parse_file(path), options.platform)
         except PtoError as error:  # noqa: PERF203
             errors.append(error)
-    for found in errors:
-        print(found)
+    for message in errors:
+        print(message)
     if not errors:
         print(f"{len(modules)} module{'' if len(modules) == 1 else 's'}, nothing found")
     return 1 if errors else 0

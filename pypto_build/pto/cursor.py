@@ -41,10 +41,10 @@ class Cursor:
         self.at += 1
 
     def accept(self, text: str) -> bool:
-        """Step over `text` if it comes next; whether it does."""
-        found = self.tokens[self.at] == text
-        self.at += found
-        return found
+        """Step over `text` if it comes next, and return whether it does."""
+        matches = self.tokens[self.at] == text
+        self.at += matches
+        return matches
 
     def value(self, what: str = "a value (%name)") -> str:
         """Step over an SSA value."""
@@ -74,13 +74,13 @@ class Cursor:
     # --- types ---------------------------------------------------------------------------------------------------
 
     def type(self, kind: str = "") -> Type:
-        """A type; `kind` is the operand kind to assume when the prefix is left out (`<f32>` for `!pto.ptr<f32>`)."""
+        """Return a type; `kind` is assumed when the prefix is left out (`<f32>` for `!pto.ptr<f32>`)."""
         start = self.at
         text = self.tokens[start]
-        known = self._types.get(text)
-        if known is not None and self.tokens[start + 1] != "<":
+        plain = self._types.get(text)
+        if plain is not None and self.tokens[start + 1] != "<":
             self.at += 1
-            return known
+            return plain
         if text == "<":
             if kind not in _PREFIX:
                 self.fail(f"expected a type, found {self.found()}")

@@ -1,8 +1,8 @@
-"""What differs between two .pto modules once names, constants' names and source locations are put aside.
+"""Compares two .pto modules without names, constants' names and source locations.
 
-Operations are aligned by what they are (name, attributes, types, constants), then it is required that aligned
-operations use corresponding values: arguments by position, constants by value, others by the alignment of what
-defines them. A difference is shown with both lines as they are written.
+Operations are aligned by name, attributes, types and constants. Aligned operations then have to use corresponding
+values: arguments by position, constants by value, others by the alignment of their definitions. A difference is shown
+with both lines as they are written.
 
     python -m pypto_build.pto.diff A.pto B.pto      (or two directories of .pto files)
 """
@@ -100,12 +100,12 @@ class _Reader:
 
 
 def diff_modules(a: Module, b: Module) -> list[Difference]:
-    """Differences in text order, function by function; a function of one module only is one difference."""
+    """Return the differences in text order, by function; a function of one module only is one difference."""
     ours, theirs = ({f.name: _Reader(m, f).lines for f in m.functions()} for m in (a, b))
-    found: list[Difference] = []
+    differences: list[Difference] = []
     for name in dict.fromkeys([*ours, *theirs]):
-        found += _compare(name, ours.get(name, []), theirs.get(name, []))
-    return found
+        differences += _compare(name, ours.get(name, []), theirs.get(name, []))
+    return differences
 
 
 def _compare(function: str, old: list[Line], new: list[Line]) -> Iterator[Difference]:
@@ -126,8 +126,10 @@ def _compare(function: str, old: list[Line], new: list[Line]) -> Iterator[Differ
 
 
 def _opcodes(old: list[str], new: list[str]) -> Sequence[tuple[str, int, int, int, int]]:
-    """How the keys of one function become those of the other. Of thousands of equal lines, which would take for ever to
-    pair off, only those at the beginning and at the end are."""
+    """Return the edits that turn the keys of one function into the other's.
+
+    Thousands of equal lines would take too long to pair off, so only those at the beginning and at the end are paired.
+    """
     ours, theirs = Counter(old), Counter(new)
     if sum(count * theirs[key] for key, count in ours.items()) <= _MOST_PAIRS:
         return difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
@@ -170,7 +172,7 @@ def _pairs(a: Path, b: Path) -> tuple[list[tuple[Path, Path]], list[Path]]:
 
 
 def _short_names(a: Path, b: Path, root_a: Path, root_b: Path) -> tuple[str, str]:
-    """What two files are called: from the artifacts' names on, unless those are the same."""
+    """Return the names of two files: from the artifacts' names on, unless those are the same."""
     names = [str(path.relative_to(root.parent)) for path, root in ((a, root_a), (b, root_b))]
     return (names[0], names[1]) if names[0] != names[1] else (str(a), str(b))
 

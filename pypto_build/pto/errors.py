@@ -10,7 +10,7 @@ _LONGEST = 2000
 
 @dataclass(frozen=True)
 class SourcePosition:
-    """Where something stands in a source text; line and column count from 1, 0 means unknown."""
+    """A position in a source text; line and column count from 1, 0 means unknown."""
 
     path: str = "<pto>"
     line: int = 0

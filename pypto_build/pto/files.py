@@ -12,10 +12,10 @@ _LARGEST = 128 << 20
 
 
 def read_module(path: str | Path) -> str:
-    """The text of a module; bytes that are not UTF-8 are kept as surrogates.
+    """Return the text of a module; bytes that are not UTF-8 are kept as surrogates.
 
-    Raises ``OSError`` with a ``strerror`` for people: also for what is no regular file, which could block, and for one
-    that is too large.
+    Raises ``OSError`` with a ``strerror`` for people, also for files that are not regular (they could block) or too
+    large.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,8 +1,8 @@
 """Text to tokens: one regular expression, run by `findall`.
 
-A token is a plain string, its kind told by its first character. Offsets are not kept: they are found again by a second
-run when an error or a source line is asked for, which keeps the common path at C speed. A whole `!pto.…<…>` type or
-`#pto.…<…>` attribute without nested brackets is one token, since modules consist mostly of repeated types.
+A token is a plain string; its first character tells its kind. Offsets are not kept: an error or a source line finds
+them by a second run, which keeps the common path at C speed. A whole `!pto.…<…>` type or `#pto.…<…>` attribute without
+nested brackets is one token, since modules consist mostly of repeated types.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def tokenize(text: str) -> list[str]:
 
 
 def token_offsets(text: str) -> list[int]:
-    """Where each token of `tokenize(text)` starts."""
-    offsets = [found.start(1) for found in TOKEN.finditer(text)]
+    """Return the offset of every token of `tokenize(text)`, and that of the text's end."""
+    offsets = [token.start(1) for token in TOKEN.finditer(text)]
     offsets.append(len(text.rstrip()))
     return offsets

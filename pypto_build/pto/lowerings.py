@@ -1,4 +1,4 @@
-"""What a translator does with each operation: functions register under a family, or a family and a function."""
+"""Tables of translations: functions register under an operation's family, or its family and function."""
 
 from __future__ import annotations
 

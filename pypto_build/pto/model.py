@@ -1,7 +1,7 @@
-"""What a .pto module is: modules hold functions, functions hold regions, regions hold operations.
+"""The model of a .pto module: modules hold functions, functions hold regions, regions hold operations.
 
-SSA values are named by their text (`%x`); operands are grouped by the role their operation's definition gives them.
-Two models are equal when they mean the same text: places in the source, comments and spacing do not count.
+SSA values are named by their text (`%x`); operands are grouped by the role their operation's definition gives them. Two
+models are equal when they mean the same text: source positions, comments and spacing do not count.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .types import Type
 
 
 class Source:
-    """A text and where its tokens stand; line numbers are computed only when somebody asks."""
+    """A text and the offsets of its tokens; line numbers are computed on demand."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
@@ -32,7 +32,7 @@ class Source:
 
     @cached_property
     def _lines(self) -> list[int]:
-        return [0] + [found.end() for found in re.finditer("\n", self.text)]
+        return [0] + [match.end() for match in re.finditer("\n", self.text)]
 
     def position(self, token: int) -> SourcePosition:
         """The place of token number `token`; unknown for operations that were not parsed (-1)."""
@@ -147,12 +147,12 @@ class Module:
     source: Source = field(default_factory=lambda: Source("<pto>", ""), compare=False, repr=False)
 
     def error(self, at: Operation | Function, message: str) -> PtoError:
-        """What is wrong with an operation or a function."""
+        """Return an error of an operation or a function."""
         name = at.name if isinstance(at, Operation) else f"func.func @{at.name}"
         return PtoError(self.source.position(at.token), message, name)
 
     def functions(self) -> Iterator[Function]:
-        """All functions, those of nested modules included."""
+        """Yield all functions, also in nested modules."""
         for item in self.items:
             if isinstance(item, Function):
                 yield item

@@ -1,4 +1,4 @@
-"""Names of functions: MLIR allows any text between quotes, what is made of a module does not."""
+"""Names of functions: MLIR allows any text between quotes, C++, Python and files do not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def require_names(module: Module) -> None:
-    """Raises PtoError for a function whose name can be none in C++ and Python, nor that of a kernel's file."""
+    """Raise PtoError for a function whose name is invalid in C++ or Python, or as a kernel's file."""
     for function in module.functions():
         if function.body is not None and not _IDENTIFIER.fullmatch(function.name):
             what = "its name is no identifier, as it has to be in C++; use letters, digits and _"

@@ -150,17 +150,17 @@ class AttributeReader(Cursor):
         text = self.tokens[self.at]
         if text == "<":
             text = self.balanced("<", ">")
-            found = re.fullmatch(r"<\s*([\w.]+)\s*>", text)
-            if not found:
+            match = re.fullmatch(r"<\s*([\w.]+)\s*>", text)
+            if not match:
                 self.fail("expected <name>", self.at - 1)
-            return EnumAttr(found[1], "", text)
+            return EnumAttr(match[1], "", text)
         self.at += 1
         if self.tokens[self.at] == "<":
             text += self.balanced("<", ">")
         text = " ".join(text.split())
-        found = _ENUM.match(text)
-        if found:
-            return EnumAttr(found[3], found[2] or found[1], text)
+        match = _ENUM.match(text)
+        if match:
+            return EnumAttr(match[3], match[2] or match[1], text)
         return RawAttr(text)
 
     def location(self) -> Location:

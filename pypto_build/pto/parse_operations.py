@@ -69,13 +69,15 @@ class OperationReader(RegionReader):
 
     def check_results(self, definition: OpDef, op: Operation, start: int) -> None:
         count = len(op.results)
-        wanted = definition.results if definition.results >= 0 else len(op.result_types)
+        expected = definition.results if definition.results >= 0 else len(op.result_types)
         if definition.fn == "call" and not op.result_types:
             return  # without a written type the callee's results are not known here
-        if count != wanted:
-            self.fail(f"expected {wanted} result name{'s' * (wanted != 1)} before '=', found {count}", start)
-        if definition.results > 0 and op.result_types and len(op.result_types) != wanted:
-            self.fail(f"expected {wanted} result type{'s' * (wanted != 1)}, found {len(op.result_types)}", self.at - 1)
+        if count != expected:
+            self.fail(f"expected {expected} result name{'s' * (expected != 1)} before '=', found {count}", start)
+        if definition.results > 0 and op.result_types and len(op.result_types) != expected:
+            self.fail(
+                f"expected {expected} result type{'s' * (expected != 1)}, found {len(op.result_types)}", self.at - 1
+            )
 
     def defined(self, definition: OpDef, results: tuple[str, ...]) -> Operation:
         """The operation after its name, in the first of its forms that fits."""
@@ -92,7 +94,7 @@ class OperationReader(RegionReader):
         return op
 
     def first_form(self, definition: OpDef, results: tuple[str, ...]) -> Operation:
-        """Tries each form; reports the error of the one that got furthest."""
+        """Try each form; report the error of the form that got furthest."""
         start, errors = self.at, []
         for number_, form in enumerate(definition.variants):
             op = Operation(definition.name, results=results, variant=number_)

@@ -53,15 +53,15 @@ class ModuleReader(OperationReader):
 
     def aliases(self) -> dict[str, str]:
         """`#name = …` lines; kept as text."""
-        found: dict[str, str] = {}
+        aliases: dict[str, str] = {}
         while self.tokens[self.at][:1] == "#" and self.tokens[self.at + 1] == "=":
             name = self.tokens[self.at]
             self.at += 2
             if self.tokens[self.at] == "loc":
-                found[name] = str(self.location())
+                aliases[name] = str(self.location())
             else:
-                found[name] = str(self.attribute())
-        return found
+                aliases[name] = str(self.attribute())
+        return aliases
 
     def module(self) -> Module:
         self.current = "module"

@@ -216,7 +216,7 @@ def _group(step: Directive, op: Operation, indent: str) -> str:
 
 
 def _present(steps: tuple[Directive, ...], op: Operation) -> bool:
-    """Whether an optional part has anything to say."""
+    """Return whether an optional part has content."""
     for step in all_steps(steps):
         if step.code == "$" and step.name in op.operands:
             return True

@@ -1,4 +1,4 @@
-"""Which definition every use of a value refers to, what types and known constants values have.
+"""Resolves names: the definition of every use, and the types and constants of values.
 
 Scopes follow regions: a name defined in one branch may be defined again in another. Problems found on the way
 (undefined or redefined values, types that disagree with the definition) are collected, not raised.
@@ -37,7 +37,7 @@ class Problem:
 
     @property
     def subject(self) -> str:
-        """What is wrong, by name, for a message."""
+        """Return the name of the faulty operation or function, for a message."""
         return self.op.name if self.op is not None else f"func.func @{self.function.name}"
 
 
@@ -58,8 +58,8 @@ class Resolved:
 
     def value(self, op: Operation, role: str) -> Value | None:
         """The value of a role that takes one; None when it is absent."""
-        found = self.operands_of[id(op)].get(role, ())
-        return found[0] if found else None
+        values = self.operands_of[id(op)].get(role, ())
+        return values[0] if values else None
 
     def results(self, op: Operation) -> tuple[Value, ...]:
         return self.results_of[id(op)]
@@ -88,7 +88,7 @@ class Resolved:
 
 
 def resolve(function: Function, module: Module) -> Resolved:
-    """Resolve one function; `module` is asked for the types of called functions."""
+    """Resolve one function; `module` has the types of called functions."""
     return Resolver(function, module).run()
 
 
@@ -133,16 +133,16 @@ class Resolver:
 
     def operands(self, op: Operation, scope: dict[str, Value]) -> None:
         """Look up what the operation uses."""
-        found: dict[str, tuple[Value, ...]] = {}
+        values_of: dict[str, tuple[Value, ...]] = {}
         for role, names in op.operands.items():
             written = op.types.get(role, ())
-            found[role] = tuple(
+            values_of[role] = tuple(
                 self.use(op, role, name, written[i] if i < len(written) else None, scope)
                 for i, name in enumerate(names)
             )
-        self.out.operands_of[id(op)] = found
+        self.out.operands_of[id(op)] = values_of
         if op.name == "pto.set_validshape":
-            self.out.resized.update(id(v) for v in found.get("tile", ()))
+            self.out.resized.update(id(v) for v in values_of.get("tile", ()))
 
     def region_arguments(self, op: Operation, region: Region, scope: dict[str, Value]) -> None:
         """Define what the operation hands to one of its regions, whose `scope` this is."""
@@ -153,11 +153,11 @@ class Resolver:
 
     def results(self, op: Operation, scope: dict[str, Value]) -> None:
         """Define what the operation yields; its operands are known."""
-        found = self.out.operands_of[id(op)]
-        types = self.result_types(op, found)
+        operands = self.out.operands_of[id(op)]
+        types = self.result_types(op, operands)
         results = tuple(Value(name, types[i] if i < len(types) else None, op, i) for i, name in enumerate(op.results))
         if len(results) == 1:
-            results[0].constant = self.constant(op, found)
+            results[0].constant = self.constant(op, operands)
         self.out.results_of[id(op)] = results
         for value in results:
             self.define(value, scope, op)
@@ -175,12 +175,12 @@ class Resolver:
             self.problem(op, f"{role} is a {definition.kind}, but {name} has type {type_}")
         return value
 
-    def result_types(self, op: Operation, found: dict[str, tuple[Value, ...]]) -> tuple[Type, ...]:
+    def result_types(self, op: Operation, operands: dict[str, tuple[Value, ...]]) -> tuple[Type, ...]:
         if op.result_types:
             return op.result_types
         rule = TABLE[op.name].result
         if rule.startswith("$"):
-            values = found.get(rule[1:], ())
+            values = operands.get(rule[1:], ())
             return tuple(v.type for v in values[:1] if v.type is not None)
         if rule:
             return (parse_type(rule),) * len(op.results)
@@ -189,13 +189,13 @@ class Resolver:
             return callee.results if callee else ()
         return ()
 
-    def constant(self, op: Operation, found: dict[str, tuple[Value, ...]]) -> int | None:
+    def constant(self, op: Operation, operands: dict[str, tuple[Value, ...]]) -> int | None:
         """The integer an operation yields when its operands are constants."""
         if op.name == "arith.constant":
             value = op.attrs.get("value")
             return int_value(value) if isinstance(value, IntAttr) else None
         family = TABLE[op.name].family
-        inputs = [v.constant for values in found.values() for v in values]
+        inputs = [v.constant for values in operands.values() for v in values]
         if family not in ("arith", "cast") or None in inputs:
             return None
         numbers = [n for n in inputs if n is not None]

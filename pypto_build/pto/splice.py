@@ -29,7 +29,7 @@ class Sentinels:
 
 
 def find_sentinels(wrapper: str, path: str = "<wrapper>") -> Sentinels:
-    """Where the body stands; PtoError when the wrapper has no pair of sentinels."""
+    """Return the position of the body; PtoError when the wrapper lacks a pair of sentinels."""
     begin, end = _BEGIN.search(wrapper), _END.search(wrapper)
     if begin is None or end is None or end.start() < begin.end():
         what = f"has no '{BODY_SENTINEL}' line" if begin is None else "has no entry point line behind its body"
@@ -39,15 +39,15 @@ def find_sentinels(wrapper: str, path: str = "<wrapper>") -> Sentinels:
 
 def body_of(wrapper: str, path: str = "<wrapper>") -> str:
     """The body of a wrapper, blank lines around it left out."""
-    found = find_sentinels(wrapper, path)
-    return wrapper[found.begin : found.end].strip("\n")
+    sentinels = find_sentinels(wrapper, path)
+    return wrapper[sentinels.begin : sentinels.end].strip("\n")
 
 
 def replace_body(wrapper: str, body: str, path: str = "<wrapper>") -> str:
     """The wrapper with another body; every other byte stays."""
-    found = find_sentinels(wrapper, path)
+    sentinels = find_sentinels(wrapper, path)
     stripped = body.strip("\n")
-    return f"{wrapper[: found.begin]}{stripped}\n\n{wrapper[found.end :]}"
+    return f"{wrapper[: sentinels.begin]}{stripped}\n\n{wrapper[sentinels.end :]}"
 
 
 # --- raw ptoas output ------------------------------------------------------------------------------------------------
@@ -65,18 +65,18 @@ _MGATHER = re.compile(r"(\bMGATHER(?:<[^;()]{0,400}>)?\()([^()]{0,4000})(\))")
 
 def _restore_mgather(text: str) -> str:
     """Give MGATHER the tiles and tensors back whose pointers it was given; drop pointers nothing else uses."""
-    aliases = {found[1]: found[2] or found[3] for found in _POINTER_ALIAS.finditer(text)}
-    used = {word for found in _MGATHER.finditer(text) for word in re.findall(r"\w+", found[2])} & aliases.keys()
+    aliases = {match[1]: match[2] or match[3] for match in _POINTER_ALIAS.finditer(text)}
+    used = {word for match in _MGATHER.finditer(text) for word in re.findall(r"\w+", match[2])} & aliases.keys()
     text = _MGATHER.sub(lambda m: m[1] + re.sub(r"\w+", lambda w: aliases.get(w[0], w[0]), m[2]) + m[3], text)
     unused = {name for name in used if len(re.findall(rf"\b{name}\b", text)) == 1}
-    return _POINTER_ALIAS.sub(lambda found: "" if found[1] in unused else found[0], text)
+    return _POINTER_ALIAS.sub(lambda match: "" if match[1] in unused else match[0], text)
 
 
 def preprocess(raw: str, wrapper: str = "") -> str:
-    """Raw ptoas output as a wrapper takes it in.
+    """Return raw ptoas output as the body of a wrapper.
 
     Include lines and `using namespace pto` go, entry functions become `static __aicore__ void`, AICORE becomes
-    `__aicore__`, MGATHER gets back the operands that ptoas <= 0.53 replaced by raw pointers, and `Tensor` becomes
+    `__aicore__`. MGATHER gets back the operands that ptoas <= 0.53 replaced by raw pointers. `Tensor` becomes
     `ChipTensor` unless the wrapper is older than that name.
     """
     text = "\n".join(line for line in raw.split("\n") if not _DROPPED.fullmatch(line))
@@ -124,8 +124,10 @@ def _plain(type_: str) -> str:
 
 
 def forwarded_arguments(wrapper: str, function: str, path: str = "<wrapper>") -> tuple[Parameter, ...]:
-    """What `kernel_entry` passes to `function`: name and type of each argument, in order; type empty when not
-    declared."""
+    """Return the arguments that `kernel_entry` passes to `function`: name and type of each, in order.
+
+    The type is empty when it is not declared.
+    """
     entry = wrapper[find_sentinels(wrapper, path).end :]
     call = re.search(rf"(?<![\w.])(?:\w+::){{0,9}}{re.escape(function)}\s*\(([^;{{]{{0,20000}})\)\s*;", entry)
     if call is None:
@@ -147,30 +149,30 @@ def forwarded_arguments(wrapper: str, function: str, path: str = "<wrapper>") ->
 
 def compare_signature(wrapper: str, function: str, parameters: tuple[Parameter, ...], path: str = "<wrapper>") -> None:
     """Raise PtoError naming the first argument that no longer fits what the wrapper forwards."""
-    given = forwarded_arguments(wrapper, function, path)
-    for number, (argument, parameter) in enumerate(zip(given, parameters, strict=False)):
+    arguments = forwarded_arguments(wrapper, function, path)
+    for number, (argument, parameter) in enumerate(zip(arguments, parameters, strict=False)):
         if argument.type and argument.type != parameter.type:
             raise PtoError(
                 SourcePosition(path),
                 f"argument {number} of {function} no longer fits: kernel_entry passes {argument.type} {argument.name}, "
                 f"the new function takes {parameter.type} {parameter.name}; compile the program again",
             )
-    if len(given) == len(parameters):
+    if len(arguments) == len(parameters):
         return
-    if len(given) < len(parameters):
-        extra = parameters[len(given)]
-        detail = f"argument {len(given)} ({extra.type} {extra.name}) has no value"
+    if len(arguments) < len(parameters):
+        extra = parameters[len(arguments)]
+        detail = f"argument {len(arguments)} ({extra.type} {extra.name}) has no value"
     else:
-        detail = f"argument {len(parameters)} ({given[len(parameters)].name}) is no longer taken"
+        detail = f"argument {len(parameters)} ({arguments[len(parameters)].name}) is no longer taken"
     raise PtoError(
         SourcePosition(path),
-        f"{detail}: kernel_entry passes {len(given)} arguments to {function}, the new function takes "
+        f"{detail}: kernel_entry passes {len(arguments)} arguments to {function}, the new function takes "
         f"{len(parameters)}; compile the program again",
     )
 
 
 def has_signature(wrapper: str, function: str, parameters: tuple[Parameter, ...], path: str = "<wrapper>") -> bool:
-    """Whether what the wrapper forwards fits the function."""
+    """Return whether the wrapper's forwarded arguments fit the function."""
     try:
         compare_signature(wrapper, function, parameters, path)
     except PtoError:
@@ -198,10 +200,10 @@ def splice_unit(body: str, wrappers: Mapping[str, tuple[str, str]]) -> dict[str,
     missing = [name for name in wrappers if name not in functions]
     if missing:
         path = wrappers[missing[0]][0]
-        known = ", ".join(functions) or "none"
+        names = ", ".join(functions) or "none"
         raise PtoError(
             SourcePosition(path),
-            f"the unit no longer defines {missing[0]} (it defines {known}); compile the program again",
+            f"the unit no longer defines {missing[0]} (it defines {names}); compile the program again",
         )
     result = {}
     for name, (path, text) in wrappers.items():

@@ -1,9 +1,9 @@
-"""How PyPTO spells the values of a module, and what of the program they came from.
+"""PyPTO's spelling of the values of a module, and the source variables they came from.
 
-A value is named after the variable of the program that it came from, with a word for what defines it and a count:
-`x__ssa_v0` an assignment or parameter, `i__idx_v0` a loop index, `x__iter_v1` what an iteration starts with, `x__rv_v2`
-what a loop leaves, `x__phi_v3` what a condition leaves, `num__tmp_v0` a temporary. What belongs to a value is named
-after it (`x__ssa_v0_pview_1`, `x__ssa_v0_tensor`). Nothing else in this package or its users knows this.
+A value is named after its source variable, with a word for the kind of its definition and a count. `x__ssa_v0` is an
+assignment or parameter, `i__idx_v0` a loop index, `x__iter_v1` the start of an iteration. `x__rv_v2` is the end of a
+loop, `x__phi_v3` the end of a condition, `num__tmp_v0` a temporary. Parts of a value are named after it
+(`x__ssa_v0_pview_1`, `x__ssa_v0_tensor`). Nothing else in this package or its users knows this.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ def spelled(variable: str, word: str, version: int) -> str:
 
 
 def read_ssa_name(name: str) -> SsaName | None:
-    """The parts of a value's name; None if it is not spelled so. A variable may have such a name itself: the last word
-    counts."""
-    found = _SPELLED.fullmatch(name.removeprefix("%"))
-    return SsaName(found[1], found[2], int(found[3]), found[4]) if found else None
+    """Return the parts of a value's name; None for other names.
+
+    A variable may have such a name itself: the last word counts.
+    """
+    match = _SPELLED.fullmatch(name.removeprefix("%"))
+    return SsaName(match[1], match[2], int(match[3]), match[4]) if match else None
 
 
 def source_variable(name: str) -> str:
     """The variable that a value was named after; names that are not spelled so are their own."""
-    found = read_ssa_name(name)
-    return found.variable if found else name
+    parts = read_ssa_name(name)
+    return parts.variable if parts else name

@@ -209,9 +209,9 @@ def split_top(text: str) -> list[str]:
 def _shaped(text: str) -> tuple[tuple[int, ...], Type]:
     """`64x?xf32` -> ((64, DYNAMIC), f32)."""
     dims, at = [], 0
-    while found := _DIM.match(text, at):
-        dims.append(DYNAMIC if found[1] == "?" else _number(found[1], "an extent"))
-        at = found.end()
+    while match := _DIM.match(text, at):
+        dims.append(DYNAMIC if match[1] == "?" else _number(match[1], "an extent"))
+        at = match.end()
     return tuple(dims), parse_type(text[at:].strip())
 
 
@@ -228,8 +228,8 @@ def _ptr(text: str, body: str) -> Type:
 
 
 def _space_name(text: str) -> str:
-    found = re.fullmatch(r"#pto\.address_space<\s*(\w+)\s*>|#?(\w+)", text)
-    return (found[1] or found[2]) if found else text
+    match = re.fullmatch(r"#pto\.address_space<\s*(\w+)\s*>|#?(\w+)", text)
+    return (match[1] or match[2]) if match else text
 
 
 def _view(kind: str) -> Callable[[str, str], Type]:

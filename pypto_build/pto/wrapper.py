@@ -48,7 +48,7 @@ _BRIDGE = """\
 #define get_subblockid() pypto_runtime_subblock_id
 #endif
 """
-#: What a launch tells a kernel: the parameter's name, and the call that gives it.
+#: Values of a launch: the parameter's name, and the call that gives it.
 LAUNCH = {
     "__pypto_spmd_block_idx": "get_block_idx(args)",
     "__pypto_spmd_block_num": "get_block_num(args)",
@@ -58,12 +58,12 @@ LAUNCH = {
 
 @dataclass(frozen=True)
 class Passed:
-    """What `kernel_entry` passes for one parameter.
+    """The value that `kernel_entry` passes for one parameter.
 
-    `kind` is tensor (`ctype` is that of an element), scalar, context (a scalar that is the address of a CommContext,
-    read as words of `ctype`), extent or launch; `slot` the place in the argument array of tensors, scalars and
-    contexts; `value` the C++ expression of extents and launch ids; `shared` marks the buffer of a pipe, of which every
-    block has a part.
+    `kind` is tensor, scalar, context, extent or launch. `ctype` is the type of a tensor's elements; a context is a
+    scalar, the address of a CommContext, read as words of `ctype`. `slot` is the index in the argument array of
+    tensors, scalars and contexts. `value` is the C++ expression of extents and launch ids. `shared` marks the buffer of
+    a pipe, of which every block has a part.
     """
 
     kind: str
@@ -75,13 +75,13 @@ class Passed:
 
 
 def launched(name: str) -> Passed:
-    """The parameter that is told what a launch says, one of `LAUNCH`."""
+    """Return the parameter for a value of the launch, one of `LAUNCH`."""
     return Passed("launch", name, "int32_t", value=LAUNCH[name])
 
 
 @dataclass(frozen=True)
 class Payload:
-    """How many tensors and scalars the orchestration passes to a kernel."""
+    """The numbers of tensors and scalars that the orchestration passes to a kernel."""
 
     tensors: int
     scalars: int
@@ -100,7 +100,7 @@ class _Slots:
         self.pipes = set(_pipe_buffers(self.resolved)) if by_block else set()
 
     def passed(self, number: int, argument: Argument, tensors: list[Passed]) -> Passed:
-        """Where the value of a parameter comes from; `tensors` are those before it."""
+        """Return the source of a parameter's value; `tensors` are the ones before it."""
         try:
             return self._passed(number, argument, tensors)
         except UnsupportedCppType:
@@ -137,26 +137,26 @@ class _Slots:
         return next((slot for slot in range(first, first + count) if slot not in self.taken), None)
 
     def extent(self, number: int, tensors: list[Passed]) -> str:
-        """The extent of a tensor that is this parameter; empty when no view has it."""
-        wanted, found = self.resolved.arguments[number], []
+        """Return the extent of a tensor that is this parameter; empty when no view has it."""
+        parameter, candidates = self.resolved.arguments[number], []
         for op in self.function.walk():
             if op.name != "pto.make_tensor_view":
                 continue
             pointer = self.resolved.value(op, "ptr")
             for axis, extent in enumerate(self.resolved.values(op, "shape")):
-                undo = _inverse(self.resolved, extent, wanted)
+                undo = _inverse(self.resolved, extent, parameter)
                 if undo is not None and pointer is not None and pointer.is_argument:
-                    found.append((pointer.number, axis, undo))
-        for pointer_number, axis, undo in sorted(found, key=lambda place: place[:2]):
+                    candidates.append((pointer.number, axis, undo))
+        for pointer_number, axis, undo in sorted(candidates, key=lambda candidate: candidate[:2]):
             tensor = next((t for t in tensors if t.name == cpp_name(self.function.args[pointer_number])), None)
             if tensor is not None:
                 return undo(f"static_cast<int64_t>({tensor.name}_tensor->shapes[{axis}])")
         return ""
 
 
-def _inverse(resolved: Resolved, extent: Value, wanted: Value) -> Callable[[str], str] | None:
-    """How `wanted` is computed from an extent that was computed from it."""
-    if extent is wanted:
+def _inverse(resolved: Resolved, extent: Value, target: Value) -> Callable[[str], str] | None:
+    """Return the function that computes `target` back from an extent that was computed from it."""
+    if extent is target:
         return lambda text: text
     op = extent.op
     if op is None or TABLE[op.name].fn not in ("add", "sub", "mul") or "lhs" not in op.operands:
@@ -164,7 +164,7 @@ def _inverse(resolved: Resolved, extent: Value, wanted: Value) -> Callable[[str]
     lhs, rhs = resolved.value(op, "lhs"), resolved.value(op, "rhs")
     if lhs is None or rhs is None or rhs.constant is None:
         return None
-    inner = _inverse(resolved, lhs, wanted)
+    inner = _inverse(resolved, lhs, target)
     sign = {"add": "-", "sub": "+", "mul": "/"}[TABLE[op.name].fn]
     return None if inner is None else lambda text, c=rhs.constant: inner(f"({text} {sign} {c})")  # type: ignore[misc]
 
@@ -184,7 +184,7 @@ def cpp_name(argument: Argument) -> str:
 
 
 def plan_arguments(function: Function, module: Module, payload: Payload | None) -> tuple[Passed, ...]:
-    """What `kernel_entry` passes for each parameter of a function; `payload` is None where it is not known.
+    """Return the values that `kernel_entry` passes for a function's parameters; `payload` is None where it is unknown.
 
     Raises PtoError naming the first parameter that has no value.
     """
@@ -198,11 +198,11 @@ def plan_arguments(function: Function, module: Module, payload: Payload | None) 
 def refit_arguments(
     function: Function, module: Module, old: tuple[Passed, ...], payload: Payload | None
 ) -> tuple[Passed, ...]:
-    """What `kernel_entry` has to pass after the parameters changed.
+    """Return the values that `kernel_entry` has to pass after the parameters changed.
 
-    A parameter still called `%argK` is the one that was number K; others are new, and get what the orchestration
-    passes beyond what the old `kernel_entry` took, an extent of a tensor, or a number of the launch. Raises PtoError
-    naming the first parameter that has no value or another type than before.
+    A parameter still called `%argK` was number K. The others are new: they get the orchestration's arguments beyond
+    those of the old `kernel_entry`, an extent of a tensor, or a number of the launch. Raises PtoError naming the first
+    parameter that has no value or another type than before.
     """
     before = Payload(sum(p.kind == "tensor" for p in old), sum(p.kind in _SCALARS for p in old))
     payload = payload or before
@@ -232,10 +232,14 @@ def _kept(argument: Argument, old: tuple[Passed, ...], shift: int) -> Passed | N
     numbered = re.fullmatch(r"%arg(\d+)", argument.name)
     if numbered:
         number = int(numbered[1])
-        found = old[number] if number < len(old) else None
+        previous = old[number] if number < len(old) else None
     else:
-        found = next((p for p in old if p.kind == "launch" and p.name == cpp_name(argument)), None)
-    return replace(found, slot=found.slot + shift) if found is not None and found.kind in _SCALARS else found
+        previous = next((p for p in old if p.kind == "launch" and p.name == cpp_name(argument)), None)
+    return (
+        replace(previous, slot=previous.slot + shift)
+        if previous is not None and previous.kind in _SCALARS
+        else previous
+    )
 
 
 def _fits(argument: Argument, passed: Passed) -> bool:
@@ -282,7 +286,7 @@ def write_wrapper(
 
 
 def bridges_subblock(function: Function, module: Module) -> bool:
-    """Whether the function runs on both vector cores of a group and asks which one it is."""
+    """Return whether the function runs on both vector cores of a group and depends on which one it is."""
     cores = {f.kernel_kind for f in module.functions()}
     if function.kernel_kind != "vector" or "cube" not in cores or function.body is None:
         return False
@@ -309,12 +313,12 @@ def write_entry(function: str, passed: tuple[Passed, ...], tensor_class: str, *,
 
 
 def unpack_arguments(passed: tuple[Passed, ...], tensor_class: str) -> list[str]:
-    """The lines that give every parameter its value: what the launch says, tensors, scalars, extents."""
+    """Return the lines that give every parameter its value: launch values, tensors, scalars, extents."""
     launch = [f"    {p.ctype} {p.name} = {p.value};" for p in passed if p.kind == "launch"]
     lines = [*launch, ""] if launch else []
-    known = {p.name for p in passed if p.kind == "launch"}
+    launch_names = {p.name for p in passed if p.kind == "launch"}
     block, blocks = (
-        name if name in known else LAUNCH[name] for name in ("__pypto_spmd_block_idx", "__pypto_spmd_block_num")
+        name if name in launch_names else LAUNCH[name] for name in ("__pypto_spmd_block_idx", "__pypto_spmd_block_num")
     )
     order = {"tensor": 0, "scalar": 1, "context": 2, "extent": 3}
     for p in sorted((p for p in passed if p.kind in order), key=lambda p: (order[p.kind], p.slot)):
@@ -364,9 +368,9 @@ _SLOT = r"args\[(\d+)\]"
 
 
 def read_entry(entry: str, names: list[str]) -> tuple[Passed, ...] | None:
-    """What an existing `kernel_entry` passes as `names`; None when one of them is made in a way not known here."""
-    found = [_read(entry, name) for name in names]
-    return None if None in found else tuple(p for p in found if p is not None)
+    """Return the values that an existing `kernel_entry` passes as `names`; None for an unsupported expression."""
+    values = [_read(entry, name) for name in names]
+    return None if None in values else tuple(p for p in values if p is not None)
 
 
 def _read(entry: str, name: str) -> Passed | None:

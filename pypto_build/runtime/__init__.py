@@ -51,8 +51,8 @@ Options that look at tasks or stand in for them:
     ``result.graph`` is the text that ``dep_gen`` writes to deps.json: tasks, tensors, and every edge with its reason.
 
 A run that dumps runs its tasks one by one, so that no dump holds what another task is just writing. ``dump_select``
-limits a dump to arguments, as KERNEL or KERNEL:INDEX (``*`` and ``?`` match; INDEX as ``arg_index`` in the dump),
-``dump_tasks`` to tasks, as N, N-M (numbers in submission order) or 0xID. Records go to ``output_dir``.
+limits a dump to arguments, as KERNEL or KERNEL:INDEX (``*`` and ``?`` match; INDEX as ``arg_index`` in the dump).
+``dump_tasks`` limits it to tasks, as N, N-M (numbers in submission order) or 0xID. Records go to ``output_dir``.
 
 All options, with their defaults, are ``SETTINGS`` of ``pypto_build.facts.run_options``.
 """

@@ -60,7 +60,7 @@ class Function(msgspec.Struct, frozen=True, eq=False):
 class Value(msgspec.Struct, frozen=True, eq=False):
     """One value, as far as it matters here; every field is what it may be.
 
-    ``numbers`` are the integers it may be, all of them unless ``open``; ``exact`` if it holds each of them (one
+    ``numbers`` are the integers it may be, all of them unless ``open``. ``exact`` says that it holds each of them (one
     constant, the lanes of a mixed kernel) rather than one of several guesses. ``items`` are the members of a brace
     list. ``scalars`` and ``slots`` are the entry arguments it was read from, ``ctype`` the C type it was decoded as.
     """

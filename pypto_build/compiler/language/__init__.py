@@ -174,9 +174,11 @@ def __getattr__(name: str) -> Intrinsic:
 
 @dataclass(eq=False)
 class JitFunction:
-    """A decorated function. `kind`: kernel, inline, orchestration or host. A program may have a reference; `split` is
-    the axis along which two vector cores share a kernel's tiles, or -1; `ranks` how many chips a host program is
-    compiled for."""
+    """A decorated function. `kind`: kernel, inline, orchestration or host. A program may have a reference.
+
+    `split` is the axis along which two vector cores share a kernel's tiles, or -1. `ranks` is the number of chips that
+    a host program is compiled for.
+    """
 
     function: Callable[..., Any]
     kind: str

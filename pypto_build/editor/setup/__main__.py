@@ -1,8 +1,8 @@
 """`pypto-build setup [PART ...] [WRITE=1]`: files for editors, shells and CI, merged into what is there.
 
-Without WRITE=1 it says what it would write. Nothing that a user wrote is overwritten: files in JSON and .editorconfig
-get what they lack, comments and all stay, and a file that is not ours is left alone, with a line on what to do.
-Without a PART: the workspace's files, and completion for the shell in $SHELL.
+Without WRITE=1 it says what it would write. Nothing that a user wrote is overwritten. Files in JSON and .editorconfig
+get missing entries and keep their comments. A file that is not ours is left alone, with a line on what to do. Without a
+PART: the workspace's files, and completion for the shell in $SHELL.
 """
 
 from __future__ import annotations

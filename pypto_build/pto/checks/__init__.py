@@ -1,7 +1,7 @@
 """Checks of a .pto module, as the assembler and the hardware make them; `check_module` runs them all.
 
-Each check is a generator of problems: of one operation and what its operands are, of one resolved function, or of all
-functions of the module. The editor, which checks again at every key, relies on what the first ones look at
+A check is a generator of problems. Its subject is one operation with its operands, one resolved function, or all
+functions of the module. The editor, which checks again at every key, relies on what checks of operations read
 (`live.values.summary`).
 """
 
@@ -39,29 +39,29 @@ _FUNCTION_CHECKS = (check_ending, check_buffers, check_stale, check_popped)
 
 
 def module_arch(module: Module, platform: str = "") -> str:
-    """`a2a3` or `a5`: of `platform`, else of the module's `pto.target_arch`; empty when neither says."""
+    """Return `a2a3` or `a5`, from `platform`, else from the module's `pto.target_arch`; empty without both."""
     arch = platform.removesuffix("sim") or case_of(module.attrs.get("pto.target_arch"))
     return "a2a3" if arch in ("a3", "a2") else arch
 
 
 def check_operation(resolved: Resolved, op: Operation, module: Module, arch: str) -> Iterator[Problem]:
-    """What is wrong with one operation of a function whose names and types agree."""
-    found = list(check_structure(resolved, op, module))
+    """Yield the problems of one operation in a function whose names and types agree."""
+    problems = list(check_structure(resolved, op, module))
     for check in _OPERATION_CHECKS:
-        found += [Problem(op, message, resolved.function) for message in check(resolved, op, arch)]
-    if not found:  # what is wrong with the operation itself says more
-        found = [Problem(op, message, resolved.function) for message in check_device(resolved, op, arch)]
-    yield from found
+        problems += [Problem(op, message, resolved.function) for message in check(resolved, op, arch)]
+    if not problems:  # problems of the operation itself say more
+        problems = [Problem(op, message, resolved.function) for message in check_device(resolved, op, arch)]
+    yield from problems
 
 
 def check_function(resolved: Resolved) -> Iterator[Problem]:
-    """What is wrong with such a function as a whole."""
+    """Yield the problems of such a function as a whole."""
     for check in _FUNCTION_CHECKS:
         yield from check(resolved)
 
 
 def check_module(module: Module, platform: str = "") -> list[PtoError]:
-    """Everything wrong with a module, in text order. `platform` decides capacities (default: the module's own)."""
+    """Return all errors of a module, in text order. `platform` decides capacities (default: the module's own)."""
     problems: list[Problem] = []
     arch = module_arch(module, platform)
     resolved = [resolve(f, module) for f in module.functions() if f.body is not None]
@@ -73,8 +73,8 @@ def check_module(module: Module, platform: str = "") -> list[PtoError]:
             problems += check_function(function)
     if not problems:
         problems += check_pipes(resolved, arch)
-    found = []
+    errors = []
     for problem in problems:
         at = problem.op if problem.op is not None else problem.function
-        found.append((at.token, module.error(at, problem.message)))
-    return [error for _, error in sorted(found, key=lambda pair: pair[0])]
+        errors.append((at.token, module.error(at, problem.message)))
+    return [error for _, error in sorted(errors, key=lambda pair: pair[0])]

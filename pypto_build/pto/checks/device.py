@@ -28,7 +28,7 @@ def check_device(resolved: Resolved, op: Operation, arch: str) -> Messages:
 
 
 def facts_of(resolved: Resolved, op: Operation) -> Facts:
-    """Return what is known of an operation's operands."""
+    """Return the known facts about an operation's operands."""
     tiles, scalars = {}, {}
     for role in op.operands:
         value = resolved.value(op, role)

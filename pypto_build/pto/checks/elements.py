@@ -11,7 +11,7 @@ from ..resolve import Resolved
 from ..types import ScalarType, TileType, element_bytes
 from .rules import Messages, RuleFunction, messages, tile_of, width_of
 
-#: What tiles may have: one of these where the row does not say less.
+#: Element types of tiles, unless the row allows fewer.
 _ANY = frozenset(("i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f8E4M3FN", "f8E5M2", "f8E8M0"))
 _FRACTALS = (32, 512, 1024)
 
@@ -72,21 +72,21 @@ def _equal(resolved: Resolved, op: Operation, *roles: str) -> Messages:
 
 
 def _number(resolved: Resolved, op: Operation) -> Messages:
-    """The scalar that fills a tile has the type of its elements."""
-    found = tile_of(resolved, op, "dst")
+    """The scalar that fills a tile needs the type of its elements."""
+    tile = tile_of(resolved, op, "dst")
     role = "scalar" if "scalar" in op.operands else "start"
     value = resolved.value(op, role) if role in op.operands else None
-    if found is None or value is None or not isinstance(value.type, ScalarType) or value.type.name == "index":
+    if tile is None or value is None or not isinstance(value.type, ScalarType) or value.type.name == "index":
         return
-    if width_of(value.type) != width_of(found.dtype):
-        yield f"{role} is a {value.type}, dst has elements {found.dtype}"
+    if width_of(value.type) != width_of(tile.dtype):
+        yield f"{role} is a {value.type}, dst has elements {tile.dtype}"
 
 
 def _element(resolved: Resolved, op: Operation) -> Messages:
     """A value read from a tile has its type."""
-    found = tile_of(resolved, op, "tile")
-    if found and op.result_types and width_of(op.result_types[0]) != width_of(found.dtype):
-        yield f"the result is a {op.result_types[0]}, the tile has elements {found.dtype}"
+    tile = tile_of(resolved, op, "tile")
+    if tile and op.result_types and width_of(op.result_types[0]) != width_of(tile.dtype):
+        yield f"the result is a {op.result_types[0]}, the tile has elements {tile.dtype}"
 
 
 def _index(resolved: Resolved, op: Operation) -> Messages:
@@ -104,9 +104,9 @@ def _index(resolved: Resolved, op: Operation) -> Messages:
 
 def _positions(resolved: Resolved, op: Operation) -> Messages:
     """argmax and argmin give 32-bit positions."""
-    found = tile_of(resolved, op, "dstidx") or tile_of(resolved, op, "dst")
-    if found and width_of(found.dtype) != "i32":
-        yield f"dst holds positions (i32 or ui32), found elements {found.dtype}"
+    tile = tile_of(resolved, op, "dstidx") or tile_of(resolved, op, "dst")
+    if tile and width_of(tile.dtype) != "i32":
+        yield f"dst holds positions (i32 or ui32), found elements {tile.dtype}"
 
 
 def _extract(resolved: Resolved, op: Operation) -> Messages:

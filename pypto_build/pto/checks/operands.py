@@ -1,5 +1,6 @@
-"""What single operations want beyond shapes, element types and layouts: attributes that go together, extents that may
-not be empty, slots that are there, and where a store takes its tile from.
+"""Checks of single operations beyond shapes, element types and layouts.
+
+They cover attributes that go together, extents that may not be empty, slots that exist, and the source of a store.
 
 Facts: what ptoas 0.48 accepts, and the manual of the operations.
 """
@@ -50,12 +51,12 @@ def _something_valid(resolved: Resolved, op: Operation, line: str) -> Messages:
 
 
 def _window(resolved: Resolved, op: Operation) -> Messages:
-    """The type of a window says what is valid in it, as the operands do where they are given."""
-    result, given = op.result_types[0] if op.result_types else None, resolved.values(op, "valid")
-    if isinstance(result, TileType) and len(given) == 2:
+    """The type of a window has the valid extents of its operands, if these are given."""
+    result, valid = op.result_types[0] if op.result_types else None, resolved.values(op, "valid")
+    if isinstance(result, TileType) and len(valid) == 2:
         for axis, written in enumerate((result.v_row, result.v_col)):
-            if given[axis].constant is not None and written not in (DYNAMIC, given[axis].constant):
-                yield f"the window has {given[axis].constant} valid {AXES[axis]}, its type {written}"
+            if valid[axis].constant is not None and written not in (DYNAMIC, valid[axis].constant):
+                yield f"the window has {valid[axis].constant} valid {AXES[axis]}, its type {written}"
 
 
 def _store(resolved: Resolved, op: Operation) -> Messages:

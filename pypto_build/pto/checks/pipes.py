@@ -1,7 +1,7 @@
 """Cross-core pipes: opened before use, tiles that fit a slot, and as many pops as pushes and frees as pops.
 
-Numbers are compared when they are known: traffic under a condition or in a loop of unknown length is only required to
-exist on both sides.
+Numbers are compared when they are constant. Traffic under a condition or in a loop of dynamic length only has to exist
+on both sides.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Key = tuple[str, int]  # direction, pipe id
 
 @dataclass
 class _Traffic:
-    """What one function does with its pipes; a count of None is not known before it runs."""
+    """The use of pipes by one function; a count of None is dynamic."""
 
     resolved: Resolved
     opened: dict[int, Operation] = field(default_factory=dict)
@@ -52,7 +52,7 @@ def check_pipes(functions: list[Resolved], arch: str) -> Iterator[Problem]:
 
 
 def _peers(a: _Traffic, b: _Traffic) -> bool:
-    """Whether one of the two functions imports the other's buffer."""
+    """Return whether one of the two functions imports the other's buffer."""
     for one, other in ((a, b), (b, a)):
         for op in one.resolved.function.walk():
             if op.name == "pto.import_reserved_buffer" and str(op.attrs.get("peer_func")) == f"@{other.name}":
@@ -83,7 +83,7 @@ def _region(traffic: _Traffic, region: Region, times: int | None) -> None:
 
 
 def _times(resolved: Resolved, op: Operation, times: int | None) -> int | None:
-    """How often the regions of `op` run."""
+    """Return how often the regions of `op` run; None if that is dynamic."""
     if TABLE[op.name].fn == "section":
         return times
     if TABLE[op.name].fn != "for" or times is None:
@@ -158,7 +158,7 @@ def _slot(traffic: _Traffic, op: Operation) -> Iterator[Problem]:
     type_ = value.type if value is not None else next(iter(op.result_types), None)
     if opened is None or not isinstance(type_, TileType):
         return
-    if op.result_types and op.operands:  # what is valid of it, and travels, is known only when it runs
+    if op.result_types and op.operands:  # its valid part, which travels, is dynamic
         return
     size = int_value(opened.attrs.get("slot_size"))
     if definition.fn == "pop" and definition.direction == "to_aic" and int_value(op.attrs.get("split")):

@@ -1,8 +1,8 @@
 """The life of a popped tile: from its pop to the free that gives its slot back, which comes after the last use.
 
-The steps of a block are followed in their order, each pipe and direction for itself: a free gives back the oldest slot
-that is still held, or the one it names. What is still alive needs a slot of its own. Facts: what ptoas 0.48 accepts,
-and the rings of the device headers.
+The steps of a block are followed in their order, separately for every pipe and direction. A free gives back the oldest
+slot that is still held, or the slot it names. Live tiles need slots of their own. Facts: what ptoas 0.48 accepts, and
+the rings of the device headers.
 """
 
 from __future__ import annotations
@@ -93,12 +93,12 @@ def _behind_its_free(resolved: Resolved, op: Operation, block: _Block) -> Iterat
 
 
 def _used(resolved: Resolved, op: Operation) -> set[int]:
-    """The tiles that an operation uses, and those within; views count as their tile."""
-    found = {id(_root(resolved, value)) for role in op.operands for value in resolved.values(op, role)}
+    """Return the tiles that an operation and its regions use; views count as their tile."""
+    tiles = {id(_root(resolved, value)) for role in op.operands for value in resolved.values(op, role)}
     for region in op.regions:
         for inner in region.ops:
-            found |= _used(resolved, inner)
-    return found
+            tiles |= _used(resolved, inner)
+    return tiles
 
 
 def _root(resolved: Resolved, value: Value) -> Value:

@@ -1,4 +1,4 @@
-"""Operations between ranks: signals, what is moved and what it passes through, groups, and events of transfers."""
+"""Operations between ranks: signals, moved elements and their stages, groups, and events of transfers."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def _moved(resolved: Resolved, op: Operation, to: str, source: str) -> Messages:
 
 
 def _staged(resolved: Resolved, op: Operation, stages: str, moved: str) -> Messages:
-    """The tiles that elements pass through hold such elements."""
-    found, tiles = resolved.values(op, moved), resolved.values(op, stages)
-    wanted = _element(found[0].type) if found else ""
+    """Staging tiles have the element type of the moved view."""
+    values, tiles = resolved.values(op, moved), resolved.values(op, stages)
+    element = _element(values[0].type) if values else ""
     for tile in tiles:
-        if wanted and _element(tile.type) != wanted:
-            yield f"{tile.name} stages elements {_element(tile.type)}, {moved} has {wanted}"
+        if element and _element(tile.type) != element:
+            yield f"{tile.name} stages elements {_element(tile.type)}, {moved} has {element}"
     if stages in ("recv", "buffers") and len(tiles) > 2:
         yield f"takes one tile to pass through, or two, found {len(tiles)}"
 
@@ -68,7 +68,7 @@ def _group(resolved: Resolved, op: Operation) -> Messages:
 
 
 def _awaited(resolved: Resolved, op: Operation) -> Messages:
-    """Somebody waits for the event of a transfer, and nobody is told of it before."""
+    """The event of a transfer needs a wait, and no signal before that."""
     event, body = resolved.results(op)[0], resolved.function.body
     assert body is not None
     waits = {

@@ -15,7 +15,7 @@ AXES = ("rows", "columns")
 
 
 def messages(resolved: Resolved, op: Operation, arch: str, functions: Mapping[str, RuleFunction]) -> Messages:
-    """What those rules of an operation find that are among `functions`."""
+    """Yield the messages of an operation's rules that are among `functions`."""
     for rule in TABLE[op.name].rules:
         if rule.name in functions and rule.arch in ("", arch):
             yield from functions[rule.name](resolved, op, *rule.args)
@@ -34,5 +34,5 @@ def extents_of(resolved: Resolved, op: Operation, role: str) -> tuple[int | None
 
 
 def width_of(type_: Type | None) -> str:
-    """`ui32` -> `i32`: signed and unsigned count alike; empty for what is no plain number."""
+    """Return `i32` for `ui32`: signed and unsigned count alike; empty for other types."""
     return type_.name.removeprefix("u").removeprefix("s") if isinstance(type_, ScalarType) else ""

@@ -1,7 +1,7 @@
-"""What an instruction wants of its scratch tile (`tmp`), and when it has to have one.
+"""Requirements of instructions on their scratch tile (`tmp`), and when they need one.
 
-Facts: the constraints that the manual of the operations states, as ptoas 0.48 enforces them. The extents are those of
-a2a3; on a5 the operand is kept but not used.
+Facts: the constraints in the manual of the operations, as ptoas 0.48 enforces them. The extents hold on a2a3; on a5 the
+operand is kept but not used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _REPEAT, _BLOCK = 256, 32  # bytes that a vector instruction takes at once, and 
 
 
 class _Scratch:
-    """One operation with a tile for `tmp`, and what is known of its tiles."""
+    """One operation with a tile for `tmp`, and the facts about its tiles."""
 
     def __init__(self, resolved: Resolved, op: Operation, tile: TileType) -> None:
         self.resolved, self.op, self.tile = resolved, op, tile
@@ -71,7 +71,7 @@ def _with_binary(resolved: Resolved, op: Operation) -> Messages:
 
 
 def _like(scratch: _Scratch, role: str) -> Messages:
-    """Elements as those of another operand."""
+    """The scratch tile has the element type of another operand."""
     other = scratch.type(role)
     if other is not None and other.dtype != scratch.tile.dtype:
         yield f"tmp has elements {scratch.tile.dtype}, {role} has {other.dtype}"
@@ -81,9 +81,9 @@ def _covers(scratch: _Scratch, role: str, rows: str) -> Messages:
     """At least so many valid rows, as wide as another operand."""
     if scratch.rows is not None and scratch.rows < int(rows):
         yield f"tmp has {scratch.rows} valid rows, expected at least {rows}"
-    wanted = scratch.extents(role)[1]
-    if scratch.cols is not None and wanted is not None and scratch.cols < wanted:
-        yield f"tmp has {scratch.cols} valid columns, {role} has {wanted}"
+    columns = scratch.extents(role)[1]
+    if scratch.cols is not None and columns is not None and scratch.cols < columns:
+        yield f"tmp has {scratch.cols} valid columns, {role} has {columns}"
 
 
 def _same_extents(scratch: _Scratch, role: str) -> Messages:
@@ -143,9 +143,9 @@ def _as_wide_as_valid(scratch: _Scratch, role: str) -> Messages:
     yield from _wide(scratch, role, scratch.extents(role)[1])
 
 
-def _wide(scratch: _Scratch, role: str, wanted: int | None) -> Messages:
-    if wanted is not None and scratch.tile.cols < wanted:
-        yield f"tmp has {scratch.tile.cols} columns, expected at least the {wanted} of {role}"
+def _wide(scratch: _Scratch, role: str, columns: int | None) -> Messages:
+    if columns is not None and scratch.tile.cols < columns:
+        yield f"tmp has {scratch.tile.cols} columns, expected at least the {columns} of {role}"
 
 
 PRESENCE: dict[str, Callable[..., Messages]] = {

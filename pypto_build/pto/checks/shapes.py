@@ -17,21 +17,21 @@ from .rules import AXES, Messages, RuleFunction
 def _tiles(resolved: Resolved, op: Operation) -> list[tuple[str, Value, TileType]]:
     """Tile operands that hold data (scratch left out), with their roles."""
     definition = TABLE[op.name]
-    found = []
+    tiles = []
     for name in op.operands:
         role = definition.role(name, op.variant)
         value = resolved.value(op, name)
         if role is not None and role.access != "s" and value is not None and isinstance(value.type, TileType):
-            found.append((name, value, value.type))
-    return found
+            tiles.append((name, value, value.type))
+    return tiles
 
 
 def _one_dtype(resolved: Resolved, op: Operation) -> Messages:
     tiles = _tiles(resolved, op)
     for name, _, type_ in tiles[1:]:
-        first, _, wanted = tiles[0]
-        if type_.dtype != wanted.dtype:
-            yield f"{name} has elements {type_.dtype}, {first} has {wanted.dtype}"
+        first, _, first_type = tiles[0]
+        if type_.dtype != first_type.dtype:
+            yield f"{name} has elements {type_.dtype}, {first} has {first_type.dtype}"
             return
     scalar = resolved.value(op, "scalar")
     if scalar is not None and isinstance(scalar.type, ScalarType) and tiles:
@@ -103,7 +103,7 @@ _PRODUCTS = {
 
 
 def _matmul(resolved: Resolved, op: Operation, *, rows: bool = True) -> Messages:
-    """The inner extents agree, and the outer ones with those of the result: of a vector's product only the columns."""
+    """Inner extents agree, and outer extents agree with the result's; for a vector's product only the columns."""
     tiles = {name: (name, value, type_) for name, value, type_ in _tiles(resolved, op)}
     if not {"a", "b", "dst"} <= tiles.keys():
         return
@@ -113,10 +113,10 @@ def _matmul(resolved: Resolved, op: Operation, *, rows: bool = True) -> Messages
         yield from _equal(resolved, a, dst, (0, 0))
     yield from _equal(resolved, b, dst, (1, 1))
     pair = (str(a[2].dtype), str(b[2].dtype))
-    wanted = _PRODUCTS.get(pair)
-    if wanted and str(dst[2].dtype) != wanted:
-        yield f"{pair[0]} x {pair[1]} accumulates in {wanted}, dst has elements {dst[2].dtype}"
-    elif not wanted and {"f16", "bf16", "f32"} & set(pair):
+    accumulator = _PRODUCTS.get(pair)
+    if accumulator and str(dst[2].dtype) != accumulator:
+        yield f"{pair[0]} x {pair[1]} accumulates in {accumulator}, dst has elements {dst[2].dtype}"
+    elif not accumulator and {"f16", "bf16", "f32"} & set(pair):
         yield f"a has elements {pair[0]}, b has {pair[1]}"
 
 
@@ -150,8 +150,8 @@ def _move(resolved: Resolved, op: Operation) -> Messages:
         return
     allowed = _MOVES.get(src.type.loc, ())
     if dst.type.loc not in allowed:
-        way = f"from {src.type.loc} to {' or '.join(allowed)}" if allowed else f"not from {src.type.loc}"
-        yield f"moves data {way}, found {src.type.loc} to {dst.type.loc}"
+        route = f"from {src.type.loc} to {' or '.join(allowed)}" if allowed else f"not from {src.type.loc}"
+        yield f"moves data {route}, found {src.type.loc} to {dst.type.loc}"
 
 
 def _move_same(resolved: Resolved, op: Operation) -> Messages:
@@ -187,12 +187,12 @@ def _alloc(resolved: Resolved, op: Operation) -> Messages:
         ("valid_row", type_.v_row, type_.rows, 0),
         ("valid_col", type_.v_col, type_.cols, 1),
     ):
-        given = resolved.constant(op, role)
+        operand = resolved.constant(op, role)
         if role in op.operands and extent != DYNAMIC:
             yield f"{role} is given, but the type has {extent} valid {AXES[axis]}; write ? there"
-        known = extent if extent != DYNAMIC else given
-        if known is not None and not 0 <= known <= size:
-            yield f"{known} valid {AXES[axis]} of {size}"
+        valid = extent if extent != DYNAMIC else operand
+        if valid is not None and not 0 <= valid <= size:
+            yield f"{valid} valid {AXES[axis]} of {size}"
 
 
 def _tensor_view(resolved: Resolved, op: Operation) -> Messages:
@@ -284,11 +284,11 @@ def _select(resolved: Resolved, op: Operation) -> Messages:
 
 def _scalar(resolved: Resolved, op: Operation) -> Messages:
     """Operands have the type of the result; a condition is an i1."""
-    wanted = op.result_types[0] if op.result_types else None
+    result_type = op.result_types[0] if op.result_types else None
     for role in op.operands:
         for value in resolved.values(op, role):
-            if role != "cond" and value.type is not None and value.type != wanted:
-                yield f"{role} has type {value.type}, the result {wanted}"
+            if role != "cond" and value.type is not None and value.type != result_type:
+                yield f"{role} has type {value.type}, the result {result_type}"
 
 
 def _compare(resolved: Resolved, op: Operation) -> Messages:

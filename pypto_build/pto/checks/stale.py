@@ -1,10 +1,9 @@
-"""A tile read after another tile overwrote its bytes.
+"""Finds stale reads: a tile is read after another tile overwrote its bytes.
 
-Two tiles at one address are normal: one that was never written itself reinterprets the other's bytes, and a window
-into a tile shares them. Stale is a tile that was written, then overwritten under another name, then read. Names that
-meet at a branch or go round a loop share bytes on purpose, so a case counts only when the three steps follow each
-other: the overwrite in the block of the first write or one inside it, the read in the block of the overwrite or one
-inside it.
+Two tiles at one address are normal: a tile that is never written itself reinterprets the other's bytes, and a window
+into a tile shares them. A stale tile was written, then overwritten under another name, then read. Names that meet at a
+branch or go round a loop share bytes on purpose, so the three steps have to follow each other. The overwrite is in the
+block of the first write or one inside it, the read in the block of the overwrite or one inside it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _ALIASES = {"reinterpret", "subview"}
 
 @dataclass(slots=True)
 class _Bytes:
-    """Where a tile lies."""
+    """The bytes of a tile."""
 
     value: Value
     type: TileType
@@ -118,7 +117,7 @@ def _write(op: Operation, state: _State, value: Value, block: Block) -> None:
         tile = state.tiles[key]
         if key == id(value) or not tile.overlaps(mine) or mine.window_of(tile) or tile.window_of(mine):
             continue
-        del state.written[key]  # what is left holds its bytes still, which memory bounds
+        del state.written[key]  # the others still hold their bytes; memory bounds them
         if _inside(block, before):  # else written in a branch or loop that is over: not followed further
             state.overwritten[key] = (mine, op, block)
     state.written[id(value)] = block

@@ -43,8 +43,8 @@ def check_structure(resolved: Resolved, op: Operation, module: Module) -> Iterat
             yield Problem(op, f"there is no function {op.attrs['callee']} in the module", function)
         else:
             yield from (Problem(op, message, function) for message in _call(resolved, op, callee))
-    for region, wanted in _yielding(op):
-        yield from _terminator(resolved, op, region, wanted)
+    for region, terminator in _yielding(op):
+        yield from _terminator(resolved, op, region, terminator)
 
 
 def check_ending(resolved: Resolved) -> Iterator[Problem]:
@@ -65,22 +65,22 @@ def _attributes(op: Operation) -> Iterator[str]:
         if attr.required and name not in op.attrs:
             yield f"attribute '{name}' is missing"
     for name, value in op.attrs.items():
-        known = definition.attrs.get(name)
-        if known is None:
+        declared = definition.attrs.get(name)
+        if declared is None:
             if "." not in name and name != "operandSegmentSizes":
                 allowed = ", ".join(definition.attrs) or "none"
                 yield f"unknown attribute '{name}' (allowed: {allowed})"
-        elif known.kind == "enum":
-            yield from _case(known, value)
-        elif known.kind in _KINDS and not isinstance(value, _KINDS[known.kind]):
-            yield f"attribute '{name}' is a {known.kind}, found {value}"
+        elif declared.kind == "enum":
+            yield from _case(declared, value)
+        elif declared.kind in _KINDS and not isinstance(value, _KINDS[declared.kind]):
+            yield f"attribute '{name}' is a {declared.kind}, found {value}"
 
 
-def _case(known: AttrDef, value: Attribute) -> Iterator[str]:
+def _case(attribute: AttrDef, value: Attribute) -> Iterator[str]:
     # a few attributes may be written as the number of their case
-    if isinstance(value, IntAttr) or (isinstance(value, EnumAttr) and value.case in known.cases):
+    if isinstance(value, IntAttr) or (isinstance(value, EnumAttr) and value.case in attribute.cases):
         return
-    yield f"attribute '{known.name}' is one of {', '.join(known.cases)}, found {value}"
+    yield f"attribute '{attribute.name}' is one of {', '.join(attribute.cases)}, found {value}"
 
 
 def _call(resolved: Resolved, op: Operation, callee: Function) -> Iterator[str]:
@@ -105,14 +105,14 @@ def _yielding(op: Operation) -> Iterator[tuple[Region, str]]:
             yield region, "scf.yield"
 
 
-def _terminator(resolved: Resolved, op: Operation, region: Region, wanted: str) -> Iterator[Problem]:
+def _terminator(resolved: Resolved, op: Operation, region: Region, terminator: str) -> Iterator[Problem]:
     function = resolved.function
     last = region.ops[-1] if region.ops else None
-    if last is None or last.name != wanted:
-        yield Problem(last or op, f"the body does not end with {wanted}", function)
+    if last is None or last.name != terminator:
+        yield Problem(last or op, f"the body does not end with {terminator}", function)
         return
     types = op.result_types
-    if op.name == "scf.while" and wanted == "scf.yield":
+    if op.name == "scf.while" and terminator == "scf.yield":
         types = op.types.get("init", ())
     values = resolved.values(last, "args")
     if len(values) != len(types):

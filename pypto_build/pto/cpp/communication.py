@@ -46,7 +46,7 @@ def test(e: Emitter, op: Operation) -> None:
 
 @LOWERINGS.of("comm:tbroadcast", "comm:tgather", "comm:tscatter", "comm:treduce")
 def collective(e: Emitter, op: Operation) -> None:
-    """A collective over the views of all ranks, done by the one that calls it."""
+    """A collective over the views of all ranks, done by the calling rank."""
     views = [e.expression(value, op) for value in e.resolved.values(op, "group")]
     stages = [e.expression(value, op) for value in e.resolved.values(op, "recv")]
     if not views or not stages:

@@ -13,13 +13,13 @@ from .views import GlobalView
 
 
 def _bounds(e: Emitter, op: Operation, values: Sequence[Value]) -> list[Carried]:
-    found = []
+    carried = []
     for value in values:
         bound = e.bound.get(id(value))
         if not isinstance(bound, (TileVar, Scalar, GlobalView)):
             e.fail(op, f"{value.name} cannot be carried through a loop or branch")
-        found.append(bound)
-    return found
+        carried.append(bound)
+    return carried
 
 
 def _declare(e: Emitter, name: str, bound: Carried, *, initial: bool) -> tuple[Carried, list[str]]:
@@ -64,7 +64,7 @@ def _assign(e: Emitter, targets: list[list[str]], values: list[Carried]) -> None
 
 
 def _yielded(e: Emitter, region: Region) -> list[Carried]:
-    """What the region's last operation passes on."""
+    """Return the values that the region's last operation passes on."""
     last = region.ops[-1] if region.ops else None
     if last is None or last.name not in ("scf.yield", "scf.condition"):
         return []

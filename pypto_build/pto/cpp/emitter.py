@@ -212,15 +212,14 @@ class Emitter:
         self.bind(op, Scalar(name, ctype))
 
     def declare_tile(self, op: Operation, type_: TileType, rows: str = "", cols: str = "") -> TileVar:
-        """`Tile<…> name(rows, cols);` for the operation's result; extents are only given where the type leaves them
-        open."""
+        """Write `Tile<…> name(rows, cols);` for the operation's result, with the extents that the type leaves open."""
         name = self.names.new(self.resolved.results(op)[0].name)
-        given = [
+        arguments = [
             text or str(size)
             for text, extent, size in ((rows, type_.v_row, type_.rows), (cols, type_.v_col, type_.cols))
             if extent == DYNAMIC
         ]
-        self.out.add(f"{spell.tile(type_)} {name}{'(' + ', '.join(given) + ')' if given else ''};")
+        self.out.add(f"{spell.tile(type_)} {name}{'(' + ', '.join(arguments) + ')' if arguments else ''};")
         variable = TileVar(name, type_)
         self.bind(op, variable)
         return variable

@@ -168,7 +168,7 @@ def random(e: Emitter, op: Operation) -> None:
 
 
 def histogram(e: Emitter, op: Operation) -> None:
-    """`isMSB` is the older way to name the byte of a 16-bit element; it is 1 where neither is given."""
+    """`isMSB` is the older way to name the byte of a 16-bit element; without either attribute it is 1."""
     byte = int_value(op.attrs.get("byte", op.attrs.get("isMSB")), 1)
     call(e, "THISTOGRAM", operands(e, op), [f"HistByte::BYTE_{byte}"])
 

@@ -1,4 +1,4 @@
-"""Which lowering an operation has: by its family and function, its family, or as a plain instruction."""
+"""Finds the lowering of an operation: by its family and function, its family, or as a plain instruction."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ def order(e: Emitter, op: Operation) -> None:
 
 @LOWERINGS.of("fence:all")
 def fence(e: Emitter, op: Operation) -> None:
-    """What the core has stored is there for others, whichever pipeline did it."""
+    """Make the core's stores visible to others, from whichever pipeline."""
     e.out.add("pipe_barrier(PIPE_ALL);")
     e.out.add("dsb(DSB_DDR);")
 
 
 @LOWERINGS.of("fence:cache")
 def cache(e: Emitter, op: Operation) -> None:
-    """A line of the data cache, or all of it, is written back and dropped."""
+    """Write back and drop a line of the data cache, or all of it."""
     if "addr" not in op.operands:
         e.out.add("dcci((__gm__ void*)0, cache_line_t::ENTIRE_DATA_CACHE);")
         return
     value = e.resolved.value(op, "addr")
-    place = e.text(op, "addr") + ("" if value is not None and isinstance(value.type, PtrType) else ".data()")
-    e.out.add(f"dcci((__gm__ void*){place}, cache_line_t::SINGLE_CACHE_LINE);")
+    address = e.text(op, "addr") + ("" if value is not None and isinstance(value.type, PtrType) else ".data()")
+    e.out.add(f"dcci((__gm__ void*){address}, cache_line_t::SINGLE_CACHE_LINE);")
 
 
 def find_lowering(op: Operation) -> Emit | None:
-    """The lowering of an operation, None when it has none; what is refused lowers to the error that says why."""
+    """Return the lowering of an operation, or None; a refused operation lowers to its error."""
     definition = TABLE[op.name]
     if definition.refused:
         return refuse

@@ -59,7 +59,7 @@ def _declare(e: Emitter, op: Operation, name: str, key: int, args: list[str], us
 
 
 def split_used(e: Emitter, number: int) -> bool:
-    """Whether any traffic on the pipe is split between the two vector cores; both ends have to say the same."""
+    """Return whether any traffic on the pipe is split between the two vector cores; both ends have to agree."""
     return any(
         int_value(op.attrs.get("split"))
         for function in e.module.functions()
@@ -89,8 +89,10 @@ def push(e: Emitter, op: Operation) -> None:
 
 @LOWERINGS.of("pipe:pop", "pipe:acquire")
 def take(e: Emitter, op: Operation) -> None:
-    """The oldest slot, or a free one for the producer: into the entry that is given, or as the result, a tile or a view
-    of the slot."""
+    """Take the oldest slot, or a free one for the producer.
+
+    It goes into the given entry, or becomes the result: a tile or a view of the slot.
+    """
     pipe, instruction = _pipe(e, op), "TPOP" if TABLE[op.name].fn == "pop" else "TALLOC"
     if "tile" in op.operands:
         bound = e.bound.get(id(e.resolved.value(op, "tile")))
@@ -108,17 +110,17 @@ def take(e: Emitter, op: Operation) -> None:
 
 @LOWERINGS.of("view:declare")
 def declare_slot(e: Emitter, op: Operation) -> None:
-    """A view whose place a pipe says later; rows follow each other unless strides are given."""
+    """Declare a view that a pipe places later; rows follow each other unless strides are given."""
     type_ = op.result_types[0]
     if not isinstance(type_, ViewType) or DYNAMIC in type_.shape or not 0 < len(type_.shape) <= 5:
         raise spell.UnsupportedCppType(f"a slot's view has known extents, found {type_}")
-    given = [
+    strides_ = [
         int_value(item)
         for name, value in op.attrs.items()
         if name.endswith("strides")
         for item in getattr(value, "items", ())
     ]
-    strides = tuple(given) if len(given) == len(type_.shape) else row_major_strides(type_.shape)
+    strides = tuple(strides_) if len(strides_) == len(type_.shape) else row_major_strides(type_.shape)
     name = e.names.new(e.resolved.results(op)[0].name)
     element = spell.scalar(type_.element)
     view = GlobalView(f"(__gm__ {element}*)nullptr", element, type_.shape, strides)

@@ -37,7 +37,7 @@ _EXPRESSIONS = {
 
 @LOWERINGS.of("arith", "core_id", *_EXPRESSIONS)
 def expression(e: Emitter, op: Operation) -> None:
-    """What is an expression of its operands, here or in its row."""
+    """Write an expression of the operands, from here or from the operation's row."""
     definition = TABLE[op.name]
     ctype = spell.scalar(e.resolved.results(op)[0].type)
     unsigned = {"bool": "bool"}.get(ctype, ctype if ctype.startswith("u") else f"u{ctype}")

@@ -19,7 +19,7 @@ SLAYOUTS = {"none_box": "NoneBox", "row_major": "RowMajor", "col_major": "ColMaj
 PADS = {"0": "PadValue::Null", "1": "PadValue::Zero", "2": "PadValue::Max", "3": "PadValue::Min"}
 COMPACTS = {"0": "Null", "1": "Normal", "2": "RowPlusOne", "3": "RowAlignedPadding"}
 
-#: What nothing in C++ can be called.
+#: Reserved words of C++.
 KEYWORDS = frozenset("""
     alignas alignof and asm auto bool break case catch char class compl concept const constexpr continue decltype
     default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int

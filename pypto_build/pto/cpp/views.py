@@ -76,11 +76,11 @@ def times(a: Extent, b: Extent) -> Extent:
 
 
 def plus(pointer: str, *terms: Extent) -> str:
-    """`pointer` moved by the sum of the terms."""
-    known = sum(t for t in terms if isinstance(t, int))
+    """Return `pointer` moved by the sum of the terms."""
+    constant = sum(t for t in terms if isinstance(t, int))
     parts = [t if "*" in t or t.isidentifier() else f"({t})" for t in terms if isinstance(t, str)]
-    if known:
-        parts.append(str(known))
+    if constant:
+        parts.append(str(constant))
     if not parts:
         return pointer
     base = pointer if pointer.isidentifier() else f"({pointer})"

@@ -1,4 +1,4 @@
-"""What one line says about the shape of a text: looked at once for each different line."""
+"""The part of one line in the shape of a text; computed once for each distinct line."""
 
 from __future__ import annotations
 
@@ -27,15 +27,18 @@ _BRACES = re.compile(r"[{}]")
 
 
 class LineFacts:
-    """`delta` is by how much the line changes the depth of braces, `low` the least it reaches on the way (0 or less);
-    a line that `opens` ends with an opening brace. `indent` counts blanks. One that is `unended` would take a value
-    from the next line, if that begins `with_value`."""
+    """Facts about one line.
+
+    `delta` is the change of the depth of braces, `low` the least depth on the way (0 or less). A line that `opens` ends
+    with an opening brace. `indent` counts blanks. An `unended` line takes a value from the next line if that begins
+    `with_value`.
+    """
 
     __slots__ = ("delta", "indent", "kind", "low", "opens", "unended", "with_value")
 
     def __init__(self, text: str) -> None:
         if '"' in text or "//" in text:
-            text = _HIDDEN.sub(lambda found: "" if found[0][0] == "/" else '"s"', text)
+            text = _HIDDEN.sub(lambda match: "" if match[0][0] == "/" else '"s"', text)
         stripped = text.strip()
         self.indent = len(text.expandtabs(4)) - len(text.expandtabs(4).lstrip()) if stripped else 0
         self.opens = stripped.endswith("{")

@@ -26,7 +26,7 @@ _PLACEHOLDER = "__pypto_function_"
 _WHOLE = 1 << 16
 
 
-#: Findings that are collected: more of them are one mistake, and nobody reads them.
+#: Number of collected findings: more of them have one cause.
 MOST_FINDINGS = 500
 
 
@@ -62,12 +62,12 @@ class LiveFunction:
 
     @property
     def resolved(self) -> Resolved:
-        """What the names of the function are."""
+        """Return the resolved names of the function."""
         assert self.names is not None
         return self.names.resolved
 
     def read_as_a_whole(self, model: Function, start: int, source: Source) -> None:
-        """What a function says that is one statement here, in a text of that line on."""
+        """Take the content of a function that is one statement, in a text from that line on."""
         rows = tuple(range(source.text.count("\n") + 1))
         operations = model.body.ops if model.body is not None else []
         body = Node(start, source.text, rows, source, operations, None)
@@ -88,12 +88,12 @@ class LiveFunction:
 
     @property
     def is_broken(self) -> bool:
-        """Whether some of it cannot be read."""
+        """Return whether some of it cannot be read."""
         return self.error is not None or any(node.error is not None for node in self.every)
 
     @property
     def is_clean(self) -> bool:
-        """Whether all of it can be read, and its names and types agree."""
+        """Return whether all of it can be read, and its names and types agree."""
         return not self.is_broken and not any(node.problems for node in self.every)
 
 
@@ -115,15 +115,17 @@ class LiveModule:
         self.is_pending = False
 
     def update(self, text: str, seconds: float = math.inf) -> None:
-        """The document has this text now. Resolving and checking what changed takes no longer than `seconds`;
-        where that is not enough, as after a key that changes what thousands of operations use, `go_on` does the rest.
+        """Take the document's new text. Resolving and checking the changes takes at most `seconds`.
+
+        `go_on` does the rest, for instance after a key that changes a value with thousands of uses.
         """
         self.lines = text.split("\n")
-        found = outline(self.lines)
+        outlines = outline(self.lines)
         before = self.functions
-        error = self._read_module(found)
+        error = self._read_module(outlines)
         self.functions = [
-            self._function(each, self._partner(before, number, each, len(found))) for number, each in enumerate(found)
+            self._function(each, self._partner(before, number, each, len(outlines)))
+            for number, each in enumerate(outlines)
         ]
         self._read_rest()
         for function in self.functions:
@@ -137,7 +139,7 @@ class LiveModule:
         self._go_on_until(until)
 
     def go_on(self, seconds: float = math.inf) -> bool:
-        """Resolve and check for so long what is not yet, and collect the findings. Whether there is more to do."""
+        """Resolve and check the rest for so long, and collect the findings; return whether more is left."""
         until = time.perf_counter() + seconds
         self._resolve_rest(until)
         self._go_on_until(until, at_least=1)
@@ -151,15 +153,15 @@ class LiveModule:
             self.is_pending = step is not _DONE
             if step is _LONG and until < math.inf:
                 break
-        found = islice(self._findings(self._error), MOST_FINDINGS)
-        self.findings = sorted(found, key=lambda each: (each.line, each.column, each.message))
+        findings = islice(self._findings(self._error), MOST_FINDINGS)
+        self.findings = sorted(findings, key=lambda each: (each.line, each.column, each.message))
 
     # --- reading -------------------------------------------------------------------------------------------------
 
-    def _read_module(self, found: list[FunctionOutline]) -> PtoError | None:
-        """What stands around the functions, each of which is a declaration here; it keeps its lines."""
+    def _read_module(self, outlines: list[FunctionOutline]) -> PtoError | None:
+        """Read the text around the functions, which become declarations; lines stay as they are."""
         lines = list(self.lines)
-        for number, each in enumerate(found):
+        for number, each in enumerate(outlines):
             lines[each.start : each.end] = [""] * (each.end - each.start)
             lines[each.start] = f"func.func private @{_PLACEHOLDER}{number}()"
         try:
@@ -183,7 +185,7 @@ class LiveModule:
         return None
 
     def _hidden_error(self, text: str) -> PtoError | None:
-        """What keeps a text from being read whose statements can all be: a brace where none of them has its end."""
+        """Return the error of a text whose statements can all be read: a brace that ends none of them."""
         if all(each.outline.matched for each in self.functions) or any(each.is_broken for each in self.functions):
             return None
         try:
@@ -202,40 +204,40 @@ class LiveModule:
             self.functions.append(function)
 
     @staticmethod
-    def _partner(before: list[LiveFunction], number: int, found: FunctionOutline, count: int) -> LiveFunction | None:
-        """The function of the text before that this one is now: as many from the beginning, or from the end."""
+    def _partner(before: list[LiveFunction], number: int, outline: FunctionOutline, count: int) -> LiveFunction | None:
+        """Return the old function that became this one: at the same index from the beginning or from the end."""
         number = number if len(before) == count else number + len(before) - count if number else number
         return before[number] if 0 <= number < len(before) and not before[number].whole else None
 
-    def _function(self, found: FunctionOutline, old: LiveFunction | None) -> LiveFunction:
+    def _function(self, outline: FunctionOutline, old: LiveFunction | None) -> LiveFunction:
         function = LiveFunction()
         if old is not None and old.names is not None:
             function.model, function.names, function.nodes = old.model, old.names, old.nodes
             function.header, function.problems, function.checked_for = old.header, old.problems, old.checked_for
             function.every, function.unchecked = old.every, old.unchecked
             old.names = None  # each is taken once
-        function.outline = found
-        end = found.header if found.body is not None else found.end
-        self._read_header(function, "\n".join(self.lines[found.start : end]), found)
+        function.outline = outline
+        end = outline.header if outline.body is not None else outline.end
+        self._read_header(function, "\n".join(self.lines[outline.start : end]), outline)
         reader = NodeReader(self.path, self.lines)
-        function.nodes = reader.nodes(found.body or [], function.nodes, 0)
+        function.nodes = reader.nodes(outline.body or [], function.nodes, 0)
         function.dropped = reader.dropped
         if reader.changed or function.names is None:
             function.unchecked = True
             function.list_nodes()
-        is_declared = found.body is None
+        is_declared = outline.body is None
         function.model.body = None if is_declared else Region([op for node in function.nodes for op in node.operations])
-        if not found.closed:
+        if not outline.closed:
             function.error = PtoError(Source(self.path, "").position(0), "expected '}' to close the function")
         return function
 
-    def _read_header(self, function: LiveFunction, text: str, found: FunctionOutline) -> None:
-        """What stands before the body; the last that could be read counts where this cannot."""
+    def _read_header(self, function: LiveFunction, text: str, outline: FunctionOutline) -> None:
+        """Read the text before the body; the last readable version counts."""
         header = function.header
-        header.start, header.rows = found.start, tuple(range(text.count("\n") + 1))
-        if found.body is not None:
-            text = f"{text}\n{self.lines[found.end - 1] if found.closed and found.matched else '}'}"
-            header.rows = (*header.rows, found.end - 1 - found.start)
+        header.start, header.rows = outline.start, tuple(range(text.count("\n") + 1))
+        if outline.body is not None:
+            text = f"{text}\n{self.lines[outline.end - 1] if outline.closed and outline.matched else '}'}"
+            header.rows = (*header.rows, outline.end - 1 - outline.start)
         if header.text == text:
             return
         source = Source(self.path, text)
@@ -252,11 +254,11 @@ class LiveModule:
         function.model, function.unchecked = model, True
 
     def _read_whole(self, function: LiveFunction) -> None:
-        """A function that cannot be read statement by statement, but as a whole, is laid out in another way."""
-        found = function.outline
+        """Read as a whole a function that cannot be read statement by statement."""
+        outline = function.outline
         if function.whole or not function.is_broken:
             return
-        text = "\n".join(self.lines[found.start : found.end])
+        text = "\n".join(self.lines[outline.start : outline.end])
         if len(text) > _WHOLE:
             return
         reader = ModuleReader(Source(self.path, text))
@@ -266,7 +268,7 @@ class LiveModule:
                 return
         except PtoError:
             return
-        function.read_as_a_whole(model, found.start, reader.source)
+        function.read_as_a_whole(model, outline.start, reader.source)
 
     # --- names and checks ----------------------------------------------------------------------------------------
 
@@ -325,7 +327,7 @@ class LiveModule:
 
     @staticmethod
     def _prepare(function: LiveFunction, arch: str) -> None:
-        """What all checks of a function look at."""
+        """Prepare the data that all checks of a function use."""
         resized = {value for node in function.every for value in node.resized}
         context = (function.model.kernel_kind, arch)
         if resized != function.resolved.resized or function.checked_for != context:

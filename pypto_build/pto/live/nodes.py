@@ -1,7 +1,7 @@
 """The statements of a function as they were read, kept from one text to the next where their lines are the same.
 
-A leaf is one operation or a few. A block is an operation with regions: it is read without what is in them, so that a
-key inside a loop reads one line again and not the loop.
+A leaf is one operation or a few. A block is an operation with regions. It is read without its regions, so that a key
+inside a loop reads one line again and not the loop.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _DEFINED = re.compile(r"^\s*(%[\w$.\-]+(?:\s*,\s*%[\w$.\-]+)*)\s*=(?!=)", re.MUL
 class Node:
     """One statement. `text` are its own lines, joined, and `rows` their numbers from `start`, the first.
 
-    `operations` stand in its own lines, the outer ones of a leaf or that of a block. What was resolved: `uses` are the
-    names in the text and what they were, `defines` what it leaves in scope, `summaries` what others rely on of that.
+    `operations` stand in its own lines: a leaf's outer operations, or a block's one. After resolving, `uses` has the
+    names in the text with their values, `defines` the names left in scope, `summaries` the facts that others rely on.
     """
 
     start: int
@@ -81,7 +81,7 @@ class Node:
         self.names = tuple(dict.fromkeys([*_SSA.findall(self.text), *defined]))
 
     def attach(self) -> None:
-        """Give the operation of a block what is in its regions now."""
+        """Give the operation of a block its current regions."""
         for region, nodes in zip(self.operations[0].regions if self.operations else (), self.regions, strict=False):
             region.ops = [op for node in nodes for op in node.operations]
 
@@ -111,7 +111,7 @@ class NodeReader:
         return [*before[:first], *new, *before[len(before) - last :]]
 
     def moved(self, statement: Statement, node: Node, depth: int) -> bool:
-        """Whether a node is that statement still, whose place it then takes; the regions of a block may differ."""
+        """Return whether a node is that statement still, and move it there; the regions of a block may differ."""
         if bool(statement.spine) != node.is_block:
             return False
         if not node.is_block:
@@ -164,7 +164,7 @@ class NodeReader:
 
     @staticmethod
     def take_over(node: Node, old: Node) -> None:
-        """What a block whose own lines changed leaves: its operation too, where they cannot be read."""
+        """Keep the parts of a block whose own lines changed: its operation too, if they cannot be read."""
         node.arguments = old.arguments
         if not node.operations and old.operations:
             node.operations = [op_without_regions(old.operations[0])]
@@ -207,5 +207,5 @@ def read_operations(source: Source, depth: int) -> tuple[list[Operation], PtoErr
 
 
 def defined_names(text: str) -> list[str]:
-    """The names that a text seems to define, whether it can be read or not."""
-    return [name.strip() for found in _DEFINED.findall(text) for name in found.split(",")]
+    """Return the names that a text, readable or not, seems to define."""
+    return [name.strip() for match in _DEFINED.findall(text) for name in match.split(",")]

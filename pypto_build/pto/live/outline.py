@@ -1,7 +1,7 @@
-"""Where functions and operations begin and end, told from lines alone, so that half-typed text has an outline too.
+"""Finds beginning and end of functions and operations from lines alone, so that half-typed text has an outline too.
 
-Braces decide. Where a function's braces do not match, which is what typing does to them, indentation decides instead;
-in text that is indented as usual both say the same, so that a missing brace moves nothing else.
+Braces decide. Typing makes braces mismatch; then indentation decides. In text that is indented as usual both agree, so
+that a missing brace moves nothing else.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .lines import LineFacts, LineKind, facts_of
 
 @dataclass(slots=True)
 class Statement:
-    """Lines `start` up to `end`. One that holds regions has `spine`, its own lines, and the statements in `regions`."""
+    """Lines `start` up to `end`. A statement with `regions` has its own lines in `spine`."""
 
     start: int
     end: int
@@ -66,7 +66,7 @@ def _function(facts: list[LineFacts], start: int, limit: int) -> FunctionOutline
 
 
 def _header(facts: list[LineFacts], start: int, limit: int) -> int | None:
-    """The line behind the one that opens the body; None if there is no such line."""
+    """Return the line behind the line that opens the body; None without one."""
     depth = 0
     for at in range(start, min(limit, start + 64)):
         line = facts[at]
@@ -79,7 +79,7 @@ def _header(facts: list[LineFacts], start: int, limit: int) -> int | None:
 
 
 def _declared(facts: list[LineFacts], start: int, limit: int) -> int:
-    """Where a function without a body that could be told ends."""
+    """Return the end of a function without a recognizable body."""
     depth, at = facts[start].delta, start + 1
     while at < limit and (depth > 0 or facts[at].kind is LineKind.OTHER):
         depth += facts[at].delta
@@ -94,18 +94,18 @@ class _Braces:
         self.facts = facts
 
     def statements(self, at: int, end: int, nested: int) -> list[Statement]:
-        found = []
+        statements = []
         while at < end:
             start, depth = at, self.facts[at].delta
             at += 1
             while at < end and (depth > 0 or self.facts[at].kind is not LineKind.OPERATION or self.taken(at)):
                 depth += self.facts[at].delta
                 at += 1
-            found.append(self.statement(start, at, nested))
-        return found
+            statements.append(self.statement(start, at, nested))
+        return statements
 
     def taken(self, at: int) -> bool:
-        """Whether the line before takes what this one begins with for a value of its own."""
+        """Return whether the line before takes the beginning of this one for a value of its own."""
         return self.facts[at - 1].unended and self.facts[at].with_value
 
     def statement(self, start: int, end: int, nested: int) -> Statement:
@@ -142,21 +142,21 @@ class _Indents:
         self.facts = facts
 
     def statements(self, at: int, end: int, nested: int, top: bool = False) -> tuple[list[Statement], int]:
-        """The statements, and the line that closes the function if this is its `top` and there is one."""
+        """Return the statements, and the line that closes the function if this is its `top`."""
         facts = self.facts
-        found: list[Statement] = []
+        statements: list[Statement] = []
         while at < end:
             if top and facts[at].kind is LineKind.CLOSER:
                 rest = (facts[other].kind for other in range(at + 1, end))
                 if not any(kind is LineKind.OPERATION for kind in rest):
-                    return found, at
+                    return statements, at
             start = at
             at = self.behind(start, end)
-            found.append(self.statement(start, at, nested))
-        return found, at
+            statements.append(self.statement(start, at, nested))
+        return statements, at
 
     def behind(self, start: int, end: int) -> int:
-        """Where the statement that begins on a line ends."""
+        """Return the end of the statement that begins on a line."""
         facts, first = self.facts, self.facts[start]
         is_open, at = first.opens and first.kind is LineKind.OPERATION, start + 1
         while at < end and first.kind is not LineKind.CLOSER:

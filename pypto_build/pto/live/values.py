@@ -16,7 +16,7 @@ Scope = dict[str, Value]
 
 
 class UnknownValue(Value):
-    """What a statement seems to define that could never be read: nothing is said of those who use it."""
+    """A value that an unreadable statement seems to define; its uses are not checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ _MISSING = object()
 
 
 def summary(resolved: Resolved, value: Value) -> object:
-    """All that the checks of other operations look at in a value: its type, and of what defined it the constants."""
+    """Return the facts of a value that checks of other operations read: its type, and its definition's constants."""
     if value.op is None:
         return (value.type, value.constant, value.is_argument)
     constants = tuple(
@@ -82,10 +82,12 @@ class LiveResolver:
                 self.resolved.region_args.pop(id(region), None)
 
     def run(self, nodes: list[Node], dropped: Iterable[Node], until: float = math.inf) -> None:
-        """Resolve what changed, after statements were `dropped`. Where a new value has the type of the one that it
-        replaces, it is the same object, so that those who use it need not be resolved again; they are checked again if
-        its `summary` changed. Statements that say the same, and use something else now, are left as they were from the
-        time `until` on, by `time.perf_counter`: the next run goes on with them."""
+        """Resolve the changes, after statements were `dropped`.
+
+        A new value of the same type as its predecessor becomes the same object, so that its users need not be resolved
+        again. They are checked again if its `summary` changed. Unchanged statements that use another value now are left
+        from the time `until` on, by `time.perf_counter`: the next run goes on with them.
+        """
         self.is_pending, self._until = False, until
         gone = list(dropped)
         self.scope, self.resolved_again, self.touched = {}, 0, set()
@@ -212,8 +214,10 @@ class LiveResolver:
         return earlier.value
 
     def _as_before(self, value: Value) -> Value:
-        """The value of that name that was there before, if it has the same type: it is then `touched` where others
-        may rely on something that changed."""
+        """Return the previous value of that name if it has the same type.
+
+        It is `touched` where others may rely on a changed fact.
+        """
         earlier = self.earlier.get(value.name)
         if earlier is None or earlier.value is value:
             return value
@@ -249,5 +253,5 @@ class LiveResolver:
 
 
 def calls(node: Node) -> bool:
-    """Whether the node depends on what other functions take."""
+    """Return whether the node depends on the parameters of other functions."""
     return any(TABLE[op.name].fn == "call" for op in node.own())

@@ -1,5 +1,7 @@
-"""The operations of the .pto language, each defined once; `TABLE` maps a name to its definition, and `INSTRUCTIONS` the
-name of a C++ instruction to what the headers make of it."""
+"""The operations of the .pto language, each defined once.
+
+`TABLE` maps a name to its definition, `INSTRUCTIONS` the name of a C++ instruction to its data.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Where the device, upstream's simulator and the embedded runtime may give different results, a row for each question.
+"""Questions on which the device, upstream's simulator and the embedded runtime may differ, a row each.
 
-`docs/agreement.md` is printed from the rows, and the kit of `pypto-build conformance` has inputs for those that a
-device can answer, under the same names. An instruction that is in no row gives the same results everywhere as far as
-anybody has said.
+`docs/agreement.md` is printed from the rows. The kit of `pypto-build conformance` has inputs for the questions that a
+device can answer, under the same names. An instruction without a row is not known to differ.
 
-The simulator is that of the revision of pto-isa in third_party/pins.toml, read there; what a newer one does is in
-words. What the device does is what public pages and threads say, or which instructions the headers for it issue.
+The simulator's answers come from the revision of pto-isa in third_party/pins.toml; those of newer ones are in words.
+The device's answers come from public pages and threads, or from the instructions that the headers issue for it.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 #: agreed: all three give the same. differs: what the device does is known, and one of the others does something else.
-#: open: nobody says what the device does.
+#: open: the device's answer is not published.
 State = Literal["agreed", "differs", "open"]
 
 _THREADS = "https://github.com/hw-native-sys"
 _ISA = "https://github.com/hw-native-sys/pto-isa/blob/main"
 _ASCEND = "https://www.hiascend.com/document/detail/en/canncommercial/800/apiref/ascendcopapi"
 
-#: Where a claim is from: what it is called, and its address.
+#: Sources of claims: name and address.
 SOURCES: dict[str, tuple[str, str]] = {
     "I259": ("pto-isa #259", f"{_THREADS}/pto-isa/issues/259"),
     "I280": ("pto-isa #280", f"{_THREADS}/pto-isa/issues/280"),
@@ -66,10 +65,10 @@ SOURCES: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Agreement:
-    """One question, the `instructions` that it is about, and what each of the three does.
+    """One question, its `instructions`, and the answers of the three.
 
-    `device_by` and `simulator_by` are the NUMERICS= that give what the two do, `fast` (as it is) before the others;
-    empty where none does, or nobody knows. `kit` says that the kit has inputs which tell the answers apart.
+    `device_by` and `simulator_by` are the NUMERICS= that give the two answers, `fast` (as it is) before the others;
+    empty without a setting or an answer. `kit` says that the kit has inputs which tell the answers apart.
     """
 
     name: str

@@ -9,8 +9,8 @@ A constraint is an expression over roles of an operation: `apart(dst, src)`, `co
     of anything            attr(name) attr(name, default) ceil(a, b) floor(a, b) max min
     operators              == != < <= > >= in + - * %  and or not, and `=>` for a condition; a bare word is a name
 
-What is not known before a run (an address, a valid extent, an operand that is left out) makes a constraint unknown: it
-is broken only where it is known to be. `Facts` is what a reader of operands offers: of a module, of C++, of a program.
+A dynamic value (an address, a valid extent, an omitted operand) makes a constraint unknown, not broken. `Facts` is the
+interface of the readers of operands: of a module, of C++, of a program.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KINDS = (
     *("scratch_type", "overlap", "index_range", "scalar_range", "repeat_stride", "rounding_mode", "attribute"),
     *("capacity", "dma", "atomic", "erratum"),
 )
-#: Who states a rule upstream, from which follows how sure it is.
+#: Upstream's sources of a rule; they decide how certain it is.
 SOURCES = {
     "header": "a static_assert of the device headers",
     "assert": "a run-time assertion of the device headers, off in release builds",
@@ -76,7 +76,7 @@ class Facts:
 
     @property
     def is_idle(self) -> bool:
-        """The result has neither rows nor columns: nothing is done."""
+        """Return whether the result has no rows or no columns, so that nothing is done."""
         dst = self.tiles.get("dst")
         return dst is not None and dst.rows == 0 and dst.cols == 0
 
@@ -240,8 +240,10 @@ class Constraint:
 
     @property
     def is_for_modules(self) -> bool:
-        """Extents that only assertions compare: release builds leave these out, and kernels that run on devices read
-        what is not valid where nothing comes of it. A module that does is refused."""
+        """Return whether modules that break it are refused: all constraints but extents in assertions alone.
+
+        Release builds leave assertions out, and kernels on devices read invalid elements where the result ignores them.
+        """
         return self.kind == "valid_shape" and not {"header", "reading", "issue"} & set(self.source.split())
 
     def is_broken(self, facts: Facts) -> bool:
@@ -256,7 +258,7 @@ class Constraint:
             return False
 
     def explain(self, facts: Facts) -> str:
-        """The message for operands that break it: the rule, what the operands are, and why it is there."""
+        """Return the message for operands that break it: the rule, the operands, and its reason."""
         conditions, claim = _split(self.text)
         values = {}
         for one in (*conditions, claim):
@@ -266,8 +268,8 @@ class Constraint:
                 with suppress(Unknown):
                     values[ast.unparse(call)] = eval(_compiled(call), _FREE, {"f": facts})
         spans = [_span(role, facts) for role in sorted(self.roles)] if self.kind == "overlap" else []
-        known = "; ".join([*(f"{name} is {value}" for name, value in values.items()), *filter(None, spans)])
-        return f"breaks the rule '{self.text}'{f' ({known})' if known else ''}: {self.why}"
+        operands = "; ".join([*(f"{name} is {value}" for name, value in values.items()), *filter(None, spans)])
+        return f"breaks the rule '{self.text}'{f' ({operands})' if operands else ''}: {self.why}"
 
 
 def _span(role: str, facts: Facts) -> str:

@@ -1,11 +1,11 @@
-"""Constraints of a device on the operands of its instructions, beyond what the rows of the operations say themselves:
-one constraint a line (constraints.py), bound to the operations that it is for.
+"""Constraints of a device on the operands of its instructions, beyond the rows of the operations themselves.
 
-    kind | platform (or both) | expression | who states it upstream | what happens otherwise
+A line is one constraint (constraints.py), bound to its operations:
 
-`TABLE` has the roles that the expressions name. Everything that knows of operands follows from these lines: the check
-of modules and of kernels' C++, the compiler's choice of addresses and scratch, the documentation, and a planted
-violation of each as a test.
+    kind | platform (or both) | expression | upstream's source | effect of a violation
+
+`TABLE` has the roles that the expressions name. From these lines follow the check of modules and of kernels' C++, the
+compiler's choice of addresses and scratch, the documentation, and a planted violation of each as a test.
 """
 
 from __future__ import annotations

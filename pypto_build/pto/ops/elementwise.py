@@ -1,7 +1,7 @@
 """Operations of the vector core on elements that stand at the same place: arithmetic, conversion, comparison, choice.
 
-A row of a family says: what is computed, how often kernels use it, the same in words, the element types that the
-headers take, and those of the hardware on a2a3 and a5, as ptoas 0.48 has them. Signed, unsigned and signless integers
+A row of a family has the function, its rank by use, the function in words, and the element types. The types are those
+of the headers, and those of the hardware on a2a3 and a5, as ptoas 0.48 has them. Signed, unsigned and signless integers
 of one width count alike.
 """
 
@@ -46,8 +46,10 @@ def _runs(rank: str, does: str, takes: tuple[str, ...]) -> Instruction:
 
 
 def _family(operands: str, usual: str, scratch_tile: str = "") -> Callable[..., None]:
-    """What adds a row of operations on these operands. Tiles are the usual ones unless the row says otherwise, and so
-    is the scratch tile."""
+    """Return a function that adds a row of operations on these operands.
+
+    Tiles and scratch tile are the usual ones unless the row has its own.
+    """
 
     def add(
         name: str, function: Meaning, rank: str, does: str, takes: tuple[str, ...], elements: str,
@@ -150,7 +152,7 @@ for _name, _ins, _function, _does, _elements in (
     ("taddsc", f"src0:{V} scalar:scalar src1:{V}", ADD_ADD, "src0 + scalar + src1", f"{WORDS} | {ALL}"),
     ("tsubsc", f"src0:{V} scalar:scalar src1:{V}", SUB_ADD, "src0 - scalar + src1", f"{WORDS} | {PLAIN_NUMBERS}"),
 ):
-    define(  # their types are those of the two instructions that they become
+    define(  # types of the two instructions that they become
         f"pto.{_name}", _ins, f"dst:{V}", rules="same", elements=_elements, family="ternary", computes=_function,
         cpp=_name.upper(), core="vector", runs=_runs("rest", _does, NUMBERS),
     )  # fmt: skip

@@ -1,7 +1,7 @@
-"""What operations compute of their elements, as expressions of PyTorch: once, for whoever writes PyTorch.
+"""Functions of operations on elements, as expressions of PyTorch; all writers of PyTorch use them.
 
-`{a}` and `{b}` are operands, `{d}` what the destination holds before, `{bits}` the width of an element. The functions
-that the expressions call are those of torch/helpers.
+`{a}` and `{b}` are operands, `{d}` is the destination's old content, `{bits}` the width of an element. The expressions
+call functions of torch/helpers.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 @dataclass(frozen=True)
 class Meaning:
-    """A function of elements that stand at one place.
+    """A function of elements at one position.
 
-    `floats`, `integers`: the expressions; integers have the same one as floats unless they have their own, and a
-    function is not defined for those whose expression is `-`. `number`, `integers_number`: where the second operand is
-    a number, if that is written otherwise. `halves`: of 16-bit floats, if that is. `converts`: the elements (`f`loats,
-    `i`ntegers) for which the expression has another type than the operands. `callable`: the function by itself.
-    `precise`: the C++ instruction has a variant of high precision.
+    `floats`, `integers`: the expressions. Integers have the same expression as floats unless they have their own; `-`
+    means undefined. `number`, `integers_number`: variants for a number as the second operand. `halves`: a variant for
+    16-bit floats. `converts`: the elements (`f`loats, `i`ntegers) for which the expression has another type than the
+    operands. `callable`: the function by itself. `precise`: the C++ instruction has a variant of high precision.
     """
 
     name: str
@@ -33,16 +32,16 @@ class Meaning:
     precise: bool = False
 
     def expression(self, *, is_float: bool, number: bool = False) -> str:
-        """The expression for an element type; empty when there is none."""
+        """Return the expression for an element type; empty without one."""
         floats = (number and self.number) or self.floats
         integers = self.integers or self.floats
         if number:
             integers = self.integers_number or (self.number if not self.integers else "") or integers
-        found = floats if is_float else integers
-        return "" if found == "-" else found
+        text = floats if is_float else integers
+        return "" if text == "-" else text
 
     def keeps(self, *, is_float: bool) -> bool:
-        """Whether the expression has the element type of the operands."""
+        """Return whether the expression has the element type of the operands."""
         return ("f" if is_float else "i") not in self.converts
 
 
@@ -55,7 +54,7 @@ class Reduction:
     maybe_empty: str = ""
 
     def keeps(self, *, is_float: bool) -> bool:
-        """Whether the result has the element type of the operand."""
+        """Return whether the result has the element type of the operand."""
         return is_float or self.name in ("max", "min")
 
 
@@ -97,7 +96,7 @@ MIN_OF = Reduction("min", "{a}.amin(dim={dim}, keepdim=True)", "lowest({a}, {dim
 
 
 def mask_pattern(case: str) -> tuple[int, int]:
-    """Of every how many elements a mask pattern (`P0101`) selects which; its rightmost digit is the first element."""
+    """Return period and position of the element that a mask pattern (`P0101`) selects; its last digit is element 0."""
     digits = case[1:][::-1]
     if digits == "1111":
         return 1, 0

@@ -1,10 +1,10 @@
-"""The instructions of the C++ headers as data: what each takes on the CPU, and what it does.
+"""The instructions of the C++ headers as data: their operands on the CPU, and their effects.
 
-Most belong to an operation, whose row has them; the others have rows of their own. Tests hold the rows and the headers
-(runtime/include/pto) together: name by name, form by form, on every element type and layout that a row admits, and the
-operands that it reads and writes with those that the checked build records.
+Most belong to an operation, whose row has them; the others have rows of their own. Tests compare the rows with the
+headers (runtime/include/pto): name by name, form by form, on every element type and layout that a row admits. They
+compare the operands that it reads and writes with those that the checked build records.
 
-Operands in a form: `dst`, `src`, `mask`, `index`, … are tiles; `global` and `signal` are in global memory; `scalar`,
+Operands in a form: `dst`, `src`, `mask`, `index`, … are tiles; `global` and `signal` are in global memory. `scalar`,
 `row`, `mode`, … are values; `tmp` is a tile that hardware needs and the CPU does not touch.
 """
 
@@ -24,7 +24,7 @@ ROW_MAJOR = ("row-major",)
 PLAIN = ("row-major", "column-major")
 LAYOUTS = (*PLAIN, "fractal")
 
-#: Operands that are no tiles.
+#: Operands other than tiles.
 VALUES = {
     *("scalar", "start", "row", "col", "mode", "saturation", "tmp", "global", "block_length", "executed", "pipe"),
     *("signal", "value", "op", "comparison", "atomic", "diagonal", "key", "counter", "scale", "address"),
@@ -36,9 +36,9 @@ VALUES = {
 class Instruction:
     """One instruction; `rank` is must, should or rest, by how often compiled kernels use it.
 
-    `dtypes` are the element types that its data operands take, which `types` says in words where there is more to say,
-    and `layouts` those of its tiles; both are empty where a tile is only named or passed on. `unsupported` is the
-    sentence that a use ends the compilation with. What an operation's row leaves empty follows from the operation.
+    `dtypes` are the element types of its data operands, `types` the same in words if needed, `layouts` the layouts of
+    its tiles. They are empty where a tile is only named or passed on. `unsupported` is the error message for a use.
+    Empty fields of an operation's row follow from the operation.
     """
 
     rank: str
@@ -57,9 +57,9 @@ class Instruction:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The tiles it reads."""
-        found = dict.fromkeys(name for form in self.forms for name in operands(form))
-        tiles = [name for name in found if name not in VALUES and name not in self.writes]
+        """Return the tiles it reads."""
+        names = dict.fromkeys(name for form in self.forms for name in operands(form))
+        tiles = [name for name in names if name not in VALUES and name not in self.writes]
         return (*tiles, *self.also_read)
 
 

@@ -1,4 +1,4 @@
-"""What an operation does, in a line: of its instruction, or by its family where there is none."""
+"""Descriptions of operations, in a line: the instruction's, or the family's without one."""
 
 from __future__ import annotations
 

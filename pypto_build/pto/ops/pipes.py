@@ -1,6 +1,6 @@
 """Cross-core pipes: a cube core and its vector cores exchange tiles through rings of slots.
 
-`to_aiv` / `from_aic` is cube to vector (dir_mask 1), `to_aic` / `from_aiv` vector to cube (dir_mask 2); `split` is 0
+`to_aiv` / `from_aic` is cube to vector (dir_mask 1), `to_aic` / `from_aiv` vector to cube (dir_mask 2). `split` is 0
 none, 1 rows in halves, 2 columns in halves, 3 and 4 the same with odd extents.
 """
 

@@ -1,4 +1,4 @@
-"""Which role each written value takes: the operation's forms matched against the count and the types of its values."""
+"""Assigns written values to roles: the operation's forms matched against the count and the types of its values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def fits(kind: str, type_: Type) -> bool:
-    """Whether a value of this type may stand in a role of this kind."""
+    """Return whether a value of this type may stand in a role of this kind."""
     if kind == "any":
         return True
     if isinstance(type_, ScalarType):

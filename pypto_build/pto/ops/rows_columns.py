@@ -1,5 +1,7 @@
-"""Operations of the vector core along rows and columns: reductions, broadcasts of what they give, and functions of two
-tiles that are valid in different parts."""
+"""Operations of the vector core along rows and columns.
+
+These are reductions, broadcasts of their results, and functions of two tiles that are valid in different parts.
+"""
 
 from __future__ import annotations
 

@@ -1,15 +1,16 @@
-"""How an operation is defined: one row of data, which whoever handles operations reads and nobody repeats.
+"""The definition of an operation: one row of data for all code that handles operations.
 
-From the row follow parsing, printing, the checks (memory spaces, shapes, element types, layouts, scratch), the C++
-that the assembler writes, the PyTorch of the translation, and the documentation of the instruction.
+From the row follow parsing, printing, the checks (memory spaces, shapes, element types, layouts, scratch), the
+assembler's C++, the PyTorch of the translation, and the documentation of the instruction.
 
 Operands have roles. A role is written `name[?|*]:kind[@space|space…][~layout[.platform]][=access]`: `?` may be absent,
-`*` any number; kind is one of KINDS; `@` limits the memory spaces of a tile and `~` its layout there (`rows`:
-row-major, `plain`: without fractals either; of one platform where that is named); access is `r` (read), `w` (written),
-`rw` or `s` (scratch: overwritten, content meaningless afterwards). Roles of `ins` default to r, of `outs` to w.
+`*` any number; kind is one of KINDS. `@` limits the memory spaces of a tile and `~` its layout there (`rows`:
+row-major, `plain`: without fractals either), on one platform if named. Access is `r` (read), `w` (written), `rw` or `s`
+(scratch: overwritten, content meaningless afterwards). Roles of `ins` default to r, of `outs` to w.
 
-An operation is written in one of its variants. The usual one is `ins(%a, %b {inner attributes} : T, T) outs(%d : T)
-{…}`; any other has a format, a blank-separated list of
+An operation is written in one of its variants. The usual variant is
+`ins(%a, %b {inner attributes} : T, T) outs(%d : T) {…}`. Any other has a format, a blank-separated list:
+
     word or punctuation     itself (a `~` in front: no blank before it when printed)
     $role                   its value, or the comma list of its values
     T$role                  the type of the role's value(s);  T= the result types
@@ -89,7 +90,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Rule:
-    """A check by its name in checks/, with what it is told; `arch` is the platform that makes it, empty for all."""
+    """A check by its name in checks/, with its arguments; `arch` is the platform that makes it, empty for all."""
 
     name: str
     args: tuple[str, ...] = ()
@@ -100,12 +101,11 @@ class Rule:
 class OpDef:
     """An operation.
 
-    `family` and `fn` say what it computes (`elementwise` `add`, `rowreduce` `max`, …) for the translations, and
-    `computes` what that is in PyTorch where it is a function of elements; `cpp` is the C++ instruction it becomes.
-    `elements`: platform -> the element types its tiles in `vec` may have; a platform that is not there takes any.
-    `rules`: the checks of its operands against each other; `scratch`: those of `tmp`; `only`: the platform that has
-    it. `refused`: why no simulated platform can run it. `result`: the type of its result when it is not written, a
-    type, or `$role` for the type of an operand.
+    `family` and `fn` name its function (`elementwise` `add`, `rowreduce` `max`, …) for the translations. `computes` is
+    the function of elements in PyTorch, if it is one; `cpp` is the C++ instruction it becomes. `elements`: platform ->
+    the allowed element types of tiles in `vec`; a missing platform takes any. `rules`: the checks of its operands
+    against each other; `scratch`: the checks of `tmp`; `only`: its one platform. `refused`: why no simulated platform
+    can run it. `result`: the type of an unwritten result: a type, or `$role` for the type of an operand.
     """
 
     name: str
@@ -130,7 +130,7 @@ class OpDef:
 
     @property
     def keys(self) -> tuple[str, str]:
-        """What tables of translations know it by, the more specific first: `family:fn`, family."""
+        """Return its keys in tables of translations, the more specific first: `family:fn`, family."""
         return f"{self.family}:{self.fn}", self.family
 
     @cached_property
@@ -140,7 +140,7 @@ class OpDef:
 
     @property
     def meaning(self) -> Meaning:
-        """What it computes of its elements; AssertionError for an operation that is no function of them."""
+        """Return its function of elements; AssertionError for other operations."""
         assert isinstance(self.computes, Meaning), f"{self.name} is no function of elements"
         return self.computes
 
@@ -184,13 +184,13 @@ def parse_roles(text: str, access: str) -> tuple[Role, ...]:
     """`src:tile@vec tmp?:tile@vec=s` -> roles."""
     roles = []
     for word in text.split():
-        found = _ROLE.match(word)
-        if found is None or found[3] not in KINDS:
+        match = _ROLE.match(word)
+        if match is None or match[3] not in KINDS:
             raise ValueError(f"role '{word}' is not name[?|*]:kind[@spaces][~layout][=access]")
-        spaces = tuple(found[4].split("|")) if found[4] else ()
-        optional, many = found[2] == "?", found[2] == "*"
+        spaces = tuple(match[4].split("|")) if match[4] else ()
+        optional, many = match[2] == "?", match[2] == "*"
         roles.append(
-            Role(found[1], found[3], spaces, found[7] or access, optional, many, found[5] or "", found[6] or "")
+            Role(match[1], match[3], spaces, match[7] or access, optional, many, match[5] or "", match[6] or "")
         )
     return tuple(roles)
 
@@ -199,15 +199,15 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
     """`same a2a3:covers(dst,2)` -> rules."""
     rules = []
     for word in text.split():
-        found = _RULE.match(word)
-        if found is None:
+        match = _RULE.match(word)
+        if match is None:
             raise ValueError(f"rule '{word}' is not [platform:]name[(argument,…)]")
-        rules.append(Rule(found[2], tuple(filter(None, (found[3] or "").split(","))), found[1] or ""))
+        rules.append(Rule(match[2], tuple(filter(None, (match[3] or "").split(","))), match[1] or ""))
     return tuple(rules)
 
 
 def parse_elements(text: str) -> dict[str, frozenset[str]]:
-    """`i16 f16 | f16 f32`, the types of a2a3 and those of a5; or one list for both. An empty list admits all."""
+    """Return the types of `i16 f16 | f16 f32` (a2a3, then a5; or one list for both). An empty list admits all."""
     lists = text.split("|") * (2 if "|" not in text else 1)
     return {arch: frozenset(x.split()) for arch, x in zip(("a2a3", "a5"), lists, strict=True) if x.split()}
 
@@ -216,10 +216,10 @@ def parse_attrs(text: str) -> dict[str, AttrDef]:
     """`split!=int rmode=enum(NONE|RINT)` -> definitions; `!` marks a required one."""
     attrs = {}
     for word in text.split():
-        found = _ATTR.match(word)
-        if found is None:
+        match = _ATTR.match(word)
+        if match is None:
             raise ValueError(f"attribute '{word}' is not name[!]=kind[(case|case)]")
-        attrs[found[1]] = AttrDef(found[1], found[3], bool(found[2]), tuple(found[4].split("|")) if found[4] else ())
+        attrs[match[1]] = AttrDef(match[1], match[3], bool(match[2]), tuple(match[4].split("|")) if match[4] else ())
     return attrs
 
 
@@ -263,7 +263,7 @@ def define(
 
 
 def _add_instruction(row: OpDef, runs: Instruction) -> None:
-    """What the instruction leaves open follows from the operation: its name, its operands, the tiles it reads too."""
+    """Add an instruction; its name, operands and read tiles default to the operation's."""
     forms, also_read = runs.forms, runs.also_read
     if not forms:
         orders = [[role for role in (*v.outs, *v.ins) if role.access != "s"] for v in row.variants]

@@ -22,20 +22,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     options.add_argument("--platform", metavar="P", help="accepted for the sake of uniformity: modules name their own")
     options.add_argument("--build-dir", type=Path, required=True, metavar="OUT")
     options.add_argument("--check-shapes", action="store_true", help="assert that arguments are tensors")
-    given = options.parse_args(argv)
-    modules = sorted(given.artifact.glob("ptoas/**/*.pto")) + sorted(given.artifact.glob("kernels/**/*.pto"))
+    arguments = options.parse_args(argv)
+    modules = sorted(arguments.artifact.glob("ptoas/**/*.pto")) + sorted(arguments.artifact.glob("kernels/**/*.pto"))
     if not modules:
-        print(f"torch: {given.artifact}: holds no .pto modules; compile the program again", file=sys.stderr)
+        print(f"torch: {arguments.artifact}: holds no .pto modules; compile the program again", file=sys.stderr)
         return 2
     status = 0
     for path in modules:
         try:
-            text = torch_codegen(parse_file(str(path)), check_shapes=given.check_shapes)
+            text = torch_codegen(parse_file(str(path)), check_shapes=arguments.check_shapes)
         except (PtoError, UnsupportedOperations) as error:
             print(f"torch: {error}", file=sys.stderr)
             status = 3
             continue
-        target = given.build_dir / "torch" / f"{path.stem}.py"
+        target = arguments.build_dir / "torch" / f"{path.stem}.py"
         try:
             changed = _write(target, _headed(path, text))
         except OSError as error:

@@ -10,20 +10,20 @@ from ..ops import TABLE
 from ..resolve import Resolved
 from .promote import Promotion
 
-#: Families that neither write to global memory nor let another core run.
+#: Families without writes to global memory and without switches to another core.
 _QUIET = frozenset((
     "arith", "arith_compare", "arith_select", "array", "cast", "colexpand", "colreduce", "compare", "concat",
     "constant", "control:for", "control:if", "control:yield", "convert", "core_id", "element:get", "elementwise",
     "fill", "fillpad", "matmul", "move", "none", "pointer", "rowexpand", "rowreduce", "scalar:load", "select",
     "ternary", "tile", "transfer:load", "transpose", "view",
 ))  # fmt: skip
-#: Those whose result may be a view of what they read.
+#: Families whose result may be a view of an operand.
 _VIEWS = frozenset(("convert", "fillpad", "move", "transpose", "rowexpand:copy", "colexpand:copy"))
 
 
 @dataclass
 class _Uses:
-    """Who writes and who reads a variable."""
+    """The writers and the readers of a variable."""
 
     writers: list[Operation] = field(default_factory=list)
     readers: list[Operation] = field(default_factory=list)
@@ -37,7 +37,7 @@ def borrowing_loads(resolved: Resolved, promotion: Promotion) -> set[int]:
 class _Borrowing:
     def __init__(self, resolved: Resolved, promotion: Promotion) -> None:
         self.resolved, self.promotion = resolved, promotion
-        self.place: dict[int, tuple[int, int, Operation | None]] = {}  # op -> its region, number there, op around it
+        self.position: dict[int, tuple[int, int, Operation | None]] = {}  # op -> its region, number there, op around it
         self.regions: dict[int, Region] = {}
         self.uses: dict[int, _Uses] = defaultdict(_Uses)
         self.zeroed = {id(value) for value in promotion.zeroed}
@@ -47,7 +47,7 @@ class _Borrowing:
     def _region(self, region: Region, around: Operation | None) -> None:
         self.regions[id(region)] = region
         for number, op in enumerate(region.ops):
-            self.place[id(op)] = id(region), number, around
+            self.position[id(op)] = id(region), number, around
             for role in op.operands:
                 source = self.promotion.sources.get((id(op), role))
                 if source is not None:
@@ -65,15 +65,14 @@ class _Borrowing:
             load = uses.writers[0] if len(uses.writers) == 1 else None
             if load is None or load.name != "pto.tload" or number in self.zeroed:
                 continue
-            region, first, _ = self.place[id(load)]
+            region, first, _ = self.position[id(load)]
             last = self._last_use(number, region, first)
             if last is not None and all(map(_is_quiet, self.regions[region].ops[first + 1 : last + 1])):
                 loads.add(id(load))
         return loads
 
     def _last_use(self, variable: int, region: int, first: int) -> int | None:
-        """The number of the last operation of the region that reads a variable or a view of it; None when it is read
-        elsewhere, or a view of it may also be something else."""
+        """Return the number of the last reader of the variable and its views; None unless all are in the region."""
         last = first
         for op in self.uses[variable].readers:
             number = self._number_in(op, region)
@@ -95,9 +94,9 @@ class _Borrowing:
         return last
 
     def _number_in(self, op: Operation, region: int) -> int | None:
-        """Where an operation, or what it is inside of, stands in a region."""
+        """Return the position, in a region, of an operation or of the operation around it."""
         while True:
-            own, number, around = self.place[id(op)]
+            own, number, around = self.position[id(op)]
             if own == region:
                 return number
             if around is None:

@@ -1,6 +1,6 @@
 """Transfers between ranks, signals and collectives to Python.
 
-A pointer into a window reaches those of other ranks if all windows lie in one tensor.
+A pointer into a window reaches the windows of other ranks if all of them lie in one tensor.
 """
 
 from __future__ import annotations

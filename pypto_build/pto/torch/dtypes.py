@@ -7,7 +7,7 @@ from pypto_build.facts.dtypes import PTO
 from ..types import ScalarType, Type
 
 TORCH = {name: row.torch for name, row in PTO.items() if row.torch}
-#: What there is arithmetic on.
+#: Types with arithmetic.
 FLOATS = tuple(name for name, row in PTO.items() if row.is_float and row.size > 1)
 
 
@@ -16,7 +16,7 @@ class UnsupportedTorchType(Exception):
 
 
 def name_of(type_: Type | None) -> str:
-    """`f32`, `ui8`, …; empty when the type is no scalar."""
+    """Return `f32`, `ui8`, …; empty for other types than scalars."""
     return type_.name if isinstance(type_, ScalarType) else ""
 
 

@@ -1,4 +1,4 @@
-"""What an operation does to its tiles, taken as values: which part of each it reads, and which it writes as a whole.
+"""Effects of an operation on its tiles as values: the parts that it reads, and those that it writes as a whole.
 
 A tile that is only used like this can be a plain tensor in the generated text; see promote.py. Operations without a
 rule here need tiles as objects in a memory.
@@ -31,20 +31,20 @@ class Effects:
 
 
 def valid_extents(resolved: Resolved, value: Value) -> Extents | None:
-    """The valid rows and columns of a tile; None when they may change or are not seen here."""
+    """Return the valid rows and columns of a tile; None when they may change or are unknown here."""
     type_, op = value.type, value.op
     if not isinstance(type_, TileType) or id(value) in resolved.resized:
         return None
-    found: list[Extent] = []
+    extents: list[Extent] = []
     for extent, role, size in ((type_.v_row, "valid_row", type_.rows), (type_.v_col, "valid_col", type_.cols)):
         if extent != DYNAMIC:
-            found.append(extent)
+            extents.append(extent)
             continue
         if op is None or op.name not in ("pto.alloc_tile", "pto.declare_tile"):
             return None
-        given = resolved.value(op, role)
-        found.append(size if given is None else given.constant if given.constant is not None else given)
-    return found[0], found[1]
+        operand = resolved.value(op, role)
+        extents.append(size if operand is None else operand.constant if operand.constant is not None else operand)
+    return extents[0], extents[1]
 
 
 def part_extents(resolved: Resolved, value: Value) -> Extents | None:
@@ -76,7 +76,7 @@ class EffectsOf:
         self.resolved = resolved
 
     def __call__(self, op: Operation) -> Effects:
-        """Every tile operand but scratch is in one of the three parts of the answer."""
+        """Return the effects; every tile operand but scratch is in one of their three parts."""
         self.op, self.found = op, Effects()
         definition = TABLE[op.name]
         if definition.family in ("none", "fence", "async"):
@@ -86,8 +86,8 @@ class EffectsOf:
                 if not _RULES[key](self, definition.fn):
                     self.found = Effects()
                 break
-        known = self.found.reads.keys() | self.found.writes | self.found.objects
-        self.found.objects |= {role for role in self._tiles() if role not in known}
+        covered = self.found.reads.keys() | self.found.writes | self.found.objects
+        self.found.objects |= {role for role in self._tiles() if role not in covered}
         for role in self.found.objects:
             self.found.reads.pop(role, None)
             self.found.writes.discard(role)
@@ -182,7 +182,7 @@ def is_block(type_: TileType) -> bool:
 
 
 def narrow_role(first: TileType, second: TileType) -> str:
-    """Which operand of a broadcast along rows has one value a row."""
+    """Return the operand of a broadcast along rows that has one value a row."""
     if is_column(second) or not (is_column(first) or (is_block(first) and not is_block(second))):
         return "src1"
     return "src0"
@@ -265,11 +265,11 @@ def _fillpad(e: EffectsOf, fn: str) -> bool:
 
 
 def _element_get(e: EffectsOf, fn: str) -> bool:
-    """An element by its place in memory: of a tile whose rows follow each other."""
-    type_, place = e.type("tile"), e.resolved.value(e.op, "offset")
-    if type_ is None or is_column(type_) or type_.slayout != "none_box" or place is None:
+    """Read an element by its offset, from a tile whose rows follow each other."""
+    type_, offset = e.type("tile"), e.resolved.value(e.op, "offset")
+    if type_ is None or is_column(type_) or type_.slayout != "none_box" or offset is None:
         return False
-    if place.constant is not None and 0 <= place.constant < type_.rows * type_.cols:
+    if offset.constant is not None and 0 <= offset.constant < type_.rows * type_.cols:
         e.read("tile", (type_.rows, type_.cols))
     return True
 
@@ -280,15 +280,15 @@ def _load(e: EffectsOf, fn: str) -> bool:
         return False
     if type_.pad != "0" and part != (type_.rows, type_.cols):
         return False
-    given = part_extents(e.resolved, source)
-    e.write("dst", part if given is not None and clips(given, part) else None)
+    source_extents = part_extents(e.resolved, source)
+    e.write("dst", part if source_extents is not None and clips(source_extents, part) else None)
     return True
 
 
-def clips(given: Extents, wanted: Extents) -> bool:
-    """Whether so many rows and columns certainly have as many as are wanted."""
+def clips(extents: Extents, part: Extents) -> bool:
+    """Return whether so many rows and columns certainly include the others."""
     return all(
-        g == w or (isinstance(g, int) and isinstance(w, int) and g >= w) for g, w in zip(given, wanted, strict=True)
+        g == w or (isinstance(g, int) and isinstance(w, int) and g >= w) for g, w in zip(extents, part, strict=True)
     )
 
 

@@ -17,14 +17,14 @@ def element(w: Writer, op: Operation, role: str = "dst") -> Type:
 
 
 def expression(function: Meaning, type_: Type, *, number: bool = False) -> str:
-    """The expression of a function for an element type; `number`: its second operand is one."""
+    """Return the expression of a function for an element type; `number`: its second operand is one."""
     is_float = dtypes.is_float(type_)
     if is_float and dtypes.name_of(type_) not in dtypes.FLOATS:
         raise Unsupported(f"arithmetic on {type_}")
-    found = function.expression(is_float=is_float, number=number)
-    if not found:
+    text = function.expression(is_float=is_float, number=number)
+    if not text:
         raise Unsupported(f"on elements of type {type_}")
-    return found
+    return text
 
 
 def scalar(w: Writer, op: Operation, role: str = "scalar", type_: Type | None = None) -> str:
@@ -52,7 +52,7 @@ def within(text: str) -> str:
 
 
 def kept(w: Writer, op: Operation) -> bool:
-    """Whether the expression of an operation's function has the element type of the destination."""
+    """Return whether the expression of an operation's function has the element type of the destination."""
     type_ = element(w, op)
     same = all(element(w, op, role) == type_ for role in ("src", "src0", "src1") if role in op.operands)
     return same and TABLE[op.name].meaning.keeps(is_float=dtypes.is_float(type_))
@@ -60,7 +60,7 @@ def kept(w: Writer, op: Operation) -> bool:
 
 @LOWERINGS.of("elementwise")
 def elementwise(w: Writer, op: Operation) -> None:
-    """Of one tile, two tiles, or a tile and a number, over the destination's valid region."""
+    """Translate a function of one tile, two tiles, or a tile and a number, over the destination's valid region."""
     function, type_ = TABLE[op.name].meaning, element(w, op)
     number_first = next(iter(op.operands)) == "scalar"
     number = within(scalar(w, op)) if "scalar" in op.operands else ""
@@ -79,14 +79,17 @@ def elementwise(w: Writer, op: Operation) -> None:
 
 
 def _tensor(number: str, type_: Type) -> str:
-    """A number as the left operand: torch divides a plain one by multiplying with the reciprocal, which rounds twice,
-    and has no division of integers for it."""
+    """Return a number as the left operand.
+
+    torch divides a plain number by multiplying with the reciprocal, which rounds twice, and cannot divide it by
+    integers.
+    """
     return f"torch.tensor({number}{f', dtype={dtypes.torch_dtype(type_)}' if dtypes.is_float(type_) else ''})"
 
 
 @LOWERINGS.of("ternary")
 def ternary(w: Writer, op: Operation) -> None:
-    """Of three tiles; the second one may be a number."""
+    """Translate a function of three tiles; the second one may be a number."""
     number = "scalar" in op.operands
     b = within(scalar(w, op)) if number else w.read(op, "src1")
     c = w.read(op, "src1" if number else "src2")
@@ -108,8 +111,8 @@ def sequence(w: Writer, op: Operation) -> None:
     start, type_ = w.operand(op, "start"), w.tile_type(op, "dst")
     sign = "-" if int_value(op.attrs.get("descending")) else "+"
     count = f"{w.operand(op, 'dst')}.valid[1]"
-    known = w.resolved.extents(w.value(op, "dst"))[1]
-    steps = f"torch.arange({count if known is None else known})"
+    columns = w.resolved.extents(w.value(op, "dst"))[1]
+    steps = f"torch.arange({count if columns is None else columns})"
     if type_.rows > 1 and type_.blayout == "row_major":
         w.add(op, f"{w.operand(op, 'dst')}[:] = ({start} {sign} {steps})[None]")
         return

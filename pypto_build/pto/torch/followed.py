@@ -41,7 +41,7 @@ def not_followed(numerics: str, instructions: Iterable[str]) -> list[str]:
 
 
 def line_on(numerics: str, artifact: Path) -> str:
-    """What the reference of an artifact does not follow, for people; empty where there is nothing."""
+    """Return a line on the instructions that an artifact's reference does not follow; empty without any."""
     if numerics == FAST:
         return ""
     texts = (path.read_text(encoding="utf-8", errors="replace") for path in sorted(artifact.glob("**/ptoas/**/*.pto")))

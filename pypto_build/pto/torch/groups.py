@@ -1,4 +1,4 @@
-"""Which functions of a module run together, and whether they have to take turns."""
+"""Groups: the functions of a module that run together, and whether they have to take turns."""
 
 from __future__ import annotations
 
@@ -39,8 +39,11 @@ def has_barrier(function: Function) -> bool:
 
 
 def needs_schedule(members: tuple[Function, ...]) -> bool:
-    """Members take turns when tiles go both ways, when one of them pushes to and pops from the same pipe, when a tile
-    is split between vector cores, when two of those do the same work, or when all members meet at a barrier."""
+    """Return whether members take turns.
+
+    They do when tiles go both ways, when one member pushes to and pops from the same pipe, or when a tile is split
+    between vector cores. They do, too, when two vector cores do the same work, or when all members meet at a barrier.
+    """
     if any("dual_aiv_dispatch" in member.attrs or has_barrier(member) for member in members):
         return True
     each = [_traffic(member) for member in members]
@@ -111,15 +114,15 @@ def _common(first: str, second: str) -> str:
 
 
 def lanes(function: Function) -> int:
-    """How many vector cores run a member."""
+    """Return how many vector cores run a member."""
     if function.kernel_kind != "vector":
         return 1
     return 2 if uses_split(function) or "dual_aiv_dispatch" in function.attrs else 1
 
 
 def unsplit_modes(module: Module) -> dict[int, str]:
-    """For each pipe id, what a second vector core does when a tile is not split."""
-    found: dict[int, str] = {}
+    """Return, by pipe id, the second vector core's part in traffic that is not split."""
+    modes: dict[int, str] = {}
     dual = any("dual_aiv_dispatch" in function.attrs for function in module.functions())
     for function in module.functions():
         for op in function.walk():
@@ -127,5 +130,5 @@ def unsplit_modes(module: Module) -> dict[int, str]:
                 continue
             number = int_value(op.attrs.get("id"))
             split = int_value(op.attrs.get("split")) > 0
-            found[number] = "copy" if dual else "empty" if split or found.get(number) == "empty" else "none"
-    return found
+            modes[number] = "copy" if dual else "empty" if split or modes.get(number) == "empty" else "none"
+    return modes

@@ -1,4 +1,4 @@
-"""How tiles lay their elements out, and which layouts are others seen in another order."""
+"""Layouts of tiles, and the layouts that are others seen in another order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from . import dtypes
 
 @dataclass(frozen=True)
 class TileLayout:
-    """How a tile lays its elements out."""
+    """The layout of a tile's elements."""
 
     dtype: str
     rows: int
@@ -29,19 +29,19 @@ class TileLayout:
         return self.inner == "none_box"
 
 
-def seen_as(text: str, form: TileLayout, wanted: TileLayout) -> str | None:
-    """The expression of a tensor's elements in the order of another form; None where the bytes mean something else."""
-    if form == wanted:
+def seen_as(text: str, form: TileLayout, target: TileLayout) -> str | None:
+    """Return the expression of a tensor's elements in another layout; None where the bytes mean something else."""
+    if form == target:
         return text
-    if form.transposed == wanted:
+    if form.transposed == target:
         return f"{text}.T"
-    same = form.dtype == wanted.dtype and form.rows * form.cols == wanted.rows * wanted.cols
-    if not (same and form.is_linear and wanted.is_linear):
+    same = form.dtype == target.dtype and form.rows * form.cols == target.rows * target.cols
+    if not (same and form.is_linear and target.is_linear):
         return None
     text = text if form.outer == "row_major" else f"{text}.T"
-    if wanted.outer == "row_major":
-        return f"{text}.reshape({wanted.rows}, {wanted.cols})"
-    return f"{text}.reshape({wanted.cols}, {wanted.rows}).T"
+    if target.outer == "row_major":
+        return f"{text}.reshape({target.rows}, {target.cols})"
+    return f"{text}.reshape({target.cols}, {target.rows}).T"
 
 
 def layout_of(type_: TileType) -> TileLayout:

@@ -1,4 +1,4 @@
-"""Which translation an operation has: by its family and function, or its family."""
+"""Finds the translation of an operation: by its family and function, or its family."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from . import (  # noqa: F401  (they register what they translate)
 )
 from .writer import LOWERINGS, Lower, Writer
 
-#: What is an expression of its operands; and statements of them.
+#: Operations that are an expression of their operands; and statements of them.
 _EXPRESSIONS = {
     "arith_select": "{on_true} if {cond} else {on_false}",
     "core_id:block_idx": "_block[0]",

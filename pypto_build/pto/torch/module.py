@@ -17,7 +17,7 @@ from .names import PythonNames, function_names
 from .preamble import helper_names, preamble, taken_names, used_names
 from .writer import PythonLines, Scope, Writer
 
-#: Operations that a message names, and characters of what it says of one.
+#: Number of operations in a message, and of characters about each.
 _SHOWN, _LONGEST = 100, 400
 
 
@@ -26,7 +26,9 @@ class UnsupportedOperations(ValueError):
 
     def __init__(self, operations: list[tuple[SourcePosition, str, str]]) -> None:
         self.operations = operations
-        shown = [f"{place}: {name}{f' {why}' if why else ''}"[:_LONGEST] for place, name, why in operations[:_SHOWN]]
+        shown = [
+            f"{position}: {name}{f' {why}' if why else ''}"[:_LONGEST] for position, name, why in operations[:_SHOWN]
+        ]
         left = len(operations) - len(shown)
         listed = "; ".join(shown) + (f"; and {left} more" if left else "")
         names = ", ".join(f"'{name}'" for name in dict.fromkeys(name for _, name, _ in operations))
@@ -35,9 +37,11 @@ class UnsupportedOperations(ValueError):
 
 @dataclass
 class Generated:
-    """A Python file. `lines` says for each of its lines (from 1) which place of the .pto module it comes from; `names`
-    what its functions are called there; `scheduled` are the functions that are generators, `groups` what runs
-    together."""
+    """A Python file.
+
+    `lines` maps its lines (from 1) to positions in the .pto module. `names` are the Python names of the module's
+    functions. `scheduled` are the functions that are generators, `groups` the functions that run together.
+    """
 
     text: str
     names: Mapping[str, str] = field(default_factory=dict)
@@ -48,13 +52,14 @@ class Generated:
 
 @singledispatch
 def torch_codegen(node: object, *, check_shapes: bool = False) -> str:
-    """Executable PyTorch of a program, a unit (`Module`), or one `Function`: a small preamble, the functions, kernels
-    before those that call them, and `run(...)` as the entry where there is one. A function of the user's that is called
-    `run` keeps its name: then the entry is called by its own. One with the name of a helper that
-    the file needs gets a number behind it.
+    """Return executable PyTorch of a program, a unit (`Module`), or one `Function`.
 
-    `check_shapes` adds assertions on what is passed. Raises UnsupportedOperations, a ValueError that names every
-    operation without a translation; TypeError for anything else than these nodes.
+    The file has a small preamble, the functions, kernels before their callers, and `run(...)` as the entry, if there is
+    one. A user's function named `run` keeps its name: then the entry is called by its own. A function with the name of
+    a helper that the file needs gets a number behind it.
+
+    `check_shapes` adds assertions on arguments. Raises UnsupportedOperations, a ValueError that names every operation
+    without a translation; TypeError for anything else than these nodes.
     """
     raise TypeError(f"torch_codegen expects Program or Function, got {type(node).__name__}")
 
@@ -78,23 +83,25 @@ def generate(
     in_memory: bool = False,
     numerics: str = "",
 ) -> Generated:
-    """The file of a module with the places its lines come from; `lone` leaves out groups and the entry, `probes` adds
-    calls of `_probe(line, operation, what it wrote)`, which the caller defines. With `in_memory` all tiles are views of
-    on-chip memories, as with `probes`; else those are plain tensors for which that makes no difference. With
-    `numerics`, `device` or `simulator`, what these compute otherwise is called as `_numerics.…`, which the caller
-    defines too."""
+    """Return the file of a module with the source positions of its lines.
+
+    `lone` leaves out groups and the entry. `probes` adds calls of `_probe(line, operation, result)`, which the caller
+    defines. With `in_memory` or `probes` all tiles are views of on-chip memories; else tiles are plain tensors where
+    that makes no difference. With `numerics`, `device` or `simulator`, instructions whose results differ there are
+    called as `_numerics.…`, which the caller defines too.
+    """
     require_names(module)
 
     def file(taken: frozenset[str]) -> Generated:
         return _File(module, check_shapes, lone, probes, in_memory, numerics, taken).write()
 
     generated = file(taken_names())
-    if all(name == given for name, given in generated.names.items()):
+    if all(name == translated for name, translated in generated.names.items()):
         return generated
     return file(used_names(generated.text))  # few helpers are in a file: the names of the others are free
 
 
-#: What upstream's simulator computes otherwise than PyTorch.
+#: Instructions that upstream's simulator computes differently from PyTorch.
 _OTHERWISE = re.compile(r"(?<![\w.])torch\.(?=(?:maximum|minimum|exp|log|rsqrt)\b)")
 
 
@@ -148,7 +155,7 @@ class _File:
         return Generated(head + body, dict(self.scope.names), places, self.scope.scheduled, tuple(self.groups))
 
     def _ordered(self) -> list[Function]:
-        """Kernels in their order, then what is for no core, then groups."""
+        """Return kernels in their order, then functions for no core, then groups."""
         written = {g.function.name for g in self.groups if g.function is not None}
         rank: Callable[[Function], int] = lambda f: 0 if f.kernel_kind else 2 if f.name in written else 1  # noqa: E731
         return sorted(self.functions, key=rank)
@@ -239,7 +246,7 @@ def _own_arguments(function: Function) -> list[str]:
 
 
 def _arguments(function: Function, parameters: list[str], lane: int) -> list[str]:
-    """What a member of a group is called with."""
+    """Return the arguments of a call of a group's member."""
     own = iter(parameters)
     return [str(lane) if a.name == _LANE else _SPMD[a.name] if a.name in _SPMD else next(own) for a in function.args]
 
@@ -286,7 +293,7 @@ class _GroupBody:
 
 
 def _passed(member: Function, arguments: list[str], lane: int) -> list[str]:
-    """What a written call passes to a member on one of the vector cores."""
+    """Return the arguments that a written call passes to a member on one of the vector cores."""
     return [
         str(lane) if parameter.name == _LANE else text for parameter, text in zip(member.args, arguments, strict=True)
     ]

@@ -19,8 +19,10 @@ def sanitize(hint: str) -> str:
 
 
 def function_names(functions: Iterable[str], taken: Collection[str]) -> dict[str, str]:
-    """What functions of the user are called in a generated file: as they are, or with a number behind it where that
-    name is `taken` or no name in Python. `run` may be theirs."""
+    """Return the names of the user's functions in a generated file.
+
+    A name that is `taken`, or no name in Python, gets a number behind it. `run` may be the user's.
+    """
     own = set(functions)
     names: dict[str, str] = {}
     for name in sorted(own):

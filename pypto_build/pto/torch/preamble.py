@@ -25,7 +25,7 @@ class _Piece:
 
 @cache
 def _pieces() -> tuple[_Piece, ...]:
-    found: list[_Piece] = []
+    pieces: list[_Piece] = []
     for name in _FILES:
         source = (_DIRECTORY / f"{name}.py").read_text(encoding="utf-8")
         lines = source.splitlines()
@@ -41,8 +41,8 @@ def _pieces() -> tuple[_Piece, ...]:
             text = "\n".join(lines[first : node.end_lineno])
             is_import = isinstance(node, (ast.Import, ast.ImportFrom))
             uses = frozenset(_identifiers(node)) - set(defines)
-            found.append(_Piece(defines, uses, text, is_import))
-    return tuple(found)
+            pieces.append(_Piece(defines, uses, text, is_import))
+    return tuple(pieces)
 
 
 def _names_defined(node: ast.stmt) -> tuple[str, ...]:
@@ -80,19 +80,19 @@ def used_names(text: str) -> frozenset[str]:
 
 
 def preamble(body: str, functions: Collection[str] = ()) -> str:
-    """The head of a file whose text is `body`; what it calls by the names of `functions` are its own."""
-    wanted = {*_identifiers(ast.parse(body))} - {*functions} | {"torch"}
+    """Return the head of a file whose text is `body`, which defines `functions` itself."""
+    needed = {*_identifiers(ast.parse(body))} - {*functions} | {"torch"}
     chosen: dict[int, _Piece] = {}
     grew = True
     while grew:
         grew = False
         for number, piece in enumerate(_pieces()):
-            if number not in chosen and wanted & set(piece.names):
+            if number not in chosen and needed & set(piece.names):
                 chosen[number] = piece
-                wanted |= piece.uses
+                needed |= piece.uses
                 grew = True
     ordered = [chosen[number] for number in sorted(chosen)]
-    imports = _merged([piece.text for piece in ordered if piece.is_import], wanted)
+    imports = _merged([piece.text for piece in ordered if piece.is_import], needed)
     text = "from __future__ import annotations\n\n" + "\n".join(imports) + "\n"
     for piece in ordered:
         if not piece.is_import:
@@ -105,16 +105,16 @@ def preamble(body: str, functions: Collection[str] = ()) -> str:
     return text
 
 
-def _merged(imports: list[str], wanted: set[str]) -> list[str]:
-    """Each import once, the standard library before torch; of `from x import a, b` only what is used."""
+def _merged(imports: list[str], needed: set[str]) -> list[str]:
+    """Return the imports, the standard library before torch; of `from x import a, b` only the used names."""
     plain: set[str] = set()
     members: dict[str, set[str]] = {}
     for text in imports:
         node = ast.parse(text).body[0]
         if isinstance(node, ast.ImportFrom):
-            members.setdefault(str(node.module), set()).update(a.name for a in node.names if a.name in wanted)
+            members.setdefault(str(node.module), set()).update(a.name for a in node.names if a.name in needed)
         elif isinstance(node, ast.Import):
-            plain |= {a.name for a in node.names if a.name in wanted}
+            plain |= {a.name for a in node.names if a.name in needed}
     lines = [f"import {name}" for name in sorted(plain - {"torch"})]
     lines += [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(members.items()) if names]
     return [*lines, "", "import torch"] if lines else ["import torch"]

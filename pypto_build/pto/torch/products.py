@@ -45,7 +45,7 @@ def matmul_mx(w: Writer, op: Operation) -> None:
 
 
 def _same_columns(w: Writer, op: Operation) -> bool:
-    """Whether the columns of a are certainly the rows of b."""
+    """Return whether the columns of a are certainly the rows of b."""
     a, b = w.resolved.extents(w.value(op, "a")), w.resolved.extents(w.value(op, "b"))
     return a[1] is not None and a[1] == b[0]
 

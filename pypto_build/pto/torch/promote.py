@@ -1,10 +1,10 @@
-"""Tiles that can be plain tensors in the generated text, since nobody can tell that they share memory with others.
+"""Tiles that can be plain tensors in the generated text, since their shared memory is unobservable.
 
-On-chip memory is reused all the time, so most tiles overlap with some other one. What matters is who wrote what a tile
-holds when it is read. This is followed through the function: where every read of a tile finds, whole, what a tile of
-the same bytes wrote, both are variables, and a tile that reinterprets another one (a column as a row, a matrix of
-fractals as its transpose) is an expression of the other's variable. Where a read may find anything else, all tiles
-concerned stay views of the memory.
+On-chip memory is reused all the time, so most tiles overlap with some other one. The writer of a read tile's content
+decides; it is followed through the function. If every read of a tile finds, whole, the content of a tile of the same
+bytes, both are variables. A tile that reinterprets another one (a column as a row, a matrix of fractals as its
+transpose) is an expression of the other's variable. Where a read may find anything else, all tiles concerned stay views
+of the memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from . import dtypes
 from .effects import Effects, EffectsOf, Extents, valid_extents
 from .layouts import TileLayout, layout_of, seen_as
 
-_BEGIN, _OLD = -1, -2  # writers: nobody yet, and an earlier round of a loop with other extents
+_BEGIN, _OLD = -1, -2  # writers: none yet, and an earlier round of a loop with other extents
 _DTYPES = frozenset(("f32", "f16", "bf16", "i8", "i16", "i32", "i64", "ui8", "si8", "si16", "si32", "si64"))
 _ENDLESS = 1 << 40
 
@@ -41,7 +41,7 @@ class Span:
 
 @dataclass
 class FunctionTile:
-    """A tile of the function. `extents` are None where they cannot be told."""
+    """A tile of the function. `extents` are None where they are unknown."""
 
     value: Value
     span: Span
@@ -59,7 +59,7 @@ class FunctionTile:
 
 @dataclass(frozen=True)
 class Content:
-    """Who wrote some bytes: any of `base`, or, those of them that belong to tiles with `key`, any of `top`."""
+    """The possible writers of some bytes: any of `base`, or any of `top` for bytes of tiles with `key`."""
 
     base: frozenset[int] = frozenset((_BEGIN,))
     key: object = None
@@ -127,8 +127,8 @@ class _Analysis:
         points: dict[str, set[int]] = defaultdict(set)
         for tile in self.tiles:
             points[tile.span.space] |= {tile.span.first, tile.span.last}
-        self.bounds = {space: sorted(found | {0, _ENDLESS}) for space, found in points.items()}
-        state = {space: [Content()] * (len(found) - 1) for space, found in self.bounds.items()}
+        self.bounds = {space: sorted(bounds | {0, _ENDLESS}) for space, bounds in points.items()}
+        state = {space: [Content()] * (len(bounds) - 1) for space, bounds in self.bounds.items()}
         self._region(body, state)
 
     # --- tiles ---------------------------------------------------------------------------------------------------
@@ -140,14 +140,14 @@ class _Analysis:
         span = self._span(value, type_)
         tile = FunctionTile(value, span, layout_of(type_), extents)
         self.numbers[id(value)] = len(self.tiles)
-        known = extents is not None and 0 not in extents and dtypes.name_of(type_.dtype) in _DTYPES
+        has_extents = extents is not None and 0 not in extents and dtypes.name_of(type_.dtype) in _DTYPES
         declared = value.op is not None and value.op.name == "pto.alloc_tile"
-        if not (known and declared) or span.last == _ENDLESS:
+        if not (has_extents and declared) or span.last == _ENDLESS:
             self.in_memory.add(len(self.tiles))
         self.tiles.append(tile)
 
     def _span(self, value: Value, type_: TileType) -> Span:
-        """Where a tile lies; all of its memory where that cannot be told."""
+        """Return the span of a tile; all of its memory if the span is unknown."""
         op = value.op
         everywhere = Span(type_.loc, 0, _ENDLESS)
         if op is None or value.type is None:
@@ -163,10 +163,10 @@ class _Analysis:
             return Span(type_.loc, address, address + max(type_.bytes * count, 1))
         if definition.family == "tile" and definition.fn in ("subview", "slot", "reinterpret"):
             source = self.resolved.value(op, "tiles" if definition.fn == "slot" else "src")
-            known = self.numbers.get(id(source))
-            if known is None:
+            number = self.numbers.get(id(source))
+            if number is None:
                 return everywhere
-            span = self.tiles[known].span
+            span = self.tiles[number].span
             return Span(span.space, span.first, max(span.last, span.first + type_.bytes), span.own)
         if definition.family == "pipe" and definition.fn == "pop":
             return self._slots(op, type_) or everywhere
@@ -325,9 +325,9 @@ class _Analysis:
             operand: writers for operand, writers in self.found.items() if self.roles[operand] not in self.in_memory
         }
         for writers in plain.values():
-            known = sorted(writers - {_BEGIN})
-            for other in known[1:]:
-                joined.join(known[0], other)
+            tiles = sorted(writers - {_BEGIN})
+            for other in tiles[1:]:
+                joined.join(tiles[0], other)
         for number, tile in enumerate(self.tiles):
             if number not in self.in_memory:
                 promotion.variables[id(tile.value)] = self.tiles[joined.first(number)].value
@@ -361,7 +361,7 @@ def _copy(state: State) -> State:
 
 
 def _join_into(state: State, other: State) -> bool:
-    """Whether what may have been written before grew by what the other one says."""
+    """Join the other state into this one; return whether it grew."""
     grew = False
     for space, contents in state.items():
         for k, (mine, its) in enumerate(zip(contents, other[space], strict=True)):

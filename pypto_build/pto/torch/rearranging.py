@@ -32,7 +32,7 @@ def gather(w: Writer, op: Operation) -> None:
 
 
 def _by_column(op: Operation) -> bool:
-    """Whether a mask pattern selects rows: elements of each column."""
+    """Return whether a mask pattern selects rows: elements of each column."""
     axis = op.attrs.get("axis")
     return axis is not None and "col" in str(axis).lower()
 

@@ -1,4 +1,4 @@
-"""Reductions along rows or columns, and broadcasts of what they give, to Python."""
+"""Reductions along rows or columns, and broadcasts of their results, to Python."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def _same_rows(w: Writer, op: Operation, role: str) -> bool:
 @LOWERINGS.of("colexpand")
 def col_expand(w: Writer, op: Operation) -> None:
     fn, role = TABLE[op.name].fn, "src" if TABLE[op.name].fn == "copy" else "src1"
-    known, wanted = (w.resolved.extents(w.value(op, r)) for r in (role, "dst"))
-    if fn != "copy" and known == (1, wanted[1]):
+    operand_extents, result_extents = (w.resolved.extents(w.value(op, r)) for r in (role, "dst"))
+    if fn != "copy" and operand_extents == (1, result_extents[1]):
         row = w.own(op, role)
     else:
         row = w.part(op, role, "1", w.valid_texts(op, "dst")[1])

@@ -59,13 +59,13 @@ def arithmetic(w: Writer, op: Operation) -> None:
     names = {"a": texts.get("lhs", ""), "b": texts.get("rhs", ""), "x": texts.get("in", "")}
     size = dtypes.bits(type_)
     unsigned = {f"u{k}": f"natural({_outer(names[k])}, {size})" for k in ("a", "b")}
-    found = function.floats.format(**names, **unsigned)
+    text = function.floats.format(**names, **unsigned)
     if dtypes.is_float(type_):
-        w.define(op, rounded(found, type_) if function.converts else found)
+        w.define(op, rounded(text, type_) if function.converts else text)
         return
     if function.name in ("and", "or", "xor") and dtypes.name_of(type_) == "i1":
-        found = f"bool({found})"
-    w.define(op, wrapped(found, type_) if function.converts else found)
+        text = f"bool({text})"
+    w.define(op, wrapped(text, type_) if function.converts else text)
 
 
 def _inner(text: str) -> str:

@@ -33,8 +33,10 @@ def declare_popped(w: Writer, op: Operation, type_: TileType, address: str) -> s
 
 @LOWERINGS.of("tile:alloc", "tile:declare")
 def alloc_tile(w: Writer, op: Operation) -> None:
-    """A tile without an address lies in a memory of its own, until a pop or an assignment places it; one that is a
-    variable in none."""
+    """Declare a tile. Without an address it lies in a memory of its own, until a pop or an assignment places it.
+
+    A tile that is a variable lies in no memory.
+    """
     type_, value = _tile_type(op), w.resolved.results(op)[0]
     if value in w.promotion:
         variable = w.promotion.variables[id(value)]

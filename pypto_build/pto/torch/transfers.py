@@ -49,9 +49,9 @@ def load(w: Writer, op: Operation) -> None:
         return
     source = w.value(op, "src")
     text = w.text(source) if id(source) in w.plain else f"{w.text(source)}.matrix()"
-    given = part_extents(w.resolved, source)
-    assert given is not None
-    have = w.extent(given[0]), w.extent(given[1])
+    extents = part_extents(w.resolved, source)
+    assert extents is not None
+    have = w.extent(extents[0]), w.extent(extents[1])
     copied = "" if id(op) in w.borrowing else ".clone()"
     w.assign(op, f"{text}{sliced(w.valid_texts(op, 'dst'), have)}{copied}")
 
@@ -89,23 +89,23 @@ def store(w: Writer, op: Operation) -> None:
 
 def _store_variable(w: Writer, op: Operation, add: bool) -> None:
     target = w.value(op, "dst")
-    place, value = w.text(target), w.own(op, "src")
+    destination, value = w.text(target), w.own(op, "src")
     room, part = part_extents(w.resolved, target), valid_extents(w.resolved, w.value(op, "src"))
     assert room is not None and part is not None
-    have, given = (tuple(map(w.extent, extents)) for extents in (room, part))
+    have, part_texts = (tuple(map(w.extent, extents)) for extents in (room, part))
     if room != part and clips(room, part):
-        place += sliced(given, have) if id(target) in w.plain else ""
+        destination += sliced(part_texts, have) if id(target) in w.plain else ""
     elif room != part:
-        value += sliced(have, given)
+        value += sliced(have, part_texts)
     element_type = getattr(target.type, "element", None)
     if dtypes.is_float(element(w, op, "src")) and not dtypes.is_float(element_type):
         value = f"{value}.to(torch.int64)"
     if id(target) not in w.plain:
-        w.add(op, f"{place}.put({value}{', add=True' if add else ''})")
+        w.add(op, f"{destination}.put({value}{', add=True' if add else ''})")
     elif add:
-        w.add(op, f"accumulate({place}, {value})")
+        w.add(op, f"accumulate({destination}, {value})")
     else:
-        w.add(op, f"{place}.copy_({value})")
+        w.add(op, f"{destination}.copy_({value})")
 
 
 @LOWERINGS.of("move")

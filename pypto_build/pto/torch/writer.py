@@ -47,16 +47,18 @@ Finder = Callable[[Operation], "Lower | None"]
 
 
 def _yields(lines: Sequence[str]) -> bool:
-    """Whether a function is a generator as it stands."""
+    """Return whether a function is a generator as it stands."""
     tree = ast.parse("\n".join([*lines, "    pass"]))
     return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(tree))
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What a function knows of its module: `names` are those of its functions in Python, `scheduled` the functions that
-    run as members of a scheduled group, `reserved` the names that are taken; `unsplit` says what the second vector core
-    does in a pipe that is not split."""
+    """The parts of a module that a function's translation needs.
+
+    `names` has the Python names of its functions, `scheduled` the members of scheduled groups, `reserved` the taken
+    names. `unsplit` is, by pipe, the second vector core's part in traffic that is not split.
+    """
 
     module: Module
     names: Mapping[str, str]
@@ -187,10 +189,10 @@ class Writer:
             self.out.add(f'_probe({line}, "{op.name}", {self.bound[id(value)]})')
 
     def note(self, op: Operation) -> str:
-        """The comment that says where an operation stands: in the module, and in the program it was made from."""
+        """Return the comment with an operation's position: in the module, and in the program it was made from."""
         source = self.scope.module.source
-        place = source.position(op.token)
-        where = f"{PurePath(place.path).name}:{place.line}" if place.line else ""
+        position = source.position(op.token)
+        where = f"{PurePath(position.path).name}:{position.line}" if position.line else ""
         if op.loc is not None and op.loc.file:
             where += f"{', ' if where else ''}{PurePath(op.loc.file).name}:{op.loc.line}"
         return f"  # {where}" if where else ""
@@ -220,10 +222,10 @@ class Writer:
     def text(self, value: Value) -> str:
         if value.constant is not None:
             return str(value.constant)
-        found = self.bound.get(id(value))
-        if found is None:
+        text = self.bound.get(id(value))
+        if text is None:
             raise Unsupported(f"{value.name} has no translation")
-        return found
+        return text
 
     def operand(self, op: Operation, role: str, default: str = "") -> str:
         value = self.resolved.value(op, role)
@@ -233,10 +235,10 @@ class Writer:
         return [self.text(value) for value in self.resolved.values(op, role)]
 
     def value(self, op: Operation, role: str) -> Value:
-        found = self.resolved.value(op, role)
-        if found is None:
+        operand = self.resolved.value(op, role)
+        if operand is None:
             raise Unsupported(f"{role} is missing")
-        return found
+        return operand
 
     def tile_type(self, op: Operation, role: str) -> TileType:
         type_ = self.value(op, role).type
@@ -255,38 +257,38 @@ class Writer:
         return self.spaces[space]
 
     def same_extent(self, first: Value, second: Value) -> bool:
-        """Whether two tiles certainly have the same valid region."""
-        known, other = self.resolved.extents(first), self.resolved.extents(second)
-        if None not in known:
-            return known == other
+        """Return whether two tiles certainly have the same valid region."""
+        extents, other = self.resolved.extents(first), self.resolved.extents(second)
+        if None not in extents:
+            return extents == other
         if id(first) in self.resolved.resized or id(second) in self.resolved.resized:
             return first is second
         return first is second or (first.type == second.type and _extents(first) == _extents(second) != ())
 
-    def read(self, op: Operation, role: str, like: str = "dst") -> str:
-        """The operand over the valid region of another one: `a`, `a[:]`, or `a[d.valid]` where they may differ."""
-        value, other = self.value(op, role), self.value(op, like)
-        found = self._variable(op, role, valid_extents(self.resolved, other))
-        if found is not None:
-            return found
+    def read(self, op: Operation, role: str, region_of: str = "dst") -> str:
+        """Return the operand over another one's valid region: `a`, `a[:]`, or `a[d.valid]` where they may differ."""
+        value, other = self.value(op, role), self.value(op, region_of)
+        variable = self._variable(op, role, valid_extents(self.resolved, other))
+        if variable is not None:
+            return variable
         text = self.text(value)
-        return f"{text}[:]" if self.same_extent(value, other) else f"{text}[{self.valid(op, like)}]"
+        return f"{text}[:]" if self.same_extent(value, other) else f"{text}[{self.valid(op, region_of)}]"
 
     def own(self, op: Operation, role: str) -> str:
         """The operand over its own valid region."""
-        found = self._variable(op, role, valid_extents(self.resolved, self.value(op, role)))
-        return found if found is not None else f"{self.operand(op, role)}[:]"
+        variable = self._variable(op, role, valid_extents(self.resolved, self.value(op, role)))
+        return variable if variable is not None else f"{self.operand(op, role)}[:]"
 
     def part(self, op: Operation, role: str, rows: str, cols: str) -> str:
         """The first rows and columns of the operand."""
         if self.is_variable(op, role):
-            found, extents = self.own(op, role), valid_extents(self.resolved, self.value(op, role))
+            variable, extents = self.own(op, role), valid_extents(self.resolved, self.value(op, role))
             assert extents is not None
-            return found + sliced((rows, cols), tuple(map(self.extent, extents)))
+            return variable + sliced((rows, cols), tuple(map(self.extent, extents)))
         return f"{self.operand(op, role)}[{rows}, {cols}]"
 
     def is_variable(self, op: Operation, role: str) -> bool:
-        """Whether an operand that is read is a plain tensor."""
+        """Return whether a read operand is a plain tensor."""
         return (id(op), role) in self.promotion.sources
 
     def extent(self, extent: Extent) -> str:
@@ -343,9 +345,9 @@ class Writer:
             self.add(op, f"{self.text(target)} = {turned}")
 
 
-def sliced(wanted: Sequence[str], have: Sequence[str]) -> str:
-    """`[:8]`, `[:, :n]`, `[:8, :n]`, or nothing where all is wanted."""
-    rows, cols = ("" if w == h else w for w, h in zip(wanted, have, strict=True))
+def sliced(part: Sequence[str], have: Sequence[str]) -> str:
+    """Return `[:8]`, `[:, :n]`, `[:8, :n]`, or an empty text for the whole."""
+    rows, cols = ("" if w == h else w for w, h in zip(part, have, strict=True))
     return f"[:{rows}, :{cols}]" if cols else f"[:{rows}]" if rows else ""
 
 
@@ -372,11 +374,11 @@ def _extents(value: Value) -> Sequence[str]:
 
 def extent_text(type_: TileType, rows: str, cols: str) -> str:
     """`, valid=(r, c)` where the valid region is not the whole tile."""
-    given = [
+    texts = [
         text if extent == DYNAMIC and text else str(size if extent == DYNAMIC else extent)
         for text, extent, size in ((rows, type_.v_row, type_.rows), (cols, type_.v_col, type_.cols))
     ]
-    return "" if given == [str(type_.rows), str(type_.cols)] else f", valid=({given[0]}, {given[1]})"
+    return "" if texts == [str(type_.rows), str(type_.cols)] else f", valid=({texts[0]}, {texts[1]})"
 
 
 _PAD = {"1": "zero", "2": "max", "3": "min"}

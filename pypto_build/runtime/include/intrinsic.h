@@ -1,4 +1,4 @@
-// What a kernel asks about its place in a task: block of an SPMD launch, lane in a group, DMA workspace.
+// A kernel's position in its task: block of an SPMD launch, lane in a group, DMA workspace.
 //
 // The contexts sit behind the argument list. Functions taking args never clash with the nullary ones of pto-inst.hpp.
 #ifndef PYPTO_INTRINSIC_H

@@ -14,7 +14,7 @@
 #define COMPLETION_TYPE_COUNTER 0
 #define COMPLETION_TYPE_SDMA_EVENT_RECORD 1
 
-/// What is waited for: the counter at `addr` to reach `expected_value`.
+/// The condition of a wait: the counter at `addr` reaches `expected_value`.
 struct CompletionToken {
     uint64_t addr;
     uint32_t expected_value;
@@ -28,7 +28,7 @@ inline AsyncCtx get_async_ctx(const int64_t *args) {
     return pypto_local_context(args)->async_ctx;
 }
 
-/// Whether the task can wait for anything.
+/// Returns whether the task can wait for anything.
 inline bool async_ctx_is_deferred(const AsyncCtx &context) {
     return context.task_token.is_valid() && context.completion_count != nullptr;
 }
@@ -74,7 +74,7 @@ inline void send_notification(volatile void *counter, int32_t value, pto::comm::
 }
 #endif
 
-/// Let the task wait until somebody has raised a counter to a value.
+/// Let the task wait until a counter is raised to a value.
 inline void save_expected_notification_counter(AsyncCtx &context, volatile void *counter, uint32_t expected) {
     register_completion_condition(
         context, {reinterpret_cast<uint64_t>(counter), expected, COMPLETION_ENGINE_SDMA, COMPLETION_TYPE_COUNTER, 0});

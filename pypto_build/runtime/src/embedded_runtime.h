@@ -13,7 +13,7 @@
 
 namespace pypto::runtime {
 
-/// What a run tells when it succeeds.
+/// The results of a successful run.
 struct RunResult {
     uint64_t tasks = 0; // kernels run
     double run_s = 0;   // from the orchestration's first call to the last task's end
@@ -30,7 +30,7 @@ public:
     /// `threads` 0 uses those of this machine. Throws FaultError for an unknown platform.
     EmbeddedRuntime(const std::string &platform, int threads);
 
-    /// Where kernels are loaded. The callback of a run may replace one, for the tasks that run from now on.
+    /// Returns the loaded kernels. The callback of a run may replace one, for the tasks that run from now on.
     KernelLibrary &kernels() { return kernels_; }
     /// Throws FaultError naming the file.
     void load_orchestration(const std::string &path, const std::string &function_name, const std::string &config_name);

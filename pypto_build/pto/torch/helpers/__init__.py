@@ -1,3 +1,5 @@
-"""What generated PyTorch is made of. These modules are read as text: a generated file starts with the parts it uses, so
-it runs without this package. They import nothing but torch and the standard library.
+"""Parts of generated PyTorch.
+
+These modules are read as text: a generated file starts with the parts it uses, so it runs without this package. They
+import nothing but torch and the standard library.
 """

@@ -55,7 +55,7 @@ def real_quotient(a: float, b: float) -> float:
 
 
 def real(function: Callable[..., float], *operands: float) -> float:
-    """What a function of Python's math gives, as floats do it: infinite or not a number where Python has errors."""
+    """Return the result of a function of Python's math, infinite or not a number instead of errors."""
     try:
         return function(*operands)
     except OverflowError:
@@ -77,7 +77,7 @@ def greater(a: float, b: float, *, numbers: bool = False) -> float:
 
 
 def rest(a: int, b: int) -> int:
-    """What is left of a after division by b; it has the sign of a."""
+    """Return the remainder of a divided by b; it has the sign of a."""
     return a - b * quotient(a, b)
 
 
@@ -98,8 +98,8 @@ def bits_float(value: int) -> float:
 
 def divide(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Integers, truncated; x / 0 is all ones."""
-    found = torch.div(a.to(torch.int64), torch.where(b == 0, 1, b), rounding_mode="trunc")
-    return torch.where(b == 0, -1, found)
+    quotients = torch.div(a.to(torch.int64), torch.where(b == 0, 1, b), rounding_mode="trunc")
+    return torch.where(b == 0, -1, quotients)
 
 
 def fmod(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -111,8 +111,8 @@ def fmod(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 def remainder(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """The remainder with the sign of the divisor; an integer modulo zero is itself."""
-    found = fmod(a, b)
-    return torch.where((found != 0) & ((found < 0) != (b < 0)) & (b != 0), found + b, found)
+    rests = fmod(a, b)
+    return torch.where((rests != 0) & ((rests < 0) != (b < 0)) & (b != 0), rests + b, rests)
 
 
 def square_root(value: torch.Tensor) -> torch.Tensor:
@@ -121,17 +121,19 @@ def square_root(value: torch.Tensor) -> torch.Tensor:
 
 
 def power(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """a to the power b; of integers it wraps, and a negative power is the truncated reciprocal. Of floats in float64,
-    rounded once to float32: torch's own float32 power depends on how the elements lie in memory."""
+    """Return a to the power b; integers wrap, and a negative power is the truncated reciprocal.
+
+    Floats are computed in float64, rounded once to float32: torch's own float32 power depends on the memory layout.
+    """
     if a.dtype.is_floating_point:
         return torch.pow(a.double(), b.double()).float()
     a, b = a.to(torch.int64), b.to(torch.int64)
-    found, base, left = torch.ones_like(a * b), a.clone(), b.clamp(min=0)
+    result, base, left = torch.ones_like(a * b), a.clone(), b.clamp(min=0)
     while bool((left > 0).any()):
-        found = torch.where(left % 2 == 1, found * base, found)
+        result = torch.where(left % 2 == 1, result * base, result)
         base, left = base * base, left // 2
     sign = torch.where(b % 2 == 0, 1, -1)
-    return torch.where(b >= 0, found, torch.where(a == 1, 1, torch.where(a == -1, sign, 0)))
+    return torch.where(b >= 0, result, torch.where(a == 1, 1, torch.where(a == -1, sign, 0)))
 
 
 def shift_left(a: torch.Tensor, by: torch.Tensor, bits: int) -> torch.Tensor:
@@ -151,8 +153,10 @@ def bits_of(value: torch.Tensor) -> torch.Tensor:
 
 
 def _away(mode: str, exact: torch.Tensor, below: torch.Tensor, above: torch.Tensor, odd: torch.Tensor) -> torch.Tensor:
-    """Whether a number that lies so far from two neighbours becomes the one away from zero; `odd`: the last bit of the
-    other one."""
+    """Return whether a number between two neighbours becomes the neighbour away from zero.
+
+    `below` and `above` are its distances; `odd` is the last bit of the other neighbour.
+    """
     return {
         "rint": (below > above) | ((below == above) & odd),
         "round": below >= above,
@@ -164,8 +168,11 @@ def _away(mode: str, exact: torch.Tensor, below: torch.Tensor, above: torch.Tens
 
 
 def round_to(value: torch.Tensor, dtype: torch.dtype, mode: str) -> torch.Tensor:
-    """Numbers rounded to a narrower floating-point type: to nearest (ties to even: rint, away from zero: round), down
-    (floor), up (ceil), towards zero (trunc), or to the neighbour with an odd last bit (odd)."""
+    """Return numbers rounded to a narrower floating-point type.
+
+    `mode` is to nearest (ties to even: rint, away from zero: round), down (floor), up (ceil), towards zero (trunc), or
+    the neighbour with an odd last bit (odd).
+    """
     exact = value.to(torch.float64)
     if value.dtype == torch.int64:  # what float64 cannot hold must not round twice: its lowest bits become one
         low = (value >> 11 << 11 != value).to(torch.int64)
@@ -198,14 +205,19 @@ def to_whole(value: torch.Tensor, mode: str) -> torch.Tensor:
 
 
 def to_integer(value: torch.Tensor, dtype: torch.dtype, mode: str, saturate: bool) -> torch.Tensor:
-    """Floating-point numbers as integers. What 32 bits cannot hold is their nearest end, not-a-number is zero; narrower
-    types wrap or, when asked to, saturate."""
-    found = torch.nan_to_num(integral(value, mode), nan=0.0, posinf=2.0**63, neginf=-(2.0**63))
+    """Return floating-point numbers as integers.
+
+    Numbers outside of 32 bits become the nearest end, not-a-number becomes zero. Narrower types wrap or, with
+    `saturate`, saturate.
+    """
+    integers = torch.nan_to_num(integral(value, mode), nan=0.0, posinf=2.0**63, neginf=-(2.0**63))
     if dtype == torch.int64:
-        highest = found >= 2.0**63
-        return torch.where(highest, 2**63 - 1, torch.where(highest, 0.0, found).clamp(min=-(2.0**63)).to(torch.int64))
+        highest = integers >= 2.0**63
+        return torch.where(
+            highest, 2**63 - 1, torch.where(highest, 0.0, integers).clamp(min=-(2.0**63)).to(torch.int64)
+        )
     limits = torch.iinfo(dtype if saturate or dtype == torch.uint32 else torch.int32)
-    return found.clamp(limits.min, limits.max).to(torch.int64)
+    return integers.clamp(limits.min, limits.max).to(torch.int64)
 
 
 def saturated(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Which block of a launch a kernel runs as."""
+"""The block of a launch as which a kernel runs."""
 
 from __future__ import annotations
 

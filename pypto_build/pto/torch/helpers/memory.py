@@ -40,9 +40,9 @@ class Memory:
 class Tile:
     """`rows` x `cols` elements at an address, of which `valid` hold data; several tiles may share bytes.
 
-    `layout` is row (row by row), col (column by column), or how fractals follow each other and how elements lie in
-    one, each by row or by column: nz (fractals by column, elements by row), zn, zz, nn; `fractal` is its extent.
-    `tile[:]` is the valid part, `tile[rows, cols]` so many rows and columns; `tile[:] = x` writes x to the upper left.
+    `layout` is row (row by row), col (column by column), or a fractal layout: nz (fractals by column, elements by row),
+    zn, zz, nn. `fractal` is the extent of a fractal. `tile[:]` is the valid part, `tile[rows, cols]` so many rows and
+    columns; `tile[:] = x` writes x to the upper left.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Tile:
         return high * wide, wide * self.rows, *inner
 
     def offset(self, row: int, col: int) -> int:
-        """Where an element lies, in elements from the tile's first one."""
+        """Return the offset of an element from the tile's first one, in elements."""
         down, right, inner_down, inner_right = self.strides()
         if inner_down + inner_right == 0:
             return row * down + col * right
@@ -106,8 +106,8 @@ class Tile:
         if self.layout in ("row", "col"):
             strides = (self.cols, 1) if self.layout == "row" else (1, self.rows)
             return torch.as_strided(self.elements, (rows, cols), strides, self.start)
-        found = self.fractals(rows, cols)
-        return found.reshape(found.shape[0] * found.shape[1], -1)[:rows, :cols]
+        whole = self.fractals(rows, cols)
+        return whole.reshape(whole.shape[0] * whole.shape[1], -1)[:rows, :cols]
 
     def __getitem__(self, part: Any) -> torch.Tensor:
         rows, cols = self.valid if isinstance(part, slice) else part
@@ -158,9 +158,9 @@ class Pointer:
         return Pointer(self.elements, self.offset + count)
 
     def seen_as(self, dtype: torch.dtype) -> Pointer:
-        """The same place as another element type."""
-        place = self.offset * self.elements.dtype.itemsize
-        return Pointer(self.elements.view(torch.uint8).view(dtype), place // dtype.itemsize)
+        """Return the same address as a pointer to another element type."""
+        byte = self.offset * self.elements.dtype.itemsize
+        return Pointer(self.elements.view(torch.uint8).view(dtype), byte // dtype.itemsize)
 
     def __getitem__(self, index: int) -> Any:
         if self.offset + index < 0:
@@ -186,41 +186,41 @@ def pointer(argument: torch.Tensor | Pointer, dtype: torch.dtype) -> Pointer:
 
 
 def window(start: Pointer, shape: tuple[int, int], strides: tuple[int, int], offset: int = 0) -> torch.Tensor:
-    """Rows and columns of a tensor in global memory, sharing its memory. IndexError where they lie outside of it."""
+    """Return rows and columns of a tensor in global memory, sharing its memory. IndexError outside of it."""
     key = shape, strides, offset
-    found = start.windows.get(key)
-    if found is not None:
-        return found
+    view = start.windows.get(key)
+    if view is not None:
+        return view
     first = start.offset + offset
     if len(start.windows) > 1000:
         start.windows.clear()
     try:
-        found = start.windows[key] = torch.as_strided(start.elements, shape, strides, first)
-        return found
+        view = start.windows[key] = torch.as_strided(start.elements, shape, strides, first)
+        return view
     except RuntimeError:
         last = first + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
         raise outside(shape, strides, first, last, start.elements) from None
 
 
 def outside(shape: Sequence[int], strides: Sequence[int], first: int, last: int, memory: torch.Tensor) -> IndexError:
-    """What is said about a window that is not part of its tensor."""
+    """Return the error for a window outside of its tensor."""
     return IndexError(
         f"window {list(shape)} with strides {list(strides)} covers elements {first} to {last} of a tensor that has "
         f"{memory.numel()}"
     )
 
 
-def accumulate(place: torch.Tensor, value: torch.Tensor) -> None:
-    """Add to what lies in global memory."""
-    place.copy_(_widened(place) + value)
+def accumulate(target: torch.Tensor, value: torch.Tensor) -> None:
+    """Add to elements in global memory."""
+    target.copy_(_widened(target) + value)
 
 
 @dataclass(frozen=True)
 class View:
     """A tensor in global memory: its first element, extents, and distances in elements.
 
-    `layout` says what a tile of it holds: nd (rows of all leading dimensions below each other), dn (the matrices
-    beside each other), nz (a grid of blocks, the columns of blocks first).
+    `layout` is the order of a tile of it. nd: the rows of all leading dimensions below each other; dn: the matrices
+    beside each other; nz: a grid of blocks, the columns of blocks first.
     """
 
     start: Pointer
@@ -244,36 +244,36 @@ class View:
 
     def matrix(self) -> torch.Tensor:
         """The elements as rows and columns of a tile; shares memory with the tensor where two dimensions suffice."""
-        found = self.elements()
-        if found.dim() == 2 and self.layout != "nz":
-            return found
-        found = found[(None,) * (5 - found.dim())]
-        a, b, c, d, e = found.shape
+        elements = self.elements()
+        if elements.dim() == 2 and self.layout != "nz":
+            return elements
+        elements = elements[(None,) * (5 - elements.dim())]
+        a, b, c, d, e = elements.shape
         if self.layout == "nz":
-            return found.permute(2, 3, 0, 1, 4).reshape(c * d, a * b * e)
+            return elements.permute(2, 3, 0, 1, 4).reshape(c * d, a * b * e)
         if self.layout == "dn":
-            return found.permute(3, 0, 1, 2, 4).reshape(d, a * b * c * e)
-        return found.reshape(a * b * c * d, e)
+            return elements.permute(3, 0, 1, 2, 4).reshape(d, a * b * c * e)
+        return elements.reshape(a * b * c * d, e)
 
     def put(self, value: torch.Tensor, add: bool = False) -> None:
-        """Write a matrix to the upper left of what `matrix` gives."""
+        """Write a matrix to the upper left of `matrix`."""
         rows, cols = value.shape
-        found = self.elements()
-        if found.dim() == 2 and self.layout != "nz":
-            place = found[:rows, :cols]
-            place.copy_(_widened(place) + value if add else value)
+        elements = self.elements()
+        if elements.dim() == 2 and self.layout != "nz":
+            target = elements[:rows, :cols]
+            target.copy_(_widened(target) + value if add else value)
             return
         whole = self.matrix().clone()
         part = whole[:rows, :cols]
         part.copy_(_widened(part) + value if add else value)
-        found = found[(None,) * (5 - found.dim())]
-        a, b, c, d, e = found.shape
+        elements = elements[(None,) * (5 - elements.dim())]
+        a, b, c, d, e = elements.shape
         if self.layout == "nz":
-            found.copy_(whole.reshape(c, d, a, b, e).permute(2, 3, 0, 1, 4))
+            elements.copy_(whole.reshape(c, d, a, b, e).permute(2, 3, 0, 1, 4))
         elif self.layout == "dn":
-            found.copy_(whole.reshape(d, a, b, c, e).permute(1, 2, 3, 0, 4))
+            elements.copy_(whole.reshape(d, a, b, c, e).permute(1, 2, 3, 0, 4))
         else:
-            found.copy_(whole.reshape(a, b, c, d, e))
+            elements.copy_(whole.reshape(a, b, c, d, e))
 
 
 def load(tile: Tile, view: View) -> None:
@@ -296,7 +296,7 @@ def store(view: View, tile: Tile, *, add: bool = False) -> None:
 
 
 def pad_value(dtype: torch.dtype, pad: str) -> float | int:
-    """The number that padding consists of: zero for floating-point types of eight bits, whatever the pad value."""
+    """Return the number that padding consists of; always zero for floating-point types of eight bits."""
     if pad not in ("max", "min") or (dtype.is_floating_point and dtype.itemsize == 1):
         return 0
     if dtype.is_floating_point:
@@ -309,9 +309,9 @@ def padded(value: torch.Tensor, rows: int, cols: int, pad: str) -> torch.Tensor:
     """A matrix made larger, with the pad value around it."""
     if value.shape == (rows, cols):
         return value
-    found = torch.full((rows, cols), pad_value(value.dtype, pad), dtype=value.dtype)
-    found[: value.shape[0], : value.shape[1]] = value
-    return found
+    result = torch.full((rows, cols), pad_value(value.dtype, pad), dtype=value.dtype)
+    result[: value.shape[0], : value.shape[1]] = value
+    return result
 
 
 def fill_around(tile: Tile, rows: int, cols: int) -> None:

@@ -14,7 +14,7 @@ from .memory import Tile
 
 @dataclass
 class _Entry:
-    """What one core pushed: a matrix, and where in the slot it starts."""
+    """A push of one core: a matrix, and its position in the slot."""
 
     value: torch.Tensor
     row: int = 0
@@ -68,7 +68,7 @@ def _reset_pipes() -> None:
 
 @dataclass
 class PipeBuffer:
-    """Where popped tiles are placed in the consumer's memory, one slot after the other."""
+    """The bytes for popped tiles in the consumer's memory, one slot after the other."""
 
     address: int
     slot_size: int
@@ -83,8 +83,11 @@ class PipeBuffer:
 def _open_pipe(
     names: tuple[str, ...], slots: int, buffer: int, slot_size: int, local: int, unsplit: str = "empty"
 ) -> PipeBuffer:
-    """Set up a pipe's directions. `unsplit` is what the second vector core does when a tile is not split: it takes its
-    turn without data (empty), has no part in the pipe (none), or gets the same tile (copy)."""
+    """Set up a pipe's directions.
+
+    `unsplit` is the second vector core's part in traffic that is not split. It takes its turn without data (empty), has
+    no part in the pipe (none), or gets the same tile (copy).
+    """
     for name in names:
         _pipes[name].slots, _pipes[name].unsplit = slots, unsplit
     return PipeBuffer(buffer, slot_size, local)
@@ -105,9 +108,9 @@ def _place(tile: Tile, split: int) -> tuple[int, int]:
 
 
 def _fill(tile: Tile, entries: list[_Entry], row: int, col: int) -> None:
-    """The part of a slot that starts at an element, into a tile; what nobody pushed is zero."""
+    """Fill a tile with the part of a slot that starts at an element; missing elements are zero."""
     rows, cols = tile.valid
-    found = torch.zeros(rows, cols, dtype=tile.dtype)
+    result = torch.zeros(rows, cols, dtype=tile.dtype)
     for entry in entries:
         top, left = entry.row - row, entry.col - col
         value = entry.value[max(-top, 0) :, max(-left, 0) :]
@@ -116,8 +119,8 @@ def _fill(tile: Tile, entries: list[_Entry], row: int, col: int) -> None:
         part = value[:height, :width]
         same_size = part.element_size() == tile.dtype.itemsize
         convert = part.is_floating_point() == tile.dtype.is_floating_point or not same_size
-        found[top : top + height, left : left + width] = part if convert else part.contiguous().view(tile.dtype)
-    tile[:] = found
+        result[top : top + height, left : left + width] = part if convert else part.contiguous().view(tile.dtype)
+    tile[:] = result
 
 
 def _entry(tile: Tile, row: int = 0, col: int = 0) -> _Entry:

@@ -1,4 +1,4 @@
-"""What programs use in PyTorch: parts of tensors as tiles, which are matrices of what is valid, and launches."""
+"""Parts of programs in PyTorch: tiles as the matrices of their valid elements, and launches."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def store_tile(tensor: torch.Tensor, offsets: tuple[int, ...], tile: torch.Tenso
     elif rows > tensor.shape[-2] and tensor.dim() > 2:
         inner = tensor.shape[-2]
         shape = [1] * (tensor.dim() - 3) + [rows // inner, inner, cols]
-    place = tensor[tuple(slice(o, o + n) for o, n in zip(offsets, shape, strict=True))]
+    part = tensor[tuple(slice(o, o + n) for o, n in zip(offsets, shape, strict=True))]
     value = tile.reshape(shape)
-    place.copy_(place + value if add else value)
+    part.copy_(part + value if add else value)
 
 
 def fill_pad(tile: torch.Tensor, rows: int, cols: int, pad: str) -> torch.Tensor:
@@ -36,9 +36,9 @@ def fill_pad(tile: torch.Tensor, rows: int, cols: int, pad: str) -> torch.Tensor
     values: dict[str, Any] = {
         "max": float("inf") if infinite else limits.max, "min": float("-inf") if infinite else limits.min,
     }  # fmt: skip
-    found = torch.full((rows, cols), values.get(pad, 0), dtype=tile.dtype)
-    found[: tile.shape[0], : tile.shape[1]] = tile
-    return found
+    result = torch.full((rows, cols), values.get(pad, 0), dtype=tile.dtype)
+    result[: tile.shape[0], : tile.shape[1]] = tile
+    return result
 
 
 def sorted_groups(values: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:

@@ -27,7 +27,7 @@ def notify(signal: View, value: int, *, add: bool) -> None:
 
 
 def holds(signal: View, value: int, comparison: str) -> bool:
-    """Whether a comparison holds for every signal of a view."""
+    """Return whether a comparison holds for every signal of a view."""
     return bool(getattr(torch, comparison)(signal.elements(), value).all())
 
 
@@ -46,12 +46,12 @@ class _WaitSignal:
         pass
 
     def what(self) -> str:
-        found = self.signal.elements().flatten().tolist()
-        return f"a signal {self.comparison} {self.value}, it is {', '.join(map(str, found))}"
+        values = self.signal.elements().flatten().tolist()
+        return f"a signal {self.comparison} {self.value}, it is {', '.join(map(str, values))}"
 
 
 def wait(signal: View, value: int, comparison: str) -> None:
-    """Let other ranks go on until a comparison holds. RuntimeError where nobody else runs."""
+    """Let other ranks run until a comparison holds. RuntimeError if no other rank runs."""
     request = _WaitSignal(signal, value, comparison)
     while not request.ready():
         if not _relax:
@@ -66,15 +66,15 @@ def wait_g(signal: View, value: int, comparison: str) -> Generator[Any, Any, Any
 
 def _five(view: View) -> torch.Tensor:
     """A view's elements with five extents, as instructions see them: leading ones are 1."""
-    found = view.elements()
-    return found[(None,) * (5 - found.dim())]
+    elements = view.elements()
+    return elements[(None,) * (5 - elements.dim())]
 
 
 def _rows_of(whole: View, rank: int, part: torch.Tensor) -> torch.Tensor:
-    """The rows of one rank in a view that has those of all ranks one below the other."""
-    found = _five(whole)
+    """Return the rows of one rank in a view with the rows of all ranks below each other."""
+    elements = _five(whole)
     start = rank * part.shape[3]
-    return found[: part.shape[0], : part.shape[1], : part.shape[2], start : start + part.shape[3], : part.shape[4]]
+    return elements[: part.shape[0], : part.shape[1], : part.shape[2], start : start + part.shape[3], : part.shape[4]]
 
 
 def broadcast(group: list[View], src: View) -> None:
@@ -94,17 +94,17 @@ def gather_ranks(group: list[View], dst: View) -> None:
 def scatter_ranks(group: list[View], src: View) -> None:
     """Rows to all members, the opposite of gathering."""
     for rank, member in enumerate(group):
-        place = _five(member)
-        place.copy_(_rows_of(src, rank, place))
+        target = _five(member)
+        target.copy_(_rows_of(src, rank, target))
 
 
 def reduce_ranks(group: list[View], dst: View, op: str) -> None:
     """The sum, maximum or minimum over the members in their order, each step in their element type."""
-    found = _five(group[0]).clone()
+    result = _five(group[0]).clone()
     for member in group[1:]:
         value = _five(member)
         if op == "sum":
-            found = found + value
+            result = result + value
         else:
-            found = torch.where(value > found if op == "max" else value < found, value, found)
-    _rows_of(dst, 0, found).copy_(found)
+            result = torch.where(value > result if op == "max" else value < result, value, result)
+    _rows_of(dst, 0, result).copy_(result)

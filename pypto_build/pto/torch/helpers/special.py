@@ -39,14 +39,14 @@ def per_row(tile: Tile, valid: tuple[int, int]) -> torch.Tensor:
 
 
 def partial(function: Any, a: Tile, b: Tile, valid: tuple[int, int], into: torch.Tensor) -> torch.Tensor:
-    """The function where both tiles are valid, the valid one's element where one is, else what was there."""
-    found = into.clone()
+    """Return the function where both tiles are valid, the valid element where one is, else the old element."""
+    result = into.clone()
     for tile in (a, b):
         rows, cols = (min(size, limit) for size, limit in zip(tile.valid, valid, strict=True))
-        found[:rows, :cols] = tile[rows, cols]
+        result[:rows, :cols] = tile[rows, cols]
     rows, cols = (min(sizes) for sizes in zip(a.valid, b.valid, valid, strict=True))
-    found[:rows, :cols] = function(a[rows, cols], b[rows, cols])
-    return found
+    result[:rows, :cols] = function(a[rows, cols], b[rows, cols])
+    return result
 
 
 def partial_arg(value: Tile, index: Tile, a: Tile, b: Tile, a_index: Tile, b_index: Tile, *, largest: bool) -> None:
@@ -67,7 +67,7 @@ def partial_arg(value: Tile, index: Tile, a: Tile, b: Tile, a_index: Tile, b_ind
 
 
 def first_extreme(value: torch.Tensor, dim: int, *, largest: bool) -> torch.Tensor:
-    """Where the first extreme value is; not-a-number is the most extreme."""
+    """Return the position of the first extreme value; not-a-number is the most extreme."""
     if value.dtype.is_floating_point:
         value = value.double() if largest else -value.double()
         value = torch.where(value.isnan(), torch.inf, value)
@@ -82,22 +82,22 @@ def first_extreme(value: torch.Tensor, dim: int, *, largest: bool) -> torch.Tens
 
 
 def total(value: torch.Tensor, dim: int) -> torch.Tensor:
-    """The sum of each row or column; nothing where there are no elements."""
+    """Return the sum of each row or column; empty without elements."""
     return value.sum(dim, keepdim=True) if value.numel() else value[:0]
 
 
 def product(value: torch.Tensor, dim: int) -> torch.Tensor:
-    """The product of each row or column; nothing where there are no elements."""
+    """Return the product of each row or column; empty without elements."""
     return value.prod(dim, keepdim=True) if value.numel() else value[:0]
 
 
 def highest(value: torch.Tensor, dim: int) -> torch.Tensor:
-    """The largest of each row or column; nothing where there are no elements."""
+    """Return the largest of each row or column; empty without elements."""
     return value.amax(dim, keepdim=True) if value.numel() else value[:0]
 
 
 def lowest(value: torch.Tensor, dim: int) -> torch.Tensor:
-    """The smallest of each row or column; nothing where there are no elements."""
+    """Return the smallest of each row or column; empty without elements."""
     return value.amin(dim, keepdim=True) if value.numel() else value[:0]
 
 
@@ -106,13 +106,15 @@ def gather(source: Tile, index: torch.Tensor) -> torch.Tensor:
     elements = source.flat
     index = index.to(torch.int64)
     inside = (index >= 0) & (index < elements.numel())
-    found = elements[torch.where(inside, index, 0)]
-    return torch.where(inside, found, torch.zeros((), dtype=found.dtype)) if not bool(inside.all()) else found
+    chosen = elements[torch.where(inside, index, 0)]
+    return torch.where(inside, chosen, torch.zeros((), dtype=chosen.dtype)) if not bool(inside.all()) else chosen
 
 
 def put_packed(target: Tile, chosen: torch.Tensor, *, rows: bool) -> None:
-    """Elements that a mask pattern chose. Of rows: those of one follow those of the row before at once, whatever the
-    width of the tile."""
+    """Write the elements that a mask pattern chose.
+
+    With `rows`, a row's elements follow the previous row's at once, across the rows of the tile.
+    """
     chosen = chosen.contiguous().view(target.dtype)
     if rows:
         target.flat[: chosen.numel()] = chosen.reshape(-1)
@@ -121,68 +123,71 @@ def put_packed(target: Tile, chosen: torch.Tensor, *, rows: bool) -> None:
 
 
 def concat_counted(target: Tile, a: Tile, b: Tile, a_counts: Tile, b_counts: Tile) -> None:
-    """For each row, as many elements of both tiles as the first columns of the other two say, where the size of an
-    element of these counts as one."""
+    """For each row, concatenate elements of both tiles; the counts are in the first columns of the other two.
+
+    A count is in units of an element of the count tiles.
+    """
     rows, cols = target.valid
     first, second = (tile[rows, 1].to(torch.int64) // tile.dtype.itemsize for tile in (a_counts, b_counts))
     first = first.clamp(0, min(a.valid[1], cols))
     second = torch.minimum(second.clamp(0, b.valid[1]), cols - first)
     column = torch.arange(cols).expand(rows, cols)
     parts = [bits_of(tile.read(rows, width)) for tile, width in ((a, a.valid[1]), (b, b.valid[1]), (target, cols))]
-    place = torch.where(column < first, column, a.valid[1] + column - first)
-    place = torch.where(column < first + second, place, a.valid[1] + b.valid[1] + column)
-    target[:] = torch.cat(parts, dim=1).gather(1, place).view(target.dtype)
+    position = torch.where(column < first, column, a.valid[1] + column - first)
+    position = torch.where(column < first + second, position, a.valid[1] + b.valid[1] + column)
+    target[:] = torch.cat(parts, dim=1).gather(1, position).view(target.dtype)
 
 
 def gather_blocks(target: Tile, source: Tile, offsets: torch.Tensor) -> None:
-    """Blocks of 32 bytes by their distance in bytes from the tile's first."""
+    """Copy blocks of 32 bytes by their distance in bytes from the tile's first."""
     rows, cols = target.valid
     size = target.dtype.itemsize
     column = torch.arange(cols) * size
-    place = offsets.to(torch.int64)[:rows].repeat_interleave(32 // size, dim=1)[:, :cols] + column % 32
+    first = offsets.to(torch.int64)[:rows].repeat_interleave(32 // size, dim=1)[:, :cols] + column % 32
     memory = source.memory.bytes[source.address :]
-    inside = (place >= 0) & (place + size <= memory.numel())
-    place = torch.where(inside, place, 0)[:, :, None] + torch.arange(size)
-    found = memory[place].reshape(rows, -1).view(target.dtype)
-    target[:] = torch.where(inside, found, target.read(rows, cols))
+    inside = (first >= 0) & (first + size <= memory.numel())
+    first = torch.where(inside, first, 0)[:, :, None] + torch.arange(size)
+    blocks = memory[first].reshape(rows, -1).view(target.dtype)
+    target[:] = torch.where(inside, blocks, target.read(rows, cols))
 
 
 def gather_compared(target: Tile, count: Tile, source: Tile, threshold: Any, *, equal: bool, first: int) -> None:
-    """For each row, the positions of the elements that are greater than (or equal) the threshold, and their number.
-    Positions count from `first` on along all rows."""
+    """For each row, write the positions of the elements greater than (or equal) the threshold, and their number.
+
+    Positions count from `first` on along all rows.
+    """
     for row, values in enumerate(source[:]):
         limit = threshold[row] if isinstance(threshold, torch.Tensor) else threshold
-        found = torch.nonzero(values == limit if equal else values > limit).reshape(-1)
-        kept = found[: target.cols] + first + row * source.cols
+        positions = torch.nonzero(values == limit if equal else values > limit).reshape(-1)
+        kept = positions[: target.cols] + first + row * source.cols
         target.window(row, 0, 1, max(kept.numel(), 1))[:] = kept[None]
         single = (0, row) if count.layout == "row" and count.rows == 1 else (row, 0)
-        count.window(*single, 1, 1)[:] = torch.tensor([[found.numel()]])
+        count.window(*single, 1, 1)[:] = torch.tensor([[positions.numel()]])
 
 
 def scatter(target: Tile, source: torch.Tensor, index: torch.Tensor) -> None:
     """Elements to positions in memory, counted from the tile's first; the last of equal positions wins."""
     elements = bits_of(target.flat)
-    place, value = index.to(torch.int64).reshape(-1), bits_of(source).reshape(-1)
-    inside = (place >= 0) & (place < elements.numel())
-    place, value = place[inside], value[inside]
-    last = {int(where): number for number, where in enumerate(place)}
+    position, value = index.to(torch.int64).reshape(-1), bits_of(source).reshape(-1)
+    inside = (position >= 0) & (position < elements.numel())
+    position, value = position[inside], value[inside]
+    last = {int(where): number for number, where in enumerate(position)}
     chosen = torch.tensor(list(last.values()), dtype=torch.int64)
-    elements[place[chosen]] = value[chosen]
+    elements[position[chosen]] = value[chosen]
 
 
 def spread(target: Tile, source: torch.Tensor, period: int, first: int, dim: int) -> None:
-    """Each element to one of every `period` columns or rows, and zeros to all else of the tile; a period of one
-    copies."""
+    """Write each element to one of every `period` columns or rows, and zeros elsewhere; a period of one copies."""
     if period == 1:
         target[:] = source
         return
     rows, cols = source.shape
-    found = torch.zeros((target.rows, target.cols), dtype=source.dtype)
+    result = torch.zeros((target.rows, target.cols), dtype=source.dtype)
     if dim == 1:
-        found[:rows, first : cols * period : period] = source
+        result[:rows, first : cols * period : period] = source
     else:
-        found[first : rows * period : period, :cols] = source
-    target[:] = found
+        result[first : rows * period : period, :cols] = source
+    target[:] = result
 
 
 def _positions(index: torch.Tensor, count: int, outside: str) -> torch.Tensor:
@@ -207,9 +212,9 @@ def gather_global(target: Tile, table: View, index: Tile, *, rows: bool, outside
     height, width = target.valid
     elements = View(table.start, (table.start.elements.numel() - table.start.offset,), (1,)).elements()
     offsets = _table_offsets(table, index, (height, width), rows, outside)
-    found = elements[offsets.clamp(min=0)]
-    found = found if found.dtype == target.dtype else found.contiguous().view(target.dtype)
-    target[:] = torch.where(offsets >= 0, found, torch.zeros((), dtype=found.dtype))
+    chosen = elements[offsets.clamp(min=0)]
+    chosen = chosen if chosen.dtype == target.dtype else chosen.contiguous().view(target.dtype)
+    target[:] = torch.where(offsets >= 0, chosen, torch.zeros((), dtype=chosen.dtype))
 
 
 def scatter_global(table: View, source: Tile, index: Tile, *, rows: bool, outside: str, combine: str) -> None:
@@ -218,10 +223,10 @@ def scatter_global(table: View, source: Tile, index: Tile, *, rows: bool, outsid
     offsets = _table_offsets(table, index, source.valid, rows, outside).reshape(-1)
     value = source[:].reshape(-1).to(elements.dtype)
     function = _COMBINE[combine]
-    for place, item in zip(offsets.tolist(), value, strict=True):
-        if place >= 0:  # torch has no arithmetic on unsigned elements of more than 8 bits
+    for position, item in zip(offsets.tolist(), value, strict=True):
+        if position >= 0:  # torch has no arithmetic on unsigned elements of more than 8 bits
             wide = item.dtype if item.dtype.is_floating_point else torch.int64
-            elements[place] = function(elements[place].to(wide), item.to(wide))
+            elements[position] = function(elements[position].to(wide), item.to(wide))
 
 
 def _table_offsets(table: View, index: Tile, valid: tuple[int, int], rows: bool, outside: str) -> torch.Tensor:
@@ -302,7 +307,7 @@ def merge_blocks(target: Tile, source: Tile, length: int) -> None:
 
 
 def merge_lists(target: Tile, sources: list[Tile], *, until_exhausted: bool) -> list[int]:
-    """Sorted lists merged; stops, if asked to, when one list is used up. Returns how many were taken of each."""
+    """Merge sorted lists, with `until_exhausted` until one list is used up; return the numbers taken of each."""
     size = target.dtype.itemsize
     limit = target.valid[1] * size // 8
     lists = [tile.flat[: tile.valid[1]].clone().view(torch.int32).reshape(-1, 2) for tile in sources]
@@ -325,56 +330,62 @@ def merge_lists(target: Tile, sources: list[Tile], *, until_exhausted: bool) -> 
 def random_words(
     shape: tuple[int, int], stride: int, key: tuple[int, int], counter: tuple[int, ...], rounds: int
 ) -> torch.Tensor:
-    """Numbers of the counter-based generator Philox 4x32: 64 blocks of four words are 256 columns, first words first;
-    the next columns, or the next row, count on by a quarter of the tile's columns."""
-    found, block = torch.zeros(shape, dtype=torch.int64), 0
-    start = sum(word << (32 * place) for place, word in enumerate(counter))
+    """Return numbers of the counter-based generator Philox 4x32.
+
+    64 blocks of four words are 256 columns, first words first. The next columns, or the next row, count on by a quarter
+    of the tile's columns.
+    """
+    result, block = torch.zeros(shape, dtype=torch.int64), 0
+    start = sum(word << (32 * index) for index, word in enumerate(counter))
     for row in range(shape[0]):
         for first in range(0, shape[1], 256):
             for lane in range(min(64, shape[1] - first)):
-                words = [((start + block + lane) >> (32 * place)) & 0xFFFFFFFF for place in range(4)]
+                words = [((start + block + lane) >> (32 * index)) & 0xFFFFFFFF for index in range(4)]
                 low, high = key
                 for _ in range(rounds):
                     a, b = 0xD2511F53 * words[0], 0xCD9E8D57 * words[2]
                     words = [(b >> 32) ^ words[1] ^ low, b & 0xFFFFFFFF, (a >> 32) ^ words[3] ^ high, a & 0xFFFFFFFF]
                     low, high = (low + 0x9E3779B9) & 0xFFFFFFFF, (high + 0xBB67AE85) & 0xFFFFFFFF
-                line = found[row, first + lane : first + 256 : 64]
+                line = result[row, first + lane : first + 256 : 64]
                 line[:] = torch.tensor(words[: len(line)])
             block += stride // 4
-    return found
+    return result
 
 
 def histogram(target: Tile, source: torch.Tensor, index: Tile, *, byte: int, width: int) -> None:
-    """For each row and each value of a byte, how many elements have at most this value there, of those whose higher
-    bytes `index` gives: of 16-bit elements a column, of 32-bit elements a row for each byte, the highest first."""
+    """For each row and each value of a byte, count the elements with at most this value there.
+
+    Only elements with the higher bytes in `index` count: for 16-bit elements a column, for 32-bit elements a row for
+    each byte, the highest first.
+    """
     rows, cols = source.shape
     wide = source.to(torch.int64)
     counts = torch.ones(rows, cols, dtype=torch.bool)
     for k in range(width - 1, byte, -1):
-        wanted = index.read(rows, 1) if width == 2 else index.read(width - k, cols)[-1:]
-        counts &= ((wide >> (8 * k)) & 255) == (wanted.to(torch.int64) & 255)
-    found = torch.zeros(rows, 256, dtype=torch.int64)
-    found.scatter_add_(1, (wide >> (8 * byte)) & 255, counts.to(torch.int64))
-    target[:] = found.cumsum(1)
+        higher = index.read(rows, 1) if width == 2 else index.read(width - k, cols)[-1:]
+        counts &= ((wide >> (8 * k)) & 255) == (higher.to(torch.int64) & 255)
+    bins = torch.zeros(rows, 256, dtype=torch.int64)
+    bins.scatter_add_(1, (wide >> (8 * byte)) & 255, counts.to(torch.int64))
+    target[:] = bins.cumsum(1)
 
 
 def row_parameter(tile: Tile, valid: tuple[int, int]) -> torch.Tensor:
     """Scales for each row, or one for all."""
     rows, cols = valid
     have = tile.valid
-    found: torch.Tensor = tile[max(have[0], 1), max(have[1], 1)].float()
-    found = found if have[0] > 1 else found[:1]
-    return found[:, [min(col, found.shape[1] - 1) for col in range(cols)]].expand(rows, cols)
+    scales: torch.Tensor = tile[max(have[0], 1), max(have[1], 1)].float()
+    scales = scales if have[0] > 1 else scales[:1]
+    return scales[:, [min(col, scales.shape[1] - 1) for col in range(cols)]].expand(rows, cols)
 
 
 def scaled(value: torch.Tensor, scale: Any, dtype: torch.dtype, *, relu: bool) -> torch.Tensor:
-    """What the accumulator's way out does: scale, optionally cut below zero, round to nearest and saturate."""
-    found: torch.Tensor = value.float() * scale
-    found = found.clamp(min=0) if relu else found
+    """Return values as they leave the accumulator: scaled, optionally cut below zero, rounded to nearest, saturated."""
+    result: torch.Tensor = value.float() * scale
+    result = result.clamp(min=0) if relu else result
     if dtype.is_floating_point:
-        return found
+        return result
     limits = torch.iinfo(dtype)
-    return torch.nan_to_num(found.double().round(), nan=0.0).clamp(limits.min, limits.max).to(torch.int64)
+    return torch.nan_to_num(result.double().round(), nan=0.0).clamp(limits.min, limits.max).to(torch.int64)
 
 
 def column_scales(tile: Tile, cols: int) -> torch.Tensor:

@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <stddef.h>
 
-/// What a loop that waits for other threads does between looks.
+/// Yields in a loop that waits for other threads.
 #define SPIN_WAIT_HINT() sched_yield()
 
 inline void cache_invalidate_range(const void *, size_t) {

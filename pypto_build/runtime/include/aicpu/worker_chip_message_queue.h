@@ -75,7 +75,7 @@ struct WorkerChipQueueError {
     char message[256];
 };
 
-/// Where the parts of a queue lie, in bytes from the beginning of the payload, and of the counters.
+/// Offsets of the parts of a queue, in bytes from the beginning of the payload, and of the counters.
 struct WorkerChipQueueLayout {
     uint64_t depth;
     uint64_t input_desc_offset;
@@ -94,7 +94,7 @@ struct WorkerChipQueueLayout {
     uint64_t counter_bytes;
 };
 
-/// What the host says of a queue, in the order of its scalars.
+/// The host's description of a queue, in the order of its scalars.
 struct WorkerChipQueueArgs {
     uint64_t magic_version;
     uint64_t depth;
@@ -157,7 +157,7 @@ inline bool worker_chip_queue_make_layout(uint64_t depth, uint64_t input_arena_b
 
 namespace pypto {
 
-/// Where messages of one direction lie. A cursor counts all bytes that were ever taken, those left out at an end too.
+/// Positions of messages of one direction. A cursor counts all bytes ever taken, also those skipped at an end.
 struct QueueArena {
     uint64_t offset, nbytes;
 
@@ -169,7 +169,7 @@ struct QueueArena {
     uint64_t place(uint64_t cursor) const { return offset + cursor % nbytes; }
 };
 
-/// What both directions share: the region, the layout, the error.
+/// The common state of both directions: the region, the layout, the error.
 class QueueState {
     using Kind = WorkerChipQueueErrorKind;
     using Op = WorkerChipQueueOp;
@@ -270,7 +270,7 @@ inline bool same(const WorkerChipQueueInputHandle &one, const WorkerChipQueueInp
            one.payload.nbytes == other.payload.nbytes;
 }
 
-/// Messages of the host's, at most `Window` of them held at a time, and the one that says to stop.
+/// Messages from the host, at most `Window` of them held at a time, and the stop message.
 template <uint64_t Window> class QueueInput {
     using Kind = WorkerChipQueueErrorKind;
     using Op = WorkerChipQueueOp;
@@ -324,7 +324,7 @@ public:
         drained_ = stopped_ && head_ == taken_;
         return head_ == before || state_.tell(state_.layout.input_desc_head_offset, head_, Op::INPUT_RELEASE);
     }
-    /// Whether the message that says to stop is released, with all before it.
+    /// Returns whether the stop message is released, with all before it.
     bool drained() const { return drained_; }
 
 private:

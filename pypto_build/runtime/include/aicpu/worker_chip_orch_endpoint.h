@@ -63,12 +63,12 @@ inline void keep_message(char (&place)[256], const char *message) {
     place[size] = 0;
 }
 
-/// How long an orchestration looks again and again at what the host changes, in nanoseconds; it sleeps between looks.
+/// The time limit, in nanoseconds, of an orchestration that polls the host's changes; it sleeps between looks.
 class Patience {
 public:
     explicit Patience(uint64_t timeout_ns) : begun_ns_(now_ns()), timeout_ns_(timeout_ns) {}
 
-    /// Whether the run has failed, so that nobody needs what is waited for.
+    /// Returns whether the run has failed, so that the wait is useless.
     static bool run_failed() { return binding.ops->is_fatal(binding.runtime) != 0; }
 
     /// Sleeps a moment; false when the time is over or the run has failed.

@@ -51,7 +51,7 @@ inline constexpr uint64_t WORKER_CHIP_ORCH_COMM_MAGIC_VERSION = worker_chip_orch
 
 namespace pypto {
 
-/// Whether `nbytes` from `offset` on, at least one, lie within `size` bytes.
+/// Returns whether `nbytes` from `offset` on, at least one, lie within `size` bytes.
 constexpr bool within(uint64_t offset, uint64_t nbytes, uint64_t size) {
     return nbytes != 0 && nbytes <= size && offset <= size - nbytes;
 }
@@ -62,7 +62,7 @@ constexpr bool is_range(uint64_t base, uint64_t nbytes) {
 
 } // namespace pypto
 
-/// What is wrong with a descriptor, another minor version of it being none.
+/// Returns the fault of a descriptor; another minor version is accepted.
 inline WorkerChipOrchCommValidationError worker_chip_orch_comm_validate_desc(const WorkerChipOrchRegionDesc &desc) {
     using Error = WorkerChipOrchCommValidationError;
     if (desc.magic_version >> 16 != WORKER_CHIP_ORCH_COMM_MAGIC_VERSION >> 16)

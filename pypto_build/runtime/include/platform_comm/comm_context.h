@@ -1,5 +1,5 @@
-// What a rank knows of a communication domain: its number and where the window of every member lies. The layout is
-// that of upstream, which kernels read by offsets too.
+// A communication domain as a rank sees it: its number and the address of every member's window. The layout is
+// upstream's, which kernels also read by offsets.
 #ifndef PYPTO_COMM_CONTEXT_H
 #define PYPTO_COMM_CONTEXT_H
 

@@ -18,7 +18,7 @@ enum PyptoAccessKind {
     PYPTO_PLAIN = 32,   // by C++ itself, through the core's data cache
 };
 
-// What the bytes of an element mean; other types are bytes.
+// Types of elements; other types are bytes.
 enum PyptoElementType {
     PYPTO_BYTES,
     PYPTO_FLOAT32,
@@ -45,7 +45,7 @@ struct PyptoTileAccess {
     int32_t fractal_rows, fractal_cols;
 };
 
-// What an instruction reads or writes of a view of global memory: the part that a matrix of rows x cols covers.
+// An instruction's access to a view of global memory: the part that a matrix of rows x cols covers.
 struct PyptoGlobalAccess {
     const void *base;
     uint8_t access;
@@ -73,7 +73,7 @@ enum PyptoVariableKind {
     PYPTO_VARIABLE_VIEW
 };
 
-// What a variable of a kernel holds; kernels that are stepped through are compiled to tell it.
+// The value of a kernel's variable; kernels for stepping are compiled to report it.
 struct PyptoVariable {
     uint32_t kind;
     uint64_t bits; // of a number: as int64_t, uint64_t or double, of a pointer its address

@@ -1,4 +1,4 @@
-// How a signal or a counter compares with what is expected of it: one list of numbers under the names of every API.
+// Comparisons of a signal or a counter with the expected value: one list of numbers under the names of every API.
 #ifndef PYPTO_COMPARISON_H
 #define PYPTO_COMPARISON_H
 

@@ -67,7 +67,7 @@ struct PyptoCoreContext {
     // only, 2 for both. Null in a runtime without such a barrier.
     void (*sync_all)(struct PyptoCoreContext *, uint32_t cores);
 
-    // What a checked kernel reports its accesses to (pypto/check_abi.h); null when nobody wants to know.
+    // Receiver of a checked kernel's accesses (pypto/check_abi.h); null without one.
     const struct PyptoCheck *check;
 
     // Signals between ranks; null where there is one chip. A wait returns when the signal compares as expected

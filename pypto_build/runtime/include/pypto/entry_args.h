@@ -1,4 +1,4 @@
-// What an orchestration entry receives, under every name and in every form it had since February 2026.
+// Arguments of an orchestration entry, under every name and in every form since February 2026.
 #ifndef PYPTO_ENTRY_ARGS_H
 #define PYPTO_ENTRY_ARGS_H
 

@@ -19,7 +19,7 @@ struct DeferredCompletionEntry {
     uint32_t reserved;
 };
 
-// Where a kernel notes what has to happen before its task counts as done. Generated kernels look at the fields.
+// A kernel's conditions for the end of its task. Generated kernels read the fields.
 struct AsyncCtx {
     volatile uint32_t *completion_count;
     volatile int32_t *completion_error_code;
@@ -54,8 +54,8 @@ inline constexpr uint32_t kLocalContextSlot = kEarlyContextSlot;
 inline constexpr uint32_t kGlobalContextSlot = kLocalContextSlot + 1;
 inline constexpr uint32_t kSlots = kGlobalContextSlot + 1;
 
-// What stands for arguments that a task was not given: addresses at which no process has memory, so that what a kernel
-// makes of one tells which it was.
+// Stand-ins for missing arguments: addresses at which no process has memory, so that an access to one identifies the
+// argument.
 inline constexpr uint64_t kNoArguments = 0x1000;
 inline constexpr uint64_t kNoArgumentBytes = 0x100;
 

@@ -13,8 +13,8 @@
 
 #include "tensor.h"
 
-// What orchestrations do thousands of times is called: inlined, it takes half as much memory and time again to compile
-// them, and twice the code.
+// Marks functions that orchestrations call thousands of times: inlined, they take half as much memory and time again
+// to compile, and twice the code.
 #define PYPTO_OUT_OF_LINE __attribute__((noinline))
 
 struct PTO2Runtime; // the handle orchestrations of spring 2026 pass around; the runtime's own
@@ -24,7 +24,7 @@ enum class PTO2ScopeMode : uint8_t { AUTO = 0, MANUAL = 1 };
 enum class PredicateOp : int32_t { NONE = 0, EQ = 1, NE = 2, GT = 3, LT = 4, GE = 5, LE = 6 };
 enum DepFlags : uint8_t { DEP_WAIT = 1, DEP_RETAIN = 2 };
 
-/// What the runtime allocates at submission: shape, element type and, if asked for, the value all elements start with.
+/// A tensor that the runtime allocates at submission: shape, element type and, optionally, the initial value.
 struct alignas(64) TensorCreateInfo {
     uint64_t initial_value = 0;
     bool has_initial_value = false;
@@ -63,7 +63,7 @@ inline constexpr uint32_t kOrchestrationAbi = 5;
 inline constexpr AddressSpace kUnallocated = static_cast<AddressSpace>(255); // made without storage
 inline constexpr uint32_t kMaxOutputs = 32; // tensors one submission or one alloc_tensors may allocate
 
-/// What a tensor that was made without storage starts with; kept in the tensor itself until it is allocated.
+/// Initial value of a tensor that was made without storage; kept in the tensor itself until it is allocated.
 inline void set_initial_value(ChipTensor &tensor, uint64_t value) {
     tensor.reserved_words[0] = 1;
     __builtin_memcpy(&tensor.reserved_words[1], &value, sizeof(value));
@@ -178,7 +178,7 @@ struct Operations {
     void (*no_argument)(PTO2Runtime *, const char *kind, int32_t index, int32_t count);
 };
 
-/// What the runtime bound this orchestration to. Hidden, so that two orchestrations in one process keep their own.
+/// The runtime's binding of this orchestration. Hidden, so that two orchestrations in one process keep their own.
 struct Binding {
     const Operations *ops = nullptr;
     PTO2Runtime *runtime = nullptr;

@@ -18,7 +18,7 @@
 using CoreTaskPredicate = pypto::Predicate;
 using L0TaskPredicate = pypto::Predicate;
 
-/// How often and how a task is launched. One setter has the name that the platform and its runtime give it, and no
+/// Number and kind of a task's launches. One setter has the name that the platform and its runtime give it, and no
 /// other one does: an orchestration for several platforms may choose by what there is.
 struct PTO2LaunchSpec {
     int16_t block_num = 1;

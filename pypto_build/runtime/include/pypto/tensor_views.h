@@ -85,7 +85,7 @@ inline void check_axis(const ChipTensor &tensor, uint32_t axis, const char *oper
 inline ChipTensor ChipTensor::view(const uint32_t view_shapes[], const uint32_t view_offsets[],
                                    bool view_manual_dep) const {
     ChipTensor result = *this;
-    // How spring 2026 wrote a column-major matrix: its two sizes exchanged.
+    // The spelling of a column-major matrix in spring 2026: its two sizes exchanged.
     if (ndims == 2 && view_shapes[0] == shapes[1] && view_shapes[1] == shapes[0] && shapes[0] != shapes[1] &&
         view_offsets[0] == 0 && view_offsets[1] == 0)
         return transpose(0, 1, view_manual_dep);
@@ -166,7 +166,7 @@ inline ChipTensor ChipTensor::slice(uint32_t dim, uint32_t start, uint32_t end, 
 
 namespace pypto {
 
-/// What ChipTensor::dump() returns; turns into any string class.
+/// The result of ChipTensor::dump(); turns into any string class.
 struct TensorText {
     char text[256];
     const char *c_str() const { return text; }

@@ -17,7 +17,7 @@ public:
     }
 
     bool empty() const { return blocks_.empty(); }
-    /// Whether a block of a task is among them; of block -1, which stands for all, whether any is.
+    /// Returns whether the set has a block of a task; for block -1, whether it has any.
     bool contains(uint64_t task, int64_t block) const {
         if (blocks_.empty())
             return false;

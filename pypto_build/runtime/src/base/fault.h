@@ -1,4 +1,4 @@
-// What went wrong in a run, as data: a kind and the fields that its text is made of, in pypto_build/runtime/faults.py.
+// A fault of a run as data: a kind, and the fields of its text in pypto_build/runtime/faults.py.
 #pragma once
 
 #include <cstdint>

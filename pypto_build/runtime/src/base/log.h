@@ -1,4 +1,4 @@
-// Where the lines of a run's log go: stderr, and the directory that ASCEND_PROCESS_LOG_PATH names, as a device's do.
+// The log of a run: lines go to stderr, and to the directory that ASCEND_PROCESS_LOG_PATH names, as a device's do.
 #pragma once
 
 #include "pypto/orchestration_abi.h"

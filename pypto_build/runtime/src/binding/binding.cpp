@@ -229,7 +229,7 @@ constexpr Option kOptions[] = {
     rings<&RingLimits::dependency_pool>("ring_dep_pool"),
 };
 
-/// What holds for options that are not given.
+/// Returns the defaults of the options.
 py::dict default_options() {
     py::dict found;
     for (const Option &option : kOptions)

@@ -66,7 +66,7 @@ void run_kernels(const TaskCall &call) {
         throw FaultError{fault};
 }
 
-// Who notifies or waits in the kernels' place. Throws where there are no other ranks, and once the call is over.
+// Returns the activation that notifies or waits in the kernels' place. Throws without other ranks or after the call.
 Activation activation_of(const TaskCall &call) {
     if (call.run == nullptr)
         throw py::value_error("the task is over: signals belong inside the callback");
@@ -87,7 +87,7 @@ void await_signal(const TaskCall &call, uint64_t address, int32_t expected, uint
     const Activation activation = activation_of(call);
     const py::gil_scoped_release released;
     call.signals->wait(activation, reinterpret_cast<const int32_t *>(address), expected, comparison,
-                       [] { return false; }); // whoever drives the ranks ends one that waits for ever
+                       [] { return false; }); // the driver of the ranks ends a wait that never ends
 }
 
 } // namespace

@@ -104,7 +104,7 @@ void CoreCheck::keep(const AccessRecord &next, uint32_t site) {
     records_.push_back(next);
 }
 
-// Whether `next` goes on where `last` ends: columns beside columns, bytes after bytes, or rows below rows.
+// Returns whether `next` continues `last`: columns beside columns, bytes after bytes, or rows below rows.
 bool CoreCheck::continues(const AccessRecord &last, const AccessRecord &next) {
     if (last.kind != next.kind || last.epoch != next.epoch || last.phase != next.phase || last.known != next.known)
         return false;
@@ -148,7 +148,7 @@ const ChipTensor *CoreCheck::check_bounds(const AccessRecord &record, uint32_t s
                  static_cast<size_t>(touched - tensors.data()), static_cast<unsigned long long>(touched->buffer.size)));
 }
 
-// Whether a load finds memory as it was before anybody wrote it. No harm by itself: what is loaded may not be used.
+// Checks whether a load reads unwritten memory. No harm by itself: the value may stay unused.
 void CoreCheck::check_written(const AccessRecord &record, const ChipTensor &tensor, uint32_t site) {
     const uint32_t element = element_bytes(tensor.dtype);
     std::vector<uint64_t> first;

@@ -1,4 +1,4 @@
-// What a checked kernel leaves out of date in global memory, in words (MEMORY=weak).
+// Data that a checked kernel leaves stale in global memory, in words (MEMORY=weak).
 #include "checking/check_record.h"
 #include "execution/executor.h"
 
@@ -30,7 +30,7 @@ void CoreCheck::begin_memory() {
     overtaken_ = false;
 }
 
-// What an instruction is about to do to memory.
+// Checks an access to memory just before its instruction.
 void CoreCheck::visibility(const GlobalRuns &runs, uint32_t pipe, uint32_t site, uint32_t kind) {
     if (!weak_->known(runs.base, 1))
         return; // a slot of a pipe
@@ -104,7 +104,7 @@ void CoreCheck::order_memory(uint32_t kind) {
         weak_->settle();
     }
     if (kind == PYPTO_NOTIFY && !shadow_.orders())
-        weak_->hand_over(); // nobody has put markers in yet
+        weak_->hand_over(); // there are no markers yet
     for (const uint64_t number : weak_->landed())
         signals.visible(number);
     if (kind == PYPTO_NOTIFY)

@@ -1,4 +1,4 @@
-// What a checked kernel tells its core, which keeps what it finds; the list of all cores.
+// The records of a checked kernel, kept by its core with its findings; the list of all cores.
 #include "checking/check_record.h"
 #include "checking/source_line.h"
 #include "execution/executor.h"

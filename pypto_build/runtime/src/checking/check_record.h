@@ -46,7 +46,7 @@ struct CheckSite {
     const char *instruction;
 };
 
-/// What an error is about, besides its place in the code.
+/// The subject of an error, besides its source position.
 struct CheckSubject {
     uint32_t other_site = ~0u;               // of the earlier access, or of the wait for a flag
     const char *pipe = "", *other_pipe = ""; // which should have waited, and for which
@@ -77,7 +77,7 @@ struct OutputHole {
 
 class Checker;
 
-/// What one core's thread records. The kernel's hooks find it through their activation.
+/// The records of one core's thread. The kernel's hooks find it through their activation.
 class CoreCheck {
 public:
     explicit CoreCheck(Checker &checker);
@@ -89,7 +89,7 @@ public:
     void tiles(const char *instruction, uint32_t pipe, const PyptoTileAccess *operands, uint32_t count, void *address);
     void global(const char *instruction, uint32_t pipe, const PyptoGlobalAccess &access, void *address);
     void order(uint32_t kind, uint32_t from, uint32_t to, uint32_t id, void *address);
-    /// What a variable holds now, of a kernel that was compiled to tell it.
+    /// Records a variable's value, for a kernel that was compiled to report it.
     void variable(const char *name, const PyptoVariable &variable);
     // Without judgement.
     void note_global(const PyptoGlobalAccess &access, const char *instruction, void *address);
@@ -180,7 +180,7 @@ public:
     /// For the thread of a core, as long as the checker lives.
     CoreCheck *core(int index);
 
-    /// What no task has written, once all are over.
+    /// Sets the output bytes that no task has written, once all are over.
     void outputs(std::vector<OutputHole> holes) { holes_ = std::move(holes); }
 
     /// Everything that was stored late is there.

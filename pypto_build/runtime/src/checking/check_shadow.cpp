@@ -1,4 +1,4 @@
-// Which bytes were written and read, by which pipe, and which pipes have been made to wait for them.
+// Written and read bytes by pipe, and the pipes that have been made to wait for them.
 #include "checking/check_shadow.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ template <typename Visit> void for_each_word(int64_t begin, int64_t end, Visit v
     }
 }
 
-// What visit(block) finds in the first 32 bytes of the runs where it finds something, or null.
+// Returns the result of visit(block) for the first 32 bytes of the runs with one, or null.
 template <typename Visit> auto find_block(const Runs &runs, Visit visit) -> decltype(visit(0)) {
     for (int64_t i = 0; i < runs.count; ++i) {
         const int64_t begin = runs.start + i * runs.stride;
@@ -190,12 +190,12 @@ ShadowConflict Shadow::unordered(int space, const Runs &runs, uint32_t pipe, boo
     uint32_t count = 0;
     if (const ShadowAccess *write = against(memory.writers))
         found[count++] = {write, false};
-    // What the scalar pipe reads it has before the next instruction is issued.
+    // The scalar pipe has its reads before the next instruction is issued.
     for (uint32_t reader = kPipeScalar + 1; writes && reader < kPipes; ++reader)
         if (!memory.readers[reader].empty())
             if (const ShadowAccess *read = against(memory.readers[reader]))
                 found[count++] = {read, true};
-    // Of several, the one whose pipe has waited for the others: a wait for it orders all of them.
+    // Prefers the pipe that has waited for the others: a wait for it orders all of them.
     const auto covers = [&](const ShadowConflict &one) {
         return std::all_of(found.begin(), found.begin() + count, [&](const ShadowConflict &other) {
             const ShadowAccess &a = *one.earlier, &b = *other.earlier;

@@ -1,5 +1,5 @@
-// What the checked build knows of one core's on-chip memories during one kernel call: which bytes were written and
-// read, by which instruction on which pipe, which pipes have waited for it since, and which flags are set.
+// The checked build's model of one core's on-chip memories during one kernel call: written and
+// read bytes by instruction and pipe, the pipes that have waited for them since, and the flags that are set.
 #pragma once
 
 #include "pypto/check_abi.h"
@@ -30,7 +30,7 @@ Runs runs_of(const PyptoTileAccess &access);
 /// For each pipe the last of its instructions that is known to be over.
 using PipeClock = std::array<uint32_t, kPipes>;
 
-/// What one instruction read or wrote of on-chip memory.
+/// One instruction's access to on-chip memory.
 struct ShadowAccess {
     uint32_t pipe, clock, site;
     uint32_t repeats; // pieces of 256 bytes that a vector instruction goes through
@@ -52,7 +52,7 @@ struct ShadowFlag {
     uint32_t site;
 };
 
-/// How often one place waited for a flag, and how often none was set.
+/// Number of waits for a flag at one source line, and of those without a set flag.
 struct ShadowWaits {
     uint32_t all = 0, in_vain = 0;
 };
@@ -94,11 +94,11 @@ public:
             last = std::max(last, clock[pipe]);
         return last;
     }
-    /// Those that nothing waited for, and waits for a flag that was not set, in the order of the program.
+    /// Flags without a wait, and waits for a flag that was not set, in the order of the program.
     const std::vector<ShadowFlag> &left_set() const { return flags_; }
     const std::vector<ShadowFlag> &in_vain() const { return in_vain_; }
     ShadowWaits waits_at(uint32_t site) const;
-    /// Whether the kernel orders its pipes itself.
+    /// Returns whether the kernel orders its pipes itself.
     bool uses_flags() const { return uses_flags_; }
     /// The same so far, by flags or barriers.
     bool orders() const { return orders_; }

@@ -22,7 +22,7 @@ std::string CoreCheck::place_of(const PyptoTileAccess &a) const {
                                                   activation_->context.memory[a.space].base));
 }
 
-// Whether the operand is a tile at all, and inside what it says it is inside of.
+// Returns whether the operand is a tile, and inside its declared memory.
 bool CoreCheck::fits(const PyptoTileAccess &a, const Runs &runs, uint32_t site) {
     const char *name = sites_[site].instruction;
     const PyptoMemory &memory = activation_->context.memory[a.space];
@@ -85,7 +85,7 @@ CheckError CoreCheck::in_call(const char *kind, uint32_t site, std::string messa
             activation_->member};
 }
 
-// Whether the instruction has to wait for an earlier one that touches the same bytes, and does not.
+// Reports an instruction that has to wait for an earlier one on the same bytes, and does not.
 void CoreCheck::wait(const PyptoTileAccess &a, const Runs &runs, uint32_t pipe, uint32_t site, bool writes) {
     const ShadowConflict found = shadow_.unordered(a.space, runs, pipe, writes);
     if (!found)
@@ -199,7 +199,7 @@ void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAcc
     for (uint32_t i = 0; i < count; ++i)
         if (usable[i] && operands[i].access & PYPTO_READ)
             read(operands[i], runs[i], pipe, number);
-    // What is read first: a wait for that orders most of what is overwritten.
+    // Reads first: a wait for these orders most of the overwritten bytes.
     for (const bool writes : {false, true})
         for (uint32_t i = 0; i < count; ++i)
             if (usable[i] && ((operands[i].access & PYPTO_WRITE) != 0) == writes)

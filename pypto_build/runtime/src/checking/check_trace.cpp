@@ -1,4 +1,4 @@
-// What instructions read is copied before, what they write when the next one begins.
+// Copies an instruction's inputs before it runs, and its outputs when the next one begins.
 #include "checking/check_trace.h"
 #include "checking/check_shadow.h"
 #include "checking/view_runs.h"
@@ -10,7 +10,7 @@ namespace pypto::runtime {
 
 namespace {
 
-// What is held in memory of each file, in bytes, before it is written.
+// Bytes of each file that are held in memory before they are written.
 constexpr size_t kHeld = size_t{4} << 20;
 
 } // namespace
@@ -92,7 +92,7 @@ void Trace::view(const PyptoGlobalAccess &a) {
     events_.key("rows").number(a.rows < most ? a.rows : most).key("cols").number(a.cols < most ? a.cols : most);
 }
 
-// What a store leaves in global memory: runs, and from where on their bytes are in the trace.
+// Records a store to global memory: runs, and the offset of their bytes in the trace.
 void Trace::stored(const PyptoGlobalAccess &a) {
     events_.key("at").number(written_ + bytes_.size()).key("runs").open('[');
     emit_view(a, [&](uint64_t base, int64_t rows, int64_t stride, int64_t length) {

@@ -17,7 +17,7 @@ namespace pypto::runtime {
 
 namespace {
 
-// What a program prints. It gets these words as they are, no shell reads them: paths hold whatever a user called them.
+// Returns a program's output. Its words are passed as they are, without a shell: paths may hold any character.
 std::string output_of(const char *const *words) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)

@@ -5,7 +5,7 @@
 
 namespace pypto::runtime {
 
-/// "kernels/aiv/x.cpp:12", by what addr2line says of the library that holds the address; empty if nobody knows.
+/// Returns "kernels/aiv/x.cpp:12" from addr2line for the library that holds the address; empty if unknown.
 std::string source_line(const void *address);
 
 } // namespace pypto::runtime

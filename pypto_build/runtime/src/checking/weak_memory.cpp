@@ -22,7 +22,7 @@ uint64_t bits(uint64_t line, uint64_t begin, uint64_t end) {
     return below & ~((uint64_t{1} << begin) - 1);
 }
 
-/// Those of the pieces that lie in a line.
+/// Returns the bits of the pieces that lie in a line.
 uint64_t bits(uint64_t line, const GlobalRuns &runs) {
     if (runs.end() <= line || runs.base >= line + kLineBytes)
         return 0;
@@ -94,7 +94,7 @@ void WeakMemory::begin(std::vector<std::pair<uint64_t, uint64_t>> memory, uint64
     swapped_.clear();
 }
 
-// Whether something that is allowed happens now.
+// Decides whether an allowed event happens now.
 bool WeakMemory::chance() {
     return seed_ != 0 && effects_ && random_() % 4 == 0;
 }
@@ -110,7 +110,7 @@ bool WeakMemory::known(uint64_t address, uint64_t bytes) {
     return true;
 }
 
-// Puts the bytes of a line where they belong to a tensor: what lies beside it is somebody else's.
+// Puts the bytes of a line where they belong to a tensor: the others beside it belong to others.
 void WeakMemory::put_line(uint64_t line, const uint8_t *bytes) {
     for (const auto &[low, high] : memory_) {
         const uint64_t begin = std::max(line, low), end = std::min(line + kLineBytes, high);

@@ -1,4 +1,4 @@
-// Global memory as one core has it (MEMORY=weak): stores that its pipes have made and that nobody else sees yet, and
+// Global memory as one core has it (MEMORY=weak): stores of its pipes that are not visible to others yet, and
 // the lines of its data cache, which may be out of date and are written back whole.
 //
 // docs/memory.md has the rules and where they come from. With effects, memory holds what others see: a store's bytes
@@ -61,7 +61,7 @@ public:
     // Before C++ itself reads or writes.
     std::optional<Omission> read(uint64_t address, uint64_t bytes, uint32_t site);
     void write(uint64_t address, uint64_t bytes, uint32_t site);
-    /// Whether an address belongs to a tensor of the task, or to a window.
+    /// Returns whether an address belongs to a tensor of the task, or to a window.
     bool known(uint64_t address, uint64_t bytes);
 
     /// Gives the last store, or plain write, a number that is among `landed()` once it is visible.
@@ -74,15 +74,15 @@ public:
     std::optional<Omission> clean(uint64_t address);
     /// dsb: what is over, as the scalar unit knows it, is visible.
     void fence(const Shadow &shadow);
-    /// What pipes have stored so far goes to another core of the group with a slot.
+    /// Hands all stores so far to another core of the group, with a slot.
     void hand_over();
     /// The instruction before is over: what it wrote is taken back.
     void settle();
-    /// Sites and bytes of what the core has stored and nobody else need see yet.
+    /// Returns sites and bytes of the core's stores that others need not see yet.
     std::vector<std::pair<uint32_t, GlobalRuns>> unseen() const;
     /// The kernel has returned.
     std::vector<Omission> end(const Shadow &shadow);
-    /// What the last call left behind reaches memory, late; `lost`: what its cache held does not.
+    /// Lets the rest of the last call reach memory, late; `lost`: the content of its cache does not.
     void land_left(bool lost);
 
 private:

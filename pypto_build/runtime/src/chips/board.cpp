@@ -1,4 +1,4 @@
-// What a rank tells the others, and how it sleeps until one of them has told something.
+// A rank's messages to the others, and its sleep until one of them sends one.
 #include "chips/board.h"
 
 #include "base/json_writer.h"
@@ -20,7 +20,7 @@ namespace pypto::runtime {
 
 namespace {
 
-// Waiters look by themselves after this long: plain stores to a signal wake nobody.
+// Waiters look by themselves after this long: plain stores to a signal wake no thread.
 constexpr long kLookNs = 20'000'000;
 
 void copy_name(char (&place)[64], const Activation &activation) {
@@ -72,8 +72,8 @@ SignalClock *RankSignals::clock_of(uint64_t address) {
     return nullptr;
 }
 
-// What this rank has done comes before what is done by whoever sees the notification. Taking credits back notifies
-// nobody.
+// This rank's actions come before the actions of a rank that sees the notification. Taking credits back notifies
+// no rank.
 void RankSignals::release(uint64_t address, int32_t value, bool set) {
     if (!traces_)
         return;
@@ -230,7 +230,7 @@ void RankSignals::sleep(uint32_t epoch) {
     board_->waiters.fetch_sub(1);
 }
 
-// Of two ranks that signal each other one stays behind, so that the other sees what is too early to be seen.
+// Lets one of two ranks that signal each other stay behind, so that the other reads data that is too early.
 void RankSignals::let_others_pass() {
     constexpr long kStepNs = 1'000'000;
     constexpr int kIdle = 40, kLongest = 1000; // steps

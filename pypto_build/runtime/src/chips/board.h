@@ -1,5 +1,5 @@
 // The board: memory shared by the processes of all ranks, in which each tells whether it can go on, what its kernels
-// wait for, and who notified which signal. Whoever drives the ranks sees from it that nobody can go on any more.
+// wait for, and the notifier of every signal. The driver of the ranks sees there that no rank can go on any more.
 //
 // pypto_build/replay/chips/board.py reads the same layout; all fields are little-endian and at fixed offsets.
 #pragma once
@@ -43,7 +43,7 @@ struct RankBoard {
     SignalWait waits[kBoardWaits];
 };
 
-/// What one rank did to one signal.
+/// One rank's changes of one signal.
 struct SignalNote {
     std::atomic<uint64_t> address; // 0: free
     std::atomic<uint32_t> rank;    // plus one; 0 until it is written
@@ -56,7 +56,7 @@ struct SignalNote {
     char kernel[64];
 };
 
-/// What comes before the notifications of one signal; kept when accesses are recorded.
+/// The clock before the notifications of one signal; kept when accesses are recorded.
 struct SignalClock {
     std::atomic<uint64_t> address; // 0: free
     std::atomic<uint32_t> locked;
@@ -124,7 +124,7 @@ public:
     /// A signal is out before what was stored is visible: lets every second rank go as far as it gets meanwhile.
     void let_others_pass();
 
-    /// Whether an address lies in a window of any rank.
+    /// Returns whether an address lies in a window of any rank.
     bool in_window(uint64_t address) const;
     static constexpr uint64_t kNowhere = ~uint64_t{0};
     /// Notes an access to a window, by the instruction that `code` returns to; its number.
@@ -132,7 +132,7 @@ public:
                     const void *code);
     /// The number of the clock as it is now.
     uint32_t now();
-    // Of a noted access: others do not see it yet; they do from now on; what it reads is as old as that clock.
+    // A noted access: others do not see it yet; they do from now on; it reads data as old as that clock.
     void not_visible(uint64_t number);
     void visible(uint64_t number);
     void fetched(uint64_t number, uint64_t clock);
@@ -166,7 +166,7 @@ private:
     bool traces_ = false;
     std::atomic<int> passes_left_{kPasses};
     std::atomic<uint64_t> chance_{0};    // of being held back; 0: the schedule is not seeded
-    std::unique_ptr<Messages> messages_; // null: nobody asked for them
+    std::unique_ptr<Messages> messages_; // null unless requested
     std::mutex mutex_;                   // guards the clock and what follows
     std::vector<std::array<uint32_t, kBoardRanks>> clocks_;
     std::vector<Site> sites_;

@@ -280,7 +280,7 @@ private:
         [[maybe_unused]] const ssize_t told = write(kNews, line, static_cast<size_t>(size)); // or the parent is gone
     }
 
-    // Whether the child is to have its last words; false: everything is to end.
+    // Returns whether the child is to have its last words; false: everything is to end.
     bool wait_for_word(int ending) {
         for (;;) {
             pollfd events[] = {{kControl, POLLIN, 0}, {ended_ ? -1 : ending, POLLIN, 0}};

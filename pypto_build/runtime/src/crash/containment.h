@@ -1,6 +1,6 @@
-// Keeps the process that runs kernels, and whatever it starts, from leaving or outliving the run.
+// Keeps the process that runs kernels, and all that it starts, from leaving or outliving the run.
 //
-// A process namespace begins with the children of who asks for it, so a guard stands between the process that replays
+// A process namespace begins with the children of its creator, so a guard stands between the process that replays
 // and its child. Where the system allows namespaces, the child sees no process outside of its own, neither the guard
 // nor the parent, and all that it starts ends with the first process in there. Elsewhere the guard inherits what the
 // child leaves, and ends it one by one. The guard runs no Python: it would copy most of the interpreter's memory.
@@ -17,10 +17,10 @@ struct PipeEnds {
     int control, news, commands, results, output, errors;
 };
 
-/// Where the child finds `commands` and `results`; of all that was open it keeps these and what it prints to.
+/// Descriptors of `commands` and `results` in the child; of all open files it keeps these and its output.
 constexpr int kCommands = 3, kResults = 4;
 
-/// What the child is kept from, besides all that it does not need.
+/// Rights that are taken from the child, besides all that it does not need.
 struct Limits {
     bool hide_memory;                  // it gets a /dev/shm of its own
     std::string output;                // a directory that it cannot write to; empty: none

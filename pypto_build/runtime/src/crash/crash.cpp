@@ -44,7 +44,7 @@ std::terminate_handler previous_terminate = nullptr;
 // Handlers that have begun on this thread: one may crash at the report or at what is printed, if a kernel took them
 // away. The system starts a handler whose stack has run out at its top again, so that would go on for ever.
 thread_local int crash_depth = 0;
-// Where this thread's stack was when it began: what lies above is not reached by calls. Threads of kernels have none.
+// Stack pointer of this thread when it began: calls do not reach the bytes above. Threads of kernels have none.
 thread_local uint64_t stack_begin = ~uint64_t{0};
 
 struct Text { // appends to a fixed field
@@ -170,7 +170,7 @@ uint64_t stack_pointer(const void *context) {
 #endif
 }
 
-// Whether an access to an address that is not mapped, with the stack pointer at `top`, is one to a stack that is used
+// Returns whether a fault at an unmapped address, with the stack pointer at `top`, means that the stack is used
 // up. The memory of a core may be mapped right above the stack of its thread.
 bool is_of_stack(uint64_t address, uint64_t top) {
     return address < top + kStackReach && address + kStackReach > top && address < stack_begin;
@@ -262,7 +262,7 @@ void handle(int signal, siginfo_t *info, void *context) {
     raise(signal);
 }
 
-// Runs where an exception was thrown that nobody catches: its text goes into the report, the rest follows from SIGABRT.
+// Runs at an uncaught exception: its text goes into the report, the rest follows from SIGABRT.
 [[noreturn]] void describe_exception() {
     const std::exception_ptr escaped = std::current_exception();
     if (crash_report && escaped) {

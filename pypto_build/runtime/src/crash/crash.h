@@ -1,5 +1,5 @@
-// What happens when a kernel or the orchestration hits a signal: the report buffer gets task, kernel, arguments, the
-// address and what it is nearest to, and the stack; then the process dies of the signal as it would have.
+// Handles a signal in a kernel or the orchestration: the report buffer gets task, kernel, arguments, the
+// address and its nearest memory, and the stack; then the process dies of the signal as it would have.
 #pragma once
 
 #include "base/fault.h"
@@ -14,7 +14,7 @@ namespace pypto::runtime {
 /// Leaves the fault where it can be read from outside.
 void write_fault(FaultRecord &record, const Fault &fault);
 
-/// Where an address lies: in, before or past a memory of `bytes` bytes.
+/// Position of an address: in, before or past a memory of `bytes` bytes.
 struct AddressPlace {
     Nearness nearness = Nearness::Unknown;
     uint64_t distance = 0, bytes = 0;

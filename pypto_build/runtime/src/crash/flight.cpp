@@ -1,4 +1,4 @@
-// Where in shared memory each thread keeps its events, and the names that they refer to.
+// Shared memory for the events of each thread, and the names that they refer to.
 #include "crash/flight.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // The flight recorder: shared memory in which the orchestration and every core keep the last events of their own. It is
-// always on. The parent of the process that runs kernels owns the memory, so it is there whatever becomes of the run.
+// always on. The parent of the process that runs kernels owns the memory, so it survives any end of the run.
 //
 // pypto_build/runtime/flight.py reads the same layout; all fields are little-endian and at fixed offsets.
 #pragma once
@@ -18,7 +18,7 @@ inline constexpr uint32_t kFlightVersion = 1;
 inline constexpr uint32_t kFlightRecords = 1024; // of a track
 inline constexpr uint32_t kFlightNames = 512;    // kernels of all runs
 
-/// What a record tells, and what its `object` and `value` are then.
+/// Kinds of records, with the meaning of `object` and `value`.
 enum class FlightEvent : uint16_t {
     None,
     RunBegins, // value: the rank
@@ -89,7 +89,7 @@ public:
             tell(record_.event);
         begun_ = true;
     }
-    /// What it waited for has come.
+    /// Records the end of a wait.
     void ends() {
         if (begun_)
             tell(FlightEvent::GoesOn);
@@ -112,11 +112,11 @@ public:
     /// Without memory it records nothing.
     FlightRecorder(void *memory, uint64_t bytes, const KernelLibrary &kernels);
 
-    /// Of the orchestration's thread.
+    /// Returns the track of the orchestration's thread.
     FlightTrack *orchestration() const { return track(0); }
-    /// Of a core; null where there is no room for it.
+    /// Returns the track of a core; null where there is no room for it.
     FlightTrack *core(int index) const { return track(static_cast<uint32_t>(index) + 1); }
-    /// What stands for a kernel's name in a record.
+    /// Returns the number of a kernel's name in records.
     uint16_t name(int32_t func_id) const {
         return static_cast<size_t>(func_id) < names_.size() ? names_[static_cast<size_t>(func_id)] : 0;
     }

@@ -20,7 +20,7 @@ inline constexpr uint32_t kSampleFrames = 8;
 /// Exit status of a process whose fault stands in the report: code that lets no exception pass kept it from ending.
 inline constexpr int kFaultTold = 72;
 
-/// What one thread executes. `task` is written last and cleared first.
+/// A thread's running kernel. `task` is written last and cleared first.
 struct RunningSlot {
     std::atomic<uint64_t> task; // number of the task, kNoTask when idle
     int32_t func_id;
@@ -38,7 +38,7 @@ struct ReportFrame {
     char symbol[64];
 };
 
-/// Where the address that crashed a kernel lies.
+/// Position of the address that crashed a kernel.
 enum class Nearness : uint32_t {
     Unknown,         // it was no such crash
     Nothing,         // no memory of the run is near
@@ -49,7 +49,7 @@ enum class Nearness : uint32_t {
     Past,            // `distance` bytes past the end of one
 };
 
-/// What ended by an exception that nobody caught.
+/// Kind of an uncaught exception.
 enum class Escaped : uint32_t {
     Nothing,
     Text,     // std::exception::what()
@@ -85,7 +85,7 @@ struct FaultRecord {
     char json[16384]; // Fault::json(), whole if it fits
 };
 
-/// What the parent asks of a run that it stops at the time limit.
+/// The parent's commands to a run that it stops at the time limit.
 enum class StopCommand : uint8_t {
     None,
     Ask,   // where every thread is
@@ -94,7 +94,7 @@ enum class StopCommand : uint8_t {
     End,
 };
 
-/// Where a thread was when a run was found to go on no more, or was stopped.
+/// Position of a thread at the moment when a run got stuck or was stopped.
 struct HangSample {
     std::atomic<uint32_t> state; // 0 none, 1 being written, 2 complete
     int32_t core;                // number of its slot

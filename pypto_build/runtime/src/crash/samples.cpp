@@ -22,7 +22,7 @@ namespace pypto::runtime {
 
 namespace {
 
-constexpr int kAsk = SIGURG;          // which nobody minds who does not expect it
+constexpr int kAsk = SIGURG;          // ignored by default
 constexpr int kAnswerMs = 100;        // for all threads to say where they are
 constexpr int kSampleFramesSeen = 48; // those of handlers and of libraries are left out
 

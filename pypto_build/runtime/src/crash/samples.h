@@ -1,7 +1,7 @@
-// Where the threads are that run kernels when a run can go on no more, and which memory those touch that still do.
+// Finds the positions of kernels' threads when a run is stuck, and the memory that running ones touch.
 //
-// Each is asked by a signal, and looks at its own stack. For what they touch, all memory of tensors is closed for some
-// moments, again and again: whoever reads or writes then faults, notes the address, and waits until it is open again.
+// A signal makes each thread look at its own stack. For their accesses, all memory of tensors is closed for some
+// moments, again and again: a reader or writer then faults, notes the address, and waits until it is open again.
 // A loop that polls is at the same address each time. The parent says when (StopCommand), since any thread of this
 // process may be one that never comes back.
 #pragma once
@@ -18,7 +18,7 @@ namespace pypto::runtime {
 
 class BlockPool;
 
-/// Who asks, and what memory there is, for its own lifetime. One at a time in a process.
+/// The receiver of samples and the memory to observe, for its own lifetime. One at a time in a process.
 class Sampling {
 public:
     /// `windows`: address and size of each, which other processes see too. `report` may be null: then nothing is asked.
@@ -38,10 +38,10 @@ void sample_threads(const void *context = nullptr);
 void close_memory();
 void open_memory();
 
-/// What a signal handler has to do first; true if the signal was one of these. Called in the thread that it came to.
+/// Handles the signals of sampling, first in any handler; true if the signal was one. Runs in the signalled thread.
 bool serve_sample(int signal, const siginfo_t *info, void *context);
 
-/// Whether an object of this path belongs to the system, like the C library.
+/// Returns whether an object of this path belongs to the system, like the C library.
 inline bool is_of_the_system(const char *path) {
     return std::strncmp(path, "/usr/", 5) == 0 || std::strncmp(path, "/lib", 4) == 0;
 }

@@ -14,9 +14,9 @@ struct Closeness {
     double max_rel = 0.0; // the same over |expected|, where that is not zero
 };
 
-/// Whether every one of `count` elements satisfies |actual - expected| <= atol + rtol * |expected| (integers: equal).
-/// Nothing if some element does not, is not finite, or if `type` is not compared here; a slower comparison then says
-/// what differs. Computes in double, as that comparison does.
+/// Returns how close they are if all of `count` elements satisfy |actual - expected| <= atol + rtol * |expected|.
+/// Integers have to be equal. Nothing if an element differs, is not finite, or has another `type`; a slower comparison
+/// then finds the difference. Computes in double, as that comparison does.
 std::optional<Closeness> compare(DataType type, const void *actual, const void *expected, uint64_t count, double rtol,
                                  double atol);
 

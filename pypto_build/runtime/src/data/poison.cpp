@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kRun = 8; // equal bytes in a row that cannot be chance
 
 // Signaling NaNs: copies keep them, arithmetic turns them into the quiet NaN of the same payload, which tells elements
-// that nobody wrote from results computed of such. Integers get a pattern that is no plausible value.
+// of unwritten elements from results computed of such. Integers get a pattern that is no plausible value.
 uint64_t pattern_of(DataType dtype) {
     switch (dtype) {
     case DataType::FLOAT32:
@@ -30,7 +30,7 @@ uint64_t pattern_of(DataType dtype) {
     }
 }
 
-// Whether any of kStep elements is wanted: no branches, so that the compiler compares them side by side.
+// Returns whether any of kStep elements matches: no branches, so that the compiler compares them side by side.
 constexpr uint64_t kStep = 64;
 template <typename T> bool any_of(const T *elements, T wanted) {
     T all = 1;

@@ -1,4 +1,4 @@
-// Memory that nobody has written yet: a NaN no computation produces, or a pattern, and how to find what is left of it.
+// Poison for unwritten memory: a NaN no computation produces, or a pattern, and the search for the rest of it.
 #pragma once
 
 #include "pypto/data_type.h"

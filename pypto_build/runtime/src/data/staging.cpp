@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint8_t kZone = 0xa5; // fills what is left of a copy's last page
 
-// What is copied of a read-only input at once. Each part is a mapping of its own, of which a process has some 65,000.
+// Bytes of a read-only input that are copied at once. Each part is a mapping of its own; a process has some 65,000.
 constexpr uint64_t kPart = 2 << 20;
 
 bool owns_pages(const TensorParameter &parameter) {

@@ -19,7 +19,7 @@ struct TensorParameter {
     std::vector<uint32_t> shape;
     DataType dtype = DataType::FLOAT32;
     Direction direction = Direction::In;
-    bool read_only = false; // of an input: nobody may write to its memory, which may be a mapped file
+    bool read_only = false; // of an input: its memory is never written, it may be a mapped file
 };
 
 /// Elements of an output that no task wrote.
@@ -51,7 +51,7 @@ public:
 
     std::vector<EntryTensor> entry_tensors() const;
     std::vector<Unwritten> unwritten(uint32_t limit) const;
-    /// Of each tensor the first write; none where all writes to a copy left the bytes as they were.
+    /// Returns the first write to each input; none where all writes to a copy left the bytes as they were.
     std::vector<InputWrite> input_writes() const;
 
     const std::vector<TensorParameter> &parameters() const { return parameters_; }
@@ -64,7 +64,7 @@ public:
         bool guarded;
         bool shares; // a second mapping of the owner's memory
     };
-    /// Where the tensors lie; read by the signal handler.
+    /// Returns the memories of the tensors; read by the signal handler.
     const std::vector<Region> &regions() const { return regions_; }
     /// A write hit a guarded region: remembers the first one and opens the region. False if it is not guarded. Called
     /// from the signal handler.

@@ -3,7 +3,7 @@
 // A fault is noticed in a call that a kernel or an orchestration makes of the runtime. The frames in between are the
 // artifact's and may own strings, vectors and open scopes, so control leaves by an exception, which unwinds them. The
 // compilers write unwind tables for every function unless told otherwise, and entering costs nothing. The exception
-// has a type that nobody else can name. Code that catches everything goes on until its next call of the runtime,
+// has a type that other code cannot name. Code that catches everything goes on until its next call of the runtime,
 // which throws again.
 #pragma once
 

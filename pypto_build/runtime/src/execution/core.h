@@ -46,7 +46,7 @@ struct Core {
     Activation activation;
 };
 
-/// What this thread executes; null outside kernels.
+/// The kernel that this thread executes; null outside kernels.
 extern thread_local Activation *current_activation;
 
 } // namespace pypto::runtime

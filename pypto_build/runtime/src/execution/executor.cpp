@@ -168,7 +168,7 @@ void kernel_fault(PyptoCoreContext *context, const char *message, const char *fi
 
 constexpr uint32_t kAtLeast = 3; // WaitCmp GE
 
-/// What a kernel leaves for its task to wait for.
+/// Conditions that a kernel leaves for the end of its task.
 struct Deferred {
     uint32_t count = 0;
     int32_t error = 0;
@@ -263,7 +263,7 @@ void Executor::run_block(const Task &task, int32_t block, Core &core) {
     run_jobs(std::move(jobs), core);
 }
 
-// Each job can go on by itself, so each counts; the last to end leaves what counts for the task.
+// Any job can go on by itself, so all count; the last to end leaves what counts for the task.
 void Executor::run_jobs(std::vector<WorkerPool::Job> jobs, Core &core) {
     if (!signals_) {
         pool_.run(jobs, core);
@@ -405,7 +405,7 @@ void Executor::report_fault(const Activation &activation, Fault fault, const std
     fault.kernel = kernels.empty() ? activation.kernel->name : kernels;
     callbacks_.fault(std::move(fault)); // first, so that it stands before those end who wait
     if (activation.groups)
-        activation.groups->abort(); // nobody waits on for a member that has failed
+        activation.groups->abort(); // no member waits on for a failed one
 }
 
 void Executor::wait_for_value(Activation &activation, const ValueWait &wait) {
@@ -433,7 +433,7 @@ void Executor::wait_for_value(Activation &activation, const ValueWait &wait) {
     told.ends();
 }
 
-// Plain stores wake nobody, so who waits looks by itself.
+// Plain stores wake no thread, so waiters look by themselves.
 bool Executor::poll(const ValueWait &wait) {
     constexpr int kEager = 64;
     constexpr int64_t kLongestNs = 1'000'000;

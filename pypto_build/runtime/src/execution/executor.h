@@ -21,12 +21,12 @@ class Checker;
 
 class Executor {
 public:
-    /// What the run is told, and asked, by kernels.
+    /// Functions by which kernels report and query.
     struct Callbacks {
         std::function<void(Fault)> fault;
         std::function<void(int32_t)> waits_for_value; // so many more kernels do
         std::function<bool()> failed;
-        std::function<bool()> all_wait; // whether nobody can go on but by a value that somebody changes
+        std::function<bool()> all_wait; // whether only a change of a value could let any kernel go on
     };
 
     Executor(const Platform &platform, const KernelLibrary &kernels, Report *report, const FlightRecorder &recorder,
@@ -34,10 +34,10 @@ public:
 
     /// From before the first task on.
     void observe(TaskObserver *observer) { observers_.push_back(observer); }
-    /// Who is told what checked kernels touch; null: nobody.
+    /// Sets the receiver of checked kernels' accesses, or null.
     void check_with(Checker *checker) { checker_ = checker; }
     int cores() const { return cores_.load(); }
-    /// How many kernels the chip runs at once.
+    /// Returns how many kernels the chip runs at once.
     int chip_cores() const { return 3 * platform_.clusters; }
     Report *report() const { return report_; }
     const FlightRecorder &recorder() const { return recorder_; }
@@ -58,7 +58,7 @@ public:
     void report_fault(const Activation &activation, Fault fault, const std::string &kernels = {});
     /// Ends the kernel of this activation with a fault; does not return.
     [[noreturn]] void end_with_fault(Activation &activation, Fault fault);
-    /// Lets the kernel wait for a value that others change. Ends it when the run has failed, or nobody is left to.
+    /// Lets the kernel wait for a value that others change. Ends it when the run has failed, or no other is left.
     void wait_for_value(Activation &activation, const ValueWait &wait);
     /// Adds to a signal, or sets it.
     void notify(const Activation &activation, int32_t *signal, int32_t value, bool set);

@@ -1,4 +1,4 @@
-// What the system says of a file, by which it is known without being read.
+// The system's facts about a file, which identify it without reading.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace pypto::runtime {
 
-/// What changes whenever a file is written, replaced or renamed; without a regular file the size is -1.
+/// Facts that change whenever a file is written, replaced or renamed; without a regular file the size is -1.
 struct FileIdentity {
     uint64_t device = 0, inode = 0;
     int64_t size = -1, changed_ns = 0, status_changed_ns = 0;
@@ -27,7 +27,7 @@ struct FileIdentity {
     }
     bool is_same_file(const FileIdentity &other) const { return device == other.device && inode == other.inode; }
 
-    /// Whether it is older than the clock's tick: one that is not may be changed once more within it.
+    /// Returns whether it is older than the clock's tick: a younger file may be changed once more within it.
     bool is_settled() const {
         timespec now{};
         clock_gettime(CLOCK_REALTIME, &now);

@@ -1,4 +1,4 @@
-// Pipes: slots that are acquired, committed, read and freed, and what is said when nobody goes on.
+// Pipes: slots that are acquired, committed, read and freed, and the message of a deadlock.
 #include "execution/group.h"
 
 #include "base/json_writer.h"

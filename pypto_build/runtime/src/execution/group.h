@@ -33,10 +33,10 @@ struct PipeRing {
     uint64_t committed[kLanes] = {};
     uint64_t fronted[kLanes] = {};
     uint64_t released[kLanes] = {};
-    // Who did it last and when (CLOCK_MONOTONIC); -1: nobody yet.
+    // The member that did it last and when (CLOCK_MONOTONIC); -1: none yet.
     int pushed_by = -1, freed_by = -1;
     int64_t pushed_ns = 0, freed_ns = 0;
-    // What the members had done when a slot became full or free; kept by the checked build.
+    // Clocks of the members when a slot became full or free; kept by the checked build.
     std::vector<std::array<uint32_t, kMembers>> full_clocks, freed_clocks;
 
     uint64_t full() const { return of_all(committed, producers); } // slots every producer has committed
@@ -62,7 +62,7 @@ class JsonWriter;
 
 class Group {
 public:
-    /// What one member waits for.
+    /// The wait of one member.
     struct Wait {
         PyptoPipe *pipe = nullptr;
         int to_vector = 0;

@@ -17,7 +17,7 @@ Group *GroupSet::add_group(const std::string members[], int32_t block) {
     return groups_.back().get();
 }
 
-// Somebody is at the barrier, and a member that should come has returned already.
+// Returns whether a member waits at the barrier while another that should come has returned.
 bool GroupSet::missed() const {
     for (int cores = 0; cores < 3; ++cores)
         if (meetings_[cores].arrived > 0 && (cores == 2 ? left_[0] + left_[1] : left_[cores]) > 0)

@@ -39,7 +39,7 @@ public:
     /// A member has returned. True if others now wait for it in vain; the caller reports.
     bool leave(Group &group, int member);
     void abort();
-    /// Whether every member that has not returned waits for others, or is one of these, which wait for something else.
+    /// Returns whether every member that has not returned waits for others, or is in `elsewhere`, which waits, too.
     bool all_wait(const std::vector<std::pair<const Group *, int>> &elsewhere);
     /// The fault of a group that found a deadlock: what keeps its members, and the likely cause.
     Fault deadlock(Group &group);

@@ -48,7 +48,7 @@ public:
     }
     /// Greater than every func_id.
     int32_t end() const { return static_cast<int32_t>(by_id_.size()); }
-    /// Whether any kernel reports what it touches.
+    /// Returns whether any kernel reports its accesses.
     bool any_checked() const;
     /// "0 add, 1 mul", for messages.
     std::string list() const;

@@ -1,4 +1,4 @@
-// Reads what a shared object asks of the loader. Whatever is not known to be harmless makes it no passive one.
+// Reads a shared object's demands on the loader. Only known harmless ones make it passive.
 #include "execution/passive_object.h"
 
 #include <algorithm>
@@ -22,11 +22,11 @@ constexpr uint32_t kCallsAtLoad = R_AARCH64_IRELATIVE, kCopies = R_AARCH64_COPY;
 constexpr uint32_t kCallsAtLoad = 0, kCopies = 0;
 #endif
 
-// The C library's share of `_init`; a call that somebody adds makes it longer.
+// The C library's share of `_init`; an added call makes it longer.
 constexpr uint64_t kInitBytes = 27;
 constexpr size_t kMaxBytes = 1ULL << 30;
 
-// What may be asked of the loader: symbols, relocations within, and the two functions of the compiler's own start file.
+// Harmless demands on the loader: symbols, relocations within, and the two functions of the compiler's start file.
 constexpr int64_t kHarmless[] = {DT_INIT,         DT_FINI,   DT_INIT_ARRAY, DT_INIT_ARRAYSZ, DT_FINI_ARRAY,
                                  DT_FINI_ARRAYSZ, DT_HASH,   DT_GNU_HASH,   DT_STRTAB,       DT_SYMTAB,
                                  DT_STRSZ,        DT_SYMENT, DT_PLTGOT,     DT_PLTRELSZ,     DT_PLTREL,
@@ -120,7 +120,7 @@ private:
         return false;
     }
 
-    /// Whether no relocation calls anything.
+    /// Returns whether no relocation calls anything.
     bool all_within(const ElfW(Shdr) & section) const {
         const uint64_t count = section.sh_size / sizeof(ElfW(Rela));
         const auto *entries = file_.at<ElfW(Rela)>(section.sh_offset, count);
@@ -130,7 +130,7 @@ private:
                });
     }
 
-    /// Whether no symbol is one of the whole process, or is chosen by a call.
+    /// Returns whether no symbol is one of the whole process, or is chosen by a call.
     bool are_own(const ElfW(Shdr) & section) const {
         const uint64_t count = section.sh_size / sizeof(ElfW(Sym));
         const auto *symbols = file_.at<ElfW(Sym)>(section.sh_offset, count);

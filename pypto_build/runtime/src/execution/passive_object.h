@@ -5,8 +5,8 @@
 
 namespace pypto::runtime {
 
-/// Whether loading and unloading the file runs nothing but what the C library puts into every shared object, and
-/// touches nothing outside of it. Where that cannot be told, it is not.
+/// Returns whether loading and unloading the file runs only the C library's code in every shared object, and
+/// touches nothing outside of it; false if unknown.
 bool is_passive_object(const std::string &path);
 
 } // namespace pypto::runtime

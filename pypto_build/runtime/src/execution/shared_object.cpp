@@ -45,7 +45,7 @@ void *open_now(const std::string &path) {
 /// Memory, from its first byte to the one behind its last.
 using MemoryRange = std::pair<uintptr_t, uintptr_t>;
 
-/// Where the objects lie that the loader has at these addresses.
+/// Collects the address ranges of loaded objects.
 int collect_ranges(dl_phdr_info *info, size_t, void *given) {
     auto &[bases, found] = *static_cast<std::pair<std::set<uintptr_t>, std::vector<MemoryRange>> *>(given);
     if (bases.count(info->dlpi_addr) == 0)

@@ -12,18 +12,18 @@ namespace pypto::runtime {
 /// Throws FaultError naming the file.
 void *load_shared_object(const std::string &path);
 
-/// Loads a file before anybody knows whether it is the one that will be needed; false where that is not done.
+/// Loads a file before it is known to be needed; false where that is not done.
 /// `load_shared_object` takes it if the file is unchanged then, and else loads what is there, with nothing of this one
 /// left in the process: only files whose loading runs no code of theirs are loaded ahead.
 bool load_ahead(const std::string &path);
 
-/// What was loaded ahead of the file at `path`; null if nothing was. It can be run only after `renew_ahead`.
+/// Returns the object loaded ahead of the file at `path`, or null. It can be run only after `renew_ahead`.
 void *loaded_ahead_of(const std::string &path);
 /// Looks at everything that was loaded ahead, and unloads what is another file by now.
 void renew_ahead();
-/// Whether `handle` is of the file at `path`, which was loaded ahead and was unchanged when that was last looked at.
+/// Returns whether `handle` is of the file at `path`, which was loaded ahead and unchanged at the last look.
 bool is_ahead(const std::string &path, const void *handle);
-/// Where what was loaded ahead lies in memory, from the first byte to the one behind the last: a process that runs none
+/// Returns the memory of objects loaded ahead, from the first byte to the one behind the last: a process that runs none
 /// of it can give that back.
 std::vector<std::pair<uintptr_t, uintptr_t>> memory_ahead();
 

@@ -1,4 +1,4 @@
-// Who waits for which value, who changed it last, and whether anybody is left who could.
+// Waits for values: waiters, last writers, and whether a kernel is left that could change the value.
 #include "execution/value_waits.h"
 
 #include "base/clock.h"

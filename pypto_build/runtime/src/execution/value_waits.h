@@ -1,6 +1,6 @@
 // Kernels of one chip that wait for a value in memory: a signal (TWAIT), or the counter of an asynchronous completion.
-// Who changed a signal last is remembered, and that nobody is left who could is noticed. Ranks of several chips wait by
-// the board instead (chips/board.h).
+// The last writer of a signal is remembered, and the end of all possible writers is noticed. Ranks of several chips
+// wait by the board instead (chips/board.h).
 #pragma once
 
 #include "base/fault.h"
@@ -32,9 +32,9 @@ public:
     /// A kernel adds to a signal, or sets it.
     void notify(const Activation &activation, int32_t *signal, int32_t value, bool set, int64_t now);
 
-    /// Whether `running` units of tasks run, and all of their kernels wait in vain: for a value, or for each other.
+    /// Returns whether `running` units run, and all of their kernels wait in vain: for a value, or for each other.
     bool all_wait(uint32_t running);
-    /// What they wait for.
+    /// Returns the fault with their waits.
     Fault fault();
 
 private:

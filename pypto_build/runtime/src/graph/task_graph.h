@@ -15,7 +15,7 @@
 
 namespace pypto::runtime {
 
-/// What a ring lacks for a new task.
+/// The resource that a ring lacks for a new task.
 enum class Shortage { None, Window, Heap, Dependencies };
 
 class TaskGraph {

@@ -128,7 +128,7 @@ void ArgsRecord::add_entries(const Task &task, Stage stage, uint32_t slot, Role 
             {task.id, stage, slot, role, entries_.size(), head + "\"func_id\":[" + kernels + "]," + fields.substr(1)});
 }
 
-// Which way a tensor goes: by the kernel's signature, or by what the task declares when it has none.
+// Returns the direction of a tensor: by the kernel's signature, or by the task's declaration without one.
 ArgsRecord::Role ArgsRecord::role_of(const Task &task, const TaskArgument &argument) {
     const Kernel *widest = nullptr;
     for (const int32_t id : task.kernels)

@@ -1,4 +1,4 @@
-// Which tasks and arguments a dump is limited to.
+// The selection of tasks and arguments for a dump.
 #include "records/dump_selection.h"
 
 #include "base/fault.h"

@@ -1,4 +1,4 @@
-// Which tasks and arguments a dump is about.
+// The selection of tasks and arguments for a dump.
 #pragma once
 
 #include "execution/kernel_library.h"
@@ -17,7 +17,7 @@ public:
     DumpSelection(const std::vector<std::string> &arguments, const std::vector<std::string> &tasks);
 
     bool task(const Task &task) const;
-    /// Whether argument `slot` of a task is selected by one of its kernels.
+    /// Returns whether argument `slot` of a task is selected by one of its kernels.
     bool argument(const Task &task, uint32_t slot, const KernelLibrary &kernels) const;
 
 private:

@@ -1,4 +1,4 @@
-// Who may watch a run: what the orchestration asks for, and what the tasks do.
+// Observers of a run: of the orchestration's requests, and of the tasks' actions.
 #pragma once
 
 #include "base/fault.h"
@@ -9,7 +9,7 @@
 
 namespace pypto::runtime {
 
-/// Where a dependency comes from.
+/// Origin of a dependency.
 enum class EdgeSource { Explicit, Creator, TensorMap, Strict };
 
 struct Edge {
@@ -50,7 +50,7 @@ public:
     virtual bool execute(const Task &task, int32_t block, const Kernels &kernels, RankSignals &signals) = 0;
 };
 
-/// When a thread took a unit of a task from the queue, began and ended it, and had released what waited for it.
+/// Times at which a thread took a unit of a task, began and ended it, and had released its dependents.
 struct Service {
     enum Kind { Kernels, Dummy, Skipped }; // it has no kernel; its predicate does not hold
     Kind kind;
@@ -60,7 +60,7 @@ struct Service {
     int64_t taken_ns, begun_ns, ended_ns, done_ns;
 };
 
-/// Called by whoever runs tasks.
+/// Called by the threads that run tasks.
 class TaskObserver {
 public:
     virtual ~TaskObserver() = default;

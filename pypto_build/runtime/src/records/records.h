@@ -30,7 +30,7 @@ public:
     /// The content of deps.json; empty unless Settings::graph asks for it.
     std::string graph() const { return settings_.graph ? graph_->text() : std::string(); }
 
-    /// Where the timeline begins, in the machine's clock; 0 without one.
+    /// Returns the beginning of the timeline, in the machine's clock; 0 without one.
     int64_t timeline_ns() const { return swimlane_ ? swimlane_->origin_ns() : 0; }
 
 private:

@@ -61,7 +61,7 @@ std::vector<SwimlaneRecord::Row> SwimlaneRecord::ordered(int threads) const {
     return rows;
 }
 
-// What each thread did besides running kernels: taking units from the queue, and releasing what waited for them.
+// Writes each thread's work besides running kernels: taking units from the queue, and releasing dependents.
 void SwimlaneRecord::write_services(JsonWriter &json, int threads) const {
     for (int thread = 0; thread < threads; ++thread) {
         json.newline().open('[');

@@ -1,7 +1,7 @@
 // chip_swimlane_records.json: when each kernel ran on which core, and when each task was submitted; in the chip's
 // clock.
 //
-// Each thread stands for one cluster: core numbers are those of its AIC, then of its two AIV cores.
+// A thread stands for one cluster: core numbers are those of its AIC, then of its two AIV cores.
 #pragma once
 
 #include "base/json_writer.h"
@@ -27,7 +27,7 @@ public:
     bool wants_services() const { return level_ >= 2; }
     void called(const Task &task, int member, int core, int64_t start_ns, int64_t end_ns) override;
     void write(const std::string &directory, int threads) const;
-    /// Where its times begin, in the machine's clock.
+    /// Returns the beginning of its times, in the machine's clock.
     int64_t origin_ns() const { return origin_ns_; }
 
 private:

@@ -1,4 +1,4 @@
-// How long a run and its parts took, as log lines that simpler's strace_timing reads: the whole, orchestrating,
+// Durations of a run and its parts, as log lines that simpler's strace_timing reads: the whole, orchestrating,
 // scheduling, and the tasks that the orchestration gave a timing slot.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Whether a task's predicate holds, read from its tensor just before the task would run.
+// Evaluates a task's predicate, from its tensor, just before the task would run.
 #include "scheduling/predicate.h"
 
 #include "base/types.h"

@@ -1,4 +1,4 @@
-// Who runs the next ready task, when a thread is worth waking, and what happens when nothing can run.
+// Chooses the thread for the next ready task, wakes threads when worth it, and handles a stall.
 #include "scheduling/scheduler.h"
 
 #include "base/clock.h"
@@ -63,7 +63,7 @@ void Scheduler::enqueue(Task *task) {
     ++open_;
 }
 
-// For whoever looks at the report of a run that does not end.
+// Publishes the state for readers of the report of a run that does not end.
 void Scheduler::publish() {
     if (report_ == nullptr)
         return;
@@ -271,7 +271,7 @@ void Scheduler::waits_for_value(int32_t more) {
         wake_if_worthwhile();
 }
 
-// Nobody runs and nothing may: a deadlock, or an order that cannot be kept.
+// Nothing runs and nothing may: a deadlock, or an order that cannot be kept.
 Scheduler::Outcome Scheduler::stalled() {
     const std::optional<uint64_t> awaited = ready_.awaited();
     if (!awaited)

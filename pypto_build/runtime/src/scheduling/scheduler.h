@@ -2,7 +2,7 @@
 //
 // One lock guards the task graph and the ready queue. The orchestration's thread submits; whenever it has to wait it
 // runs tasks itself, so a short run never starts a thread. Threads sleep when there is nothing to do, and are woken
-// only for more work than waking costs. When nobody runs anything and nothing is ready, whoever waits learns at once
+// only for more work than waking costs. When nothing runs and nothing is ready, a waiting thread learns at once
 // that it stalled. Kernels may wait for each other in memory, which a chip has cores for and a machine may not: when
 // blocks are ready and for a while none has ended, or the orchestration itself waits in memory, as many threads are
 // started as the chip has cores.
@@ -68,7 +68,7 @@ public:
     /// The orchestration asks whether the run has failed, as it does while it waits for kernels in memory: after some
     /// of these questions what is ready gets threads at once. From its thread, without the lock.
     void caller_polls();
-    /// Whether all that runs waits for a value in vain, nothing is ready, and the orchestration does not go on.
+    /// Returns whether all that runs waits for a value in vain, nothing is ready, and the orchestration is stuck.
     bool all_wait();
 
     /// The orchestration has returned.
@@ -136,7 +136,7 @@ private:
     LastOver last_over_;
     bool caller_waits_ = false;
     bool caller_runs_ = false;    // it runs a unit itself
-    bool caller_counted_ = false; // whoever woke it said already that it can go on
+    bool caller_counted_ = false; // the thread that woke it has counted it already
     bool stop_ = false;
     std::atomic<bool> failed_{false};
     std::atomic<bool> orchestration_done_{false};

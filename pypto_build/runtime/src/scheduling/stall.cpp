@@ -1,4 +1,4 @@
-// What every task waits for, when nothing can run any more.
+// The wait of every task, when nothing can run any more.
 #include "scheduling/stall.h"
 
 #include "base/clock.h"

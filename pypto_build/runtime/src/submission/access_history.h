@@ -1,4 +1,4 @@
-// Who read and wrote which bytes: the extra ordering of STRICT runs.
+// Readers and writers of bytes: the extra ordering of STRICT runs.
 #pragma once
 
 #include "submission/tensor_map.h"
@@ -7,7 +7,7 @@
 
 namespace pypto::runtime {
 
-/// Orders every pair of overlapping accesses of which one writes, whatever the task declared.
+/// Orders every pair of overlapping accesses of which one writes; declarations do not matter.
 class AccessHistory {
 public:
     /// Calls edge(task) for each earlier access that conflicts; then remembers this one.

@@ -296,7 +296,7 @@ void Orchestrator::out_of(Shortage shortage, uint64_t bytes) {
     {
         const Scheduler::Lock lock = scheduler_.lock();
         usage = graph_.usage(target);
-        // Of scopes that share a ring, the last alone may not be what fills it.
+        // Among scopes that share a ring, the last alone may not fill it.
         const size_t in_scope = scope_tasks_.size() - scope.first_task;
         scope_holds_all = graph_.unfinished() == 0 && in_scope + 1 >= limits.task_window[target];
         if (shortage != Shortage::Dependencies || usage.dependencies)
@@ -328,7 +328,7 @@ void Orchestrator::out_of(Shortage shortage, uint64_t bytes) {
     leave();
 }
 
-// What keeps the others of its ring from being released: slots and heap are given back in the order of submission.
+// Adds the task that holds back the others of its ring: slots and heap are given back in the order of submission.
 void Orchestrator::add_oldest(Fault &fault, uint32_t ring) const {
     const Task *oldest = graph_.oldest(ring);
     if (oldest == nullptr)

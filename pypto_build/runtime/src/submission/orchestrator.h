@@ -1,4 +1,4 @@
-// What an orchestration talks to: turns its calls into tasks, dependencies and memory.
+// The orchestration's interface: turns its calls into tasks, dependencies and memory.
 //
 // Single-threaded. Dependencies follow simpler's rules: the creator of a tensor, then for reads the registered writers
 // of overlapping regions, then explicit ones; INOUT and existing outputs register as writers. Nothing else is ordered.

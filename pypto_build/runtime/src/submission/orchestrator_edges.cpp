@@ -1,4 +1,4 @@
-// Which tasks a new one depends on.
+// Finds the dependencies of a new task.
 #include "submission/orchestrator.h"
 
 #include <algorithm>

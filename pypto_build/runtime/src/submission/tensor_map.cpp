@@ -1,4 +1,4 @@
-// How two views of a buffer overlap.
+// Compares the overlap of two views of a buffer.
 #include "submission/tensor_map.h"
 
 namespace pypto::runtime {

@@ -1,4 +1,4 @@
-// Which tasks write which parts of which buffer, and the test whether two parts overlap.
+// Writers of the parts of buffers, and the test whether two parts overlap.
 //
 // Owned by the orchestration's thread. Rules as in simpler's tensor map: entries are found by buffer address, compared
 // by byte range, then exactly where both are plain row-major rectangles.
@@ -18,7 +18,7 @@ enum class Overlap {
     Other,   // they overlap, or nothing exact can be said
 };
 
-/// How `newer` lies over `older`; both are in the same buffer.
+/// Returns the position of `newer` over `older`; both are in the same buffer.
 Overlap compare_regions(const ChipTensor &newer, const ChipTensor &older);
 
 /// The part of a descriptor that says which bytes it addresses, and who wrote them.

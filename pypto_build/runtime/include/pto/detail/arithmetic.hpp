@@ -64,7 +64,7 @@ struct MulAdd { // rounded once where the target has such an instruction
             return Add{}(Mul{}(a, b), c);
     }
 };
-// Of 16-bit types the product is rounded before it is added, as the vector unit does.
+// The product of 16-bit types is rounded before it is added, as the vector unit does.
 template <class T> PTO_INLINE f32x8 rounded_to(f32x8 value) {
     if constexpr (is_same<T, half>)
         return widen_f16(narrow_f16(value));

@@ -77,7 +77,7 @@ template <class S> PTO_INLINE Rectangle line_results(const S &src, bool of_rows)
         return {0, 0, 0, 0};
     return of_rows ? Rectangle{0, 0, src.GetValidRow(), 1} : Rectangle{0, 0, 1, src.GetValidCol()};
 }
-// What an expansion of rows to the shape of dst reads of an operand that may have one value, or 32 bytes, a row.
+// The part of an operand that an expansion of rows to the shape of dst reads: one value, or 32 bytes, a row.
 template <class S, class D> PTO_INLINE Rectangle row_operand(const S &, const D &dst) {
     const int64_t cols = dst.GetValidCol() < S::Cols ? dst.GetValidCol() : int64_t(S::Cols);
     return {0, 0, dst.GetValidRow(), S::isRowMajor && S::Cols * int(sizeof(typename S::DType)) == 32 ? 1 : cols};
@@ -112,7 +112,7 @@ template <class T> PTO_INLINE auto scratch(const T &operand) {
     else
         return Nothing{};
 }
-// Of a reduction along columns: a tile, and whether the sum is made pairwise in it.
+// The scratch tile of a reduction along columns, and whether the sum is made pairwise in it.
 template <class... A> PTO_INLINE Nothing pairwise_scratch(const A &...) {
     return {};
 }

@@ -12,7 +12,7 @@ enum class CollEngine { AIV, CCU };
 
 namespace sdma {
 constexpr uint32_t UB_ALIGN_SIZE = 256; // bytes of the scratch tile
-// How transfers are cut into blocks and spread over queues, of which there are none here.
+// The split of transfers into blocks and queues; there are no queues here.
 struct SdmaBaseConfig {
     uint64_t block_bytes;
     uint64_t comm_block_offset;

@@ -106,7 +106,7 @@ template <class G, class... Rest> PTO_INST void TNOTIFY(G &signal, int32_t value
 }
 
 namespace detail {
-// Whether it holds for every signal of a view; `place` becomes the first for which it does not.
+// Returns whether it holds for every signal of a view; `place` becomes the first for which it does not.
 template <class G> PTO_INLINE bool holds_for_all(G &signal, int32_t value, WaitCmp comparison, const int32_t *&place) {
     return for_each_element(pto::detail::extent_of(signal), [&](int64_t offset, const int64_t *) {
         place = (const int32_t *)signal.data() + offset;

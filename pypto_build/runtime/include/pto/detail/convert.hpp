@@ -39,7 +39,7 @@ template <Rounding mode, bool whole> PTO_INLINE u16x8 round_f16(f32x8 value) {
     if constexpr (mode == Rounding::Ceil)
         return narrow_f16_in<2>(value);
     if constexpr (mode == Rounding::NearestAway) {
-        // Where the result is normal, adding half a unit to the bits and cutting them off rounds so.
+        // For a normal result, adding half a unit to the bits and cutting them off rounds so.
         const f32x8 rounded = bit_cast<f32x8>((bit_cast<u32x8>(value) + 0x1000u) & ~0x1fffu);
         if constexpr (whole)
             return narrow_f16(rounded);
@@ -188,7 +188,7 @@ template <class D, bool saturate, int n> PTO_INLINE void store_ints(D *to, i32x8
 #endif
     PTO_EACH store_int<D, saturate>(to + 8 * i, value[i]);
 }
-// Of halves, wrapped to 8 or 16 bits: all bits of infinity are set, and none of NaN.
+// Rounds halves, wrapped to 8 or 16 bits: all bits of infinity are set, and none of NaN.
 template <Rounding mode> PTO_INLINE i32x8 round_half_to_wrap(f32x8 value) {
 #ifdef __AVX__
     if constexpr (mode != Rounding::Odd)
@@ -299,7 +299,7 @@ PTO_INLINE void convert_block(D *to, const S *from) {
         }
     }
 }
-// Where several registers have something in common.
+// The common part of several registers.
 template <class D, class S>
 inline constexpr int blocks_at_once =
     !is_wide<D> && !is_wide<S> && ((is_int<D> && sizeof(D) == 1) || (is_same<S, int32_t> && is_float<D>)) ? 4 : 1;

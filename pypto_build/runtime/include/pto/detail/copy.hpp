@@ -94,7 +94,7 @@ template <class D, class S> PTO_INLINE void copy_run(D *to, const S *from, int64
 using u64x2 = Vector<uint64_t, 2>;
 using u64x4 = Vector<uint64_t, 4>;
 
-// Of each 16 bytes of a and b the elements in turn: of their first halves, and of their second halves.
+// Interleaves each 16 bytes of a and b: the elements of their first halves, and of their second halves.
 using bytes32 = Vector<uint8_t, 32>;
 PTO_INLINE bytes32 interleave_low(bytes32 a, bytes32 b) {
     return __builtin_shufflevector(a, b, 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 16, 48, 17, 49, 18, 50,
@@ -224,7 +224,7 @@ PTO_INLINE void copy_contiguous(D *to, int64_t to_row, const S *from, int64_t fr
     }
 }
 
-// Whether the contiguous direction of the destination is across that of the source.
+// Returns whether the contiguous direction of the destination is across the source's.
 PTO_INLINE bool is_transposition(const Plane &tp, const Plane &fp) {
     if (tp.row_stride == 1 && tp.col_stride != 1)
         return fp.col_stride == 1 && fp.row_stride != 1;
@@ -280,7 +280,7 @@ PTO_NOINLINE void cut_at_boxes(CopyPieces copy, int64_t size, void *to, const Pl
     const bool far = tp.row_stride * size >= 1024 || fp.row_stride * size >= 1024;
     const int64_t high = transposed ? square(size) : far ? 16 : Plane::endless;
     const int64_t wide = transposed ? square(size) : Plane::endless;
-    // Where fractals end at the same columns, or continue each other, those of a row are alike.
+    // If fractals end at the same columns, or continue each other, those of a row are alike.
     const int64_t tw = tp.cols_left(0), fw = fp.cols_left(0), width = min(tw, fw, wide);
     const bool alike = (tw == width || tw == Plane::endless) && (fw == width || fw == Plane::endless);
     for (int64_t r = 0, h; r < rows; r += h) {

@@ -90,7 +90,7 @@ enum class ScatterAxis { SCATTER_ROW, SCATTER_COL, ROW = SCATTER_ROW, COL = SCAT
 enum class PrintFormat { Width8_Precision4, Width8_Precision2, Width10_Precision6 };
 enum class HistByte { BYTE_0, BYTE_1, BYTE_2, BYTE_3 };
 
-// How closely an operation follows the exact result. Both settings are computed alike here, as exactly as in float.
+// Precision of an operation. Both settings give the same here, as exact as float.
 enum class DivAlgorithm { DEFAULT, HIGH_PRECISION };
 enum class ExpAlgorithm { DEFAULT, HIGH_PRECISION };
 enum class LogAlgorithm { DEFAULT, HIGH_PRECISION };

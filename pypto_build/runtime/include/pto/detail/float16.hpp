@@ -22,8 +22,8 @@ PTO_INLINE constexpr float bits_float(uint32_t bits) {
     return __builtin_bit_cast(float, bits);
 }
 
-// Whether a magnitude whose kept part ends in `lsb` is rounded up, given the dropped bits and the weight of half a
-// unit.
+// Returns whether a magnitude is rounded up; its kept part ends in `lsb`, `half` is the weight of half a unit in
+// `dropped`.
 PTO_INLINE constexpr bool round_up(uint32_t dropped, uint32_t half, bool lsb, bool negative, Rounding mode) {
     switch (mode) {
     case Rounding::NearestAway:

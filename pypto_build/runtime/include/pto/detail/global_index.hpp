@@ -6,7 +6,7 @@
 
 namespace pto::detail {
 
-// What becomes of an index: a position, or -1 where the access is left out.
+// Returns the position of an index, or -1 if the access is skipped.
 PTO_INLINE int64_t gathered_position(int64_t index, int64_t capacity, GatherOOB mode) {
     if (mode == GatherOOB::Undefined || (index >= 0 && index < capacity))
         return index;

@@ -37,7 +37,7 @@ template <int64_t... N> struct Extents {
     PTO_INLINE constexpr int64_t get(int i) const { return fixed[i] < 0 ? value[place[i]] : fixed[i]; }
 
 private:
-    // How many dynamic dimensions come before each.
+    // Number of dynamic dimensions before each.
     static constexpr int place[5] = {0, fixed[0] < 0, (fixed[0] < 0) + (fixed[1] < 0),
                                      (fixed[0] < 0) + (fixed[1] < 0) + (fixed[2] < 0),
                                      (fixed[0] < 0) + (fixed[1] < 0) + (fixed[2] < 0) + (fixed[3] < 0)};

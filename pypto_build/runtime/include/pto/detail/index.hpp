@@ -23,7 +23,7 @@ PTO_NOINLINE void gather(T *to, int64_t stride, const T *from, uint64_t limit, c
         }
 }
 
-// Which of every `period` elements a mask pattern selects; the pattern's rightmost digit is the first element.
+// The selection of a mask pattern among every `period` elements; the pattern's rightmost digit is the first element.
 struct MaskChoice {
     int period, first;
 };

@@ -41,7 +41,7 @@
 #define PTO_NOINLINE __attribute__((noinline, visibility("hidden")))
 #define PTO_FENCE() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #else
-// What instructions do themselves is no plain access of the kernel's; a fence is one only where a kernel says so.
+// Accesses of instructions are no plain accesses of the kernel; a fence is one only where a kernel has it.
 #define PTO_NOINLINE __attribute__((noinline, visibility("hidden"), no_sanitize("thread")))
 #define PTO_FENCE() ((void)0)
 #endif

@@ -95,7 +95,7 @@ template <class T> struct ExpOf {
         PTO_EACH x[i] = add_exponent(x[i], shifted[i]);
     }
     // 2^n is in two factors, so that it neither overflows nor loses a subnormal result.
-    // What becomes zero is left out: arithmetic on subnormal numbers is slow.
+    // Terms that become zero are left out: arithmetic on subnormal numbers is slow.
     template <int n> static PTO_INLINE void any(f32x8 (&x)[n]) {
         f32x8 shifted[n];
         i32x8 zero[n];

@@ -16,8 +16,8 @@ constexpr int64_t block_rows = 128;  // of M
 constexpr int64_t block_cols = 64;   // of N at the full depth, more at a lesser one
 constexpr int64_t row_panels = 4;    // that a row by itself is multiplied with side by side
 
-// Where the sums of some rows of panels are: a line of 16 each, from what it begins with to where it goes. Lines that C
-// has not side by side are kept here meanwhile.
+// Addresses of the sums of some rows of panels: a line of 16 each, from the initial values to the destination. Lines
+// that are not contiguous in C are kept here meanwhile.
 alignas(32) inline constexpr float no_sums[panel_cols] = {};
 struct Lines {
     static constexpr int most = 6;

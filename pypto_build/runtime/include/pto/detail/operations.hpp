@@ -1,4 +1,4 @@
-// What the element-wise instructions compute, on registers of any element type.
+// The element-wise instructions, on registers of any element type.
 #ifndef PTO_DETAIL_OPERATIONS_HPP
 #define PTO_DETAIL_OPERATIONS_HPP
 

@@ -66,8 +66,8 @@ constexpr bool splits_cols(TileSplitAxis split) {
     return split == TileSplitAxis::TILE_LEFT_RIGHT || split == TileSplitAxis::TILE_LEFT_RIGHT_ODD;
 }
 
-// Where this core's part of a slot starts, and the length of a slot's rows, for a part of rows x cols elements. Of an
-// odd extent the first vector core has the larger half: the second one's part starts one later than it is long.
+// Start of this core's part of a slot, and the length of a slot's rows, for a part of rows x cols elements. The first
+// vector core has the larger half of an odd extent: the second one's part starts one later than it is long.
 struct SlotPart {
     int64_t offset, stride;
 };

@@ -1,4 +1,4 @@
-// What C++ itself reads and writes in a kernel (`pointer[i]`), reported with PYPTO_WEAK: the compiler's
+// Accesses of plain C++ in a kernel (`pointer[i]`), reported with PYPTO_WEAK: the compiler's
 // -fsanitize=thread calls a function before each access, and these are the functions. No library of a sanitizer takes
 // part. Atomic operations become calls too; they do what they would have done.
 #ifndef PTO_DETAIL_PLAIN_HPP

@@ -15,7 +15,7 @@ template <class P> PTO_INLINE float row_parameter(const P &parameters, int64_t r
         parameters.data()[P::plane().offset(parameters.GetValidRow() > 1 ? row : 0, col < cols ? col : cols - 1)]);
 }
 
-// What fixpipe does to an element of the accumulator: scale, then round to nearest even and saturate for integers.
+// Converts an element of the accumulator as fixpipe does: scale, then round to nearest even, saturate integers.
 template <class To, class From> PTO_INLINE To rescale(From value, float scale, bool relu) {
     float x = float(value) * scale;
     if (relu && x < 0.0f)

@@ -15,7 +15,7 @@ template <class T> PTO_INLINE float rounded_product(float a, float b) {
     return to_compute(from_compute<T>(a * b));
 }
 
-// What the reduction within a vector makes of its lanes: a tree of neighbours. Sums of halves end at 65504.
+// Reduces the lanes of a vector as the device does: a tree of neighbours. Sums of halves end at 65504.
 template <class T> PTO_INLINE float sum_of_neighbours(float *lane, int64_t count) {
     for (; count > 1; count /= 2)
         for (int64_t i = 0; i < count / 2; ++i) {
@@ -118,7 +118,7 @@ PTO_NOINLINE void multiply_rows_as_device(T *to, int64_t to_stride, const T *fro
     }
 }
 
-// Whether TCOLSUM was told to add pairs of rows.
+// Returns whether TCOLSUM adds pairs of rows.
 PTO_INLINE bool adds_pairs() {
     return false;
 }

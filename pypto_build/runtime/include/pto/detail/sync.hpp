@@ -16,7 +16,7 @@ PTO_INLINE void wait_flag([[maybe_unused]] pipe_t from, [[maybe_unused]] pipe_t 
 PTO_INLINE void pipe_barrier([[maybe_unused]] pipe_t pipe) {
     PTO_CHECK_ORDER(PYPTO_BARRIER, pipe, pipe, 0);
 }
-// Which buffer is whose: taken by the checked build to order everything.
+// The owner of a buffer: taken by the checked build to order everything.
 template <class... A> PTO_INLINE void get_buf(A...) {
     PTO_CHECK_ORDER(PYPTO_BARRIER, PIPE_ALL, PIPE_ALL, 0);
 }

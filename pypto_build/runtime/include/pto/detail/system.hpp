@@ -62,7 +62,7 @@ PTO_UNSUPPORTED(SET_QUANT_SCALAR,
 PTO_UNSUPPORTED(SET_QUANT_VECTOR,
                 "SET_QUANT_VECTOR: pipes that convert are not supported by the CPU runtime; use TMOV_FP")
 
-// Which cores meet at a SYNCALL.
+// Kinds of cores that meet at a SYNCALL.
 enum class SyncCoreType { AIVOnly, AICOnly, Mix };
 enum class SyncAllMode { Hard, Soft };
 

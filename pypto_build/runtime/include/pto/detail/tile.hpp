@@ -85,7 +85,7 @@ struct Tile {
         pointer_[offset] = value;
     }
     static constexpr uint64_t GetSizeInBytes() { return uint64_t(Numel) * sizeof(E); }
-    // How hardware steps through an operand; of no consequence here.
+    // Hardware's steps through an operand; of no consequence here.
     PTO_INLINE void SetKAligned(bool aligned) { k_aligned_ = aligned; }
     PTO_INLINE bool GetKAligned() const { return k_aligned_; }
     static constexpr int64_t GetOffset(int64_t row, int64_t col) { return plane().offset(row, col); }

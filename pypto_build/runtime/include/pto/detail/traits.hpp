@@ -54,7 +54,7 @@ template <class T> struct remove_ref<T &&> {
 };
 template <class T> using remove_ref_t = typename remove_ref<T>::type;
 
-// Whether T is a Tile; where those are defined it becomes true for them.
+// True if T is a Tile; specialized at the definition of tiles.
 template <class T> inline constexpr bool is_tile = false;
 
 // For static_assert in a branch that only a wrong instantiation reaches.
