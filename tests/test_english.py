@@ -22,7 +22,31 @@ _PARAGRAPH = re.compile(r"\n\s*\n|\n\s*[-*] ")
 _SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z`\"'(*])")
 
 #: Rooms that are not rewritten yet: openings, banned names, long sentences. A room that is missing here has none.
-LEFT: dict[str, tuple[int, int, int]] = {}
+LEFT: dict[str, tuple[int, int, int]] = {
+    "benchmarks": (10, 44, 16),
+    "docs": (4, 4, 0),
+    "examples": (0, 4, 2),
+    "pypto_build": (14, 20, 2),
+    "pypto_build/artifact": (0, 1, 0),
+    "pypto_build/diagnose": (371, 621, 31),
+    "pypto_build/interop": (113, 141, 7),
+    "pypto_build/proof": (52, 109, 12),
+    "pypto_build/replay": (150, 113, 20),
+    "pypto_build/resident": (3, 12, 3),
+    "pypto_build/rules": (158, 263, 16),
+    "pypto_build/toolchain": (34, 46, 5),
+    "tests": (16, 17, 2),
+    "tests/diagnose": (24, 129, 1),
+    "tests/interop": (15, 51, 0),
+    "tests/machines": (0, 1, 0),
+    "tests/proof": (5, 37, 0),
+    "tests/readers": (11, 11, 0),
+    "tests/replay": (18, 46, 0),
+    "tests/resident": (3, 5, 0),
+    "tests/rules": (31, 66, 1),
+    "tests/toolchain": (5, 18, 0),
+    "tests/trust": (39, 31, 2),
+}
 
 
 def _sentences(docstring: str) -> Iterator[str]:

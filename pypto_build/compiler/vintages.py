@@ -9,10 +9,12 @@ from dataclasses import dataclass
 class ApiVintage:
     """Names of one generation of the API.
 
-    - `tensor`: the tensor class - `entry_args`, `task_args`: classes of the orchestration's and a task's arguments -
-    `external`: an external tensor, with its position as {i} - `max_tensors`, `max_scalars`: the numbers that a task
-    takes - `runtime_config`: entries beside the runtime's name - `predicate`: the class of a task's condition, or
-    empty; only with it can tasks have early resolution and dumps
+    - `tensor`: the tensor class
+    - `entry_args`, `task_args`: classes of the orchestration's and a task's arguments
+    - `external`: an external tensor, with its position as {i}
+    - `max_tensors`, `max_scalars`: the numbers that a task takes
+    - `runtime_config`: entries beside the runtime's name
+    - `predicate`: the class of a task's condition, or empty; only with it can tasks have early resolution and dumps
     """
 
     name: str

@@ -19,8 +19,8 @@ def derived(root: Path, orchestration: str, manifest: str = MANIFEST) -> Derived
     return derive(load_artifact(make_artifact(root, manifest, orchestration)))
 
 
-def directions(found: Derived) -> str:
-    return " ".join(f"{a.name}:{a.direction.name}" for a in found.tensors)
+def directions(facts: Derived) -> str:
+    return " ".join(f"{a.name}:{a.direction.name}" for a in facts.tensors)
 
 
 def task(func_id: str, adds: str) -> str:
@@ -29,11 +29,11 @@ def task(func_id: str, adds: str) -> str:
 
 @pytest.mark.parametrize("vintage", VINTAGE_NAMES)
 def test_every_vintage(tmp_path: Path, vintage: str) -> None:
-    found = derived(tmp_path, generated(vintage))
-    assert found.signatures == {0: (IN, IN, OUT), 1: (IN, OUT)}
-    assert [(a.index, a.name, a.direction) for a in found.tensors] == [(0, "x", IN), (1, "w", IN), (2, "y", OUT)]
-    assert [(a.index, a.name, a.dtype) for a in found.scalars] == [(0, "alpha", "float32")]
-    assert found.notes == ()
+    facts = derived(tmp_path, generated(vintage))
+    assert facts.signatures == {0: (IN, IN, OUT), 1: (IN, OUT)}
+    assert [(a.index, a.name, a.direction) for a in facts.tensors] == [(0, "x", IN), (1, "w", IN), (2, "y", OUT)]
+    assert [(a.index, a.name, a.dtype) for a in facts.scalars] == [(0, "alpha", "float32")]
+    assert facts.notes == ()
 
 
 def test_order_of_a_shared_argument_array(tmp_path: Path) -> None:
@@ -58,9 +58,9 @@ int build_graph(OrchestrationRuntime* rt, const ChipStorageTaskArgs& orch_args) 
 
 
 def test_listed_graph(tmp_path: Path) -> None:
-    found = derived(tmp_path, GRAPH, MANIFEST.replace("aicpu_orchestration_entry", "build_graph"))
-    assert [(a.index, a.direction) for a in found.tensors] == [(0, IN), (1, OUT)]
-    assert (len(found.scalars), found.signatures, found.notes) == (1, {}, ())
+    facts = derived(tmp_path, GRAPH, MANIFEST.replace("aicpu_orchestration_entry", "build_graph"))
+    assert [(a.index, a.direction) for a in facts.tensors] == [(0, IN), (1, OUT)]
+    assert (len(facts.scalars), facts.signatures, facts.notes) == (1, {}, ())
 
 
 METHODS = """
@@ -88,14 +88,14 @@ int build_graph(Runtime* runtime, ENTRY, int arg_count) {
 )
 def test_listed_graph_by_methods(tmp_path: Path, declaration: str, pointer: str, scalar: str) -> None:
     text = re.sub(r"POINTER(\d)", pointer, METHODS.replace("ENTRY", declaration).replace("SCALAR", scalar))
-    found = derived(tmp_path, text, MANIFEST.replace("aicpu_orchestration_entry", "build_graph"))
-    assert [(a.name, a.direction) for a in found.tensors] == [("host_x", IN), ("", OUT), ("host_config", IN)]
-    assert (len(found.scalars), found.order, found.notes) == (1, "ttst", ())
+    facts = derived(tmp_path, text, MANIFEST.replace("aicpu_orchestration_entry", "build_graph"))
+    assert [(a.name, a.direction) for a in facts.tensors] == [("host_x", IN), ("", OUT), ("host_config", IN)]
+    assert (len(facts.scalars), facts.order, facts.notes) == (1, "ttst", ())
 
 
 def test_dtypes_of_external_tensors_in_the_older_api(tmp_path: Path) -> None:
-    found = derived(tmp_path, generated("2026-03-22"))
-    assert [a.dtype for a in found.tensors] == ["float32", "float16", "float32"]
+    facts = derived(tmp_path, generated("2026-03-22"))
+    assert [a.dtype for a in facts.tensors] == ["float32", "float16", "float32"]
 
 
 @pytest.mark.parametrize(
@@ -163,10 +163,10 @@ def test_kernel_id_counted_by_a_loop(tmp_path: Path) -> None:
 
 
 def test_kernel_id_that_is_computed(tmp_path: Path) -> None:
-    found = derived(tmp_path, entry(task("pick(ext_x)", "p.add_input(ext_x);")))
-    assert found.signatures == {1: (IN,)}
+    facts = derived(tmp_path, entry(task("pick(ext_x)", "p.add_input(ext_x);")))
+    assert facts.signatures == {1: (IN,)}
     source = tmp_path / "orchestration" / "scaled_mm.cpp"
-    assert found.notes == (
+    assert facts.notes == (
         f"{source}: kernel 0 'mm' is never submitted",
         f"{source}: kernel 1 'scale' is assumed to be submitted where the func_id is computed",
     )
@@ -202,8 +202,8 @@ def test_kernel_id_that_is_computed(tmp_path: Path) -> None:
     ],
 )
 def test_helpers_are_followed(tmp_path: Path, preamble: str, body: str) -> None:
-    found = derived(tmp_path, entry(body, preamble))
-    assert (found.signatures, directions(found)) == ({1: (IN, OUT)}, "x:IN w:IN y:OUT")
+    facts = derived(tmp_path, entry(body, preamble))
+    assert (facts.signatures, directions(facts)) == ({1: (IN, OUT)}, "x:IN w:IN y:OUT")
 
 
 def test_recursion_ends(tmp_path: Path) -> None:
@@ -246,8 +246,8 @@ def test_directions_of_arguments(tmp_path: Path, body: str, expected: str) -> No
 
 
 def test_tensor_that_is_never_named(tmp_path: Path) -> None:
-    found = derived(tmp_path, entry("CoreTaskArgs p; p.add_output(orch_args.tensor(4).ref());"))
-    assert directions(found) == "x:IN w:IN y:IN :IN :OUT"
+    facts = derived(tmp_path, entry("CoreTaskArgs p; p.add_output(orch_args.tensor(4).ref());"))
+    assert directions(facts) == "x:IN w:IN y:IN :IN :OUT"
 
 
 @pytest.mark.parametrize(
@@ -300,9 +300,9 @@ def test_notes(tmp_path: Path) -> None:
         "from pathlib", "from simpler.task_interface import ArgDirection as _D\nfrom pathlib"
     )
     text = entry("CoreTaskArgs p; p.add_input(ext_x); p.add_output(ext_y); rt_submit_aic_task(1, p);")
-    found = derived(tmp_path, text, manifest)
+    facts = derived(tmp_path, text, manifest)
     source = tmp_path / "orchestration" / "scaled_mm.cpp"
-    assert found.notes == (
+    assert facts.notes == (
         f"{source}: kernel 0 'mm' is never submitted",
         f"{source}:6: kernel 1 'scale' is submitted to aic, not to its aiv",
         f"{source}: kernel 1 'scale' is submitted with 2 tensors, its signature has 1",

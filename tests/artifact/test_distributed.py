@@ -1,4 +1,4 @@
-"""Which devices ranks have, as DEVICES= names them."""
+"""Devices of the ranks, as DEVICES= names them."""
 
 from __future__ import annotations
 

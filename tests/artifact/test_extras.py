@@ -1,4 +1,4 @@
-"""What needs PyTorch says so where it is not installed."""
+"""Parts that need PyTorch say so where it is not installed."""
 
 from __future__ import annotations
 

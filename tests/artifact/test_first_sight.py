@@ -1,4 +1,4 @@
-"""What has been edited since an artifact was first built is told line by line; a new compilation begins anew."""
+"""Edits since an artifact's first build are listed line by line; a new compilation begins anew."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_edits_are_told_orchestration_first(artifact: Path) -> None:
     line = _edit(artifact / _MUL, "TMUL(v17, v7, v13);", "TADD(v17, v7, v13);")
     other = _edit(artifact / _ORCH, "params_t4.add_input(c);", "params_t4.add_input(d);")
     (artifact / "data" / "out" / "f.pt").write_bytes(b"another golden")
-    found = changes(out, load_artifact(artifact))
-    assert found == [
+    edits = changes(out, load_artifact(artifact))
+    assert edits == [
         Change(_ORCH, other, "params_t4.add_input(c);", "params_t4.add_input(d);"),
         Change(_MUL, line, "TMUL(v17, v7, v13);", "TADD(v17, v7, v13);"),
         Change("data/out/f.pt", 0),
     ]
-    assert found[0].words == f"{_ORCH}:{other}: params_t4.add_input(c);  ->  params_t4.add_input(d);"
-    assert found[2].words == "data/out/f.pt holds something else"
+    assert edits[0].words == f"{_ORCH}:{other}: params_t4.add_input(c);  ->  params_t4.add_input(d);"
+    assert edits[2].words == "data/out/f.pt holds something else"
     assert first_text(out, _ORCH) == before
 
 

@@ -1,4 +1,4 @@
-"""What JIT= may say, and what it finds."""
+"""Values of JIT=, and the artifacts that they find."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def complaint(jit: str, build_output: str = "build_output", examples: str | None
 
 
 @pytest.mark.parametrize(
-    ("jit", "found"),
+    ("jit", "expected"),
     [
         ("latest", "build_output/_jit_a_20260819_000000"),
         ("_jit_a", "build_output/_jit_a_20260819_000000"),
@@ -55,9 +55,9 @@ def complaint(jit: str, build_output: str = "build_output", examples: str | None
         ("_jit_empty", "build_output/_jit_empty"),
     ],
 )
-def test_finds(workspace: Path, jit: str, found: str) -> None:
-    assert find(jit) == found
-    assert find(str(workspace / found)) == found
+def test_finds(workspace: Path, jit: str, expected: str) -> None:
+    assert find(jit) == expected
+    assert find(str(workspace / expected)) == expected
 
 
 def test_exact_name_beats_a_timestamp(workspace: Path) -> None:

@@ -21,7 +21,7 @@ def test_a_name_of_ours_leads_to_the_file(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     binary = output / f"{variant}kernels" / "k.so"
-    for place, found in (
+    for line, path in (
         ("/pypto-build/artifact/kernels/aiv/k.cpp:7", f"{tmp_path}/artifacts/x/kernels/aiv/k.cpp:7"),
         ("/pypto-build/output/spliced/k.cpp:7", f"{output}/spliced/k.cpp:7"),
         ("/pypto-build/workspace/k.h", f"{tmp_path}/k.h"),
@@ -30,7 +30,7 @@ def test_a_name_of_ours_leads_to_the_file(
         ("/usr/include/math.h:1", "/usr/include/math.h:1"),
         ("", ""),
     ):
-        assert actual_place(place, binary) == found
+        assert actual_place(line, binary) == path
 
 
 def test_nobody_knows_of_which_artifact(tmp_path: Path, output: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a scene test's file declares, as far as its syntax tree tells, and the artifact that a class is."""
+"""Declarations of a scene test's file, as its syntax tree has them, and the artifact of a class."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WHERE = "kernels"
 
 
 def scenes_of(tmp_path: Path, text: str) -> Scenes:
-    """What a file of this text declares."""
+    """Return the declarations of a file with this text."""
     path = tmp_path / "test_it.py"
     path.write_text(HEAD + text)
     return read_literal(path)
@@ -150,8 +150,8 @@ def test_a_file_that_is_no_python(tmp_path: Path) -> None:
     [("a", "X::a Y::a"), ("X::a", "X::a"), ("X::", "X::a X::b"), ("::b", "X::b"), ("Z::a", ""), ("X", "")],
 )
 def test_selectors(selector: str, cases: str) -> None:
-    known = [("X", "a"), ("X", "b"), ("Y", "a")]
-    assert " ".join(f"{one}::{two}" for one, two in known if matches(selector, one, two)) == cases
+    declared = [("X", "a"), ("X", "b"), ("Y", "a")]
+    assert " ".join(f"{one}::{two}" for one, two in declared if matches(selector, one, two)) == cases
 
 
 def scene(tmp_path: Path, **more: Any) -> Scene:
@@ -167,13 +167,13 @@ def test_the_artifact_of_a_class(tmp_path: Path) -> None:
     root = tmp_path / "build" / "it.TestIt"
     root.mkdir(parents=True)
     (tmp_path / "headers").mkdir()
-    known = scene(tmp_path)
-    first, second = known.kernels
+    declared = scene(tmp_path)
+    first, second = declared.kernels
     import msgspec
 
     second = msgspec.structs.replace(second, extra_include_dirs=("headers", "nowhere"))
-    known = msgspec.structs.replace(known, kernels=(first, second))
-    artifact = scene_artifact(known, tmp_path / "test_it.py", root)
+    declared = msgspec.structs.replace(declared, kernels=(first, second))
+    artifact = scene_artifact(declared, tmp_path / "test_it.py", root)
     (root / "kernel_config.py").write_text(render_manifest(artifact, root))
     params = [{"name": "y", "direction": "Out", "shape": None, "dtype": "", "kind": "tensor"}]
     params += [{"name": "n", "direction": "In", "shape": None, "dtype": "", "kind": "scalar"}]

@@ -170,9 +170,9 @@ def test_signed_manifest_imports_and_finds_the_sources(tmp_path: Path, monkeypat
 
 
 def test_signed_manifest_moves_with_the_artifact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in ("here", "there"):
-        assert run(make_artifact(tmp_path / place / "_jit_x"), tmp_path / place / "out") == 0
-    here, there = (tmp_path / place / "out" / "kernel_config.py" for place in ("here", "there"))
+    for name in ("here", "there"):
+        assert run(make_artifact(tmp_path / name / "_jit_x"), tmp_path / name / "out") == 0
+    here, there = (tmp_path / name / "out" / "kernel_config.py" for name in ("here", "there"))
     assert here.read_bytes() == there.read_bytes()
     assert imported(there, monkeypatch).KERNELS[0]["source"] == str(tmp_path / "there/_jit_x/kernels/aic/mm.cpp")
 
@@ -187,16 +187,20 @@ def with_source_outside(root: Path, source: Path) -> Path:
 
 
 def test_sources_outside_are_found_where_both_have_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in ("here", "far/there"):
-        root = with_source_outside(tmp_path / place / "build" / "_jit_x", tmp_path / place / "lib" / "ext.cpp")
-        interface = signed(root, tmp_path / place / "out")
+    for name in ("here", "far/there"):
+        root = with_source_outside(tmp_path / name / "build" / "_jit_x", tmp_path / name / "lib" / "ext.cpp")
+        interface = signed(root, tmp_path / name / "out")
         assert interface["kernels"][2]["source"] == "../../lib/ext.cpp"
-    here, there = (tmp_path / place / "out" / "kernel_config.py" for place in ("here", "far/there"))
+    here, there = (tmp_path / name / "out" / "kernel_config.py" for name in ("here", "far/there"))
     assert here.read_bytes() == there.read_bytes()
-    wanted = str(tmp_path / "far" / "there" / "lib" / "ext.cpp")
-    assert imported(there, monkeypatch).KERNELS[2]["source"] == wanted
+    expected = str(tmp_path / "far" / "there" / "lib" / "ext.cpp")
+    assert imported(there, monkeypatch).KERNELS[2]["source"] == expected
     kernel = read_manifest(there, tmp_path / "far" / "there" / "build" / "_jit_x").kernels[2]
-    assert (str(kernel.source), kernel.external, kernel.extra_include_dirs) == (wanted, True, (Path(wanted).parent,))
+    assert (str(kernel.source), kernel.external, kernel.extra_include_dirs) == (
+        expected,
+        True,
+        (Path(expected).parent,),
+    )
 
 
 def test_a_source_outside_that_a_link_leads_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,8 +209,8 @@ def test_a_source_outside_that_a_link_leads_to(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "build").symlink_to(tmp_path / "disk" / "deep" / "build")
     root = with_source_outside(tmp_path / "build" / "_jit_x", tmp_path / "lib" / "ext.cpp")
     assert signed(root, tmp_path / "out")["kernels"][2]["source"] == str(tmp_path / "lib" / "ext.cpp")
-    found = imported(tmp_path / "out" / "kernel_config.py", monkeypatch).KERNELS[2]["source"]
-    assert found == str(tmp_path / "lib" / "ext.cpp")
+    source = imported(tmp_path / "out" / "kernel_config.py", monkeypatch).KERNELS[2]["source"]
+    assert source == str(tmp_path / "lib" / "ext.cpp")
 
 
 def test_signed_manifest_inside_the_artifact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

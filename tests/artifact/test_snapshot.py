@@ -1,4 +1,4 @@
-"""Where an artifact's data lies, and which goldens are missing."""
+"""Directories of an artifact's data, and missing goldens."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ def fill(data: Path) -> Path:
 
 def test_own_data(artifact: Artifact) -> None:
     data = fill(artifact.root / "data")
-    found = snapshot(artifact)
-    assert found.root == data
-    assert found.inputs == {"w": data / "in" / "w.pt", "x": data / "in" / "x.pt"}
-    assert list(found.inputs) == ["w", "x"]
-    assert found.outputs == {"y": data / "out" / "y.pt"}
+    data_found = snapshot(artifact)
+    assert data_found.root == data
+    assert data_found.inputs == {"w": data / "in" / "w.pt", "x": data / "in" / "x.pt"}
+    assert list(data_found.inputs) == ["w", "x"]
+    assert data_found.outputs == {"y": data / "out" / "y.pt"}
 
 
 def test_no_data(artifact: Artifact) -> None:
-    found = snapshot(artifact)
-    assert (found.inputs, found.outputs) == ({}, {})
+    data_found = snapshot(artifact)
+    assert (data_found.inputs, data_found.outputs) == ({}, {})
 
 
-@pytest.mark.parametrize("given", ["d", "d/in", "d/out", "other"])
-def test_other_data(artifact: Artifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str) -> None:
-    data = fill(tmp_path / ("other/data" if given == "other" else "d"))
+@pytest.mark.parametrize("option", ["d", "d/in", "d/out", "other"])
+def test_other_data(artifact: Artifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str) -> None:
+    data = fill(tmp_path / ("other/data" if option == "other" else "d"))
     monkeypatch.chdir(tmp_path)
-    assert snapshot(artifact, given).root == data
-    assert snapshot(artifact, tmp_path / given).outputs == {"y": data / "out" / "y.pt"}
+    assert snapshot(artifact, option).root == data
+    assert snapshot(artifact, tmp_path / option).outputs == {"y": data / "out" / "y.pt"}
 
 
 def test_faulty_data(artifact: Artifact, tmp_path: Path) -> None:
-    for given, message in (("gone", "no such directory"), ("", "holds neither in/ nor out/")):
-        path = tmp_path / given if given else artifact.root
+    for option, message in (("gone", "no such directory"), ("", "holds neither in/ nor out/")):
+        path = tmp_path / option if option else artifact.root
         with pytest.raises(ArtifactError) as caught:
             snapshot(artifact, path)
         assert str(caught.value) == f"DATA={path}: {message}; give a directory with in/ and out/"
@@ -54,11 +54,11 @@ def test_faulty_data(artifact: Artifact, tmp_path: Path) -> None:
 
 def test_missing_goldens(artifact: Artifact) -> None:
     data = fill(artifact.root / "data")
-    found = snapshot(artifact)
-    require_goldens(found, ["y"])
-    assert missing_goldens(found, ["y", "z", "v"]) == ("z", "v")
+    data_found = snapshot(artifact)
+    require_goldens(data_found, ["y"])
+    assert missing_goldens(data_found, ["y", "z", "v"]) == ("z", "v")
     with pytest.raises(ArtifactError) as caught:
-        require_goldens(found, ["y", "z", "v"])
+        require_goldens(data_found, ["y", "z", "v"])
     assert caught.value.kind == "golden_error"
     assert str(caught.value) == (
         f"{data}/out/z.pt: golden missing for output z, v; "

@@ -1,4 +1,4 @@
-"""Each vintage is told from its orchestration's text."""
+"""Vintages are recognized from their orchestration's text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where commands and the resident process meet, and whether they do."""
+"""The socket of commands and the resident process, and whether they use it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def test_a_place_that_others_may_enter_is_not_used(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    "chosen, automation, wanted",
+    "chosen, automation, expected",
     [("", "", True), ("0", "", False), ("1", "", True), ("", "true", False), ("1", "true", True)],
 )
-def test_where_it_is_wanted(monkeypatch: pytest.MonkeyPatch, chosen: str, automation: str, wanted: bool) -> None:
+def test_where_it_is_wanted(monkeypatch: pytest.MonkeyPatch, chosen: str, automation: str, expected: bool) -> None:
     monkeypatch.setenv("PYPTO_BUILD_SERVER", chosen)
     monkeypatch.setenv("CI", automation)
-    assert meeting.is_wanted() is wanted
+    assert meeting.is_wanted() is expected

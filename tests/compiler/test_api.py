@@ -1,4 +1,4 @@
-"""Each part of emission by itself: argument unpacking, wrapper, directions, manifest, preprocessing, core types."""
+"""Parts of emission by themselves: argument unpacking, wrapper, directions, manifest, preprocessing, core types."""
 
 from __future__ import annotations
 

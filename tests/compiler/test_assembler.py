@@ -1,4 +1,4 @@
-"""Which assembler a program is compiled with, and what ptoas is told for each platform."""
+"""The choice of an assembler for a program, and ptoas' arguments for each platform."""
 
 from __future__ import annotations
 

@@ -77,8 +77,8 @@ def test_modules_beside_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os, "listdir", listdir)
     try:
         with modules_beside(tmp_path / "script.py"):
-            found = [importlib.import_module(name) for name in (*names[:2], "beside_space.inner")]
-        assert [module.value for module in found] == [1, 2, 3]
+            modules = [importlib.import_module(name) for name in (*names[:2], "beside_space.inner")]
+        assert [module.value for module in modules] == [1, 2, 3]
         assert str(tmp_path) not in listed
         del sys.modules["beside_module"]
         with pytest.raises(ModuleNotFoundError):

@@ -1,4 +1,4 @@
-"""What somebody who is new to the language writes, and what they are told: place, operation, what to do."""
+"""Programs of newcomers to the language, and the messages they get: position, operation, remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each pass makes of a program, as its text; and that passes verify what they leave."""
+"""Results of passes on a program, as text; and that passes verify them."""
 
 from __future__ import annotations
 

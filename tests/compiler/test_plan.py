@@ -16,42 +16,42 @@ def _addresses(tmp_path: Path, body: str, **parameters: str) -> dict[str, int]:
 
 
 def test_elementwise_operations_write_where_they_read(tmp_path: Path) -> None:
-    found = _addresses(
+    addresses = _addresses(
         tmp_path, "a = pl.load(x, [0, 0], [64, 64])\nb = pl.exp(a)\nc = b * 2.0\npl.store(c, [0, 0], out)"
     )
-    assert found == {"a__ssa_v0": 0, "b__ssa_v0": 0, "c__ssa_v0": 0}
+    assert addresses == {"a__ssa_v0": 0, "b__ssa_v0": 0, "c__ssa_v0": 0}
 
 
 def test_what_is_needed_later_keeps_its_bytes(tmp_path: Path) -> None:
-    found = _addresses(tmp_path, "a = pl.load(x, [0, 0], [64, 64])\nb = pl.exp(a)\npl.store(a + b, [0, 0], out)")
-    assert found == {"a__ssa_v0": 0, "b__ssa_v0": TILE, "tmp0__ssa_v0": 0}
+    addresses = _addresses(tmp_path, "a = pl.load(x, [0, 0], [64, 64])\nb = pl.exp(a)\npl.store(a + b, [0, 0], out)")
+    assert addresses == {"a__ssa_v0": 0, "b__ssa_v0": TILE, "tmp0__ssa_v0": 0}
 
 
 def test_reductions_do_not_write_in_place_and_get_scratch(tmp_path: Path) -> None:
-    found = _addresses(
+    addresses = _addresses(
         tmp_path,
         "a = pl.load(x, [0, 0], [64, 64])\nb = pl.row_max(a)\npl.store(pl.row_expand_sub(a, b), [0, 0], out)",
     )
-    assert found == {"a__ssa_v0": 0, "b__ssa_v0__scratch": TILE, "b__ssa_v0": 2 * TILE, "tmp0__ssa_v0": TILE}
+    assert addresses == {"a__ssa_v0": 0, "b__ssa_v0__scratch": TILE, "b__ssa_v0": 2 * TILE, "tmp0__ssa_v0": TILE}
 
 
 def test_a_widening_conversion_does_not_write_in_place(tmp_path: Path) -> None:
     half = "x: pl.Tensor[[64, 64], pl.BF16], out: pl.Out[M]"
-    found = _addresses(
+    addresses = _addresses(
         tmp_path,
         "a = pl.load(x, [0, 0], [64, 64])\npl.store(pl.cast(a, pl.FP32), [0, 0], out)",
         parameters=half,
     )
-    assert found == {"a__ssa_v0": 0, "tmp0__ssa_v0": TILE // 2}
+    assert addresses == {"a__ssa_v0": 0, "tmp0__ssa_v0": TILE // 2}
 
 
 def test_views_share_their_bytes(tmp_path: Path) -> None:
-    found = _addresses(
+    addresses = _addresses(
         tmp_path,
         "a = pl.load(x, [0, 0], [64, 64])\nb = pl.reshape(a, [32, 128])\n"
         "pl.store(pl.reshape(b, [64, 64]) + a, [0, 0], out)",
     )
-    assert (found["a__ssa_v0"], found["b__ssa_v0"]) == (0, 0)
+    assert (addresses["a__ssa_v0"], addresses["b__ssa_v0"]) == (0, 0)
 
 
 def test_a_swap_in_a_loop_gets_copies(tmp_path: Path) -> None:

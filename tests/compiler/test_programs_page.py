@@ -38,7 +38,7 @@ EXPRESSIONS = {
 
 
 def rows() -> dict[str, list[str]]:
-    """Of each type what the table says of the operations."""
+    """Return, by type, the cells of the table of operations."""
     part = PAGE.read_text(encoding="utf-8").split("## Element types")[1].split("\n## ")[0]
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in part.splitlines() if line[:1] == "|"]
     assert re.findall(r"`([^`]+)`", " ".join(lines[0][2:])) == list(EXPRESSIONS)
@@ -63,13 +63,13 @@ def test_every_type_is_named() -> None:
 
 @pytest.mark.parametrize("type_", [name for name in rows() if name != "INDEX"])
 def test_what_is_said_of_a_type_holds(tmp_path: Path, type_: str) -> None:
-    for (name, expression), said in zip(EXPRESSIONS.items(), rows()[type_], strict=True):
-        result = said.strip("`") if name == "matmul" and said != "no" else type_
-        found = {
+    for (name, expression), cell in zip(EXPRESSIONS.items(), rows()[type_], strict=True):
+        result = cell.strip("`") if name == "matmul" and cell != "no" else type_
+        actual = {
             platform: compiles(tmp_path, type_, result, expression, f"{platform}sim") for platform in ("a2a3", "a5")
         }
-        wanted = {"a2a3": said not in ("no", "a5"), "a5": said != "no"}
-        assert found == wanted, (name, said)
+        expected = {"a2a3": cell not in ("no", "a5"), "a5": cell != "no"}
+        assert actual == expected, (name, cell)
     for platform in ("a2a3sim", "a5sim"):
         lacks = platform == "a2a3sim" and type_ in NOT_TO_FLOAT
         assert compiles(tmp_path, type_, "FP32", "pl.cast(x, pl.FP32)", platform) is not lacks

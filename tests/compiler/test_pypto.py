@@ -80,8 +80,8 @@ def with_torch(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _run(workspace: Path, *flags: str, found: bool = True) -> tuple[int, list[str], str]:
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(workspace / "site") if found else "",
+def _run(workspace: Path, *flags: str, installed: bool = True) -> tuple[int, list[str], str]:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(workspace / "site") if installed else "",
                                                                      str(Path(__file__).parents[2])]))}  # fmt: skip
     command = [sys.executable, "-m", "pypto_build.compiler.pypto", "p.py", "--output", "out", *flags]
     process = subprocess.run(command, cwd=workspace, env=env, capture_output=True, text=True, check=False)
@@ -108,7 +108,7 @@ def test_the_directory_and_the_data_are_taken(with_torch: Path) -> None:
 
 
 def test_without_pypto(workspace: Path) -> None:
-    assert _run(workspace, found=False) == (
+    assert _run(workspace, installed=False) == (
         2, [],
         f"error: p.py: PyPTO cannot be imported: {sys.executable}: No module named 'pypto'; install PyPTO there "
         "(pip install pypto), or name the interpreter that has it with PYTHON=\n",

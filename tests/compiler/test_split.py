@@ -18,7 +18,7 @@ def _split(mode: str, body: str, parameters: str = "x: M, out: pl.Out[M]", call:
 
 
 def test_up_and_down(tmp_path: Path) -> None:
-    """Each lane pops, loads and stores half the rows; the cube core has them all."""
+    """A lane pops, loads and stores half the rows; the cube core has them all."""
     body = _split(
         "UpDown", PRODUCT + "y = pl.load(x, [n, 0], [64, 64])\npl.store(p + y, [0, 0], out)", NUMBER, "x, out, n"
     )

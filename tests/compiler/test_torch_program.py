@@ -40,7 +40,7 @@ def matrices() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def result_of(tmp_path: Path, lines: str, parameters: str = PARAMETERS) -> torch.Tensor:
-    """What a kernel with these lines, on x, y and out, leaves in out."""
+    """Return the content of out after a kernel with these lines, on x, y and out."""
     namespace = executed(text_of(tmp_path, kernel(lines, parameters, "x, y, out")))
     out = torch.zeros(64, 64)
     namespace["run"](*matrices(), out)
@@ -52,14 +52,14 @@ def test_a_kernel_does_not_replace_a_helper(tmp_path: Path) -> None:
     body = kernel(X + Y + "r = pl.matmul(a, b)\n" + STORE, PARAMETERS, "x, y, out")
     for name, called in (("multiply", "multiply_1"), ("accumulate", "accumulate")):
         text = body.replace("def k(", f"def {name}(").replace("    k(", f"    {name}(")
-        found = translated(typed_program(build_program(load(tmp_path, text))))
-        assert found.names == {name: called, "main": "main"}
+        translation = translated(typed_program(build_program(load(tmp_path, text))))
+        assert translation.names == {name: called, "main": "main"}
         x, y = matrices()
         out = torch.zeros(64, 64)
-        executed(found.text)["run"](x, y, out)
+        executed(translation.text)["run"](x, y, out)
         torch.testing.assert_close(out, x @ y, rtol=1e-5, atol=1e-5)
-        (line,) = [n for n, line in enumerate(found.text.splitlines(), 1) if line.startswith(f"    {called}(")]
-        assert found.places[line].line == text.splitlines().index(f"    {name}(x, y, out)") + 3
+        (line,) = [n for n, line in enumerate(translation.text.splitlines(), 1) if line.startswith(f"    {called}(")]
+        assert translation.places[line].line == text.splitlines().index(f"    {name}(x, y, out)") + 3
 
 
 KERNELS: dict[str, tuple[str, Expected]] = {
@@ -129,8 +129,8 @@ KERNELS: dict[str, tuple[str, Expected]] = {
 def test_kernel(name: str, tmp_path: Path) -> None:
     lines, expected = KERNELS[name]
     parameters = PARAMETERS.replace("pl.Out", "pl.InOut") if "load(out" in lines else PARAMETERS
-    found = result_of(tmp_path, f"{X}{Y}{lines}\n{STORE}", parameters)
-    torch.testing.assert_close(found, expected(*matrices()), rtol=1e-5, atol=1e-5)
+    result = result_of(tmp_path, f"{X}{Y}{lines}\n{STORE}", parameters)
+    torch.testing.assert_close(result, expected(*matrices()), rtol=1e-5, atol=1e-5)
 
 
 def test_while_loops(tmp_path: Path) -> None:

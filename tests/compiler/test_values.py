@@ -1,4 +1,4 @@
-"""What is known of values: the variable of the program, what defines it, and where, whatever the variable is called."""
+"""Facts about values: the source variable, the kind of definition and its position, under any variable name."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_variable_with_underscores_keeps_its_name_in_errors(tmp_path: Path) ->
 
 
 def test_assigning_two_variables_leaves_others_alone(tmp_path: Path) -> None:
-    """What holds the values meanwhile is no variable of the program."""
+    """The intermediate values do not become variables of the program."""
     body = f"t0 = {TILE.format('x')}\na = t0 + 1.0\nb = t0 + 2.0\na, b = b, a\npl.store(t0 * b, [0, 0], out)"
     program, _ = passed(tmp_path, kernel(body))
     function = program.functions["k"]

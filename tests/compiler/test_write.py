@@ -83,11 +83,11 @@ def test_files_of_an_earlier_program_go(tmp_path: Path) -> None:
     (out / "notes.txt").write_text("mine")
     program.write_text(HEAD + COPY.replace("def k", "def kk").replace("    k(", "    kk("))
     _run(program, out)
-    found = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
+    files = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
     listed = json.loads((out / "compiled_files.json").read_text())
-    assert found == sorted([*listed["files"], "notes.txt"])
+    assert files == sorted([*listed["files"], "notes.txt"])
     assert listed["sources"] == [str(program)]
-    assert "kernels/aiv/kk.cpp" in found
+    assert "kernels/aiv/kk.cpp" in files
 
 
 def test_skip_ptoas_stops_after_the_modules(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ def tile(name: str, address: str, rows: int = 64, cols: int = 128, dtype: str = 
     order = "ColMajor" if cols == 1 else "RowMajor"
     valid = "-1, -1" if args else f"{rows}, {cols}"
     type_ = VEC.format(dtype=dtype, rows=rows, cols=cols, order=order, valid=valid)
-    given = f" = {type_}({args})" if args else ""
-    return f"  {type_} {name}{given};\n  TASSIGN({name}, {address});\n"
+    initializer = f" = {type_}({args})" if args else ""
+    return f"  {type_} {name}{initializer};\n  TASSIGN({name}, {address});\n"
 
 
 def kernel(body: str) -> bytes:
@@ -91,9 +91,9 @@ FLAGS: list[tuple[str, list[tuple[int, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "wanted"), FLAGS)
-def test_flags(body: str, wanted: list[tuple[int, str]]) -> None:
-    assert [(line, message.partition("(")[0]) for line, rule, message in found(body) if rule == "flag"] == wanted
+@pytest.mark.parametrize(("body", "expected"), FLAGS)
+def test_flags(body: str, expected: list[tuple[int, str]]) -> None:
+    assert [(line, message.partition("(")[0]) for line, rule, message in found(body) if rule == "flag"] == expected
 
 
 POP, FREE = "TPOP<P, T, TileSplitAxis::TILE_NO_SPLIT>(pipe, a);", "TFREE<P, TileSplitAxis::TILE_NO_SPLIT>(pipe);"

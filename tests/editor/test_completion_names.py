@@ -84,14 +84,14 @@ def test_a_completed_directory_is_one_word(session: ShellSession, top: Path) -> 
         shown = session.press(f"pypto-build replay build_output/_jit_{number}\t\r")
         assert f"<build_output/{name}/>" in shown or f"<build_output/{name}>" in shown
         assert not _evaluated(top), name
-        for words, rest, found in (
+        for words, rest, inserted in (
             ("pypto-build replay ", "inn", "inner"),
             ("scons replay DATA=", "inn", "inner"),
             ("scons replay SCENE=", "kernel", "kernel_config.py"),
         ):
             shown = session.press(f"{words}build_output/_jit_{number}\t{rest}\t\r")
             # zsh and fish look for files by functions of their own, which do not find every name.
-            assert session.shell != "bash" or "\\" in name or f"build_output/{name}/{found}" in shown
+            assert session.shell != "bash" or "\\" in name or f"build_output/{name}/{inserted}" in shown
         assert not _evaluated(top), name
 
 

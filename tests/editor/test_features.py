@@ -1,4 +1,4 @@
-"""What the language server answers, without the protocol."""
+"""Answers of the language server, without the protocol."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_colours_of_a_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "line, text, wanted, unwanted",
+    "line, text, expected, unwanted",
     [
         (12, "      scf.yield %", {"%t", "%s", "%i", "%d", "%c0", "%n"}, {"%sum", "%y", "%v"}),
         (14, "    %x = scf.if %", {"%true", "%sum"}, {"%t", "%i", "%x"}),
@@ -138,9 +138,9 @@ def test_colours_of_a_line() -> None:
         (4, "    pto.tcvt ins(%a {rm", {"rmode"}, {"pto.tadd"}),
     ],
 )
-def test_completion(line: int, text: str, wanted: set[str], unwanted: set[str]) -> None:
+def test_completion(line: int, text: str, expected: set[str], unwanted: set[str]) -> None:
     lines = NESTED.split("\n")
     live = opened(NESTED)
     live.update("\n".join([*lines[:line], text, *lines[line + 1 :]]))
-    found = {each.text for each in proposals(live, line, len(text))}
-    assert wanted <= found and not unwanted & found
+    names = {each.text for each in proposals(live, line, len(text))}
+    assert expected <= names and not unwanted & names

@@ -35,9 +35,9 @@ class Client(LanguageClient):
 
         self.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(published)
 
-    async def until(self, uri: str, found: Callable[[list[str]], bool]) -> list[str]:
+    async def until(self, uri: str, holds: Callable[[list[str]], bool]) -> list[str]:
         """The messages of a document, once they are such."""
-        while not (uri in self.diagnostics and found([d.message for d in self.diagnostics[uri]])):
+        while not (uri in self.diagnostics and holds([d.message for d in self.diagnostics[uri]])):
             self.told.clear()
             await asyncio.wait_for(self.told.wait(), TIMEOUT_S)
         return [diagnostic.message for diagnostic in self.diagnostics[uri]]
@@ -93,16 +93,16 @@ def test_a_session_with_a_module(artifact: Path) -> None:
 
     async def conversation(client: Any) -> None:
         uri = client.open(path)
-        assert await client.until(uri, lambda found: True) == []
+        assert await client.until(uri, lambda messages: True) == []
 
         column = lines[row].index("%tb")
         client.type(uri, 2, row, column, column + 3, "%tc")
-        found = await client.until(uri, bool)
-        assert found == ["pto.tadd: %tc__ssa_v0 is used but not defined before"]
-        place = client.diagnostics[uri][0].range
-        assert lines[place.start.line][place.start.character :].startswith("%tb__ssa_v0")
+        messages = await client.until(uri, bool)
+        assert messages == ["pto.tadd: %tc__ssa_v0 is used but not defined before"]
+        location = client.diagnostics[uri][0].range
+        assert lines[location.start.line][location.start.character :].startswith("%tb__ssa_v0")
         client.type(uri, 3, row, column, column + 3, "%tb")
-        assert await client.until(uri, lambda found: not found) == []
+        assert await client.until(uri, lambda messages: not messages) == []
 
         shown = await client.text_document_hover_async(types.HoverParams(**at(uri, path, row, "%ta__ssa_v0")))
         text = shown.contents.value
@@ -158,15 +158,15 @@ def test_from_a_module_to_its_kernel_and_back(artifact: Path) -> None:
 
     async def conversation(client: Any) -> None:
         uri = client.open(path)
-        found = await client.text_document_implementation_async(
+        messages = await client.text_document_implementation_async(
             types.ImplementationParams(**at(uri, path, row, "pto.tadd"))
         )
-        assert [(place.uri, place.range.start.line) for place in found] == [(kernel.as_uri(), call)]
+        assert [(location.uri, location.range.start.line) for location in messages] == [(kernel.as_uri(), call)]
         other = client.open(kernel, "cpp")
         back = await client.text_document_declaration_async(
             types.DeclarationParams(types.TextDocumentIdentifier(other), types.Position(call, 4))
         )
-        assert [(place.uri, place.range.start.line) for place in back] == [(uri, row)]
+        assert [(location.uri, location.range.start.line) for location in back] == [(uri, row)]
 
     run(conversation)
 
@@ -182,11 +182,11 @@ def test_what_lint_finds(artifact: Path) -> None:
     async def conversation(client: Any) -> None:
         client.open(manifest, "python")
         uri = orchestration.as_uri()
-        found = await client.until(uri, bool)
-        assert any("7" in message for message in found)
+        messages = await client.until(uri, bool)
+        assert any("7" in message for message in messages)
         orchestration.write_text(text, encoding="utf-8")
         client.text_document_did_save(types.DidSaveTextDocumentParams(types.TextDocumentIdentifier(uri)))
-        assert await client.until(uri, lambda found: not found) == []
+        assert await client.until(uri, lambda messages: not messages) == []
 
     run(conversation)
 

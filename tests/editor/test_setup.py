@@ -128,18 +128,18 @@ def test_tasks_are_merged_and_comments_stay(workspace: Path) -> None:
 def test_whatever_the_layout_what_was_there_stays(tmp_path: Path, text: str) -> None:
     path = tmp_path / "f.json"
     path.write_text(text, encoding="utf-8")
-    wanted: dict[str, object] = {"x": {"k": 1, "l": [2]}, "y": ["--b=ours", "--c"]}
-    merged = json_file(path, wanted).text
+    members: dict[str, object] = {"x": {"k": 1, "l": [2]}, "y": ["--b=ours", "--c"]}
+    merged = json_file(path, members).text
     assert merged is not None
     before, after = plain(read(text)), plain(read(merged))
     assert isinstance(before, dict) and isinstance(after, dict)
-    assert after["x"] == {**wanted["x"], **before.get("x", {})}  # type: ignore[dict-item]
+    assert after["x"] == {**members["x"], **before.get("x", {})}  # type: ignore[dict-item]
     assert after["y"] == [*before.get("y", []), *(["--c"] if "mine" in text else ["--b=ours", "--c"])]
-    assert all(after[name] == value for name, value in before.items() if name not in wanted)
+    assert all(after[name] == value for name, value in before.items() if name not in members)
     rest = iter(merged)
     assert all(character in rest for character in text if not character.isspace() and character != ",")
     path.write_text(merged, encoding="utf-8")
-    assert json_file(path, wanted).text is None
+    assert json_file(path, members).text is None
 
 
 @pytest.mark.parametrize("text", ["{", "[1", '{"a"}', "{'a': 1}", "nul", '{"a": 1} 2', "[" * 5000, '{"a": "\n"}'])
@@ -184,8 +184,8 @@ LINES = {
 
 @pytest.mark.parametrize("line", LINES)
 def test_the_matcher_takes_what_tools_print(line: str) -> None:
-    found = re.match(MATCHER_PATTERN, line)
-    assert found is not None and found.groups()[:4] == LINES[line]
+    match = re.match(MATCHER_PATTERN, line)
+    assert match is not None and match.groups()[:4] == LINES[line]
 
 
 @pytest.mark.parametrize(
@@ -199,8 +199,8 @@ def test_the_matcher_takes_nothing_else(line: str) -> None:
 
 @pytest.mark.parametrize("before", ["", "error: "])  # of the check, and of a replay that assembles it
 def test_the_module_matcher_takes_what_is_said_of_modules(before: str) -> None:
-    found = re.match(MODULE_PATTERN, f"{before}examples/x/ptoas/k.pto:3:5: pto.tadd: src0 has 3 valid rows, dst has 4")
-    assert found is not None and found.groups() == (
+    match = re.match(MODULE_PATTERN, f"{before}examples/x/ptoas/k.pto:3:5: pto.tadd: src0 has 3 valid rows, dst has 4")
+    assert match is not None and match.groups() == (
         "examples/x/ptoas/k.pto", "3", "5", "pto.tadd: src0 has 3 valid rows, dst has 4"
     )  # fmt: skip
 
@@ -216,7 +216,7 @@ def test_tasks_are_targets() -> None:
 
 
 def complete(shell: str, line: str, top: Path) -> list[str]:
-    """What a shell offers for a line, as it would be inserted."""
+    """Return a shell's completions of a line, as it would insert them."""
     file = top.parent / f"completion.{shell}"
     file.write_text(script(shell), encoding="utf-8")
     if shell == "bash":

@@ -41,8 +41,8 @@ def test_every_name_names_itself() -> None:
 
 def test_every_name_is_one_type() -> None:
     for names in ("name", "torch", "enum"):
-        given = [getattr(row, names) for row in DTYPES.values() if getattr(row, names) and row.name != "INDEX"]
-        assert len(given) == len(set(given))
+        names_of = [getattr(row, names) for row in DTYPES.values() if getattr(row, names) and row.name != "INDEX"]
+        assert len(names_of) == len(set(names_of))
     assert len(PTO) == sum(1 + bool(row.other_pto) for row in DTYPES.values())
 
 

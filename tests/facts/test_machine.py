@@ -1,4 +1,4 @@
-"""Machines outside of the supported ones are told so in one line, by the first command."""
+"""Unsupported machines get one line from the first command."""
 
 from __future__ import annotations
 

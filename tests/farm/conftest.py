@@ -24,20 +24,20 @@ def _cluster() -> Iterator[Any]:
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0, silence_logs=50
-    ) as found:
-        yield found
+    ) as started:
+        yield started
 
 
 def at_work(part: str) -> list[int]:
     """Processes whose command line has this part."""
-    found = []
+    started = []
     for name in filter(str.isdecimal, os.listdir("/proc")):
         try:
             line = Path("/proc", name, "cmdline").read_bytes()
         except OSError:
             continue
-        found += [int(name)] if part.encode() in line else []
-    return found
+        started += [int(name)] if part.encode() in line else []
+    return started
 
 
 def until(condition: Callable[[], object], seconds: float = 60.0) -> None:

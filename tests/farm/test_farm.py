@@ -52,13 +52,13 @@ def _pids(cluster: Any) -> list[int]:
 
 
 def test_a_verdict_comes_back(cluster: Any, project: Project) -> None:
-    said: list[str] = []
-    ready, result = farm.run(_order(cluster, project), uuid.uuid4().hex, said.append)
+    lines: list[str] = []
+    ready, result = farm.run(_order(cluster, project), uuid.uuid4().hex, lines.append)
     assert ready == FarmReady(2) and isinstance(result, FarmResult)
     assert (result.label, result.status, result.lost) == ("_jit_chain a2a3sim", 0, "")
     assert msgspec.json.decode(result.verdict)["status"] == "pass"
     assert "[RUN] PASS" in result.log
-    assert said[0].startswith("[farm] 2 workers")
+    assert lines[0].startswith("[farm] 2 workers")
     assert not (project.root / "build").exists()
 
 
@@ -115,11 +115,11 @@ def test_what_is_closed_early_leaves_nothing(cluster: Any, project: Project) -> 
 def test_workers_that_differ_are_named(cluster: Any, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     own = worker.describe()
     monkeypatch.setattr(farm, "_describe_here", lambda: {**own, "compiler": "g++ 99"})
-    said: list[str] = []
+    lines: list[str] = []
     with pytest.raises(ArtifactError, match="none of its 2 workers is like this machine"):
-        list(farm.run(_order(cluster, project), uuid.uuid4().hex, said.append))
-    assert len(said) == 2
-    assert all(line.endswith(f"is not used: compiler {own['compiler']}, here g++ 99") for line in said)
+        list(farm.run(_order(cluster, project), uuid.uuid4().hex, lines.append))
+    assert len(lines) == 2
+    assert all(line.endswith(f"is not used: compiler {own['compiler']}, here g++ 99") for line in lines)
 
 
 def test_nobody_reaches_local_workers() -> None:
@@ -127,8 +127,8 @@ def test_nobody_reaches_local_workers() -> None:
     this = psutil.Process()
 
     def listening() -> set[tuple[str, int]]:
-        found = this.net_connections(kind="inet")
-        return {tuple(connection.laddr) for connection in found if connection.status == "LISTEN"}
+        connections = this.net_connections(kind="inet")
+        return {tuple(connection.laddr) for connection in connections if connection.status == "LISTEN"}
 
     others, children = listening(), this.children()
     with farm._local(2) as cluster:
@@ -175,7 +175,7 @@ def test_scons_with_local_workers(project: Project) -> None:
 
 
 def test_declared_tests(project: Project) -> None:
-    """What is unchanged here is not sent, nor what needs data of this machine; the others are told as any test."""
+    """Unchanged tests, and tests with data of this machine, run here; the others are reported as any test."""
     project.write(
         "SConstruct",
         "from pypto_build.rules import pypto\n"
@@ -191,8 +191,8 @@ def test_declared_tests(project: Project) -> None:
     project.write_kernel("twice", "3.0f * in[i]")
     run = project.quiet("test", "SCHEDULER=local", "-j2", "JUNIT=j.xml")
     assert "[farm] 2 workers" in run.output and "=== 3 failed in" in run.output, run.output
-    told = {line.split()[2]: line.split()[1] for line in run.output.splitlines() if line.startswith("[test] ")}
-    assert told == {"one": "FAIL", "two": "FAIL", "own": "FAIL"}
+    words_of = {line.split()[2]: line.split()[1] for line in run.output.splitlines() if line.startswith("[test] ")}
+    assert words_of == {"one": "FAIL", "two": "FAIL", "own": "FAIL"}
     assert f"why: pypto-build triage {project.artifact}" in run.output
     assert {path.name for path in (project.root / "build/logs").glob("*.json")} == {
         "one.test.verdict.json",
@@ -219,9 +219,9 @@ def test_a_tool_finds_there_what_it_finds_here(project: Project) -> None:
     there = project.quiet(*hazards, "SCHEDULER=local", "-j2")
     assert here.status and there.status
     (log,) = (project.root / "build/logs").glob("*.hazards.log")
-    found = [line for line in here.output.splitlines() if "[hazards/" in line]
-    assert any("[hazards/raw]" in line for line in found), here.output
-    assert found == [line for line in log.read_text().splitlines() if "[hazards/" in line]
+    findings = [line for line in here.output.splitlines() if "[hazards/" in line]
+    assert any("[hazards/raw]" in line for line in findings), here.output
+    assert findings == [line for line in log.read_text().splitlines() if "[hazards/" in line]
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,6 @@ def test_workers_that_do_not_answer_are_not_waited_for(monkeypatch: pytest.Monke
 
 
 def test_what_a_worker_says_of_itself_is_shown_escaped() -> None:
-    told = farm._difference({"Python": "3"}, {"Python": "\x1b[2J[RUN] PASS\r4"})
-    assert told == "Python ?[2J[RUN] PASS?4, here 3"
+    message = farm._difference({"Python": "3"}, {"Python": "\x1b[2J[RUN] PASS\r4"})
+    assert message == "Python ?[2J[RUN] PASS?4, here 3"
     assert farm._difference({}, ValueError("\x1b]0;x\x07")) == "?]0;x?"

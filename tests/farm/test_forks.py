@@ -25,9 +25,9 @@ pytestmark = pytest.mark.usefixtures("runtime")
 @pytest.fixture
 def forks() -> Iterator[Forks]:
     """A process to fork from."""
-    found = Forks()
-    yield found
-    found.close()
+    server = Forks()
+    yield server
+    server.close()
 
 
 class _Job:
@@ -52,7 +52,7 @@ class _Job:
         self.group = group
 
     def wait(self) -> tuple[int, int] | None:
-        """What it came to."""
+        """Return the result of the job."""
         self.thread.join(60)
         return self.result
 

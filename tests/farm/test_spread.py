@@ -42,8 +42,8 @@ class HereSession:
 
     workers = 3
 
-    def __init__(self, place: Path, do: Any) -> None:
-        self._place, self._do = place, do
+    def __init__(self, directory: Path, do: Any) -> None:
+        self._place, self._do = directory, do
         self.jobs: list[str] = []
 
     def __enter__(self) -> HereSession:
@@ -64,14 +64,14 @@ def test_a_sweep_in_shares(cluster: Any, tmp_path: Path, capsys: pytest.CaptureF
     build_artifact(artifact, out)
     words = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), "--output", str(tmp_path)]
     words += ["--seeds", "1-20", "--json", str(tmp_path / "sweep.json")]
-    found = []
+    outcomes = []
     for farm in ([], ["--scheduler", cluster.scheduler_address]):
         if farm:
             threading.Thread(target=_kill_a_worker, args=(cluster, "build_output/_jit_softmax")).start()
         status = sweep([*words, *farm])
-        found.append((status, capsys.readouterr().out, (tmp_path / "sweep.json").read_bytes()))
-    assert found[0] == found[1]
-    assert found[0][0] == 1 and "20 cases against the .pto modules" in found[0][1]
+        outcomes.append((status, capsys.readouterr().out, (tmp_path / "sweep.json").read_bytes()))
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][0] == 1 and "20 cases against the .pto modules" in outcomes[0][1]
 
 
 def _kill_a_worker(cluster: Any, part: str) -> None:
@@ -146,10 +146,10 @@ def test_a_bisection_records_what_it_would_record_here(tmp_path: Path) -> None:
 
     session = HereSession(tmp_path, there)
     (tmp_path / "here").mkdir()
-    found = _bisected(tmp_path, SessionReplays(session), None)  # type: ignore[arg-type]
-    assert found == _bisected(tmp_path / "here", None, here)
-    assert found[0] == ["c", "f"]
-    assert len(session.jobs) > 3 * len(found[1])  # the repeats of what was not needed in the end
+    outcomes = _bisected(tmp_path, SessionReplays(session), None)  # type: ignore[arg-type]
+    assert outcomes == _bisected(tmp_path / "here", None, here)
+    assert outcomes[0] == ["c", "f"]
+    assert len(session.jobs) > 3 * len(outcomes[1])  # the repeats of what was not needed in the end
 
 
 def test_flags_of_a_replay_as_options() -> None:
@@ -161,29 +161,29 @@ def test_flags_of_a_replay_as_options() -> None:
 def test_a_reduction(
     keep: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is judged elsewhere leads to the same artifact by the same steps."""
-    monkeypatch.setattr(work, "packed", lambda given, root: ("", ""))
+    """A reduction that is judged elsewhere leads to the same artifact by the same steps."""
+    monkeypatch.setattr(work, "packed", lambda arguments, root: ("", ""))
 
     def there(job: FarmJob) -> FarmResult:
-        place = tmp_path / "there"
-        place.mkdir(exist_ok=True)
+        directory = tmp_path / "there"
+        directory.mkdir(exist_ok=True)
         with monkeypatch.context() as inside:
-            inside.chdir(place)
-            assert judge_there([job.root, "--scratch", str(place)]) == 0
-        return FarmResult(job.label, files={"ending": (place / "ending").read_bytes()})
+            inside.chdir(directory)
+            assert judge_there([job.root, "--scratch", str(directory)]) == 0
+        return FarmResult(job.label, files={"ending": (directory / "ending").read_bytes()})
 
     artifact = copy_example("_jit_vector_dag", tmp_path, _WRONG)
-    found: list[tuple[str, dict[Path, bytes]]] = []
+    outcomes: list[tuple[str, dict[Path, bytes]]] = []
     for session in (None, HereSession(tmp_path, there)):
-        out = tmp_path / f"out{len(found)}"
+        out = tmp_path / f"out{len(outcomes)}"
         build_artifact(artifact, out)
-        monkeypatch.setattr(work, "session_of", lambda given, session=session: session)
+        monkeypatch.setattr(work, "session_of", lambda arguments, session=session: session)
         words = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module())]
         assert reduce([*words, "--output", str(tmp_path), "--jobs", "2", "--keep", keep]) == 0
         root = tmp_path / "_jit_vector_dag_reduced"
         files = {path.relative_to(root): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
-        found.append((capsys.readouterr().out, files))
-    assert found[0] == found[1]
+        outcomes.append((capsys.readouterr().out, files))
+    assert outcomes[0] == outcomes[1]
     assert session is not None and session.jobs
 
 

@@ -129,7 +129,7 @@ class Use:
         return self.text(arch).count("\n") - 3
 
     def findings(self, arch: str) -> list[PtoError] | None:
-        """What the checks say; None for a module that cannot be read."""
+        """Return the findings of the checks; None for a module that cannot be read."""
         try:
             return check_module(parse(self.text(arch), "k.pto"), arch)
         except PtoError:
@@ -275,8 +275,8 @@ def _other_attributes(use: Use) -> Iterator[Use]:
 
 
 def _count(use: Use, arch: str) -> int:
-    found = use.findings(arch)
-    return 99 if found is None else len(found)
+    actual = use.findings(arch)
+    return 99 if actual is None else len(actual)
 
 
 @cache
@@ -356,7 +356,7 @@ def _speaks_of(constraint: Constraint, use: Use) -> bool:
 
 
 def is_of_kernels(constraint: Constraint, name: str) -> bool:
-    """Whether it is about the order of elements in `left`, which kernels write and modules leave to the assembler."""
+    """Return whether it is about the order of elements in `left`; kernels write it, in modules the assembler does."""
     spaces = {role.name: role.spaces for role in TABLE[name].roles()}
     return any(f"blayout({role})" in constraint.text and spaces[role] == ("left",) for role in constraint.roles)
 
@@ -364,8 +364,8 @@ def is_of_kernels(constraint: Constraint, name: str) -> bool:
 def planted(constraint: Constraint, name: str, arch: str, anywhere: bool = False) -> Use | None:
     """The first of them that the checks find at its line, or `anywhere` in its module."""
     for tried, use in enumerate(violations(constraint, name, arch)):
-        found = use.findings(arch)
-        if found and (anywhere or any(error.position.line == use.line(arch) for error in found)):
+        actual = use.findings(arch)
+        if actual and (anywhere or any(error.position.line == use.line(arch) for error in actual)):
             return use
         if tried > 20:
             break

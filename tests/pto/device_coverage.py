@@ -1,4 +1,4 @@
-"""How many of a list of rules the checks of modules find, by kind and platform.
+"""Counts the rules of a list that the checks of modules find, by kind and platform.
 
 python -m tests.pto.device_coverage RULES.tsv [INSTRUCTION…]
 
@@ -62,8 +62,8 @@ def translated(rule: str) -> str:
     return rule.strip()
 
 
-def _each(found: re.Match[str]) -> str:
-    function, names, relation, value = found.groups()
+def _each(match: re.Match[str]) -> str:
+    function, names, relation, value = match.groups()
     return " and ".join(f"{function}({name.strip()}) {relation} {value}" for name in names.split(","))
 
 

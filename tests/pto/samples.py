@@ -120,7 +120,7 @@ def steps_of(steps: tuple[Directive, ...], full: bool) -> Iterator[Directive]:
 
 
 def _apply(step: Directive, definition: OpDef, op: Operation, roles: dict[str, Role]) -> None:
-    """What a step of a format writes beyond the operands."""
+    """Add the parts that a step of a format writes beyond the operands."""
     if step.code == "T$":
         for name in step.name.split(","):
             op.types[name] = (type_for(roles[name]),)

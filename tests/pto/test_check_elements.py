@@ -40,7 +40,7 @@ def test_element_types_of_the_platform(op: str, dtype: str, message: str) -> Non
 
 
 def element_problems(text: str, args: str = "", **tiles: str) -> list[str]:
-    """What the checks say of one operation on tiles x, y, o; the types of some differ."""
+    """Return the checks' messages on one operation on tiles x, y, o; the types of some differ."""
     t = tile()
     body = ALLOC.format(t=t)
     for name, type_ in tiles.items():

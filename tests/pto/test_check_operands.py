@@ -17,14 +17,14 @@ def static(rows: int = 16, cols: int = 64, dtype: str = "f32", loc: str = "vec",
 
 
 def problems(operation: str, arch: str = "a2a3", args: str = "", kind: str = "vector", **tiles: str) -> list[str]:
-    """What the checks say of one operation; `<x>` in it is the type of the tile %x."""
+    """Return the checks' messages on one operation; `<x>` in it is the type of the tile %x."""
     lines = []
     for number, (name, type_) in enumerate(tiles.items()):
         lines.append(f"  %a{number} = arith.constant {number * 16384} : i64")
         lines.append(f"  %{name} = pto.alloc_tile addr = %a{number} : {type_}")
         operation = operation.replace(f"<{name}>", type_)
-    found = check_module(parse(module("\n".join([*lines, operation]), args, kind, arch), "k.pto"))
-    return [str(error).split(": ", 1)[1] for error in found]
+    actual = check_module(parse(module("\n".join([*lines, operation]), args, kind, arch), "k.pto"))
+    return [str(error).split(": ", 1)[1] for error in actual]
 
 
 T, ROW, COLUMN = static(), static(1, 64), static(16, 1, blayout="col_major")

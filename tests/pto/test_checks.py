@@ -1,4 +1,4 @@
-"""Each check: a module that fails it, with the exact message, and its good twin, which differs in one place."""
+"""Checks: a module that fails each, with the exact message, and its good twin, which differs in one place."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_violation_is_found_at_its_line(name: str) -> None:
 
 
 def test_the_order_that_the_assembler_chooses_is_no_violation_of_a_module() -> None:
-    """What a kernel writes breaks these rows; the same types in a module do not."""
+    """A kernel's own order breaks these rows; the same types in a module do not."""
     rows = [(row, name) for name in constrained() for row in constraints(name) if is_of_kernels(row, name)]
     assert sorted((row.arch, name) for row, name in rows) == [
         (arch, f"pto.{name}")

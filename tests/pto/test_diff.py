@@ -24,8 +24,8 @@ BODY = (
 
 def differences(body: str) -> list[tuple[list[int], list[int]]]:
     """Line numbers removed and added, per difference."""
-    found = diff_modules(parse(module(BODY)), parse(module(body)))
-    return [([n for n, _ in d.removed], [n for n, _ in d.added]) for d in found]
+    actual = diff_modules(parse(module(BODY)), parse(module(body)))
+    return [([n for n, _ in d.removed], [n for n, _ in d.added]) for d in actual]
 
 
 SAME = {
@@ -108,7 +108,7 @@ def test_directories(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_an_artifact_compiled_without_ptoas(tmp_path: Path) -> None:
     """Its modules lie elsewhere; units are compared by name all the same."""
-    for place in ("a/ptoas", "b/kernels/aiv"):
-        (tmp_path / place).mkdir(parents=True)
-        (tmp_path / place / "u.pto").write_text(module(""))
+    for position in ("a/ptoas", "b/kernels/aiv"):
+        (tmp_path / position).mkdir(parents=True)
+        (tmp_path / position / "u.pto").write_text(module(""))
     assert main([str(tmp_path / "a"), str(tmp_path / "b")]) == 0

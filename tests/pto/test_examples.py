@@ -17,13 +17,13 @@ IDS = [f"{path.parent.parent.name}-{path.stem}" for path in UNITS]
 
 
 def wrappers(unit: Path, functions: tuple[str, ...]) -> dict[str, tuple[str, str]]:
-    found = {}
+    actual = {}
     for name in functions:
         for core in ("aic", "aiv"):
             path = unit.parent.parent / "kernels" / core / f"{name}.cpp"
             if path.is_file():
-                found[name] = (str(path), path.read_text())
-    return found
+                actual[name] = (str(path), path.read_text())
+    return actual
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=IDS)

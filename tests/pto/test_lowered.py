@@ -145,11 +145,11 @@ def test_the_module_is_right() -> None:
 @pytest.mark.parametrize(("name", "expected"), [("put", 0), ("add", 1), ("get", 0), ("later", 0)])
 def test_transfers(kernels: Library, name: str, expected: int) -> None:
     x, y = np.arange(128, dtype=np.float32), np.full(128, 0.5, np.float32)
-    wanted = x + expected * y
+    target = x + expected * y
     if name == "later":
-        wanted[1] = 7.0
+        target[1] = 7.0
     kernels.run(name, [x, y])
-    np.testing.assert_array_equal(y, wanted)
+    np.testing.assert_array_equal(y, target)
 
 
 @pytest.mark.parametrize(("before", "equal"), [(0, 1), (2, 0)])
@@ -175,11 +175,11 @@ def test_random(kernels: Library) -> None:
     out = np.zeros(120, np.uint32)
     kernels.run("random", [out, *key, *low])
     start = low[0] | low[1] << 32 | key[0] << 64 | key[1] << 96
-    wanted = []
+    expected = []
     for row in range(4):  # at most 64 columns have the first word of a block each; a row counts on by 32 / 4
         blocks = range(start + 8 * row, start + 8 * row + 30)
-        wanted += [philox([block >> shift & 2**32 - 1 for shift in (0, 32, 64, 96)], key)[0] for block in blocks]
-    assert out.tolist() == wanted
+        expected += [philox([block >> shift & 2**32 - 1 for shift in (0, 32, 64, 96)], key)[0] for block in blocks]
+    assert out.tolist() == expected
 
 
 def test_packing_and_counting_bytes(kernels: Library) -> None:
@@ -187,8 +187,8 @@ def test_packing_and_counting_bytes(kernels: Library) -> None:
     low, counts = np.zeros((8, 32), np.uint8), np.zeros((8, 256), np.uint32)
     kernels.run("bytes", [x, low, counts])
     np.testing.assert_array_equal(low, (x & 255).astype(np.uint8))
-    wanted = np.array([np.cumsum(np.bincount(row >> 8, minlength=256)) for row in x])
-    np.testing.assert_array_equal(counts, wanted)
+    expected = np.array([np.cumsum(np.bincount(row >> 8, minlength=256)) for row in x])
+    np.testing.assert_array_equal(counts, expected)
 
 
 def test_arguments_that_are_memrefs(kernels: Library) -> None:

@@ -34,7 +34,7 @@ def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def test_operations(compiled: Compiled) -> None:
-    """Each operation is what the independent computation says that the reference is held to as well."""
+    """Compiled operations agree with the independent computation that the reference is compared with, too."""
     library, uses = compiled
     for name, made in uses.items():
         library.run(name, [tensor.view(torch.uint8).numpy() for tensor in made.kernel.tensors])

@@ -1,4 +1,4 @@
-"""What is said about texts that are not .pto: the place, the operation, and what was expected, in one line."""
+"""Messages on texts that are not .pto: position, operation, and the expected text, in one line."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""What follows from the rows of operations on elements: the checks admit just the element types of the row, and the C++
-that is assembled computes what the PyTorch that is translated does."""
+"""Consequences of the rows of operations on elements.
+
+The checks admit just the element types of the row. The assembled C++ computes the same as the translated PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ TYPES = (*FLOATS, *INTEGERS)
 
 
 def problems(name: str, dtype: str, arch: str) -> list[str]:
-    """What the checks say of a use."""
+    """Return the checks' messages on a use."""
     made = use(replace(CASES[name], arch=arch), dtype)
     return [error.message for error in check_module(parse(module_of({"k": made.kernel}), "k.pto"), arch)]
 
@@ -40,7 +42,7 @@ def test_checks_admit_the_element_types_of_the_row(name: str, arch: str) -> None
 
 @pytest.mark.parametrize("name", ON_ELEMENTS)
 def test_some_form_has_nothing_wrong(name: str) -> None:
-    """Of every element type of the row there is a use that no check objects to."""
+    """Every element type of the row has a use without a message of the checks."""
     mine = [case.name for case in CASES.values() if case.op == name]
     for arch, allowed in ON_ELEMENTS[name].elements.items():
         for dtype in allowed & set(TYPES):
@@ -66,13 +68,13 @@ def test_assembled_and_translated_agree(dtype: str, tmp_path: Path) -> None:
             assert_close(assembled, translated, dtype, name)
 
 
-def assert_close(found: torch.Tensor, expected: torch.Tensor, dtype: str, name: str) -> None:
+def assert_close(actual: torch.Tensor, expected: torch.Tensor, dtype: str, name: str) -> None:
     if dtype not in FLOATS:
-        assert torch.equal(found, expected), name
+        assert torch.equal(actual, expected), name
         return
     unit = 2 * torch.finfo(DTYPES[dtype]).eps
     torch.testing.assert_close(
-        found.double(), expected.double(), rtol=unit, atol=torch.finfo(DTYPES[dtype]).tiny, equal_nan=True,
+        actual.double(), expected.double(), rtol=unit, atol=torch.finfo(DTYPES[dtype]).tiny, equal_nan=True,
         msg=lambda text: f"{name}: {text}",
     )  # fmt: skip
 

@@ -167,7 +167,7 @@ def test_wrapper_that_does_not_call_the_function() -> None:
 
 
 def test_unit_of_two_functions() -> None:
-    """Each function's wrapper gets the whole unit's body; helpers have none."""
+    """Wrappers of all functions get the whole unit's body; helpers have none."""
     body = NEW + NEW.replace("void k(", "void j(") + "static __aicore__ void helper() {\n}\n"
     done = splice_unit(body, {"k": ("aic/k.cpp", wrapper("k")), "j": ("aiv/j.cpp", wrapper("j"))})
     assert {name: (s.path, s.changed) for name, s in done.items()} == {

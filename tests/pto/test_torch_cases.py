@@ -1,5 +1,6 @@
-"""What public tests of torch_codegen check, and where it is checked here. The cases are known by name; the tests are
-our own. A case that has no counterpart says why.
+"""Cases of public tests of torch_codegen, and the tests here that cover them.
+
+The cases are known by name; the tests are our own. A case without a counterpart says why.
 """
 
 from __future__ import annotations

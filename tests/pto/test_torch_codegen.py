@@ -93,7 +93,7 @@ def test_a_function_does_not_replace_a_helper(name: str, called: str) -> None:
 
 
 def test_members_with_the_name_of_a_helper_run_together() -> None:
-    """What is written in messages is their own name."""
+    """Messages have their own name."""
     text = GROUP.read_text()
     member = re.search(r"@(\w+_aic)\b", text)
     assert member is not None

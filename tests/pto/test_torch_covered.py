@@ -1,5 +1,7 @@
-"""Every operation that PyTorch is written for is tested: by its row alone, by a case of the table, on all its element
-types, or by its name in another test."""
+"""Tests that every operation with a PyTorch translation is tested.
+
+A test is one by its row alone, by a case of the table, on all its element types, or by its name in another test.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ def test_every_operation_is_used() -> None:
 
 
 def test_the_cases_have_every_element_type() -> None:
-    """What the table of operations admits is what runs: a type that it gains, or a case loses, is noticed."""
+    """All types that the table of operations admits run: a type that it gains, or a case loses, is noticed."""
     types: dict[str, set[str]] = {}
     for case in CASES.values():
         types.setdefault(case.op, set()).update(case.types())

@@ -131,9 +131,9 @@ def test_what_is_valid_can_change(dtype: str) -> None:
     out = k.store("%x", kind, (R, C), dtype)
     k.run()
     assert k.tensors[1].tolist() == [7, 33]
-    wanted = torch.zeros_like(x.view(torch.uint8)).view(DTYPES[dtype]).clone()
-    wanted[:7, :33] = x[:7, :33]
-    assert bits(out) == bits(wanted)
+    expected = torch.zeros_like(x.view(torch.uint8)).view(DTYPES[dtype]).clone()
+    expected[:7, :33] = x[:7, :33]
+    assert bits(out) == bits(expected)
 
 
 @pytest.mark.parametrize("name", ("castptr", "inttoptr", "ptrtoint"))
@@ -149,9 +149,9 @@ def test_pointers_to_other_elements(name: str, dtype: str) -> None:
     )
     a = torch.arange(4 * size, dtype=torch.uint8).view(DTYPES[dtype])
     namespace(module(body, f"%a: !pto.ptr<{dtype}>"))["run"](a)
-    wanted = list(range(4 * size))
-    wanted[size] = wanted[size + 1]
-    assert bits(a) == wanted
+    expected = list(range(4 * size))
+    expected[size] = expected[size + 1]
+    assert bits(a) == expected
 
 
 @pytest.mark.parametrize("split", (0, 1, 2))
@@ -223,14 +223,14 @@ def test_where_a_tile_lies() -> None:
 
 
 def test_sections_are_for_one_core() -> None:
-    """Of a function for both cores each one runs its own section, and what is around both."""
+    """In a function for both cores, every core runs its own section and the code around both."""
     number = "    %n{k} = arith.constant {k} : i32\n    pto.store_scalar %n{k}, %o[%c{at}] : !pto.ptr<i32>, i32\n"
-    for kind, wanted in (("cube", [1, 0]), ("vector", [0, 2])):
+    for kind, expected in (("cube", [1, 0]), ("vector", [0, 2])):
         body = HEAD + "  pto.section.cube {\n" + number.format(k=1, at=0) + "  }\n"
         body += "  pto.section.vector {\n" + number.format(k=2, at=1) + "  }"
         out = torch.zeros(2, dtype=torch.int32)
         namespace(module(body, "%o: !pto.ptr<i32>", kind))["run"](out)
-        assert out.tolist() == wanted
+        assert out.tolist() == expected
 
 
 def test_calls_return_what_they_return() -> None:

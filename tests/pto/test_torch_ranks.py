@@ -110,7 +110,7 @@ _LATER = """\
 
 
 def word(name: str, wait: str) -> str:
-    """What a function is called."""
+    """Return the name of a function."""
     return f"{name}_{wait}".replace(".", "_")
 
 
@@ -209,16 +209,16 @@ def _arrays(dtype: str, data_rows: int) -> tuple[Array, Array]:
 @pytest.mark.parametrize("name", CASES)
 def test_collectives(kernels: Library, translated: dict[str, Any], name: str) -> None:
     data_rows, _, expected = CASES[name]
-    wanted = _arrays(name.rpartition("_")[2], data_rows)
+    target = _arrays(name.rpartition("_")[2], data_rows)
     if "sum_f32" in name:  # in the order of the ranks
-        wanted[0][:] = (wanted[1][0] + wanted[1][1]) + wanted[1][2]
+        target[0][:] = (target[1][0] + target[1][1]) + target[1][2]
     else:
-        expected(*wanted)
-    found = _arrays(name.rpartition("_")[2], data_rows)
-    kernels.run(name, [*found])
+        expected(*target)
+    actual = _arrays(name.rpartition("_")[2], data_rows)
+    kernels.run(name, [*actual])
     tensors = [torch.from_numpy(array) for array in _arrays(name.rpartition("_")[2], data_rows)]
     translated[name](*tensors)
-    for one, other, right in zip(found, tensors, wanted, strict=True):
+    for one, other, right in zip(actual, tensors, target, strict=True):
         np.testing.assert_array_equal(one, right)
         np.testing.assert_array_equal(other.numpy(), right)
 
@@ -268,12 +268,12 @@ def test_a_wait_lets_others_go_on(translated: dict[str, Any]) -> None:
 
 def test_moves(kernels: Library, translated: dict[str, Any]) -> None:
     x, y = np.arange(128, dtype=np.float32), np.full(256, 0.5, np.float32)
-    wanted = np.concatenate([x + 0.5, x])
+    expected = np.concatenate([x + 0.5, x])
     kernels.run("moves", [x, y])
-    np.testing.assert_array_equal(y, wanted)
+    np.testing.assert_array_equal(y, expected)
     tensors = torch.arange(128, dtype=torch.float32), torch.full((256,), 0.5)
     translated["moves"](*tensors)
-    np.testing.assert_array_equal(tensors[1].numpy(), wanted)
+    np.testing.assert_array_equal(tensors[1].numpy(), expected)
 
 
 _WAIT = "%done = pto.comm.wait_async_event(%e, %s : !pto.async_event, !pto.async_session) -> i1"
@@ -299,8 +299,8 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "function", "said"), WRONG)
-def test_checks(old: str, new: str, function: str, said: str) -> None:
+@pytest.mark.parametrize(("old", "new", "function", "lines"), WRONG)
+def test_checks(old: str, new: str, function: str, lines: str) -> None:
     start = TEXT.index(f"@{function}(")
     text = TEXT[:start] + TEXT[start:].replace(old, new, 1)
     if "%stage, %stage" in new:
@@ -311,4 +311,4 @@ def test_checks(old: str, new: str, function: str, said: str) -> None:
         line = text[first : text.index("\n", first)]
         text = text.replace(line, "6x64".join(line.rsplit("2x64", 1)))
     problems = [str(problem) for problem in check_module(parse(text))]
-    assert any(said in problem for problem in problems), problems
+    assert any(lines in problem for problem in problems), problems

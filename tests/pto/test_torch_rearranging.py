@@ -88,8 +88,10 @@ def test_gather_of_blocks(dtype: str) -> None:
 @pytest.mark.parametrize("mode", ("gt", "eq", ""))
 @pytest.mark.parametrize("dtype", ("f32", "f16", "i32", "i16"))
 def test_positions_of_what_compares(dtype: str, mode: str) -> None:
-    """For each row, the positions of the elements that compare (are equal, if it is not said how), counted from 100 on
-    along all rows, and how many there are."""
+    """For each row, the positions of the elements that compare (without a mode: are equal), and their number.
+
+    Positions count from 100 on along all rows.
+    """
     a, kind, where = random("ties", dtype, (11, 40), 4), tile(rows=R, cols=C, dtype=dtype), tile(rows=R, dtype="i32")
     count = tile(rows=R, cols=1, dtype="i32", blayout="col_major")
     k = Kernel()
@@ -103,12 +105,12 @@ def test_positions_of_what_compares(dtype: str, mode: str) -> None:
         f"pto.tgather ins(%x, %k, %t{how} : {kind}, {dtype}, {kind}) "
         f"outs(%z, %n : {where}, {count}) {{offset = 100 : i32}}"
     )
-    found, counts = k.store("%z", where, (R, C), "i32"), k.store("%n", count, (R, 1), "i32")
+    actual, counts = k.store("%z", where, (R, C), "i32"), k.store("%n", count, (R, 1), "i32")
     k.run()
     for row, numbers in enumerate(exact(a).tolist()):
         chosen = [100 + row * C + c for c, x in enumerate(numbers) if (x > 1 if mode == "gt" else x == 1)]
         assert counts[row].tolist() == [len(chosen)]
-        assert found[row].tolist() == chosen + [-1] * (C - len(chosen))
+        assert actual[row].tolist() == chosen + [-1] * (C - len(chosen))
 
 
 def records(numbers: list[float], names: list[int], dtype: str) -> bytes:

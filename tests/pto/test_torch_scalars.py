@@ -85,7 +85,7 @@ INTEGER: dict[str, Callable[[int, int, U], int]] = {
 @pytest.mark.parametrize("dtype", INTS)
 @pytest.mark.parametrize("name", INTEGER)
 def test_integer(name: str, dtype: str) -> None:
-    """Of `index`, which is taken to be wide enough, small numbers."""
+    """`index`, which is taken to be wide enough, gets small numbers."""
     top = 2 ** (width(dtype) - 1) if dtype != "index" else 2**20
     shift = name.startswith("sh")
     right: tuple[int, ...] = (
@@ -97,8 +97,8 @@ def test_integer(name: str, dtype: str) -> None:
     for a, b in itertools.product(left, right):
         if dtype == "index" and name.endswith("ui") and a < 0:
             continue
-        wanted = INTEGER[name](a, b, lambda n: n % 2 ** width(dtype))
-        assert run(a, b) == signed(wanted, dtype), (a, b)
+        expected = INTEGER[name](a, b, lambda n: n % 2 ** width(dtype))
+        assert run(a, b) == signed(expected, dtype), (a, b)
 
 
 @pytest.mark.parametrize("name", ("addi", "subi", "muli", "andi", "ori", "xori"))
@@ -139,8 +139,8 @@ ONE_FLOAT: dict[str, Callable[[float], float]] = {
 }  # fmt: skip
 
 
-def same(found: float, wanted: float) -> bool:
-    return found == wanted or (math.isnan(found) and math.isnan(wanted))
+def same(actual: float, expected: float) -> bool:
+    return actual == expected or (math.isnan(actual) and math.isnan(expected))
 
 
 @pytest.mark.parametrize("dtype", REALS)
@@ -187,10 +187,10 @@ def test_comparison_of_floats(predicate: str, dtype: str) -> None:
     run = kernel(f"%r = arith.cmpf {predicate}, %x, %y : {dtype}", {"x": dtype, "y": dtype}, "i1")
     for a, b in itertools.product((0.0, 1.5, -2.0, math.inf, math.nan), repeat=2):
         unordered = math.isnan(a) or math.isnan(b)
-        wanted = {"false": False, "true": True, "ord": not unordered, "uno": unordered}.get(predicate)
-        if wanted is None:
-            wanted = predicate[0] == "u" if unordered else COMPARE[predicate[1:]](a, b)
-        assert run(a, b) == wanted, (a, b)
+        expected = {"false": False, "true": True, "ord": not unordered, "uno": unordered}.get(predicate)
+        if expected is None:
+            expected = predicate[0] == "u" if unordered else COMPARE[predicate[1:]](a, b)
+        assert run(a, b) == expected, (a, b)
 
 
 @pytest.mark.parametrize("dtype", (*INTS, *REALS))
@@ -221,8 +221,8 @@ def test_casts_between_integers(name: str, source: str, target: str) -> None:
     run = kernel(f"%r = arith.{name} %x : {source} to {target}", {"x": source}, target)
     for n in held(source):
         unsigned = name in ("extui", "index_castui") and width(source) < 64
-        wanted = n % 2 ** width(source) if unsigned else n
-        assert run(n) == signed(wanted, target), n
+        expected = n % 2 ** width(source) if unsigned else n
+        assert run(n) == signed(expected, target), n
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
-"""Which tiles are plain tensors in the generated text and which are views of a memory, views of tensors in global
-memory, and single elements. `Kernel.run` compares both forms bit by bit.
+"""Tiles that are plain tensors in the generated text, tiles that are views of a memory, views of global memory,
+elements.
+
+`Kernel.run` compares both forms bit by bit.
 """
 
 from __future__ import annotations
@@ -118,7 +120,7 @@ def test_a_loaded_tile_is_copied_where_its_tensor_may_change() -> None:
 
 
 def test_parts_whose_extents_change_from_round_to_round() -> None:
-    """Each round loads 10 rows more than the last; what is stored after the loop is the last round's."""
+    """Rounds load 10 rows more than the last; after the loop, the last round's rows are stored."""
     k, x = Kernel(), values("f32", 32, 64)
     out = torch.zeros(32, 64)
     source, target = k.pointer(x, "f32"), k.pointer(out, "f32")

@@ -1,5 +1,6 @@
-"""Gathers and scatters in global memory, the accumulator's ways out with a scale for each column, and products of
-scaled elements as PyTorch against an independent computation: exact, but for products and 16-bit results.
+"""Gathers, scatters, scaled exits of the accumulator and products of scaled elements as PyTorch.
+
+They are compared with an independent computation: exactly, but for products and 16-bit results.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ def test_gather_from_a_table(by: str, mode: str, dtype: str) -> None:
     out = k.store("%z", kind, valid, dtype)
     k.run()
     source = as_floats(table)
-    found = source[leads[0]] if by == "row" else source.reshape(-1)[leads]
-    expected = np.where((leads.T if by == "row" else leads) < 0, 0.0, found)
+    actual = source[leads[0]] if by == "row" else source.reshape(-1)[leads]
+    expected = np.where((leads.T if by == "row" else leads) < 0, 0.0, actual)
     assert as_floats(out).tolist() == expected.tolist()
 
 
@@ -98,9 +99,9 @@ def test_scatter_to_a_table(by: str, mode: str, combine: str, dtype: str) -> Non
     expected = [[1.0] * WIDTH for _ in range(ROWS)]
     for r, row in enumerate(as_floats(value).tolist()):
         for c, item in enumerate(row):
-            place = int(leads[0, r]) if by == "row" else int(leads[r, c])
-            if place >= 0:
-                y, x = (place, c) if by == "row" else divmod(place, WIDTH)
+            position = int(leads[0, r]) if by == "row" else int(leads[r, c])
+            if position >= 0:
+                y, x = (position, c) if by == "row" else divmod(position, WIDTH)
                 expected[y][x] = function(expected[y][x], item)
     assert as_floats(table).tolist() == expected
 
@@ -143,8 +144,8 @@ def test_scales_for_each_column(name: str, acc: str, target: str, relu: bool) ->
         k.add(f"pto.{name} ins(%x, %s : {kinds[0]}, {kinds[1]}) outs(%o : {part(m, n, target)}){mode}")
     else:
         k.tile("%z", kinds[2])
-        place, types = ("", "") if name == "tmov.fp" else (", %c0, %c0", ", index, index")
-        k.add(f"pto.{name} ins(%x, %s{place} : {kinds[0]}, {kinds[1]}{types}) outs(%z : {kinds[2]}){mode}")
+        position, types = ("", "") if name == "tmov.fp" else (", %c0, %c0", ", index, index")
+        k.add(f"pto.{name} ins(%x, %s{position} : {kinds[0]}, {kinds[1]}{types}) outs(%z : {kinds[2]}){mode}")
         out = k.store("%z", kinds[2], (m, n), target)
     k.run()
     expected = as_floats(a) * scales

@@ -64,10 +64,11 @@ def sized(dtype: str) -> int:
 def random(domain: str, dtype: str, shape: Shape, seed: int) -> torch.Tensor:
     """Values of an element type.
 
-    any: floats with zeros, infinities and large ones; integers of all sizes with their limits · positive: above zero ·
-    negative: below, of floats · nonzero · unit: around one · ties: few different ones · exponent: -2 to 4 ·
-    shift: 0 to two more than the width · position: of an element of a tile · count: 0 to 45 times the size ·
-    half: of integers · bit: 0 or 1 · bytes: the lowest any, of the others the lowest bits
+    - any: floats with zeros, infinities and large ones; integers of all sizes with their limits
+    - positive: above zero; negative: below, of floats; nonzero; unit: around one
+    - ties: few different ones; exponent: -2 to 4; shift: 0 to two more than the width
+    - position: of an element of a tile; count: 0 to 45 times the size
+    - half: of integers; bit: 0 or 1; bytes: the lowest any, of the others the lowest bits
     """
     torch_dtype, generator = DTYPES[dtype], torch.Generator().manual_seed(seed)
 
@@ -80,8 +81,8 @@ def random(domain: str, dtype: str, shape: Shape, seed: int) -> torch.Tensor:
         return (whole(-9, 8) + 0.5).to(torch_dtype)
     if domain in ("bit", "bytes"):
         numbers = whole(0, 255) if domain == "bytes" else whole(0, 1)
-        for place in range(1, sized(dtype) if domain == "bytes" else 1):
-            numbers += whole(0, 1) << (8 * place)
+        for position in range(1, sized(dtype) if domain == "bytes" else 1):
+            numbers += whole(0, 1) << (8 * position)
         return numbers.to(torch_dtype)
     if domain == "count":
         return (whole(0, min(45, 127 // sized(dtype))) * sized(dtype)).to(torch_dtype)
@@ -171,8 +172,8 @@ class Use:
         """Compare the results, once the kernel has run, with what the case computes."""
         with np.errstate(all="ignore"):
             expected = self.case.compute(*self.inputs)
-        wanted = expected if isinstance(expected, tuple) else (expected,)
-        for (actual, dtype), numbers in zip(self.results, wanted, strict=True):
+        target = expected if isinstance(expected, tuple) else (expected,)
+        for (actual, dtype), numbers in zip(self.results, target, strict=True):
             if dtype == "mask":
                 bits = np.unpackbits(actual.numpy(), axis=1, bitorder="little")
                 assert np.array_equal(bits[: numbers.shape[0], : numbers.shape[1]], numbers)
@@ -205,9 +206,9 @@ def use(case: Case, dtype: str) -> Use:
             kernel.load(o.variable, value, o.dtype, o.type, o.valid)
             (held if o in outs else inputs).append(exact(value))
     types = ", ".join(o.type for o in ins)
-    wanted = ", ".join(o.type for o in outs)
+    expected = ", ".join(o.type for o in outs)
     operands = ", ".join(o.variable for o in ins) + case.within
-    results = f"outs({', '.join(o.variable for o in outs)} : {wanted})"
+    results = f"outs({', '.join(o.variable for o in outs)} : {expected})"
     kernel.add(f"{case.op} ins({operands} : {types}) {results}{case.behind}")
     written = [
         (kernel.store(o.variable, o.type, o.valid, o.dtype), "mask" if o.name[0] == "m" else o.dtype)

@@ -90,7 +90,7 @@ def vector_to_cube(split: int) -> str:
 
 
 def both_wait() -> str:
-    """Each core waits for the other before it pushes."""
+    """Let each core wait for the other before it pushes."""
     mat, vec = tile("mat", 16, 64), tile()
     cube = opened("aic", 3) + f"  %p = pto.tpop_from_aiv {{split = 0}} -> {mat}\n"
     vector = opened("aiv", 3) + f"  %p = pto.tpop_from_aic {{split = 0}} -> {vec}\n"
@@ -132,15 +132,17 @@ def move(name: str, source: str, target: str, type_: str) -> str:
 
 
 def _odd_part(split: int, rows: int, cols: int) -> tuple[str, tuple[str, str], tuple[str, str], str]:
-    """Of a vector core that has the larger or smaller half: what computes its extents, its window's place and extents,
-    its tile's type."""
+    """Return a vector core's part of a tile without even halves.
+
+    The result has the code of its extents, the window's offsets and extents, and the tile's type.
+    """
     larger = (rows + 1) // 2 if split == 3 else (cols + 1) // 2
     text = "  %l = arith.index_cast %__pypto_spmd_subblock_idx : i32 to index\n" + index("m", larger)
     text += "  %o = arith.muli %l, %m : index\n  %n = arith.subi %m, %l : index\n"
     text += index("all", cols if split == 3 else rows)
-    place, extents = (("%o", "%c0"), ("%n", "%all")) if split == 3 else (("%c0", "%o"), ("%all", "%n"))
+    position, extents = (("%o", "%c0"), ("%n", "%all")) if split == 3 else (("%c0", "%o"), ("%all", "%n"))
     kind = tile(rows=larger, cols=cols) if split == 3 else tile(rows=rows, cols=larger)
-    return text, place, extents, kind
+    return text, position, extents, kind
 
 
 def odd_to_vector(split: int, rows: int, cols: int) -> str:
@@ -151,12 +153,12 @@ def odd_to_vector(split: int, rows: int, cols: int) -> str:
         "tload", "%x", "%t", mat, rows, cols
     )
     cube += f"  pto.tpush_to_aiv(%t : {mat}) {{split = {split}}}\n"
-    head, place, extents, kind = _odd_part(split, rows, cols)
+    head, position, extents, kind = _odd_part(split, rows, cols)
     vector = HEAD + view("y", "%b", rows, cols, "f32") + opened("aiv", 1) + head
     vector += f"  %p = pto.tpop_from_aic({extents[0]}, {extents[1]}) {{split = {split}}} -> {kind}\n"
     vector += f"  %s = pto.alloc_tile valid_row = {extents[0]} valid_col = {extents[1]} : {kind}\n"
     vector += f"  pto.tadd ins(%p, %p : {kind}, {kind}) outs(%s : {kind})\n"
-    vector += window("q", "%y_v", place, extents) + move("tstore", "%s", "%q", kind)
+    vector += window("q", "%y_v", position, extents) + move("tstore", "%s", "%q", kind)
     return group(cube, vector)
 
 
@@ -166,10 +168,10 @@ def odd_to_cube(split: int, rows: int, cols: int) -> str:
     cube = HEAD + view("y", "%b", rows, cols, "f32") + opened("aic", 2)
     cube += f"  %p = pto.tpop_from_aiv(%y_r, %y_c) {{split = {split}}} -> {mat}\n"
     cube += transfer("tstore", "%p", "%y", mat, rows, cols)
-    head, place, extents, kind = _odd_part(split, rows, cols)
+    head, position, extents, kind = _odd_part(split, rows, cols)
     vector = HEAD + view("x", "%a", rows, cols, "f32") + opened("aiv", 2) + head
     vector += f"  %s = pto.alloc_tile valid_row = {extents[0]} valid_col = {extents[1]} : {kind}\n"
-    vector += window("q", "%x_v", place, extents) + move("tload", "%q", "%s", kind)
+    vector += window("q", "%x_v", position, extents) + move("tload", "%q", "%s", kind)
     vector += f"  pto.tpush_to_aic(%s : {kind}) {{split = {split}}}\n"
     return group(cube, vector)
 

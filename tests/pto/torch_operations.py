@@ -1,6 +1,7 @@
-"""What every vector operation computes, as functions of exact numbers, and how near to it a result has to come: exact,
-which is rounded once, or so many units in the last place: at most 1e-6 of a result in f32 and 2e-3 in f16 (bf16 has
-only 8 bits) unless it is said why not. Integers are always exact: they wrap.
+"""Functions of all vector operations on exact numbers, and the allowed error of a result.
+
+A result is exact, which is rounded once, or so many units in the last place away. That is at most 1e-6 of a result in
+f32 and 2e-3 in f16 (bf16 has only 8 bits), unless a comment says why not. Integers are always exact: they wrap.
 """
 
 from __future__ import annotations
@@ -139,10 +140,10 @@ def partial() -> Iterator[Case]:
 
     def joined(function: Any) -> Any:
         def compute(x: Any, y: Any, before: Any) -> Any:
-            found = before.copy()
-            found[:, :40], found[:11] = x, y
-            found[:11, :40] = function(x[:11], y[:, :40])
-            return found
+            actual = before.copy()
+            actual[:, :40], actual[:11] = x, y
+            actual[:11, :40] = function(x[:11], y[:, :40])
+            return actual
 
         return compute
 
@@ -152,7 +153,7 @@ def partial() -> Iterator[Case]:
     for fn, better in (("max", np.greater_equal), ("min", np.less_equal)):
 
         def extreme(x: Any, y: Any, i: Any, j: Any, better: Any = better) -> Any:
-            """Of equal values the first one's position; only where both are valid, and where one is."""
+            """Equal values give the first one's position; only where both are valid, and where one is."""
             x, y, i, j = (np.pad(a, ((0, ROWS - a.shape[0]), (0, COLS - a.shape[1]))) for a in (x, y, i, j))
             rows, cols = np.indices((ROWS, COLS))
             first = (cols < 40) & ((rows >= 11) | better(x, y).astype(bool))
@@ -201,12 +202,12 @@ def copies() -> Iterator[Case]:
 
     def counted(size: int, x: Any, y: Any, c: Any, c2: Any, z: Any) -> Any:
         """The hardware counts in the size of the counts' own type."""
-        found = z.copy()
+        actual = z.copy()
         for row in range(VALID[0]):
             first = min(c[row, 0] // size, x.shape[1], z.shape[1])
             second = min(c2[row, 0] // size, y.shape[1], z.shape[1] - first)
-            found[row, :first], found[row, first : first + second] = x[row, :first], y[row, :second]
-        return found
+            actual[row, :first], actual[row, first : first + second] = x[row, :first], y[row, :second]
+        return actual
 
     counts = {"c": ((ROWS, 32), (VALID[0], 1)), "c2": ((ROWS, 32), (VALID[0], 1)), "z": ((ROWS, COLS), (VALID[0], 60))}
     for size, index in ((1, "i8"), (2, "i16"), (4, "i32")):
@@ -217,9 +218,9 @@ def copies() -> Iterator[Case]:
     yield Case("textract", "pto.textract", "x k8 k16", "z", lambda x: x[8:19, 16:56], places={"x": FULL})
 
     def inserted(x: Any, z: Any) -> Any:
-        found = z.copy()
-        found[8:19, 16:56] = x
-        return found
+        actual = z.copy()
+        actual[8:19, 16:56] = x
+        return actual
 
     yield Case("tinsert", "pto.tinsert", "x k8 k16", "z!", inserted, places={"z": FULL})
 
@@ -233,9 +234,9 @@ def rearrangements() -> Iterator[Case]:
 
     def scattered(x: Any, i: Any, z: Any) -> Any:
         """Over the valid part of the index, which is less than that of the source."""
-        found = z.reshape(-1).copy()
-        found[i.astype(int)] = x[: VALID[0], : VALID[1]]
-        return found.reshape(ROWS, COLS)
+        actual = z.reshape(-1).copy()
+        actual[i.astype(int)] = x[: VALID[0], : VALID[1]]
+        return actual.reshape(ROWS, COLS)
 
     for index in ("i16", "i32"):
         yield Case(f"tscatter_{index}", "pto.tscatter", f"x y:{index}", "z!", scattered,
@@ -246,18 +247,18 @@ def rearrangements() -> Iterator[Case]:
         within = f", {{maskPattern = #pto.mask_pattern<{pattern}>}}"
 
         def packed(x: Any, z: Any, first: int = first, period: int = period) -> Any:
-            """What is chosen of one row follows what is chosen of the row before."""
-            chosen, found = x[:, first::period].reshape(-1), z.reshape(-1).copy()
-            found[: chosen.size] = chosen
-            return found.reshape(z.shape)
+            """The chosen elements of a row follow those of the row before."""
+            chosen, actual = x[:, first::period].reshape(-1), z.reshape(-1).copy()
+            actual[: chosen.size] = chosen
+            return actual.reshape(z.shape)
 
         yield Case(f"tgather_{pattern}", "pto.tgather", "x", "z!", packed, places={"z": FULL}, within=within)
 
         def spread(x: Any, z: Any, first: int = first, period: int = period) -> Any:
-            """All of the tile that is no element is zero, unless every column is."""
-            found = np.zeros_like(z) if period > 1 else z.copy()
-            found[: x.shape[0], first : x.shape[1] * period : period] = x
-            return found
+            """All elements of the tile that are not written are zero, unless every column is."""
+            actual = np.zeros_like(z) if period > 1 else z.copy()
+            actual[: x.shape[0], first : x.shape[1] * period : period] = x
+            return actual
 
         wide = {"x": ((ROWS, COLS), (11, 15)), "z": FULL}
         yield Case(f"tscatter_{pattern}", "pto.tscatter", "x", "z!", spread, places=wide, within=within)
@@ -267,8 +268,8 @@ def quantization() -> Iterator[Case]:
     def quantized(low: int, high: int) -> Any:
         def compute(x: Any, scale: Any, offset: Any = 0.0) -> Any:
             """In float32, as everything there."""
-            found = x.astype(np.float32) * scale.astype(np.float32) + np.float32(offset)
-            return np.clip(np.rint(found), low, high).astype(int)
+            actual = x.astype(np.float32) * scale.astype(np.float32) + np.float32(offset)
+            return np.clip(np.rint(actual), low, high).astype(int)
 
         return compute
 
@@ -289,20 +290,20 @@ def quantization() -> Iterator[Case]:
 
 
 def histograms() -> Iterator[Case]:
-    """How many elements of a row have at most each value of a byte, of those that have the wanted bytes above it."""
+    """Count the elements of a row with at most each value of a byte, if their higher bytes match."""
     for width in (2, 4):
         for byte in range(width):
             passes = width - 1 - byte
 
             def counted(x: Any, index: Any, byte: int = byte, passes: int = passes, width: int = width) -> Any:
-                found = np.zeros((VALID[0], 256), int)
+                actual = np.zeros((VALID[0], 256), int)
                 for r, row in enumerate(x.tolist()):
                     for c, value in enumerate(row):
                         digits = value.to_bytes(width, "big")
-                        wanted = [index[r, 0]] if width == 2 else [index[p, c] for p in range(passes)]
-                        if list(digits[:passes]) == wanted[:passes]:
-                            found[r, digits[passes] :] += 1
-                return found
+                        expected = [index[r, 0]] if width == 2 else [index[p, c] for p in range(passes)]
+                        if list(digits[:passes]) == expected[:passes]:
+                            actual[r, digits[passes] :] += 1
+                return actual
 
             index = ((ROWS, 1), (VALID[0], 1)) if width == 2 else ((4, COLS), (max(passes, 1), VALID[1]))
             places = {"c": index, "z": ((ROWS, 256), (VALID[0], 256))}

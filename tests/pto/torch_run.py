@@ -56,23 +56,23 @@ _LAST = {"f32": (-23, -126), "f16": (-10, -14), "bf16": (-7, -126)}  # of the fr
 def assert_equal(actual: torch.Tensor, expected: Exact, dtype: str, ulps: float = 0, name: str = "") -> None:
     """Integers have to be equal once `expected` has wrapped, floats once it has been rounded; or they may be so many
     units in the last place away from `expected`."""
-    found = exact(actual)
-    if found.dtype == object:
+    result = exact(actual)
+    if result.dtype == object:
         low, high = limits(dtype)
         wrapped = [(int(x) - low) % (high - low + 1) + low for x in expected.reshape(-1)]
-        assert found.reshape(-1).tolist() == wrapped, name
+        assert result.reshape(-1).tolist() == wrapped, name
         return
     if not ulps:
         rounded = torch.from_numpy(np.array(expected, np.float64)).float().to(DTYPES[dtype]).double().numpy()
-        np.testing.assert_array_equal(found, rounded, name)
+        np.testing.assert_array_equal(result, rounded, name)
         return
     fraction, least = _LAST[dtype]
     with np.errstate(all="ignore"):
         exponent = np.maximum(np.floor(np.log2(np.abs(expected))), least)
-        far = np.abs(found - expected) > ulps * np.exp2(np.where(np.isfinite(exponent), exponent, least) + fraction)
-    far |= np.isnan(found) != np.isnan(expected)
-    far &= found != expected  # infinities
-    assert not far.any(), [(tuple(at), found[tuple(at)], expected[tuple(at)]) for at in np.argwhere(far)[:4]]
+        far = np.abs(result - expected) > ulps * np.exp2(np.where(np.isfinite(exponent), exponent, least) + fraction)
+    far |= np.isnan(result) != np.isnan(expected)
+    far &= result != expected  # infinities
+    assert not far.any(), [(tuple(at), result[tuple(at)], expected[tuple(at)]) for at in np.argwhere(far)[:4]]
 
 
 def assert_floats(actual: torch.Tensor, expected: np.ndarray, dtype: str, slack: float = 1.0) -> None:
@@ -84,7 +84,7 @@ def assert_integers(actual: torch.Tensor, expected: list[list[int]], dtype: str)
 
 
 def namespace(text: str, *, in_memory: bool = False) -> dict[str, Any]:
-    """What the PyTorch of a module defines."""
+    """Return the definitions of a module's PyTorch."""
     made: dict[str, Any] = {}
     exec(generate(parse(text, "t.pto"), in_memory=in_memory).text, made)
     return made

@@ -1,8 +1,8 @@
 """Random orchestrations, and which of their tasks depend on which: simpler's rules written down once more.
 
-A program is a list of numbers that INTERPRETER, an orchestration, reads and carries out: tasks and dummy tasks with views
-of two matrices and of tensors allocated on the way, explicit dependencies, allocations, scopes of both kinds. `edges` says
-what deps.json must hold. The interpreter is in the form of 2026-08, so simpler runs it as it is.
+A program is a list of numbers that INTERPRETER, an orchestration, reads and carries out. It has tasks and dummy tasks
+with views of two matrices and of tensors allocated on the way, explicit dependencies, allocations, scopes of both kinds.
+`edges` returns the expected deps.json. The interpreter is in the form of 2026-08, so simpler runs it as it is.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class Region:
         return box if outer == 1 else None
 
     def part(self, words: tuple[int, int, int, int, int]) -> Region:
-        """What the interpreter makes of it: every view decides for itself whether it is tracked."""
+        """Return the interpreter's view of the region: every view decides for itself whether it is tracked."""
         kind, row, column, rows, columns = words
         whole, (height, width), (down, right) = self, self.shape, self.strides
         if kind == WHOLE:
@@ -231,7 +231,7 @@ class Model:
     """Carries out a program on paper."""
 
     words: list[int]
-    found: set[tuple[int, int, int, str, str]] = field(default_factory=set)
+    edges: set[tuple[int, int, int, str, str]] = field(default_factory=set)
     ids: list[int] = field(default_factory=list)
     at: int = 0
 
@@ -272,27 +272,27 @@ class Model:
         fresh = self.next()
         named = [self.ids[self.next()] for _ in range(self.next())]
         task = self.new_id(depth)
-        self.found |= {(producer, task, -1, "explicit", "") for producer in named}
-        known = set(named)
+        self.edges |= {(producer, task, -1, "explicit", "") for producer in named}
+        expected = set(named)
         for slot, (tag, region) in enumerate([] if manual else arguments):
-            if region.creator is not None and region.creator not in known:
-                self.found.add((region.creator, task, slot, "creator", ""))
-                known.add(region.creator)
+            if region.creator is not None and region.creator not in expected:
+                self.edges.add((region.creator, task, slot, "creator", ""))
+                expected.add(region.creator)
             if tag in (INPUT, INOUT) and region.tracked:
-                self.read(slot, region, task, tag == INOUT, known)
+                self.read(slot, region, task, tag == INOUT, expected)
         for tag, region in [] if manual else arguments:
             if tag in (INOUT, OUTPUT_EXISTING) and region.tracked:
                 self.writers.append((task, region))
         for number in range(fresh):
             self.tensors.append(Region((task << 8) + 1 + number, task, 0, FRESH_SHAPE, (8, 1), True))
 
-    def read(self, slot: int, region: Region, task: int, hides: bool, known: set[int]) -> None:
+    def read(self, slot: int, region: Region, task: int, hides: bool, expected: set[int]) -> None:
         kept = []
         for writer, written in self.writers:
             how = overlap(region, written) if written.buffer == region.buffer else ""
             if how:
-                self.found.add((writer, task, slot, "tensormap", how))
-                known.add(writer)
+                self.edges.add((writer, task, slot, "tensormap", how))
+                expected.add(writer)
             if not (hides and how == "covered"):
                 kept.append((writer, written))
         self.writers = kept
@@ -300,4 +300,4 @@ class Model:
 
 def edges(words: list[int]) -> set[tuple[int, int, int, str, str]]:
     """Producer, consumer, argument, source and overlap of every dependency of a program."""
-    return Model(words).found
+    return Model(words).edges

@@ -70,7 +70,7 @@ class Kernel:
 
 @dataclass
 class Outcome:
-    """What a run left: its result and, if asked for, its task graph."""
+    """The outcome of a run: its result and, on request, its task graph."""
 
     result: Any
     directory: Path
@@ -127,7 +127,7 @@ class Rig:
         runtime = self.runtime(kernels, orchestration, platform, threads)
         if directory is not None:
             options = {"dep_gen": True, "output_dir": str(directory), **options}
-        result = runtime.run([parameter(array, way) for array, way in tensors], list(scalars), options)
+        result = runtime.run([parameter(array, direction) for array, direction in tensors], list(scalars), options)
         outcome = Outcome(result, directory or Path())
         if directory is not None:
             outcome.graph = json.loads((directory / "deps.json").read_text())

@@ -65,7 +65,7 @@ def build_driver(sanitizer: str, directory: Path) -> Path:
 
 
 def run_artifact(sanitizer: str, driver: Path, root: Path, directory: Path) -> str:
-    """What was found; empty if nothing."""
+    """Return what the sanitizer found; empty without findings."""
     artifact = load_artifact(root)
     interface = sign(artifact).interface
     compiler = _compiler(sanitizer)
@@ -113,11 +113,11 @@ def run_artifact(sanitizer: str, driver: Path, root: Path, directory: Path) -> s
     for tensor in binding.tensors:
         if tensor.golden is None:
             continue
-        found, golden = (
+        output, golden = (
             decode(storage(content, tensor.dtype, tensor.shape), tensor.dtype)
             for content in ((directory / f"{tensor.name}.bin").read_bytes(), tensor.golden)
         )
-        if not np.allclose(found, golden, rtol, atol):
+        if not np.allclose(output, golden, rtol, atol):
             return f"output {tensor.name} differs from the golden"
     return ""
 
@@ -127,17 +127,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.runtime.sanitize", description=main.__doc__)
     parser.add_argument("sanitizer", choices=("thread", "address", "undefined", "aarch64"))
     parser.add_argument("artifacts", nargs="*", type=Path)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     failed = False
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        driver = build_driver(given.sanitizer, directory)
-        for root in given.artifacts or sorted(path for path in EXAMPLES.iterdir() if path.is_dir()):
-            place = directory / root.name
-            place.mkdir()
-            found = run_artifact(given.sanitizer, driver, root.resolve(), place)
-            failed = failed or bool(found)
-            print(f"{root.name}: {found or 'clean'}", flush=True)
+        driver = build_driver(arguments.sanitizer, directory)
+        for root in arguments.artifacts or sorted(path for path in EXAMPLES.iterdir() if path.is_dir()):
+            line = directory / root.name
+            line.mkdir()
+            output = run_artifact(arguments.sanitizer, driver, root.resolve(), line)
+            failed = failed or bool(output)
+            print(f"{root.name}: {output or 'clean'}", flush=True)
     return 1 if failed else 0
 
 

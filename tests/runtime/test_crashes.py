@@ -81,13 +81,13 @@ def test_a_null_pointer(rig: Rig) -> None:
     bad = Kernel("null", "if (get_block_idx(args) == 1) *reinterpret_cast<volatile int *>(args[2] - 6 + 8) = 1;")
     status, report = crash(rig, FINE, bad, serial=True)
     assert os.WTERMSIG(status) == signal.SIGSEGV
-    found = report.crash
-    assert found is not None
-    assert (found.signal, found.task, found.kernel, found.func_id, found.block) == ("SIGSEGV", 1, "null", 1, 1)
-    assert found.address == 8
-    assert str(found.nearest) == "no tensor is near"
-    assert found.summary() == "SIGSEGV in kernel null (task 1) at address 0x8, no tensor is near"
-    assert [line.rsplit(" at ", 1)[0] for line in found.arguments] == [
+    crash_ = report.crash
+    assert crash_ is not None
+    assert (crash_.signal, crash_.task, crash_.kernel, crash_.func_id, crash_.block) == ("SIGSEGV", 1, "null", 1, 1)
+    assert crash_.address == 8
+    assert str(crash_.nearest) == "no tensor is near"
+    assert crash_.summary() == "SIGSEGV in kernel null (task 1) at address 0x8, no tensor is near"
+    assert [line.rsplit(" at ", 1)[0] for line in crash_.arguments] == [
         "arg 0 IN float32[1024]",
         "arg 1 INOUT float32[1024]",
         "arg 2 scalar 0x6",
@@ -102,7 +102,7 @@ def test_a_write_past_the_unified_buffer(rig: Rig) -> None:
 
 
 def test_a_write_past_the_unified_buffer_is_none_to_the_stack_of_its_thread(rig: Rig) -> None:
-    """Which was mapped right below it: the thread is started as soon as its core is there."""
+    """The stack was mapped right below the buffer: the thread is started as soon as its core is there."""
     group = entry("""
         const ChipTensor& x = orch_args.tensor(0).ref();
         CoreTaskArgs p; p.add_input(x); rt_submit_task(MixedKernels{0, 1, -1}, p);
@@ -134,7 +134,7 @@ def test_a_write_far_past_a_tensor(rig: Rig) -> None:
     ids=["near its own", "nearer another one", "just before another one"],
 )
 def test_between_two_tensors_the_lower_one_was_left(rig: Rig, at: int, says: str) -> None:
-    """Which of the two is nearer depends on where they happen to be mapped."""
+    """The nearer of the two depends on where they happen to be mapped."""
     bad = Kernel("astray", f"reinterpret_cast<volatile float *>(data(args, 1))[{at}] = 0;")
     _, report = crash(rig, bad, FINE, hole=True)
     assert report.crash is not None

@@ -1,4 +1,4 @@
-"""What an orchestration can do besides submitting: element access, initial values, predicates, logs, core counts."""
+"""Calls of an orchestration besides submissions: element access, initial values, predicates, logs, core counts."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_core_counts(rig: Rig) -> None:
 
 
 def test_log_levels(rig: Rig, capfd: pytest.CaptureFixture[str]) -> None:
-    """Those of 2026-08 and, between debug and timing, the ten before."""
+    """The levels of 2026-08 and, between debug and timing, the ten before."""
     body = """
     LOG_DEBUG("debug"); LOG_INFO("info %d", 1); LOG_INFO_V3("v3"); LOG_INFO_V5("v5"); LOG_INFO_V9("v9");
     LOG_TIMING("timing"); LOG_WARN("warn"); LOG_ERROR("error"); LOG_ALWAYS("always"); LOG_INFO(current_runtime(), "rt %s", "x");
@@ -105,8 +105,8 @@ def test_log_levels(rig: Rig, capfd: pytest.CaptureFixture[str]) -> None:
     for name, words in left_out.items():
         run(rig, COPY, body, log_level=LOG_LEVELS[name])
         printed = [line for line in capfd.readouterr().err.splitlines() if not line.startswith("[mono_ns=")]
-        told = [f"{line[1 : line.index(']')]} {line.rsplit('] ', 1)[1]}" for line in printed]
-        assert told == [line for line in every if line.split()[1] not in words.split()], name
+        lines = [f"{line[1 : line.index(']')]} {line.rsplit('] ', 1)[1]}" for line in printed]
+        assert lines == [line for line in every if line.split()[1] not in words.split()], name
         assert all("orchestration: [" in line for line in printed)
 
 

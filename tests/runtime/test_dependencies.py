@@ -1,4 +1,4 @@
-"""Which tasks wait for which: the rules of the tensor map, explicit dependencies and scopes, seen in deps.json."""
+"""Dependencies of tasks: the rules of the tensor map, explicit dependencies and scopes, seen in deps.json."""
 
 from __future__ import annotations
 
@@ -231,14 +231,14 @@ def test_many_tasks_keep_their_edges_when_slots_are_reused(rig: Rig, tmp_path: P
         }
     }
     """
-    found = edges(rig, body, tmp_path, ring_task_window=8, ring_heap=4096)
+    actual = edges(rig, body, tmp_path, ring_task_window=8, ring_heap=4096)
     expected = set()
     for i in range(50):
         producer, consumer = 2 * i, 2 * i + 1
         expected |= {(-1, producer, "creator"), (-1, consumer, "creator"), (producer, consumer, "tensormap")}
         if i:
             expected.add((consumer - 2, consumer, "tensormap"))
-    assert found == expected
+    assert actual == expected
 
 
 def test_results_are_right_in_every_order(rig: Rig) -> None:

@@ -22,10 +22,10 @@ def test_random_programs(rig: Rig, tmp_path: Path, first: int) -> None:
         tensors = [(np.array(words, np.int32), "IN")]
         tensors += [(np.zeros(shape, np.float32), "INOUT") for shape in (X_SHAPE, Y_SHAPE)]
         graph = rig.run([Kernel("nothing", "")], INTERPRETER, tensors, directory=tmp_path).graph
-        found = {
+        actual = {
             (int(edge["pred"]), int(edge["succ"]), edge["arg"], edge["source"], edge.get("overlap", ""))
             for edge in graph["edges"]
         }
-        assert found == edges(words), f"program {seed}"
-        total += len(found)
+        assert actual == edges(words), f"program {seed}"
+        total += len(actual)
     assert total > 100 * AT_ONCE

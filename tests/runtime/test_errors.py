@@ -142,18 +142,18 @@ INVALID = {
 @pytest.mark.parametrize("name", INVALID)
 def test_invalid_arguments(rig: Rig, name: str) -> None:
     body, message, hint = INVALID[name]
-    found = fault(rig, body)
-    assert (found.kind, found.code, found.code_name) == ("runtime_error", 5, "INVALID_ARGS")
-    assert (found.message, found.hint) == (message, hint)
-    assert str(found) == f"{message}; {hint}"
+    error = fault(rig, body)
+    assert (error.kind, error.code, error.code_name) == ("runtime_error", 5, "INVALID_ARGS")
+    assert (error.message, error.hint) == (message, hint)
+    assert str(error) == f"{message}; {hint}"
 
 
 def test_kernel_on_the_wrong_core(rig: Rig) -> None:
-    found = fault(rig, TASK + "rt_submit_aic_task(0, p);", TOUCH, CUBE)
-    assert found.message == "task 0 runs kernel touch as AIC, but its core_type is aiv"
-    assert found.hint == "submit it with rt_submit_aiv_task"
-    found = fault(rig, TASK + "rt_submit_aiv_task(1, p);", TOUCH, CUBE)
-    assert found.hint == "submit it with rt_submit_aic_task"
+    error = fault(rig, TASK + "rt_submit_aic_task(0, p);", TOUCH, CUBE)
+    assert error.message == "task 0 runs kernel touch as AIC, but its core_type is aiv"
+    assert error.hint == "submit it with rt_submit_aiv_task"
+    error = fault(rig, TASK + "rt_submit_aiv_task(1, p);", TOUCH, CUBE)
+    assert error.hint == "submit it with rt_submit_aic_task"
 
 
 def test_nothing_runs_after_a_fault(rig: Rig) -> None:
@@ -171,15 +171,15 @@ def test_nothing_runs_after_a_fault(rig: Rig) -> None:
 
 def test_reported_fatal(rig: Rig) -> None:
     body = 'if (!rt_is_fatal()) rt_report_fatal(9, "x has %u rows", x.shapes[0]);'
-    found = fault(rig, body)
-    assert (found.code_name, found.message) == ("EXPLICIT_ORCH_FATAL", "x has 4 rows")
+    error = fault(rig, body)
+    assert (error.code_name, error.message) == ("EXPLICIT_ORCH_FATAL", "x has 4 rows")
 
 
 def test_kernel_fault(rig: Rig) -> None:
     kernel = Kernel("checks", 'core->fault(core, "row 3 is outside the tile", "kernel.cpp", 12);')
-    found = fault(rig, TASK + "rt_submit_aiv_task(0, p);", kernel)
-    assert found.message == "row 3 is outside the tile (kernel.cpp:12)"
-    assert (found.code_name, found.kernel, found.task, found.task_id) == ("KERNEL_FAULT", "checks", 0, 0)
+    error = fault(rig, TASK + "rt_submit_aiv_task(0, p);", kernel)
+    assert error.message == "row 3 is outside the tile (kernel.cpp:12)"
+    assert (error.code_name, error.kernel, error.task, error.task_id) == ("KERNEL_FAULT", "checks", 0, 0)
 
 
 # --- limits ---
@@ -187,22 +187,22 @@ def test_kernel_fault(rig: Rig) -> None:
 
 def test_scopes_that_share_a_ring_fill_it(rig: Rig) -> None:
     body = "for (int d = 0; d < 8; ++d) { rt_scope_begin(); for (int i = 0; i < 3; ++i) { CoreTaskArgs p;"
-    found = fault(
+    error = fault(
         rig, body + " rt_submit_dummy_task(p); } } for (int d = 0; d < 8; ++d) rt_scope_end();", ring_task_window=4
     )
-    assert (found.code, found.code_name) == (3, "FLOW_CONTROL_DEADLOCK")
+    assert (error.code, error.code_name) == (3, "FLOW_CONTROL_DEADLOCK")
 
 
 def test_scope_holds_the_whole_window(rig: Rig) -> None:
     body = "PTO2_SCOPE() { for (int i = 0; i < 5; ++i) {" + TASK + "rt_submit_aiv_task(0, p); } }"
-    found = fault(rig, body, ring_task_window=4)
-    assert (found.code, found.code_name) == (1, "SCOPE_DEADLOCK")
-    assert found.message.startswith("one scope holds more tasks than its ring has slots: all 4 of ring 1 (scope at ")
-    assert found.message.endswith(
+    error = fault(rig, body, ring_task_window=4)
+    assert (error.code, error.code_name) == (1, "SCOPE_DEADLOCK")
+    assert error.message.startswith("one scope holds more tasks than its ring has slots: all 4 of ring 1 (scope at ")
+    assert error.message.endswith(
         ") are in use, every task in them is over, and their scope is still open; the oldest of them, task 0 touch, is over "
         "and held by that scope"
     )
-    assert found.hint == (
+    assert error.hint == (
         "the open scope alone holds more tasks than the ring's window: close PTO2_SCOPE inside the loop, or raise "
         "PTO2_RING_TASK_WINDOW (a power of two)"
     )
@@ -217,14 +217,14 @@ def test_window_suffices_when_scopes_close(rig: Rig) -> None:
 def test_heap_is_full(rig: Rig) -> None:
     body = """PTO2_SCOPE() { for (int i = 0; i < 5; ++i) {
         uint32_t shape[1] = {256}; TensorCreateInfo ci(shape, 1); TaskOutputTensors t = alloc_tensors(ci); (void)t; } }"""
-    found = fault(rig, body, ring_heap=[4096, 4096, 4096, 4096])
-    assert (found.code, found.code_name) == (2, "HEAP_RING_DEADLOCK")
-    assert found.message.startswith("the heap of ring 1 (scope at ")
-    assert found.message.endswith(
+    error = fault(rig, body, ring_heap=[4096, 4096, 4096, 4096])
+    assert (error.code, error.code_name) == (2, "HEAP_RING_DEADLOCK")
+    assert error.message.startswith("the heap of ring 1 (scope at ")
+    assert error.message.endswith(
         "is full: 1024 bytes are asked for, 4096 of 4096 are held by tasks that cannot be released; the oldest of them, an "
         "allocation, is over and held by that scope"
     )
-    assert found.hint == (
+    assert error.hint == (
         "the tensors alive at once need more than the ring's heap: close PTO2_SCOPE earlier, allocate inside the loop's "
         "scope, or raise PTO2_RING_HEAP (bytes), for example PTO2_RING_HEAP=8192"
     )
@@ -247,9 +247,9 @@ def test_one_tensor_larger_than_the_heap(rig: Rig) -> None:
 def test_dependency_pool_is_full(rig: Rig) -> None:
     body = """PTO2TaskId ids[8]; for (int i = 0; i < 8; ++i) { CoreTaskArgs p; ids[i] = rt_submit_aiv_task(0, p).task_id(); }
         CoreTaskArgs p; p.set_dependencies(ids, 8); rt_submit_aiv_task(0, p);"""
-    found = fault(rig, body, ring_dep_pool=4)
-    assert (found.code, found.code_name) == (4, "DEP_POOL_OVERFLOW")
-    assert found.message == "ring 0: 0 of 4 dependency edges are in use and 8 more are needed"
+    error = fault(rig, body, ring_dep_pool=4)
+    assert (error.code, error.code_name) == (4, "DEP_POOL_OVERFLOW")
+    assert error.message == "ring 0: 0 of 4 dependency edges are in use and 8 more are needed"
 
 
 def test_flow_control_deadlock(rig: Rig) -> None:
@@ -258,9 +258,9 @@ def test_flow_control_deadlock(rig: Rig) -> None:
     PTO2TaskId later = PTO2TaskId::make(0, 4);
     for (int i = 0; i < 5; ++i) { CoreTaskArgs p; if (i < 4) p.set_dependencies(&later, 1); rt_submit_aiv_task(0, p); }
     """
-    found = fault(rig, body, ring_task_window=4)
-    assert (found.code, found.code_name) == (3, "FLOW_CONTROL_DEADLOCK")
-    assert found.message == "ring 0: all 4 task slots are in use; the oldest of them, task 0 touch, has not run"
+    error = fault(rig, body, ring_task_window=4)
+    assert (error.code, error.code_name) == (3, "FLOW_CONTROL_DEADLOCK")
+    assert error.message == "ring 0: all 4 task slots are in use; the oldest of them, task 0 touch, has not run"
 
 
 def test_tensor_map_overflow(rig: Rig) -> None:
@@ -272,10 +272,10 @@ def test_tensor_map_overflow(rig: Rig) -> None:
         p.set_dependencies(&never, 1); rt_submit_aiv_task(0, p);
     }
     """
-    found = fault(rig, body)
-    assert (found.code, found.code_name) == (11, "TENSORMAP_OVERFLOW")
-    assert found.message == "the tensor map's 65536 entries all belong to unfinished tasks"
-    assert found.hint == (
+    error = fault(rig, body)
+    assert (error.code, error.code_name) == (11, "TENSORMAP_OVERFLOW")
+    assert error.message == "the tensor map's 65536 entries all belong to unfinished tasks"
+    assert error.hint == (
         "more tensor regions are written by unfinished tasks than the tensor map holds: write through fewer views, or "
         "mark private buffers manual_dep"
     )
@@ -295,8 +295,8 @@ def test_tensor_map_overflow(rig: Rig) -> None:
 )
 def test_options_are_checked(rig: Rig, option: str, value: object, message: str) -> None:
     extra = {"output_dir": "/tmp"} if option == "dump_args" else {}
-    found = fault(rig, "", **{option: value}, **extra)
-    assert (found.kind, str(found)) == ("usage_error", message)
+    error = fault(rig, "", **{option: value}, **extra)
+    assert (error.kind, str(error)) == ("usage_error", message)
 
 
 ENVIRONMENT = """

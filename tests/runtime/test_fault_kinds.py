@@ -42,7 +42,7 @@ def test_every_kind_has_a_row() -> None:
 
 @pytest.mark.parametrize("kind", NAMES, ids=NAMES.values())
 def test_somebody_notices_it_with_its_fields(kind: int) -> None:
-    """Where C++ makes the fault, it gives every field that the words name."""
+    """C++ that makes the fault gives every field that the words name."""
     if kind in IN_PYTHON:
         assert names(kind) == {"text", "hint"}
         return
@@ -50,8 +50,8 @@ def test_somebody_notices_it_with_its_fields(kind: int) -> None:
     assert uses
     for use in uses:
         facts = use.partition(";")[0]
-        given = set(re.findall(r'\{"(\w+)", ', facts)) | set(re.findall(r"\b(ring|file|line)\b", facts))
-        assert names(kind) <= given
+        passed = set(re.findall(r'\{"(\w+)", ', facts)) | set(re.findall(r"\b(ring|file|line)\b", facts))
+        assert names(kind) <= passed
 
 
 @pytest.mark.parametrize("kind", NAMES, ids=NAMES.values())

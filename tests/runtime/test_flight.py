@@ -19,7 +19,7 @@ SUBMIT = "for (int64_t i = 0; i < from_u64<int64_t>(orch_args.scalar(0)); i += 1
 def events(
     rig: Rig, kernels: list[Kernel], body: str, count: int = 1, buffer: Any = None, **options: Any
 ) -> list[Event]:
-    """What a run leaves in the recorder."""
+    """Return the events that a run leaves in the recorder."""
     buffer = mmap.mmap(-1, flight_bytes(8)) if buffer is None else buffer
     runtime = rig.runtime(kernels, entry(body), threads=options.pop("threads", 2))
     runtime.run([], [count], {"flight": memoryview(buffer), **options})
@@ -64,8 +64,8 @@ def test_slots_and_signals_are_changed_by_somebody(rig: Rig) -> None:
     pop = "core->pipe_front(core, core->pipe_open(core, &kSpec), 1); core->pipe_release(core, core->pipe_open(core, &kSpec), 1);"
     kernels = [Kernel("cube", push, "aic", head), Kernel("vector", pop, "aiv", head)]
     seen = events(rig, kernels, "(void)orch_args; CoreTaskArgs p; rt_submit_task({0, 1, -1}, p);")
-    said = [str(event) for event in seen if event.what is What.PASSES_SLOT]
-    assert said == [
+    lines = [str(event) for event in seen if event.what is What.PASSES_SLOT]
+    assert lines == [
         "task 0 cube pushes slot 0 of pipe 0 (cube to vector)",
         "task 0 vector frees slot 0 of pipe 0 (cube to vector)",
     ]
@@ -81,7 +81,7 @@ PAIR = """const ChipTensor& s = orch_args.tensor(0).ref();
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_signal_of_one_chip_is_waited_for(rig: Rig, threads: int) -> None:
-    """Whoever waits leaves its thread to others."""
+    """A waiting kernel leaves its thread to others."""
     signal = np.zeros(1, np.int32)
     runtime = rig.runtime([WAITER, NOTIFIER], entry(PAIR), threads=threads)
     runtime.run([(signal, (1,), "int32", "INOUT")], [])

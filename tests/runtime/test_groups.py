@@ -57,8 +57,8 @@ OCCUPANCY = "; sub_class=S1:running-stalled completed=0/1 running=1 ready=0 wait
 
 def without_occupancy(message: str) -> str:
     """The message of a deadlock inside one task; the orchestration may or may not have returned by then."""
-    text, found, done = message.partition(OCCUPANCY)
-    assert (found, done in ("0", "1")) == (OCCUPANCY, True), message
+    text, actual, done = message.partition(OCCUPANCY)
+    assert (actual, done in ("0", "1")) == (OCCUPANCY, True), message
     return text
 
 

@@ -79,7 +79,7 @@ def test_callback_sees_every_task(rig: Rig) -> None:
 
 
 def test_callback_instead_of_kernels(rig: Rig) -> None:
-    """What the callback writes is what the consumers read."""
+    """The consumers read the callback's writes."""
 
     def array(argument: Any) -> np.ndarray:
         flat = np.frombuffer(argument.memory(), np.float32)[argument.start_offset :]

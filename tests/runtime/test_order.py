@@ -45,17 +45,17 @@ def test_serial_runs_in_submission_order(rig: Rig) -> None:
 
 def test_shuffled_runs_repeat_by_seed_and_differ_between_seeds(rig: Rig) -> None:
     orders = [order(rig, INDEPENDENT, shuffle=True, seed=seed) for seed in range(6)]
-    assert all(sorted(found) == list(range(8)) for found in orders)
+    assert all(sorted(tasks) == list(range(8)) for tasks in orders)
     assert orders == [order(rig, INDEPENDENT, shuffle=True, seed=seed) for seed in range(6)]
-    assert len({tuple(found) for found in orders}) > 1
+    assert len({tuple(tasks) for tasks in orders}) > 1
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_shuffled_orders_are_legal(rig: Rig, seed: int) -> None:
-    found = order(rig, DIAMOND, shuffle=True, seed=seed)
-    assert found[-1] == 4
-    assert found.index(0) < found.index(2)
-    assert found.index(1) < found.index(3)
+    tasks = order(rig, DIAMOND, shuffle=True, seed=seed)
+    assert tasks[-1] == 4
+    assert tasks.index(0) < tasks.index(2)
+    assert tasks.index(1) < tasks.index(3)
 
 
 # Kernel 0 reads x into y, kernel 1 overwrites x: nothing but the order of submission keeps the reader first.
@@ -72,12 +72,12 @@ def test_strict_order_shows_that_a_dependency_is_missing(rig: Rig) -> None:
     """Some legal order gives the wrong result; with readers before writers none does."""
 
     def results(**options: Any) -> set[float]:
-        found = set()
+        tasks = set()
         for seed in range(8):
             x, y = np.full(1, 7, np.float32), np.zeros(1, np.float32)
             tensors = [(x, "INOUT"), (y, "OUT")]
             rig.run([READ, OVERWRITE], OVERWRITTEN, tensors, shuffle=True, seed=seed, **options)
-            found.add(float(y[0]))
-        return found
+            tasks.add(float(y[0]))
+        return tasks
 
     assert (results(), results(strict=True)) == ({7.0, -1.0}, {7.0})

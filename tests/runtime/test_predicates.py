@@ -34,7 +34,7 @@ OPERATIONS = {"NONE": 0, "EQ": 1, "NE": 2, "GT": 3, "LT": 4, "GE": 5, "LE": 6}
 
 
 def run(rig: Rig, gate: Any, operation: str, target: int, **options: Any) -> tuple[int, int, Any]:
-    """How often the conditional task and the others ran, and the outcome."""
+    """Return how often the conditional task and the others ran, and the outcome."""
     y, z = np.zeros(4, np.int32), np.zeros(4, np.int32)
     tensors = [(gate, "IN"), (y, "INOUT"), (z, "INOUT")]
     scalars = [OPERATIONS[operation], target & (2**64 - 1)]
@@ -84,7 +84,7 @@ ON_A_WRITTEN_GATE = entry(
 
 
 def test_a_condition_is_no_dependency(rig: Rig, tmp_path: Path) -> None:
-    """Who writes the gate has to be named; only strict order adds it."""
+    """The writer of the gate has to be named; only strict order adds it."""
     edges = {}
     for strict in (False, True):
         gate, y = np.zeros(4, np.int32), np.zeros(4, np.int32)

@@ -55,8 +55,8 @@ def test_selected_arguments(
 ) -> None:
     run(rig, tmp_path, dump_args=2, **selection)
     path = tmp_path / "args_dump" / "args_dump.json"
-    found = load(path)["args"] if path.exists() else []
-    assert [(int(item["task_id"], 16) & 0xFFFFFFFF, item["arg_index"]) for item in found] == expected
+    actual = load(path)["args"] if path.exists() else []
+    assert [(int(item["task_id"], 16) & 0xFFFFFFFF, item["arg_index"]) for item in actual] == expected
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_full_argument_dump(rig: Rig, tmp_path: Path) -> None:
         for item in dump["args"]
         if item["kind"] == "tensor"
     ]
-    for found, expected in zip(values, [floats(8), floats(8) + 3, floats(8) + 3, 2 * (floats(8) + 3)], strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for actual, expected in zip(values, [floats(8), floats(8) + 3, floats(8) + 3, 2 * (floats(8) + 3)], strict=True):
+        np.testing.assert_array_equal(actual, expected)
 
 
 def test_strided_arguments_are_gathered(rig: Rig, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_older_names(rig: Rig, tmp_path: Path) -> None:
 
 
 def test_older_names_of_a_group(rig: Rig, tmp_path: Path) -> None:
-    """Each kernel of a task has entries of its own, of the same bytes; a view that is no part of a whole is one."""
+    """Every kernel of a task has entries of its own, of the same bytes; a view that is no part of a whole is one."""
     body = entry("""
         const ChipTensor& x = orch_args.tensor(0).ref(); ChipTensor t = x.transpose(0, 1);
         CoreTaskArgs p; p.add_input(t); rt_submit_task(MixedKernels{0, 1, -1}, p);

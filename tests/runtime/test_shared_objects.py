@@ -1,4 +1,4 @@
-"""Which libraries are loaded ahead: those that do nothing when they are loaded, and leave nothing behind."""
+"""Libraries that are loaded ahead: loading them has no effects, and unloading leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ def test_everything_written(rig: Rig) -> None:
 
 def test_elements_nobody_wrote_are_listed(rig: Rig) -> None:
     x, y = floats(4, 8), np.zeros((4, 8), np.float32)
-    (found,) = rig.run([SOME], RUN, [(x, "IN"), (y, "OUT")]).result.unwritten
-    assert (found.tensor, found.count, found.first) == (1, 4, [5, 13, 21, 29])
+    (hole,) = rig.run([SOME], RUN, [(x, "IN"), (y, "OUT")]).result.unwritten
+    assert (hole.tensor, hole.count, hole.first) == (1, 4, [5, 13, 21, 29])
     assert np.isnan(y[:, 5]).all()
     assert not np.isnan(np.delete(y, 5, axis=1)).any()
 
@@ -54,8 +54,8 @@ def test_a_computed_nan_counts_as_written(rig: Rig) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int16", "int8", "uint8", "int64", "bool"])
 def test_poison_of_every_type(rig: Rig, dtype: str) -> None:
     x, y = np.zeros(64, dtype), np.zeros(64, dtype)
-    (found,) = rig.run([NOTHING], RUN, [(x, "IN"), (y, "OUT")]).result.unwritten
-    assert (found.count, found.first) == (64, list(range(16)))
+    (hole,) = rig.run([NOTHING], RUN, [(x, "IN"), (y, "OUT")]).result.unwritten
+    assert (hole.count, hole.first) == (64, list(range(16)))
 
 
 def test_single_bytes_that_equal_the_pattern_are_not_reported(rig: Rig) -> None:

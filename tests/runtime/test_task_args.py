@@ -1,4 +1,4 @@
-"""What an orchestration says about a task besides its tensors: marks, slots, initial values, and reading it all back."""
+"""Marks, slots and initial values of a task besides its tensors, and reading them all back."""
 
 from __future__ import annotations
 

@@ -179,8 +179,8 @@ def test_graph_listed_by_methods(rig: Rig, form: str) -> None:
     """Until 2026-04-03 the first API of the host_build_graph runtime has methods, and entries of three forms."""
     entry_args, pointer, scalar = METHOD_ENTRIES[form]
     text = METHODS.replace("ENTRY", entry_args).replace("BY", scalar.format(3)).replace("TIMES", scalar.format(4))
-    for place, name in enumerate(("A", "B", "F")):
-        text = re.sub(rf"\b{name}\b", pointer.format(place), text)
+    for position, name in enumerate(("A", "B", "F")):
+        text = re.sub(rf"\b{name}\b", pointer.format(position), text)
     runtime = rig.module.Runtime("a2a3sim", 2)
     for func_id, kernel in enumerate((RAW_ADD, RAW_SHIFT)):
         runtime.load_kernel(func_id, kernel.name, "aiv", str(rig.compile_kernel(kernel)))

@@ -1,4 +1,4 @@
-"""Whoever waits sleeps: the processor time of runs in which everything waits for one kernel that sleeps."""
+"""Waiting threads sleep: the processor time of runs in which everything waits for one kernel that sleeps."""
 
 from __future__ import annotations
 

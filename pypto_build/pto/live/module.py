@@ -318,7 +318,7 @@ class LiveModule:
                 yield None
         if self._pipes_unchecked:
             is_clean = all(
-                function.is_clean and not function.problems and not any(node.found for node in function.every)
+                function.is_clean and not function.problems and not any(node.broken for node in function.every)
                 for function in functions
             )
             resolved = [function.resolved for function in functions]
@@ -337,10 +337,10 @@ class LiveModule:
         function.resolved.resized, function.checked_for = resized, context
 
     def _check_node(self, function: LiveFunction, node: Node, arch: str) -> None:
-        node.found = []
+        node.broken = []
         if not node.problems and not any(isinstance(value, UnknownValue) for value in node.uses.values()):
             for op in node.own():
-                node.found += check_operation(function.resolved, op, self.model, arch)
+                node.broken += check_operation(function.resolved, op, self.model, arch)
         node.unchecked, function.unchecked = False, True
 
     # --- findings ------------------------------------------------------------------------------------------------
@@ -359,7 +359,7 @@ class LiveModule:
                 position = node.error.position
                 line = node.line(position.line - 1)
                 yield self._at(line, position.column - 1, node.error.operation, node.error.message)
-            for problem in (*node.problems, *node.found):
+            for problem in (*node.problems, *node.broken):
                 yield self._problem(function, node, problem)
         assert function.names is not None
         others = [*function.names.argument_problems, *function.problems]

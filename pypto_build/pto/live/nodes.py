@@ -45,7 +45,7 @@ class Node:
     arguments: list[dict[str, Value]] = field(default_factory=list)  # of the regions of a block
     summaries: dict[str, object] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)  # names and types
-    found: list[Problem] = field(default_factory=list)  # checks of single operations
+    broken: list[Problem] = field(default_factory=list)  # checks of single operations
     resized: frozenset[int] = frozenset()
     kept: list[Operation] = field(default_factory=list)  # that defined a value before the text could not be read
 

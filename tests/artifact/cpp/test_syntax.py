@@ -61,8 +61,8 @@ def first(root: Node, kind: str) -> Node:
 )
 def test_call(text: str, name: str, owner: str | None, arguments: list[str]) -> None:
     node = first(parse(f"void g() {{ {text} }}".encode()), "call_expression")
-    found, owner_node = callee(node)
-    assert (found, source_text(owner_node) if owner_node else None) == (name, owner)
+    called, owner_node = callee(node)
+    assert (called, source_text(owner_node) if owner_node else None) == (name, owner)
     assert [source_text(argument) for argument in call_arguments(node)] == arguments
 
 

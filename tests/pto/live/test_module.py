@@ -1,4 +1,4 @@
-"""A module while it is typed: the findings are those of the check, and no text is a crash."""
+"""A module while it is typed: the findings agree with the check's, and no text is a crash."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ Found = Counter[tuple[int, int, str, str]]
 
 
 def checked(text: str) -> tuple[Found | None, bool]:
-    """What the check finds, None if the text cannot be read; and whether all names and types agree."""
+    """Return the check's findings, None for unreadable text; and whether all names and types agree."""
     try:
         module = parse(text)
     except PtoError:
         return None, False
     agree = all(not resolve(function, module).problems for function in module.functions() if function.body is not None)
-    found = ((e.position.line - 1, e.position.column - 1, e.operation, e.message) for e in check_module(module))
-    return Counter(found), agree
+    actual = ((e.position.line - 1, e.position.column - 1, e.operation, e.message) for e in check_module(module))
+    return Counter(actual), agree
 
 
 def found_in(live: LiveModule) -> Found:
@@ -74,17 +74,17 @@ def found_in(live: LiveModule) -> Found:
 def compare(live: LiveModule, text: str) -> None:
     """A wrong name hides nothing here, while the check says no more of a function with one."""
     expected, agree = checked(text)
-    found = found_in(live)
+    actual = found_in(live)
     if expected is None:
         assert any(each.syntax for each in live.findings), text
         return
     if agree:
-        assert found == expected, text
+        assert actual == expected, text
     else:
-        assert not expected - found, text
+        assert not expected - actual, text
     anew = LiveModule()
     anew.update(text)
-    assert found_in(anew) == found, text
+    assert found_in(anew) == actual, text
 
 
 def edited(rng: random.Random, text: str) -> str:
@@ -99,7 +99,7 @@ def edited(rng: random.Random, text: str) -> str:
     if what == "replace":
         words: list[str] = re.findall(r"\d+|%\w+|vec|mat|f32|f16", text)
         old, new = rng.choice(words), rng.choice(words)
-        start = rng.choice([found.start() for found in re.finditer(re.escape(old), text)])
+        start = rng.choice([match.start() for match in re.finditer(re.escape(old), text)])
         return text[:start] + new + text[start + len(old) :]
     other = rng.randrange(len(lines))
     if what == "drop":
@@ -178,7 +178,7 @@ def test_a_mistake_is_one_finding(old: str, new: str, line: int, message: str) -
     live = LiveModule()
     live.update(NESTED)
     live.update(NESTED.replace(old, new))
-    assert [found.line for found in live.findings] == [line]
+    assert [finding.line for finding in live.findings] == [line]
     assert message in live.findings[0].message
 
 
@@ -186,7 +186,7 @@ def test_what_stands_behind_the_last_brace_is_seen() -> None:
     live = LiveModule()
     live.update(NESTED)
     live.update(NESTED.replace("    return\n  }\n}", "    return\n  }/\n}"))
-    assert [(found.line, found.syntax) for found in live.findings] == [(29, True)]
+    assert [(finding.line, finding.syntax) for finding in live.findings] == [(29, True)]
 
 
 def test_an_open_brace_does_not_hide_what_follows() -> None:
@@ -194,7 +194,7 @@ def test_an_open_brace_does_not_hide_what_follows() -> None:
     live.update(NESTED)
     text = NESTED.replace("iter_args(%s = %c0) -> (index) {", "iter_args(%s = %c0) -> (index)")
     live.update(text.replace("arith.addi %v, %c1", "arith.addi %v, %c2"))
-    assert [(found.line, found.syntax) for found in live.findings] == [(10, True), (13, True), (25, False)]
+    assert [(finding.line, finding.syntax) for finding in live.findings] == [(10, True), (13, True), (25, False)]
 
 
 @pytest.mark.parametrize("indent", range(0, 12, 2))
@@ -205,10 +205,10 @@ def test_a_brace_too_many_is_found(indent: int) -> None:
     for row in range(7, len(lines) - 1):
         text = "\n".join([*lines[:row], " " * indent + "}", *lines[row:]])
         live.update(text)
-        assert any(found.syntax for found in live.findings), text
+        assert any(finding.syntax for finding in live.findings), text
         text = "\n".join([*lines[:row], " " * indent + "scf.if %true {", *lines[row:]])
         live.update(text)
-        assert any(found.syntax for found in live.findings), text
+        assert any(finding.syntax for finding in live.findings), text
 
 
 def test_only_what_changed_is_resolved_again() -> None:
@@ -227,7 +227,7 @@ def test_a_constant_that_changes_is_seen_where_it_counts() -> None:
     live = LiveModule()
     live.update(text)
     live.update(text.replace("arith.constant 65536 : i64", "arith.constant 65537 : i64"))
-    assert [(found.name, found.message) for found in live.findings] == [
+    assert [(finding.name, finding.message) for finding in live.findings] == [
         ("pto.alloc_tile", "address 65537 is not a multiple of 32")
     ]
 
@@ -238,7 +238,7 @@ def test_work_that_takes_long_goes_on_later() -> None:
     assert live.is_pending and live.findings == []
     while live.go_on(seconds=0.0001):
         pass
-    assert [found.message for found in live.findings] == ["address 65537 is not a multiple of 32"]
+    assert [finding.message for finding in live.findings] == ["address 65537 is not a multiple of 32"]
 
 
 def test_names_that_change_for_all_are_resolved_piece_by_piece() -> None:

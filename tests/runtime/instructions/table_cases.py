@@ -1,4 +1,4 @@
-"""Each instruction of the table as a case that any of its element types, layouts and valid regions can run.
+"""Cases for all instructions of the table, which any of their element types, layouts and valid regions can run.
 
 Operands are matrices of small integers, on which results are exact. A model changes the operands as the instruction
 does; it gets them as numbers, and the extents of the valid region.
@@ -103,7 +103,7 @@ def divide(a: Array, b: Array) -> Array:
 
 
 def relu(x: Array, dtype: str) -> Array:
-    """What is below zero made zero, of results that have wrapped where they do."""
+    """Return the numbers, wrapped where results wrap, with negative ones made zero."""
     wrapped = decode(encode(x, dtype), dtype)
     return wrapped if dtype.startswith("u") else np.maximum(wrapped, 0)
 
@@ -212,14 +212,14 @@ def _along(axis: str, function: Callable[..., Array], *targets: str, source: str
 
 
 def _reductions() -> dict[str, Case]:
-    found = {}
+    cases = {}
     # few of the factors of a product are not one, so that it stays in the range of every type
     factors = Operand("f", values=lambda dtype: encode(np.where(np.eye(ROWS, COLS) > 0, 2, 1), dtype))
     for axis, target in (("ROW", COLUMN), ("COL", ROW)):
         line, tmp = target.name, ", a" if axis == "ROW" else ""
         for op, function in REDUCTIONS.items():
             source = factors if op == "PROD" else B
-            found[f"T{axis}{op}"] = Case(
+            cases[f"T{axis}{op}"] = Case(
                 f"T{axis}{op}({line}, {source.name}{tmp});",
                 (target, source, A),
                 _along(axis, function, line, source=source.name),
@@ -227,9 +227,9 @@ def _reductions() -> dict[str, Case]:
         at = of("i", np.full((target.rows, target.cols), 7), "i32", layout=target.layout, valid=target.valid)
         for op, pick in (("ARGMAX", np.argmax), ("ARGMIN", np.argmin)):
             name = f"T{axis}{op}"
-            found[name] = Case(f"{name}({line}, i, a, a);", (target, at, A), _along(axis, pick, "i", line, picks=True))
-            found[f"{name} positions"] = Case(f"{name}(i, a, a);", (at, A), _along(axis, pick, "i"))
-    return found
+            cases[name] = Case(f"{name}({line}, i, a, a);", (target, at, A), _along(axis, pick, "i", line, picks=True))
+            cases[f"{name} positions"] = Case(f"{name}(i, a, a);", (at, A), _along(axis, pick, "i"))
+    return cases
 
 
 def _expanding(function: Callable[[Array, Array], Array], line: str) -> Model:
@@ -237,28 +237,28 @@ def _expanding(function: Callable[[Array, Array], Array], line: str) -> Model:
 
 
 def _expansions() -> dict[str, Case]:
-    found = {}
+    cases = {}
     for axis, narrow in (("ROW", COLUMN), ("COL", ROW)):
         line = narrow.name
-        found[f"T{axis}EXPAND"] = Case(f"T{axis}EXPAND(d, {line});", (D, narrow), _expanding(lambda a, b: b, line))
+        cases[f"T{axis}EXPAND"] = Case(f"T{axis}EXPAND(d, {line});", (D, narrow), _expanding(lambda a, b: b, line))
         for op, function in PAIRS.items():
             name, tolerance = f"T{axis}EXPAND{op}", 2.0 if op == "EXPDIF" else 0.0
-            found[name] = Case(f"{name}(d, a, {line});", (D, A, narrow), _expanding(function, line), tolerance)
-    return found
+            cases[name] = Case(f"{name}(d, a, {line});", (D, A, narrow), _expanding(function, line), tolerance)
+    return cases
 
 
 def _partial() -> dict[str, Case]:
     whole = tile("a", 1, valid=(str(ROWS), str(COLS)))
     target = tile("d", 4, valid=(str(ROWS), str(COLS)))
     functions = {"ADD": np.add, "MUL": np.multiply, "MAX": np.maximum, "MIN": np.minimum}
-    found = {}
+    cases = {}
     for op, function in functions.items():
 
         def model(t: Operands, h: int, w: int, function: Callable[[Array, Array], Array] = function) -> None:
             t["d"][:] = t["a"]
             t["d"][:h, :w] = function(t["a"], t["b"])[:h, :w]
 
-        found[f"TPART{op}"] = Case(f"TPART{op}(d, a, b);", (target, whole, B), model)
+        cases[f"TPART{op}"] = Case(f"TPART{op}(d, a, b);", (target, whole, B), model)
     everywhere = (str(ROWS), str(COLS))
     positions = tuple(
         of(name, np.full((ROWS, COLS), value), "i32", valid=everywhere)
@@ -271,8 +271,8 @@ def _partial() -> dict[str, Case]:
             of_b[:h, :w] = first(t["b"], t["a"])[:h, :w]
             t["d"][:], t["p"][:] = np.where(of_b, t["b"], t["a"]), np.where(of_b, 200, 100)
 
-        found[f"TPART{op}"] = Case(f"TPART{op}(d, a, b, p, x, y);", (target, whole, B, *positions), choose)
-    return found
+        cases[f"TPART{op}"] = Case(f"TPART{op}(d, a, b, p, x, y);", (target, whole, B, *positions), choose)
+    return cases
 
 
 _OPERANDS = {"dst": "d", "src": "a", "src0": "a", "src1": "b", "src2": "c", "scalar": "s"}
@@ -301,6 +301,6 @@ def case_of_row(row: OpDef) -> Case:
 
 def arithmetic_cases() -> dict[str, Case]:
     """Instructions that compute; a name with a word behind it is another form of the instruction."""
-    found = {name: _elementwise(name, *words) for name, words in (_ELEMENTWISE | _RELU).items()}
-    made = {row.cpp: case_of_row(row) for row in ON_ELEMENTS.values() if row.cpp not in found}
-    return found | made | _reductions() | _expansions() | _partial()
+    cases = {name: _elementwise(name, *words) for name, words in (_ELEMENTWISE | _RELU).items()}
+    made = {row.cpp: case_of_row(row) for row in ON_ELEMENTS.values() if row.cpp not in cases}
+    return cases | made | _reductions() | _expansions() | _partial()

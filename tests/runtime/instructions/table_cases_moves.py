@@ -247,7 +247,7 @@ def _conversions() -> dict[str, Case]:
 
     scale, offset, small = floats("k", 1), floats("o", 0), of("n", np.full((ROWS, COLS), 9), "i8")
     result = of("n", np.full((ROWS, COLS), 9), "f32")
-    found = {
+    cases = {
         "TQUANT": Case(
             "TQUANT<QuantType::INT8_SYM>(n, a, k);",
             (small, A, scale),
@@ -262,8 +262,8 @@ def _conversions() -> dict[str, Case]:
     for target in (*FLOATS, *INTS, "i64", "u64"):
         blank = of("n", np.full((ROWS, COLS), 9), target)
         call = "TCVT(n, b, RoundMode::CAST_RINT);"
-        found[f"TCVT {target}"] = Case(call, (blank, B), region(lambda t: t["b"], "n"))
-    return found
+        cases[f"TCVT {target}"] = Case(call, (blank, B), region(lambda t: t["b"], "n"))
+    return cases
 
 
 def move_cases() -> dict[str, Case]:

@@ -18,7 +18,7 @@ ROUNDS = {"f32": 4000, "f16": 900, "bf16": 120, "i32": 4000, "i16": 4000, "i8": 
 @pytest.fixture(scope="module")
 def libraries() -> list[Path]:
     """The same kernels, as two libraries."""
-    found = []
+    built = []
     for name in ("first", "second"):
         cases = Cases(prelude=f'extern "C" const char *{name}() {{ return "{name}"; }}')
         for dtype in ROUNDS:
@@ -29,8 +29,8 @@ def libraries() -> list[Path]:
                 f"{tile} {view} g(({CPP[dtype]} *)v[2]); TEXPANDS(a, {CPP[dtype]}(1));"
                 f"for (int64_t i = 0; i < v[3]; ++i) TSTORE<a_t, {view}, AtomicType::AtomicAdd>(g, a);",
             )
-        found.append(cases.library())
-    return found
+        built.append(cases.library())
+    return built
 
 
 @pytest.mark.parametrize("dtype", ROUNDS)

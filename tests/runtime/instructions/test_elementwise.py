@@ -166,12 +166,12 @@ def _run(core: Core, name: str, tile: Tile, region: tuple[int, int], *sources: A
 
 def _check(actual: Array, expected: Array, dtype: str, ulps: float) -> None:
     """Elements against exact numbers: integers are equal modulo their size, floats correctly rounded or within `ulps`."""
-    wanted = encode(expected, dtype)
+    codes = encode(expected, dtype)
     if ulps == 0:
-        same = (decode(actual, dtype) == decode(wanted, dtype)) | (np.isnan(expected) & np.isnan(decode(actual, dtype)))
+        same = (decode(actual, dtype) == decode(codes, dtype)) | (np.isnan(expected) & np.isnan(decode(actual, dtype)))
         assert same.all(), (decode(actual, dtype)[~same][:5], expected[~same][:5])
         return
-    a, w = decode(actual, dtype), decode(wanted, dtype)
+    a, w = decode(actual, dtype), decode(codes, dtype)
     spacing = {"f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}[dtype]
     limit = ulps * spacing * 2.0 ** np.floor(np.log2(np.maximum(np.abs(expected), 2.0**-14)))
     close = (a == w) | (
@@ -331,8 +331,8 @@ def test_every_half_gives_the_nearest_result(core: Core, op: str, dtype: str, co
         expected
     )
     # exp(0x1f79) is closer than a float can tell to where rounding changes.
-    known = [0x1F79] if (op, dtype) == ("TEXP", "f16") else []
-    assert patterns[~same].view(np.uint16).tolist() == known
+    exceptions = [0x1F79] if (op, dtype) == ("TEXP", "f16") else []
+    assert patterns[~same].view(np.uint16).tolist() == exceptions
 
 
 @pytest.mark.parametrize("op,low,high", [("TEXP", -103.0, 88.7), ("TLOG", 1e-44, 3.4e38)])

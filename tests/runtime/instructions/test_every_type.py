@@ -48,7 +48,7 @@ UNITS = {"f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
 
 
 def _admitted() -> list[tuple[str, str, str]]:
-    """What the table admits: names of cases with an element type and a layout."""
+    """Return the cases that the table admits: names with an element type and a layout."""
     return [
         (name, NAMES[cpp], layout)
         for name in CASES
@@ -80,7 +80,7 @@ def _places(case: Case) -> tuple[Operand, ...]:
 def declarations(operands: tuple[Operand, ...], dtype: str, layout: str) -> str:
     """Operands, each at its place."""
     lines = [f"[[maybe_unused]] {CPP[dtype]} s = {CPP[dtype]}({SCALAR});"] if CPP[dtype] in NUMERIC else []
-    for place, operand in enumerate(operands):
+    for number, operand in enumerate(operands):
         tile, name = operand.tile(dtype, layout), operand.name
         rows, cols = operand.valid
         if operand.is_global:
@@ -88,7 +88,7 @@ def declarations(operands: tuple[Operand, ...], dtype: str, layout: str) -> str:
             lines.append(f"GlobalTensor<{CPP[tile.dtype]}, {shape}> {name}(({CPP[tile.dtype]} *)v[2]);")
         else:
             lines.append(f"using {name}_t = {tile.cpp()}; {name}_t {name}({rows}, {cols});")
-            lines.append(f"TASSIGN({name}, uint64_t({place * STRIDE}));")
+            lines.append(f"TASSIGN({name}, uint64_t({number * STRIDE}));")
     return "\n".join(lines)
 
 
@@ -118,11 +118,11 @@ def _function(name: str, layout: str) -> str:
     return f"calls_{number}_{LAYOUTS[layout]}"
 
 
-def _same(found: Array, expected: Array, dtype: str, tolerance: float) -> bool:
+def _same(actual: Array, expected: Array, dtype: str, tolerance: float) -> bool:
     if not tolerance:
-        return np.array_equal(found, expected, equal_nan=True)
+        return np.array_equal(actual, expected, equal_nan=True)
     limit = tolerance * UNITS[dtype] * np.abs(expected)
-    return bool((np.abs(found - expected) <= limit).all())
+    return bool((np.abs(actual - expected) <= limit).all())
 
 
 @pytest.mark.parametrize("name, dtype, layout", _admitted())
@@ -145,6 +145,6 @@ def test_instruction(core_of: Callable[[str], Core], name: str, dtype: str, layo
         with np.errstate(all="ignore"):
             case.model(expected, rows, cols)
         for key, (tile, address) in tiles.items():
-            found = decode(memory if key == outside else core.get(tile, address), tile.dtype)
-            wanted = decode(encode(expected[key], tile.dtype), tile.dtype)
-            assert _same(found, wanted, tile.dtype, case.tolerance if tile.dtype in FLOATS else 0.0), (key, rows, cols)
+            actual = decode(memory if key == outside else core.get(tile, address), tile.dtype)
+            target = decode(encode(expected[key], tile.dtype), tile.dtype)
+            assert _same(actual, target, tile.dtype, case.tolerance if tile.dtype in FLOATS else 0.0), (key, rows, cols)

@@ -22,11 +22,11 @@ def core() -> Core:
     cases = Cases()
     for source, target in PAIRS:
         types = zip("abd", (source, source, target), PLACES, strict=True)
-        tiles = declare(*((name, Tile(dtype, ROWS, COLS), place, 0) for name, dtype, place in types))
+        tiles = declare(*((name, Tile(dtype, ROWS, COLS), address, 0) for name, dtype, address in types))
         for name in SIGNS:
             cases.add(f"{name}_{source}", f"{tiles} {name}(d, a, b);")
     types = zip("abd", ("i32", "i32", "f16"), PLACES, strict=True)
-    tiles = declare(*((name, Tile(dtype, ROWS, COLS), place, 0) for name, dtype, place in types))
+    tiles = declare(*((name, Tile(dtype, ROWS, COLS), address, 0) for name, dtype, address in types))
     cases.add("dequantize", f"{tiles} TADDDEQRELU(d, a, b, *(const float *)v[2], a);")
     return cases.build()
 
@@ -36,10 +36,10 @@ def _run(core: Core, call: str, source: str, target: str, a: Array, b: Array, ex
         core.fill("Vec", 0x55)
         core.put(Tile(source, ROWS, COLS), PLACES[0], a)
         core.put(Tile(source, ROWS, COLS), PLACES[1], b)
-        wanted = core.get(Tile(target, ROWS, COLS), PLACES[2]).copy()
-        wanted[:rows, :cols] = expected[:rows, :cols]
+        right = core.get(Tile(target, ROWS, COLS), PLACES[2]).copy()
+        right[:rows, :cols] = expected[:rows, :cols]
         core.call(call, rows, cols, *rest)
-        assert np.array_equal(core.get(Tile(target, ROWS, COLS), PLACES[2]), wanted), (rows, cols)
+        assert np.array_equal(core.get(Tile(target, ROWS, COLS), PLACES[2]), right), (rows, cols)
 
 
 @pytest.mark.parametrize("name", SIGNS)

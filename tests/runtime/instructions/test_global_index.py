@@ -138,8 +138,10 @@ def test_philox_model_reproduces_the_published_vectors() -> None:
 @pytest.mark.parametrize("rows, cols", [(5, 33), (4, 512), (3, 300), (2, 100), (0, 5), (5, 0)])
 @pytest.mark.parametrize("rounds", [7, 10])
 def test_random_numbers(core: Core, rounds: int, rows: int, cols: int) -> None:
-    """A register has 64 columns, the four words of its blocks four of them; 256 columns of a row count on from those
-    before by a quarter of the tile's columns, as does the next row."""
+    """A register has 64 columns, the four words of its blocks four of them.
+
+    256 columns of a row count on from the previous columns by a quarter of the tile's columns, as does the next row.
+    """
     core.fill("Vec", 0)
     core.call(f"TRANDOM_{rounds}", rows, cols)
     counter = 0xFFFFFFFF | 6 << 32 | 7 << 64 | 8 << 96

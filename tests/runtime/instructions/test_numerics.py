@@ -1,4 +1,4 @@
-"""Where the device and upstream's simulator differ: kernels compiled for either (NUMERICS=) give what each does."""
+"""Differences between the device and upstream's simulator: kernels compiled for either (NUMERICS=) follow it."""
 
 from __future__ import annotations
 
@@ -245,22 +245,22 @@ def test_products_of_rows(core: Core) -> None:
 def test_rounding_to_halves(core: Core, name: str, tile: Tile) -> None:
     spacing = 2.0**-10 if name == "half" else 2.0**-7
     core.put(X, AT["x"], np.full((8, 64), 1 + spacing / 2, np.float32))  # a tie
-    found = {}
+    actual = {}
     for mode in range(7):
         _call(core, name, mode)
-        found[mode] = core.get(tile, AT["h" if name == "half" else "b"])[0, 0]
+        actual[mode] = core.get(tile, AT["h" if name == "half" else "b"])[0, 0]
     low, high = encode(np.array([1, 1 + spacing]), tile.dtype)
     up = (2, 4, 6)  # ROUND, CEIL, ODD
-    assert found == {mode: high if mode in up and not _is_simulator(core) else low for mode in range(7)}
+    assert actual == {mode: high if mode in up and not _is_simulator(core) else low for mode in range(7)}
 
 
 def test_rounding_to_integers_is_the_same(core: Core) -> None:
     core.put(X, AT["x"], np.full((8, 64), 2.5, np.float32))
-    found = []
+    actual = []
     for mode in range(6):
         _call(core, "word", mode)
-        found.append(int(core.get(WORD, AT["w"])[0, 0]))
-    assert found == [2, 2, 3, 2, 3, 2]
+        actual.append(int(core.get(WORD, AT["w"])[0, 0]))
+    assert actual == [2, 2, 3, 2, 3, 2]
 
 
 def test_rounding_float_to_whole_floats(core: Core) -> None:

@@ -168,7 +168,7 @@ def _program() -> str:
 def _run(
     compiler: str, directory: Path, *flags: str, emulator: tuple[str, ...] = (), arguments: tuple[str, ...] = ()
 ) -> str:
-    """What the program prints; fails with what the compiler or the program complains of."""
+    """Return the program's output; fails with the messages of the compiler or the program."""
     source, program = directory / "program.cpp", directory / "program"
     source.write_text(_program())
     words = [compiler, *FLAGS, *flags, str(source), "-o", str(program)]

@@ -79,10 +79,10 @@ def test_quantization_by_rows(core: Core, kind: str, dtype: str, region: tuple[i
         core.put(Tile("f32", ROWS, COLS), SRC, source)
         core.put(Tile("f32", ROWS, 1, "DN"), SCALE, scale)
         core.put(Tile("f32", ROWS, 1, "DN"), OFFSET, offset)
-        wanted = core.get(Tile(dtype, ROWS, COLS), DST).copy()
-        wanted[:rows, :cols] = _round(expected, dtype)[:rows, :cols]
+        target = core.get(Tile(dtype, ROWS, COLS), DST).copy()
+        target[:rows, :cols] = _round(expected, dtype)[:rows, :cols]
         core.call(name, rows, cols, ROWS, 1)
-        assert np.array_equal(core.get(Tile(dtype, ROWS, COLS), DST), wanted)
+        assert np.array_equal(core.get(Tile(dtype, ROWS, COLS), DST), target)
 
 
 @pytest.mark.parametrize("dtype", ["i8", "i16"])
@@ -96,9 +96,9 @@ def test_dequantization_by_rows(core: Core, dtype: str) -> None:
         core.put(Tile("f32", ROWS, 1, "DN"), SCALE, scale)
         core.put(Tile("f32", ROWS, 1, "DN"), OFFSET, offset)
         core.call(f"dequant_{dtype}", rows, cols, ROWS, 1)
-        wanted = np.zeros((ROWS, COLS), np.float32)
-        wanted[:rows, :cols] = ((source.astype(np.float32) - offset) * scale)[:rows, :cols]
-        assert np.array_equal(core.get(Tile("f32", ROWS, COLS), DST), wanted)
+        expected = np.zeros((ROWS, COLS), np.float32)
+        expected[:rows, :cols] = ((source.astype(np.float32) - offset) * scale)[:rows, :cols]
+        assert np.array_equal(core.get(Tile("f32", ROWS, COLS), DST), expected)
 
 
 @pytest.mark.parametrize("form", ["store", "store_relu", "store_fp", "move", "move_relu", "move_fp"])
@@ -120,6 +120,6 @@ def test_scales_on_the_way_out_of_the_accumulator(core: Core, source: str, targe
         core.fill("Vec", 0)
         core.call(f"{form}_{source}_{target}", rows, cols, out.ctypes.data, 1, COLS, factor)
         actual = out if form.startswith("store") else core.get(Tile(target, ROWS, COLS), DST)
-        wanted = np.zeros_like(out)
-        wanted[:rows, :cols] = expected[:rows, :cols]
-        assert np.array_equal(decode(actual, target), decode(wanted, target))
+        right = np.zeros_like(out)
+        right[:rows, :cols] = expected[:rows, :cols]
+        assert np.array_equal(decode(actual, target), decode(right, target))

@@ -69,8 +69,8 @@ def test_even_and_odd_columns(core: Core, dtype: str, region: tuple[int, int]) -
     core.put(tile, S0, source)
     core.call(f"split_{dtype}", rows, cols, rows, cols // 2)
     for odd, at in enumerate((D0, D1)):
-        wanted = source[:rows, odd:cols:2]
-        assert core.get(tile, at)[:rows, : cols // 2].tobytes() == wanted.tobytes()
+        expected = source[:rows, odd:cols:2]
+        assert core.get(tile, at)[:rows, : cols // 2].tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -106,18 +106,18 @@ def test_histogram(core: Core, dtype: str, byte: int) -> None:
     # Two values for each of the more significant bytes, so that a good part of the elements has the asked ones.
     parts = [rng.integers(0, 256 if k == byte else 2, (4, 256)).astype(np.uint32) << (8 * k) for k in range(bytes_)]
     values = np.bitwise_or.reduce(parts)
-    asked = rng.integers(0, 2, (4, 4)).astype(np.uint8)  # of each row, the most significant byte first
+    higher = rng.integers(0, 2, (4, 4)).astype(np.uint8)  # of each row, the most significant byte first
     if dtype == "u32":
-        asked[:] = asked[0]  # the same for all rows
+        higher[:] = higher[0]  # the same for all rows
     core.put(Tile(dtype, 4, 256), S0, values.astype(np.uint16 if dtype == "u16" else np.uint32))
-    index = np.repeat(asked[0, :, None], 256, axis=1) if dtype == "u32" else np.resize(asked[:, :1], (32, 1))
+    index = np.repeat(higher[0, :, None], 256, axis=1) if dtype == "u32" else np.resize(higher[:, :1], (32, 1))
     core.put(HISTOGRAM_INDEX[dtype], INDEX, index)
     for rows, cols in ((4, 256), (3, 100), (1, 0)):
         core.call(f"histogram_{dtype}_{byte}", rows, cols, *((3, cols) if dtype == "u32" else (rows, 1)))
         for r in range(rows):
             counted = np.ones(cols, bool)
             for k in range(byte + 1, bytes_):
-                counted &= ((values[r, :cols] >> (8 * k)) & 255) == asked[r, bytes_ - 1 - k]
+                counted &= ((values[r, :cols] >> (8 * k)) & 255) == higher[r, bytes_ - 1 - k]
             chosen = ((values[r, :cols] >> (8 * byte)) & 255)[counted]
-            wanted = np.cumsum(np.bincount(chosen, minlength=256))
-            assert np.array_equal(core.get(Tile("u32", 4, 256), D0)[r], wanted)
+            expected = np.cumsum(np.bincount(chosen, minlength=256))
+            assert np.array_equal(core.get(Tile("u32", 4, 256), D0)[r], expected)

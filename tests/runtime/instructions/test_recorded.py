@@ -1,4 +1,4 @@
-"""What the hooks of the checked build report: the regions of global memory of transfers, collectives and gathers."""
+"""Reports of the checked build's hooks: the regions of global memory of transfers, collectives and gathers."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def core() -> Core:
 def _record(
     core: Core, name: str, *arrays: np.ndarray[tuple[int, ...], np.dtype[np.generic]]
 ) -> tuple[list[tuple[str, int, int, int]], list[int]]:
-    found: list[tuple[str, int, int, int]] = []
+    regions: list[tuple[str, int, int, int]] = []
     orders: list[int] = []
     names = ("wide", "dense", "index")
 
@@ -94,7 +94,7 @@ def _record(
         region = access.contents
         shape = [min(n, most) for n, most in zip(region.shape, (1, 1, 1, region.rows, region.cols), strict=True)]
         which = max((a.ctypes.data, n) for a, n in zip(arrays, names, strict=False) if a.ctypes.data <= region.base)
-        found.append((which[1], region.base - which[0], region.access, int(np.prod(shape))))
+        regions.append((which[1], region.base - which[0], region.access, int(np.prod(shape))))
 
     order = _ORDER(lambda _, kind, *__: orders.append(kind))
     check = _Check(_TILES(lambda *_: None), _GLOBAL(touched), order, None, _CLEAN(lambda *_: None), None)
@@ -103,14 +103,14 @@ def _record(
         core.call(name, *(a.ctypes.data for a in arrays))
     finally:
         core.context.check = None
-    return found, orders
+    return regions, orders
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_regions_of_global_memory(core: Core, name: str) -> None:
     wide, dense = np.zeros(256, np.float32), np.zeros(128, np.float32)
-    found, _ = _record(core, name, wide, dense, np.ones(3, np.int32))
-    assert sorted(found) == sorted(CALLS[name][1])
+    regions, _ = _record(core, name, wide, dense, np.ones(3, np.int32))
+    assert sorted(regions) == sorted(CALLS[name][1])
 
 
 def test_signals_order_what_is_around_them(core: Core) -> None:

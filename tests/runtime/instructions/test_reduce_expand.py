@@ -158,9 +158,9 @@ def test_expansions_of_one_operand(core: Core, dtype: str, region: tuple[int, in
         core.fill("Vec", 0)
         core.put(narrow, SRC1, values[: narrow.rows, : narrow.cols])
         core.call(f"{op}_{dtype}", rows, cols, rows, 1, 1, cols, cols)
-        wanted = np.zeros_like(values)
-        wanted[:rows, :cols] = expected[:rows, :cols]
-        assert np.array_equal(core.get(Tile(dtype, 32, 64), DST), wanted)
+        target = np.zeros_like(values)
+        target[:rows, :cols] = expected[:rows, :cols]
+        assert np.array_equal(core.get(Tile(dtype, 32, 64), DST), target)
 
 
 @pytest.mark.parametrize("region", REGIONS, ids=str)
@@ -246,10 +246,10 @@ def test_argmax_and_argmin(core: Core, op: str, dtype: str, region: tuple[int, i
         index = core.get(index_tile, DST)[: shape[0], : shape[1]].reshape(-1)
         assert np.array_equal(index, expected)
         if form:
-            found = core.get(value_tile, DST1)[: shape[0], : shape[1]].reshape(-1)
+            actual = core.get(value_tile, DST1)[: shape[0], : shape[1]].reshape(-1)
             picked = (
                 values[:rows, :cols][np.arange(rows), expected]
                 if along_rows
                 else values[:rows, :cols][expected, np.arange(cols)]
             )
-            assert np.array_equal(found, picked)
+            assert np.array_equal(actual, picked)

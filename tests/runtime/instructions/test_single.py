@@ -117,9 +117,9 @@ def test_shifts_by_a_scalar(core: Core, dtype: str, limits: tuple[int, int]) -> 
             core.fill("Vec", 0)
             core.put(tile, SRC, values)
             core.call(f"{name}_{dtype}", 9, 17, amount)
-            wanted = np.zeros_like(values)
-            wanted[:9, :17] = expected.astype(values.dtype)[:9, :17]
-            assert np.array_equal(core.get(tile, DST), wanted)
+            target = np.zeros_like(values)
+            target[:9, :17] = expected.astype(values.dtype)[:9, :17]
+            assert np.array_equal(core.get(tile, DST), target)
 
 
 def test_powers_of_a_scalar(core: Core) -> None:
@@ -175,11 +175,11 @@ def test_signals(core: Core) -> None:
     core.call("notify_Set", signal.ctypes.data, 4)
     assert signal.tolist() == [4, 4, 9]
     for value in (3, 4, 5):
-        given = []
+        values = []
         for kind in COMPARISONS:
             core.call(f"test_{kind}", signal.ctypes.data, value, answer.ctypes.data)
-            given.append(bool(answer[0]))
-        assert given == [value == 4, value != 4, value < 4, value <= 4, value > 4, value >= 4]
+            values.append(bool(answer[0]))
+        assert values == [value == 4, value != 4, value < 4, value <= 4, value > 4, value >= 4]
     core.call("one", signal.ctypes.data, 4)
     assert signal.tolist() == [4, 4, 9]
     signal[1] = 9  # a condition has to hold for every signal of the view

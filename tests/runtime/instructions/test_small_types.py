@@ -37,9 +37,9 @@ HIF8 = np.array([hif8_value(code) for code in range(128)])  # at 0x6f is infinit
 def hif8_codes(values: Array, saturate: bool) -> Array:
     """The codes of float64 numbers: to nearest, ties away from zero."""
     order = np.argsort(HIF8)[:-1]
-    place = rounded(values, HIF8[order], "ROUND")
+    position = rounded(values, HIF8[order], "ROUND")
     beyond = 0x6E if saturate else 0x6F
-    code = np.where(place < len(order), order[np.minimum(place, len(order) - 1)], beyond)
+    code = np.where(position < len(order), order[np.minimum(position, len(order) - 1)], beyond)
     code = np.where(np.isnan(values), 0, code)
     return (code | (((np.signbit(values) & (code > 0)) | np.isnan(values)) * 0x80)).astype(np.uint8)
 
@@ -197,8 +197,8 @@ def test_numbers_of_four_bits_are_unpacked(core: Core, name: str, dtype: str) ->
         expected = core.get(Tile(dtype, ROWS, COLS), DST).copy()
         core.call(f"unpack_{name}_{dtype}", rows, cols)
         expected[:rows, :cols] = values[:rows, :cols]
-        found = core.get(Tile(dtype, ROWS, COLS), DST)
-        assert np.array_equal(found.view(np.uint8), expected.view(np.uint8)), (rows, cols)
+        actual = core.get(Tile(dtype, ROWS, COLS), DST)
+        assert np.array_equal(actual.view(np.uint8), expected.view(np.uint8)), (rows, cols)
 
 
 @pytest.mark.parametrize("name", FOUR)

@@ -28,10 +28,10 @@ TRSQRT TRECIP TNEG TMAX TCVT TROWSUM TROWMAX TROWEXPANDMUL TROWEXPANDDIV TROWEXP
 
 def defined() -> set[str]:
     """The instructions that the headers define."""
-    found: set[str] = set()
+    names: set[str] = set()
     for text in HEADERS.values():
-        found.update(re.findall(r"PTO_INST\s+(?:[\w:<>]+\s+)+?((?:T|M|S)[A-Z0-9_]{2,})\(", text))
-        found.update(
+        names.update(re.findall(r"PTO_INST\s+(?:[\w:<>]+\s+)+?((?:T|M|S)[A-Z0-9_]{2,})\(", text))
+        names.update(
             re.findall(
                 r"^PTO_(?:BINARY|(?:TERNARY_)?WITH_SCALAR|UNARY|TERNARY|MULTIPLY_ADD|PARTIAL(?:_ARG)?|ARG_REDUCTION|UNSUPPORTED)\((\w+)",
                 text,
@@ -39,10 +39,10 @@ def defined() -> set[str]:
             )
         )
         for suffix in re.findall(r"^PTO_EXPANSION\((\w+)", text, re.M):
-            found.update((f"TROWEXPAND{suffix}", f"TCOLEXPAND{suffix}"))
+            names.update((f"TROWEXPAND{suffix}", f"TCOLEXPAND{suffix}"))
         for rows, cols in re.findall(r"^PTO_REDUCTION\((\w+), (\w+)", text, re.M):
-            found.update((rows, cols))
-    return {name for name in found if re.fullmatch(r"[A-Z0-9_]+", name)} - {"NAME"}
+            names.update((rows, cols))
+    return {name for name in names if re.fullmatch(r"[A-Z0-9_]+", name)} - {"NAME"}
 
 
 def test_every_instruction_has_a_row_and_every_row_an_instruction() -> None:
@@ -111,12 +111,12 @@ def body(number: int, case: Case, dtype: str, layout: str) -> str:
 
 def not_admitted() -> list[str]:
     """Calls with an element type, or in a layout, that the table does not admit."""
-    found: list[tuple[Case, str, str]] = []
+    names: list[tuple[Case, str, str]] = []
     for name, case in CASES.items():
         row = INSTRUCTIONS[name.split()[0]]
-        found += [(case, NAMES[dtype], row.layouts[0]) for dtype in NUMBERS if dtype not in row.dtypes]
-        found += [(case, NAMES[row.dtypes[0]], layout) for layout in LAYOUTS if layout not in row.layouts]
-    return [body(number, *words) for number, words in enumerate(found)]
+        names += [(case, NAMES[dtype], row.layouts[0]) for dtype in NUMBERS if dtype not in row.dtypes]
+        names += [(case, NAMES[row.dtypes[0]], layout) for layout in LAYOUTS if layout not in row.layouts]
+    return [body(number, *words) for number, words in enumerate(names)]
 
 
 def compile_calls(bodies: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
@@ -131,7 +131,7 @@ def compile_calls(bodies: list[str], directory: Path) -> subprocess.CompletedPro
 
 def refused_with_a_sentence(messages: str) -> set[int]:
     """The calls that a static assertion ends; g++ names the call before the error, and clang++ after it."""
-    found: set[int] = set()
+    names: set[int] = set()
     asserted, call = False, 0
     for line in messages.splitlines():
         named = re.search(r"\bcalls:(\d+):", line)
@@ -139,8 +139,8 @@ def refused_with_a_sentence(messages: str) -> set[int]:
         if "error:" in line:
             asserted = "static assertion failed" in line
         if asserted and (named if "clang" in CXX else "error:" in line):
-            found.add(call)
-    return found
+            names.add(call)
+    return names
 
 
 def test_other_element_types_and_layouts_end_the_compilation(tmp_path: Path) -> None:
@@ -159,8 +159,8 @@ def test_two_sources_of_one_kernel_may_include_the_headers(tmp_path: Path) -> No
 
 
 def recorded() -> dict[str, set[tuple[int, int]]]:
-    """How many tiles each definition of an instruction reads and writes, as the checked build records it."""
-    found: dict[str, set[tuple[int, int]]] = {}
+    """Return how many tiles each definition of an instruction reads and writes, as the checked build records it."""
+    names: dict[str, set[tuple[int, int]]] = {}
     for header, text in HEADERS.items():
         for check in re.finditer(r"PTO_CHECK\((\w+)(##\w+)?,(.*?)\);", text, re.DOTALL):
             if header == "check.hpp":
@@ -169,8 +169,8 @@ def recorded() -> dict[str, set[tuple[int, int]]]:
             reads = len(set(re.findall(r"\b(?:reads|carries)\((\w+)", clauses)))
             writes = len(set(re.findall(r"\bwrites\((\w+)", clauses)))
             for user in _users(name, bool(suffix), text, check.start()):
-                found.setdefault(user, set()).add((reads, writes))
-    return found
+                names.setdefault(user, set()).add((reads, writes))
+    return names
 
 
 def _users(name: str, is_prefix: bool, text: str, position: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the tests of instructions compile with is compiled again when a header changes, and only then."""
+"""The instruction tests' library is compiled again when a header changes, and only then."""
 
 from __future__ import annotations
 

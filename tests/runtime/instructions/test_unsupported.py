@@ -1,4 +1,4 @@
-"""What the instruction set on the CPU does not have ends the compilation with a sentence that names it."""
+"""Instructions that are missing on the CPU end the compilation with a sentence that names them."""
 
 from __future__ import annotations
 

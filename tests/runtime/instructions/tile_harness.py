@@ -1,7 +1,7 @@
 """Run single tile instructions on the CPU headers: a model of tiles in numpy, a compiler of small cases, and a core.
 
-The model computes where the elements of a tile lie on its own, from the layout rules of the instruction set, so that it
-checks the headers rather than repeats them. A case is the body of a C function; many are compiled into one library.
+The model computes the positions of a tile's elements on its own, from the layout rules of the instruction set. So it
+checks the headers instead of repeating them. A case is the body of a C function; many are compiled into one library.
 
 ``CXX`` names another compiler, and ``PYPTO_TEST_CXXFLAGS`` more flags, with which all instruction tests run:
 
@@ -154,7 +154,7 @@ class _Memory(ctypes.Structure):
 
 
 class PipeSpec(ctypes.Structure):
-    """What a kernel says of a pipe when it opens it."""
+    """A kernel's description of a pipe when it opens it."""
 
     _fields_ = [
         (n, ctypes.c_uint32) for n in ("flag_id", "slot_bytes", "slot_count", "direction", "local_slots", "no_split")

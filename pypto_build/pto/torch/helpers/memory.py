@@ -219,8 +219,11 @@ def accumulate(target: torch.Tensor, value: torch.Tensor) -> None:
 class View:
     """A tensor in global memory: its first element, extents, and distances in elements.
 
-    `layout` is the order of a tile of it. nd: the rows of all leading dimensions below each other; dn: the matrices
-    beside each other; nz: a grid of blocks, the columns of blocks first.
+    `layout` is the order of a tile of it:
+
+    - nd: the rows of all leading dimensions below each other
+    - dn: the matrices beside each other
+    - nz: a grid of blocks, the columns of blocks first
     """
 
     start: Pointer
