@@ -13,7 +13,7 @@ from typing import IO
 def replace_file(path: Path) -> Iterator[IO[bytes]]:
     """Open a binary file that replaces ``path`` when the block ends without an exception.
 
-    An ``OSError`` names ``path``, not the temporary file; that of a full disk would name no file at all.
+    An ``OSError`` names ``path``, not the temporary file, also where the system names no file (a full disk).
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")

@@ -15,10 +15,7 @@ _LONGEST = 2000
 
 
 class ArtifactError(Exception):
-    """A fault in what the user gave us; ``str(error)`` is one line: ``path: message; hint``.
-
-    ``path`` is the file (``file:line`` where the line is known) or the option at fault; it may be empty.
-    """
+    """A fault in the user's input; ``str(error)`` is one line: ``path: message; hint``."""
 
     def __init__(self, path: str | Path, message: str, hint: str = "", *, kind: ErrorKind = "usage_error") -> None:
         super().__init__(path, message, hint)

@@ -55,7 +55,7 @@ class Change:
 
 
 def remember(output: Path, artifact: Artifact) -> None:
-    """Keep what the artifact is, unless that is kept already. What cannot be written is not kept."""
+    """Keep the artifact's first state, unless one is kept already. Errors of writing are ignored."""
     record, manifest = output / FIRST_SIGHT, artifact.root / MANIFEST_NAME
     with suppress(OSError):
         written = manifest.stat().st_mtime_ns

@@ -97,10 +97,7 @@ class Signed(msgspec.Struct, frozen=True):
 
 
 def sign(artifact: Artifact) -> Signed:
-    """Completes the signatures of ``artifact`` from its orchestration; what the manifest declares stays.
-
-    Raises a usage error for an unknown vintage or an orchestration that does not fit the manifest.
-    """
+    """Complete the signatures of ``artifact`` from its orchestration; declared ones stay."""
     from .derive import derive  # loads tree-sitter, which a replay that only reads the document does without
 
     source = artifact.orchestration.source

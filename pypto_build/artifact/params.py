@@ -84,7 +84,7 @@ def _dtype(argument: Argument | None, declared: MetaParam | None) -> str | None:
 
 
 def _direction(index: int, argument: Argument | None, declared: MetaParam | None, signature: Signature) -> str | None:
-    """The declared direction of a tensor, else what the code does with it: nothing of it leaves it IN."""
+    """Return the declared direction of a tensor, else that of its uses in the code; an unused tensor is IN."""
     if index < len(signature):
         return signature[index].name
     if declared is not None:

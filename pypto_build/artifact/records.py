@@ -153,7 +153,7 @@ class Artifact(msgspec.Struct, frozen=True):
 
     @property
     def sources(self) -> tuple[Path, ...]:
-        """The manifest and the C++ files: what decides how the artifact behaves on given data."""
+        """Return the manifest and the C++ files, which decide how the artifact behaves on given data."""
         return (self.manifest_path, self.orchestration.source, *(kernel.source for kernel in self.kernels))
 
     @property

@@ -40,7 +40,7 @@ _PLAIN = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast
 
 
 class NotLiteral(Exception):
-    """The file has to be executed to know what it declares."""
+    """The file's declarations are computed: it has to be executed."""
 
 
 def is_scene_test(path: Path) -> bool:
@@ -271,7 +271,7 @@ def _calls(node: ast.expr, name: str) -> bool:
 
 
 def _is_harmless(statement: ast.stmt) -> bool:
-    """A docstring, a path that is added, or what only a script does."""
+    """Return whether a statement is a docstring, an added path, or a part for scripts only."""
     if isinstance(statement, ast.Pass):
         return True
     if isinstance(statement, ast.If):

@@ -158,7 +158,7 @@ def encode_scenes(scenes: Scenes) -> bytes:
 
 
 def read_scenes(path: Path) -> Scenes:
-    """Reads what `encode_scenes` wrote; a usage error if it is something else."""
+    """Return the document that `encode_scenes` wrote; a usage error for other content."""
     return _read(path, Scenes)
 
 

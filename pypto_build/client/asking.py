@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 #: A number of the protocol.
 NUMBER = struct.Struct("i")
-#: How ``scons`` was started: the words before its own, those by which Python was; where Python looks for modules; the
-#: scripts that SCons has read until it asks.
+#: The start of ``scons``: Python's own words and those before the command's, Python's module path, and the scripts that
+#: SCons has read before the request.
 SconsStart = tuple[str, list[str], list[str], list[str]]
 _CONNECT_S = 2.0
 

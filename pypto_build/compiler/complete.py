@@ -57,7 +57,7 @@ _CORES: dict[str, CoreType] = {"cube": "aic", "vector": "aiv"}
 
 @dataclass(frozen=True)
 class Member:
-    """One kernel: its function, the unit it is in, and what the orchestration says of it."""
+    """One kernel: its function, its unit, and its submission by the orchestration."""
 
     func_id: int
     function: Function

@@ -101,7 +101,7 @@ class _Driver(HostText):
         )
 
     def domain(self, domain: Domain) -> None:
-        """The windows that some ranks share, and what lies in them."""
+        """The windows that some ranks share, and their content."""
         sizes = {name: self.inlined(buffer_bytes(self.values, name)) for name in domain.buffers}
         self.add("with (_domain_provider or orch.allocate_domain)(")
         self.depth += 1
@@ -215,7 +215,7 @@ class _Driver(HostText):
         return f"{window}.tensor(shapes={self.tuple(type_.shape)}, dtype=DataType.{type_.dtype.enum})"
 
     def buffer_dtype(self, name: str) -> DType:
-        """Return the element type of a buffer: that of its allocation, else of its windows."""
+        """Return the element type of a buffer: its allocation's, else its windows'."""
         return expect(self.values.types[name], BufferType, name).dtype or UINT8
 
 

@@ -176,7 +176,7 @@ class TaskEmitter:
         return f"to_u64({text})" if dtype.is_float else text
 
     def record(self, kernel: IrFunction, entries: list[ParamEntry]) -> int:
-        """The kernel's id; the first task decides what the manifest says of it."""
+        """Return the kernel's id; the first task decides its entry in the manifest."""
         result = self.out.result
         number = result.func_name_to_id.setdefault(kernel.name, len(result.func_name_to_id))
         result.func_name_to_core_type.setdefault(kernel.name, kernel.core)

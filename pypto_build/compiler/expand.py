@@ -50,7 +50,7 @@ def _mark_launched(functions: dict[str, IrFunction]) -> None:
 
 
 def _check_ranks(function: IrFunction) -> None:
-    """One core does not know how far the other has come, so what tells other ranks cannot stand in a mixed kernel."""
+    """Refuse signals to other ranks in a mixed kernel: one core does not know how far the other has come."""
     for op in function.body.walk():
         if op.name in TO_RANKS:
             raise CompileError(

@@ -155,7 +155,7 @@ class Inference(RuleContext):
         self.out.append(replace(op, blocks=(condition, self.round(op, test.params, body))))
 
     def round(self, op: Op, params: tuple[str, ...], body: Block) -> Block:
-        """The body of a loop: what a round passes on has the type that it was given with, and so have the results."""
+        """Type the body of a loop: carried values keep the type of their initial values, and so do the results."""
         typed = self.block(body)
         for param, value, name in zip(params, typed.yields, op.results, strict=True):
             self.same(op, self.types[param], self.carried(op, value), param)

@@ -75,7 +75,7 @@ class Op:
 
     @property
     def defines(self) -> tuple[str, ...]:
-        """Its results, and what its blocks start with."""
+        """Return its results, and the parameters of its blocks."""
         return (*self.results, *(name for block in self.blocks for name in block.params))
 
     def ref(self, number: int) -> Ref:

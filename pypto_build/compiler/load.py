@@ -79,7 +79,7 @@ def definition_of(function: Callable[..., Any]) -> tuple[str, ast.FunctionDef]:
 
 
 def namespace_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Names a function sees besides its own: globals, then what it closes over."""
+    """Return the names a function sees besides its own: globals, then its closure."""
     names = dict(function.__globals__)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         names[name] = cell.cell_contents

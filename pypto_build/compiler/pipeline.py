@@ -49,7 +49,7 @@ def verify_values(function: IrFunction) -> None:
 
 
 def verify(one: Pass, program: Program) -> None:
-    """Check what a pass has left. Raises CompileError naming the pass: the fault is ours, not the program's."""
+    """Check the result of a pass. Raises CompileError naming the pass: the fault is ours, not the program's."""
     try:
         for function in program.functions.values():
             one.verify(function)

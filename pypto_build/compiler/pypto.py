@@ -39,7 +39,7 @@ class NoPypto(CompileError):
 def compile_with_pypto(
     program: str, output: Path, python: str, platform: str, *, dump_passes: bool = False
 ) -> list[str]:
-    """Make `output` what PyPTO compiles `program` to; returns the paths that changed. Raises CompileError."""
+    """Make `output` PyPTO's compilation of `program`; returns the paths that changed. Raises CompileError."""
     if not Path(program).is_file():
         raise CompileError(SourcePosition(program), "no such file", "PROGRAM.py is a program of PyPTO")
     with tempfile.TemporaryDirectory() as directory:

@@ -48,7 +48,7 @@ class Recorder:
                 self.outputs.append((root, param["name"], value))
 
     def compare(self, actual: Any, expected: Any, *_: Any, **__: Any) -> bool:
-        """Stands for the comparison of an output with what it should be."""
+        """Stand in for the comparison of an output with its expected value."""
         for one, other in ((actual, expected), (expected, actual)):
             for root, name, value in reversed(self.outputs):
                 same = isinstance(one, self.torch.Tensor) and one.data_ptr() == value.data_ptr()

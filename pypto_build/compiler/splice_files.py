@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Unit:
-    """One assembled unit and what there is to know about its arguments."""
+    """One assembled unit and the sources of its arguments."""
 
     def __init__(self, body: Path, module: Path | None, orchestration: Path | None) -> None:
         self.raw = body.read_text(encoding="utf-8")

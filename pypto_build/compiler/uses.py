@@ -29,7 +29,7 @@ def op_refs(op: Op) -> Iterator[str]:
 
 
 def map_operand(operand: Operand, change: Callable[[Ref], Operand]) -> Operand:
-    """The operand with every name replaced by what `change` makes of it."""
+    """Return the operand with every name replaced by `change` of it."""
     if isinstance(operand, Ref):
         return change(operand)
     if isinstance(operand, tuple):

@@ -54,10 +54,7 @@ class WindowType(TensorType):
 
 @dataclass(frozen=True)
 class TileType:
-    """A tile on a core: `shape` is rows x columns as laid out, `valid` what of it holds data.
-
-    `space` is empty until memory spaces are inferred; `pad` is what `fillpad` fills with: null, zero, max or min.
-    """
+    """A tile on a core: `shape` is rows x columns as laid out, `valid` the part with data."""
 
     shape: tuple[int, int]
     dtype: DType

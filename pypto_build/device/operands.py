@@ -42,7 +42,7 @@ def _operations() -> dict[str, tuple[OpDef, ...]]:
 
 
 def bound(names: Names, callee: str, arguments: list[str], call: str) -> tuple[OpDef, Facts] | None:
-    """The operation and its operands; None for what has no rules, or is called in no way that is known."""
+    """Return the operation and its operands; None for an operation without rules, or an unsupported call."""
     for row in _operations().get(callee, ()):
         for variant in row.variants:
             for roles in _orders(callee, variant, len(arguments)):

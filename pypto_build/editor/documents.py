@@ -26,7 +26,7 @@ _SEVERITY = {
 
 
 class AtPosition(Protocol):
-    """A question about what stands at a position."""
+    """A request about the token at a position."""
 
     @property
     def text_document(self) -> types.TextDocumentIdentifier: ...
@@ -36,7 +36,7 @@ class AtPosition(Protocol):
 
 
 class Document:
-    """An open module: `live` is what its text says, `version` the last text that was looked at."""
+    """An open module: `live` is its text, `version` the last text that was checked."""
 
     def __init__(self, path: Path, platform: str) -> None:
         self.path = path
@@ -94,7 +94,7 @@ class PtoServer(LanguageServer):
         return self.documents.get(uri)
 
     def finish(self, uri: str) -> None:
-        """Do what keys have left to do on a document."""
+        """Do the work that keys have left on a document."""
         if (document := self.document(uri)) is not None and document.live.is_pending:
             document.live.go_on()
 
@@ -178,7 +178,7 @@ class PtoServer(LanguageServer):
     # --- positions ---------------------------------------------------------------------------------------------------
 
     def token_in(self, params: AtPosition) -> tuple[Document, Token] | None:
-        """The open module that a question is about, and what stands at its position."""
+        """Return the open module of a request, and the token at its position."""
         document = self.document(params.text_document.uri)
         if document is None or params.position.line >= len(document.live.lines):
             return None

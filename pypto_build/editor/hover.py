@@ -53,7 +53,7 @@ def _code(text: str) -> str:
 
 
 def operation_text(row: OpDef) -> str:
-    """An operation: what it does, takes and becomes."""
+    """Return the description of an operation: its effect, operands and results."""
     does = what_it_does(row)
     lines = [f"**{row.name}**" + (f" — {does}" if does else ""), ""]
     for number, variant in enumerate(row.variants):
@@ -166,7 +166,7 @@ def _bytes(live: LiveModule, function: LiveFunction, value: Value) -> list[str]:
 
 
 def _function(live: LiveModule, function: LiveFunction) -> str:
-    """A function: what it is, and how much of each memory its tiles take."""
+    """Return the description of a function, with the bytes of each memory that its tiles take."""
     model = function.model
     arguments = ", ".join(f"{argument.name}: {argument.type}" for argument in model.args)
     lines = [_code(f"func.func @{model.name}({arguments})")]

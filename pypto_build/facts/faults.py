@@ -14,7 +14,7 @@ Status = Literal["usage_error", "build_error", "runtime_error", "hang"]
 
 
 class Code(NamedTuple):
-    """A code of upstream's runtime, or one of ours from 200 on: number, name, and what mostly helps."""
+    """A code of upstream's runtime, or one of ours from 200 on: number, name, and the usual remedy."""
 
     number: int
     name: str
@@ -77,7 +77,7 @@ CODES = {code.number: code for code in list(globals().values()) if isinstance(co
 class FaultKind:
     """The kinds, in the order of a run. They are plain numbers: making an enumeration of so many takes 2 ms."""
 
-    # what a run is asked
+    # requests to a run
     UNKNOWN_PLATFORM = 1
     UNKNOWN_DTYPE = 2
     UNKNOWN_DIRECTION = 3
@@ -141,7 +141,7 @@ class FaultKind:
     INDEX_OUTSIDE = 58
     GRAPH_EDGE = 59
     GRAPH_TIMING_SLOT = 60
-    # what there is no room for
+    # resources that are used up
     HEAP_FULL = 61
     DEPENDENCY_POOL_FULL = 62
     WINDOW_FULL = 63

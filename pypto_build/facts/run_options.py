@@ -42,7 +42,7 @@ LOG_LEVELS: dict[str, int] = {
 
 
 class ValueKind(msgspec.Struct, frozen=True):
-    """The values that an option takes, and ``what`` they are in words."""
+    """The values that an option takes; ``what`` names them in words."""
 
     type: type[bool] | type[int] | type[float] | type[str] = str
     what: str = ""

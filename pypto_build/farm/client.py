@@ -41,7 +41,8 @@ def run(order: Order, batch: str, say: Say, more: Iterator[OrderLine] | None = N
     ``batch`` is the order's unique name among the workers. ``more`` yields the lines that continue an open order, and
     is read in a thread of its own. When ``more`` ends, or the generator is closed early, the jobs that still run end.
 
-    Raises: ArtifactError: there is no such cluster, or none of its workers is like this machine.
+    Raises:
+        ArtifactError: there is no such cluster, or none of its workers is like this machine.
     """
     with _client(order) as client:
         usable = _own(client, say) if order.scheduler == LOCAL else _usable(client, say)
@@ -110,7 +111,7 @@ class _Jobs:
             self._client.run(worker.cancel, self._batch, label)
 
     def end(self) -> None:
-        """End what still runs, on all machines, and remove what was kept there."""
+        """End the running jobs on all machines, and remove their files there."""
         if self._pending:
             self._client.cancel([future for _, future in self._pending.values()], force=True)
             self._client.run(worker.cancel, self._batch)
@@ -155,7 +156,7 @@ def _client(order: Order) -> Iterator[Any]:
 
 @contextmanager
 def _local(workers: int) -> Iterator[Any]:
-    """Workers in this process: what they do is done in processes of its own, and jobs cannot come from elsewhere."""
+    """Return the client of workers in this process; jobs run in processes of their own, and only from here."""
     pages: dict[str, Any] = {f"distributed.{who}.http.routes": [] for who in ("scheduler", "worker")}  # none
     with (
         dask.config.set(pages),

@@ -81,7 +81,8 @@ class FarmSession:
     def results(self, jobs: Sequence[FarmJob]) -> Generator[FarmResult, None, None]:
         """Yield the results of ``jobs`` as they end; their labels differ. Closed early, it ends those that still run.
 
-        Raises: ArtifactError: a job could not run, for a reason outside of the job.
+        Raises:
+            ArtifactError: a job could not run, for a reason outside of the job.
         """
         self._said += 1
         left = {}

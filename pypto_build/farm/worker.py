@@ -62,7 +62,7 @@ def _compiler() -> str:
 
 
 def prepare(batch: str) -> None:
-    """Load what the jobs of a batch need, while they are on their way."""
+    """Load the modules for the jobs of a batch, while they are on their way."""
     with suppress(OSError):  # each job has a process of its own then
         _forks_of(batch).start()
 
@@ -206,7 +206,7 @@ def cancel(batch: str, label: str = "") -> int:
 
 
 def forget(batch: str) -> None:
-    """Remove what was kept for the jobs of a batch, which have ended."""
+    """Remove the files of a batch whose jobs have ended."""
     with _lock:
         forks, directories = _forks.pop(batch, None), _scratch.pop(batch, {})
     if forks:

@@ -96,10 +96,7 @@ def _callees_first(module: Module) -> list[Function]:
 
 
 def place_tiles(function: Function, module: Module, arch: str) -> dict[int, int]:
-    """Addresses for the tiles and buffers that have none (what `--pto-level=level2` leaves to the assembler).
-
-    Each gets bytes of its own behind everything that has an address. Keyed by the identity of the operation.
-    """
+    """Choose addresses for the tiles and buffers without one (`--pto-level=level2` leaves them to the assembler)."""
     resolved = resolve(function, module)
     top: dict[str, int] = {}
     open_: list[tuple[Operation, str, int]] = []

@@ -37,7 +37,7 @@ def tokenize(text: str) -> list[str]:
 
 
 def token_offsets(text: str) -> list[int]:
-    """Return the offset of every token of `tokenize(text)`, and that of the text's end."""
+    """Return the offset of every token of `tokenize(text)`, and the offset of the text's end."""
     offsets = [token.start(1) for token in TOKEN.finditer(text)]
     offsets.append(len(text.rstrip()))
     return offsets

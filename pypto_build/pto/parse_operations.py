@@ -202,7 +202,7 @@ class OperationReader(RegionReader):
     # --- formats -------------------------------------------------------------------------------------------------
 
     def run(self, steps: tuple[Directive, ...], definition: OpDef, op: Operation) -> None:
-        """Read what a format describes into `op`."""
+        """Read the parts of a format into `op`."""
         for step in steps:
             code = step.code
             if code == "lit":

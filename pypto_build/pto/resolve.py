@@ -132,7 +132,7 @@ class Resolver:
         self.results(op, scope)
 
     def operands(self, op: Operation, scope: dict[str, Value]) -> None:
-        """Look up what the operation uses."""
+        """Look up the operation's operands."""
         values_of: dict[str, tuple[Value, ...]] = {}
         for role, names in op.operands.items():
             written = op.types.get(role, ())
@@ -145,14 +145,14 @@ class Resolver:
             self.out.resized.update(id(v) for v in values_of.get("tile", ()))
 
     def region_arguments(self, op: Operation, region: Region, scope: dict[str, Value]) -> None:
-        """Define what the operation hands to one of its regions, whose `scope` this is."""
+        """Define the arguments of one of the operation's regions, whose `scope` this is."""
         args = tuple(Value(name, type_, None, i) for i, (name, type_) in enumerate(region.args))
         for value in args:
             self.define(value, scope, op)
         self.out.region_args[id(region)] = args
 
     def results(self, op: Operation, scope: dict[str, Value]) -> None:
-        """Define what the operation yields; its operands are known."""
+        """Define the operation's results; its operands are known."""
         operands = self.out.operands_of[id(op)]
         types = self.result_types(op, operands)
         results = tuple(Value(name, types[i] if i < len(types) else None, op, i) for i, name in enumerate(op.results))

@@ -164,7 +164,7 @@ _DIM = re.compile(r"\s*(\d+|\?)\s*x")
 
 
 def parse_type(text: str) -> Type:
-    """The type written as `text`; raises TypeSyntaxError with what was expected."""
+    """Return the type written as `text`; raises TypeSyntaxError with the expected text."""
     if len(text) > 4096 or text.count("<") > 16:
         raise TypeSyntaxError("expected a type of at most 4096 characters and 16 nested brackets")
     return _parse(text)

@@ -21,7 +21,7 @@ MODULE_NAME = "_embedded"
 PYTHON_DIR = SOURCE_DIR / "binding"
 
 COMPILE_FLAGS = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-pthread")
-#: What a run's time depends on is optimized. The translation of Python's values is not: pybind11's templates take
+#: Code that decides a run's time is optimized. The translation of Python's values is not: pybind11's templates take
 #: seven seconds longer with -O2, which a new user waits for, and a run passes through them once.
 OPTIMIZATION = {"library": "-O2", "python": "-O0"}
 LINK_FLAGS = ("-shared", "-pthread")
@@ -64,7 +64,8 @@ def headers() -> list[Path]:
 def python_include_dirs(packages: str = "") -> list[Path]:
     """Return the include directories of Python and pybind11, the latter in ``packages`` if given.
 
-    Raises: BuildError: one of them is not installed.
+    Raises:
+        BuildError: one of them is not installed.
     """
     import sysconfig
 

@@ -133,7 +133,7 @@ class Crash:
     escaped: Escaped = Escaped.NOTHING
 
     def summary(self) -> str:
-        """One line: signal, place, address and what it is nearest to."""
+        """Return one line: signal, position, address and its nearest memory."""
         where = "the orchestration" if self.task is None else f"kernel {self.kernel} (task {self.task})"
         if self.nearest.nearness is Nearness.UNKNOWN:
             return f"{self.signal} in {where}"
@@ -277,7 +277,8 @@ def read_fault(buffer: memoryview) -> FaultRecord | None:
 def read_report(buffer: memoryview | bytes) -> Report | None:
     """Return the run's report; None if the run never started.
 
-    Raises: ValueError: the buffer is too small to be one.
+    Raises:
+        ValueError: the buffer is too small to be one.
     """
     view = memoryview(buffer).cast("B")
     if len(view) < _SAMPLES_OFFSET + _SAMPLES * _SAMPLE_BYTES:

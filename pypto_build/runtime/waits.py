@@ -100,7 +100,7 @@ class Ring(msgspec.Struct):
 
 
 class Member(msgspec.Struct):
-    """A member of a group (AIC, AIV0, AIV1), and what it does: waits for a slot of a pipe, meets others, is done."""
+    """A member of a group (AIC, AIV0, AIV1), and its state: waits for a slot of a pipe, meets others, is done."""
 
     member: int = 0
     kernel: str = ""
@@ -145,7 +145,7 @@ class Barrier(msgspec.Struct):
 
 
 class ValueWait(msgspec.Struct):
-    """A kernel that waits for a value in memory, what that is now, where it lies, and who notified it last."""
+    """A kernel that waits for a value in memory, with the current value, its address, and its last notifier."""
 
     task: int = 0
     kernel: str = ""

@@ -74,7 +74,7 @@ def float_to_float(x: Exact, target: str, mode: str, saturate: bool) -> Exact:
         return beyond(x, rounded(x / unit, mode) * unit, target, mode, saturate)
 
 
-def beyond(x: Exact, actual: Exact, target: str, mode: str, saturate: bool) -> Exact:
+def beyond(x: Exact, limited: Exact, target: str, mode: str, saturate: bool) -> Exact:
     odd = mode == "ODD" and target != "f8E4M3FN"  # whose largest number is even
     towards_zero = mode == "TRUNC" or odd or (mode == "FLOOR") & (x > 0) | (mode == "CEIL") & (x < 0)
     outside = np.copysign(BEYOND.get(target, np.inf), x)
@@ -84,8 +84,8 @@ def beyond(x: Exact, actual: Exact, target: str, mode: str, saturate: bool) -> E
         clipped = np.where(within | saturate, largest, outside)
     else:
         clipped = np.where(towards_zero & np.isfinite(x), largest, outside)
-    actual = np.where(np.abs(actual) > LARGEST[target], clipped, actual)
-    return np.where(np.isnan(x), np.nan, actual)
+    limited = np.where(np.abs(limited) > LARGEST[target], clipped, limited)
+    return np.where(np.isnan(x), np.nan, limited)
 
 
 def previous(target: str) -> float:
@@ -113,8 +113,8 @@ def float_to_int(x: Exact, target: str, mode: str, saturate: bool) -> Exact:
     wide = int(target.lstrip("ui")) >= 32
     low, high = limits(target if wide or saturate else "i32")
     numbers = rounded(x, mode).reshape(-1).tolist()
-    actual = [0 if math.isnan(n) else high if n >= high else low if n <= low else int(n) for n in numbers]
-    return np.array(actual, dtype=object).reshape(x.shape)
+    integers = [0 if math.isnan(n) else high if n >= high else low if n <= low else int(n) for n in numbers]
+    return np.array(integers, dtype=object).reshape(x.shape)
 
 
 def expected(x: Exact, source: str, target: str, mode: str, saturate: bool) -> Exact:

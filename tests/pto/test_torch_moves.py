@@ -96,14 +96,14 @@ def test_ways_out_of_the_accumulator(name: str, acc: str, target: str, scale: fl
     k = Kernel("cube")
     k.load("%x", a, acc, kind)
     k.add(f"%s = arith.constant {int(np.float32(scale).view(np.int32))} : i64")
-    position, types = (", %c0, %c0", ", index, index") if name in ("textract", "tinsert") else ("", "")
-    position, types = (f"{position}, %s", f"{types}, i64") if scale else (position, types)
+    offsets, types = (", %c0, %c0", ", index, index") if name in ("textract", "tinsert") else ("", "")
+    offsets, types = (f"{offsets}, %s", f"{types}, i64") if scale else (offsets, types)
     mode = " {reluPreMode = #pto.relu_pre_mode<normal_relu>}" if relu else ""
     if name == "tstore":
-        out = k.store_to("%x", kind, (16, 32), target, position, types, mode)
+        out = k.store_to("%x", kind, (16, 32), target, offsets, types, mode)
     else:
         k.tile("%z", made)
-        k.add(f"pto.{name} ins(%x{position} : {kind}{types}) outs(%z : {made}){mode}")
+        k.add(f"pto.{name} ins(%x{offsets} : {kind}{types}) outs(%z : {made}){mode}")
         out = k.store("%z", made, (16, 32), target)
     k.run()
     expected = a.double().numpy() * (scale or 1)

@@ -209,16 +209,16 @@ def _arrays(dtype: str, data_rows: int) -> tuple[Array, Array]:
 @pytest.mark.parametrize("name", CASES)
 def test_collectives(kernels: Library, translated: dict[str, Any], name: str) -> None:
     data_rows, _, expected = CASES[name]
-    target = _arrays(name.rpartition("_")[2], data_rows)
+    arrays = _arrays(name.rpartition("_")[2], data_rows)
     if "sum_f32" in name:  # in the order of the ranks
-        target[0][:] = (target[1][0] + target[1][1]) + target[1][2]
+        arrays[0][:] = (arrays[1][0] + arrays[1][1]) + arrays[1][2]
     else:
-        expected(*target)
+        expected(*arrays)
     actual = _arrays(name.rpartition("_")[2], data_rows)
     kernels.run(name, [*actual])
     tensors = [torch.from_numpy(array) for array in _arrays(name.rpartition("_")[2], data_rows)]
     translated[name](*tensors)
-    for one, other, right in zip(actual, tensors, target, strict=True):
+    for one, other, right in zip(actual, tensors, arrays, strict=True):
         np.testing.assert_array_equal(one, right)
         np.testing.assert_array_equal(other.numpy(), right)
 
@@ -300,7 +300,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("old", "new", "function", "lines"), WRONG)
-def test_checks(old: str, new: str, function: str, lines: str) -> None:
+def test_checks(old: str, new: str, function: str, message: str) -> None:
     start = TEXT.index(f"@{function}(")
     text = TEXT[:start] + TEXT[start:].replace(old, new, 1)
     if "%stage, %stage" in new:
@@ -311,4 +311,4 @@ def test_checks(old: str, new: str, function: str, lines: str) -> None:
         line = text[first : text.index("\n", first)]
         text = text.replace(line, "6x64".join(line.rsplit("2x64", 1)))
     problems = [str(problem) for problem in check_module(parse(text))]
-    assert any(lines in problem for problem in problems), problems
+    assert any(message in problem for problem in problems), problems

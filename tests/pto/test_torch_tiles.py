@@ -1,7 +1,6 @@
-"""Tiles that are plain tensors in the generated text, tiles that are views of a memory, views of global memory,
-elements.
+"""Tiles that are plain tensors in the generated text, and tiles that are views of a memory.
 
-`Kernel.run` compares both forms bit by bit.
+Also views of tensors in global memory, and single elements. `Kernel.run` compares both forms bit by bit.
 """
 
 from __future__ import annotations

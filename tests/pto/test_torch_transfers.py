@@ -58,8 +58,8 @@ def test_gather_from_a_table(by: str, mode: str, dtype: str) -> None:
     out = k.store("%z", kind, valid, dtype)
     k.run()
     source = as_floats(table)
-    actual = source[leads[0]] if by == "row" else source.reshape(-1)[leads]
-    expected = np.where((leads.T if by == "row" else leads) < 0, 0.0, actual)
+    rows = source[leads[0]] if by == "row" else source.reshape(-1)[leads]
+    expected = np.where((leads.T if by == "row" else leads) < 0, 0.0, rows)
     assert as_floats(out).tolist() == expected.tolist()
 
 
@@ -144,8 +144,8 @@ def test_scales_for_each_column(name: str, acc: str, target: str, relu: bool) ->
         k.add(f"pto.{name} ins(%x, %s : {kinds[0]}, {kinds[1]}) outs(%o : {part(m, n, target)}){mode}")
     else:
         k.tile("%z", kinds[2])
-        position, types = ("", "") if name == "tmov.fp" else (", %c0, %c0", ", index, index")
-        k.add(f"pto.{name} ins(%x, %s{position} : {kinds[0]}, {kinds[1]}{types}) outs(%z : {kinds[2]}){mode}")
+        offsets, types = ("", "") if name == "tmov.fp" else (", %c0, %c0", ", index, index")
+        k.add(f"pto.{name} ins(%x, %s{offsets} : {kinds[0]}, {kinds[1]}{types}) outs(%z : {kinds[2]}){mode}")
         out = k.store("%z", kinds[2], (m, n), target)
     k.run()
     expected = as_floats(a) * scales

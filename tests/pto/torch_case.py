@@ -172,8 +172,8 @@ class Use:
         """Compare the results, once the kernel has run, with what the case computes."""
         with np.errstate(all="ignore"):
             expected = self.case.compute(*self.inputs)
-        target = expected if isinstance(expected, tuple) else (expected,)
-        for (actual, dtype), numbers in zip(self.results, target, strict=True):
+        results = expected if isinstance(expected, tuple) else (expected,)
+        for (actual, dtype), numbers in zip(self.results, results, strict=True):
             if dtype == "mask":
                 bits = np.unpackbits(actual.numpy(), axis=1, bitorder="little")
                 assert np.array_equal(bits[: numbers.shape[0], : numbers.shape[1]], numbers)

@@ -140,9 +140,9 @@ def _odd_part(split: int, rows: int, cols: int) -> tuple[str, tuple[str, str], t
     text = "  %l = arith.index_cast %__pypto_spmd_subblock_idx : i32 to index\n" + index("m", larger)
     text += "  %o = arith.muli %l, %m : index\n  %n = arith.subi %m, %l : index\n"
     text += index("all", cols if split == 3 else rows)
-    position, extents = (("%o", "%c0"), ("%n", "%all")) if split == 3 else (("%c0", "%o"), ("%all", "%n"))
+    offsets, extents = (("%o", "%c0"), ("%n", "%all")) if split == 3 else (("%c0", "%o"), ("%all", "%n"))
     kind = tile(rows=larger, cols=cols) if split == 3 else tile(rows=rows, cols=larger)
-    return text, position, extents, kind
+    return text, offsets, extents, kind
 
 
 def odd_to_vector(split: int, rows: int, cols: int) -> str:
@@ -153,12 +153,12 @@ def odd_to_vector(split: int, rows: int, cols: int) -> str:
         "tload", "%x", "%t", mat, rows, cols
     )
     cube += f"  pto.tpush_to_aiv(%t : {mat}) {{split = {split}}}\n"
-    head, position, extents, kind = _odd_part(split, rows, cols)
+    head, offsets, extents, kind = _odd_part(split, rows, cols)
     vector = HEAD + view("y", "%b", rows, cols, "f32") + opened("aiv", 1) + head
     vector += f"  %p = pto.tpop_from_aic({extents[0]}, {extents[1]}) {{split = {split}}} -> {kind}\n"
     vector += f"  %s = pto.alloc_tile valid_row = {extents[0]} valid_col = {extents[1]} : {kind}\n"
     vector += f"  pto.tadd ins(%p, %p : {kind}, {kind}) outs(%s : {kind})\n"
-    vector += window("q", "%y_v", position, extents) + move("tstore", "%s", "%q", kind)
+    vector += window("q", "%y_v", offsets, extents) + move("tstore", "%s", "%q", kind)
     return group(cube, vector)
 
 
@@ -168,10 +168,10 @@ def odd_to_cube(split: int, rows: int, cols: int) -> str:
     cube = HEAD + view("y", "%b", rows, cols, "f32") + opened("aic", 2)
     cube += f"  %p = pto.tpop_from_aiv(%y_r, %y_c) {{split = {split}}} -> {mat}\n"
     cube += transfer("tstore", "%p", "%y", mat, rows, cols)
-    head, position, extents, kind = _odd_part(split, rows, cols)
+    head, offsets, extents, kind = _odd_part(split, rows, cols)
     vector = HEAD + view("x", "%a", rows, cols, "f32") + opened("aiv", 2) + head
     vector += f"  %s = pto.alloc_tile valid_row = {extents[0]} valid_col = {extents[1]} : {kind}\n"
-    vector += window("q", "%x_v", position, extents) + move("tload", "%q", "%s", kind)
+    vector += window("q", "%x_v", offsets, extents) + move("tload", "%q", "%s", kind)
     vector += f"  pto.tpush_to_aic(%s : {kind}) {{split = {split}}}\n"
     return group(cube, vector)
 

@@ -140,10 +140,10 @@ def partial() -> Iterator[Case]:
 
     def joined(function: Any) -> Any:
         def compute(x: Any, y: Any, before: Any) -> Any:
-            actual = before.copy()
-            actual[:, :40], actual[:11] = x, y
-            actual[:11, :40] = function(x[:11], y[:, :40])
-            return actual
+            result = before.copy()
+            result[:, :40], result[:11] = x, y
+            result[:11, :40] = function(x[:11], y[:, :40])
+            return result
 
         return compute
 
@@ -202,12 +202,12 @@ def copies() -> Iterator[Case]:
 
     def counted(size: int, x: Any, y: Any, c: Any, c2: Any, z: Any) -> Any:
         """The hardware counts in the size of the counts' own type."""
-        actual = z.copy()
+        result = z.copy()
         for row in range(VALID[0]):
             first = min(c[row, 0] // size, x.shape[1], z.shape[1])
             second = min(c2[row, 0] // size, y.shape[1], z.shape[1] - first)
-            actual[row, :first], actual[row, first : first + second] = x[row, :first], y[row, :second]
-        return actual
+            result[row, :first], result[row, first : first + second] = x[row, :first], y[row, :second]
+        return result
 
     counts = {"c": ((ROWS, 32), (VALID[0], 1)), "c2": ((ROWS, 32), (VALID[0], 1)), "z": ((ROWS, COLS), (VALID[0], 60))}
     for size, index in ((1, "i8"), (2, "i16"), (4, "i32")):
@@ -218,9 +218,9 @@ def copies() -> Iterator[Case]:
     yield Case("textract", "pto.textract", "x k8 k16", "z", lambda x: x[8:19, 16:56], places={"x": FULL})
 
     def inserted(x: Any, z: Any) -> Any:
-        actual = z.copy()
-        actual[8:19, 16:56] = x
-        return actual
+        result = z.copy()
+        result[8:19, 16:56] = x
+        return result
 
     yield Case("tinsert", "pto.tinsert", "x k8 k16", "z!", inserted, places={"z": FULL})
 
@@ -234,9 +234,9 @@ def rearrangements() -> Iterator[Case]:
 
     def scattered(x: Any, i: Any, z: Any) -> Any:
         """Over the valid part of the index, which is less than that of the source."""
-        actual = z.reshape(-1).copy()
-        actual[i.astype(int)] = x[: VALID[0], : VALID[1]]
-        return actual.reshape(ROWS, COLS)
+        result = z.reshape(-1).copy()
+        result[i.astype(int)] = x[: VALID[0], : VALID[1]]
+        return result.reshape(ROWS, COLS)
 
     for index in ("i16", "i32"):
         yield Case(f"tscatter_{index}", "pto.tscatter", f"x y:{index}", "z!", scattered,
@@ -248,17 +248,17 @@ def rearrangements() -> Iterator[Case]:
 
         def packed(x: Any, z: Any, first: int = first, period: int = period) -> Any:
             """The chosen elements of a row follow those of the row before."""
-            chosen, actual = x[:, first::period].reshape(-1), z.reshape(-1).copy()
-            actual[: chosen.size] = chosen
-            return actual.reshape(z.shape)
+            chosen, result = x[:, first::period].reshape(-1), z.reshape(-1).copy()
+            result[: chosen.size] = chosen
+            return result.reshape(z.shape)
 
         yield Case(f"tgather_{pattern}", "pto.tgather", "x", "z!", packed, places={"z": FULL}, within=within)
 
         def spread(x: Any, z: Any, first: int = first, period: int = period) -> Any:
             """All elements of the tile that are not written are zero, unless every column is."""
-            actual = np.zeros_like(z) if period > 1 else z.copy()
-            actual[: x.shape[0], first : x.shape[1] * period : period] = x
-            return actual
+            result = np.zeros_like(z) if period > 1 else z.copy()
+            result[: x.shape[0], first : x.shape[1] * period : period] = x
+            return result
 
         wide = {"x": ((ROWS, COLS), (11, 15)), "z": FULL}
         yield Case(f"tscatter_{pattern}", "pto.tscatter", "x", "z!", spread, places=wide, within=within)
@@ -268,8 +268,8 @@ def quantization() -> Iterator[Case]:
     def quantized(low: int, high: int) -> Any:
         def compute(x: Any, scale: Any, offset: Any = 0.0) -> Any:
             """In float32, as everything there."""
-            actual = x.astype(np.float32) * scale.astype(np.float32) + np.float32(offset)
-            return np.clip(np.rint(actual), low, high).astype(int)
+            result = x.astype(np.float32) * scale.astype(np.float32) + np.float32(offset)
+            return np.clip(np.rint(result), low, high).astype(int)
 
         return compute
 
@@ -296,14 +296,14 @@ def histograms() -> Iterator[Case]:
             passes = width - 1 - byte
 
             def counted(x: Any, index: Any, byte: int = byte, passes: int = passes, width: int = width) -> Any:
-                actual = np.zeros((VALID[0], 256), int)
+                result = np.zeros((VALID[0], 256), int)
                 for r, row in enumerate(x.tolist()):
                     for c, value in enumerate(row):
                         digits = value.to_bytes(width, "big")
-                        expected = [index[r, 0]] if width == 2 else [index[p, c] for p in range(passes)]
-                        if list(digits[:passes]) == expected[:passes]:
-                            actual[r, digits[passes] :] += 1
-                return actual
+                        higher = [index[r, 0]] if width == 2 else [index[p, c] for p in range(passes)]
+                        if list(digits[:passes]) == higher[:passes]:
+                            result[r, digits[passes] :] += 1
+                return result
 
             index = ((ROWS, 1), (VALID[0], 1)) if width == 2 else ((4, COLS), (max(passes, 1), VALID[1]))
             places = {"c": index, "z": ((ROWS, 256), (VALID[0], 256))}

@@ -273,26 +273,26 @@ class Model:
         named = [self.ids[self.next()] for _ in range(self.next())]
         task = self.new_id(depth)
         self.edges |= {(producer, task, -1, "explicit", "") for producer in named}
-        expected = set(named)
+        linked = set(named)
         for slot, (tag, region) in enumerate([] if manual else arguments):
-            if region.creator is not None and region.creator not in expected:
+            if region.creator is not None and region.creator not in linked:
                 self.edges.add((region.creator, task, slot, "creator", ""))
-                expected.add(region.creator)
+                linked.add(region.creator)
             if tag in (INPUT, INOUT) and region.tracked:
-                self.read(slot, region, task, tag == INOUT, expected)
+                self.read(slot, region, task, tag == INOUT, linked)
         for tag, region in [] if manual else arguments:
             if tag in (INOUT, OUTPUT_EXISTING) and region.tracked:
                 self.writers.append((task, region))
         for number in range(fresh):
             self.tensors.append(Region((task << 8) + 1 + number, task, 0, FRESH_SHAPE, (8, 1), True))
 
-    def read(self, slot: int, region: Region, task: int, hides: bool, expected: set[int]) -> None:
+    def read(self, slot: int, region: Region, task: int, hides: bool, linked: set[int]) -> None:
         kept = []
         for writer, written in self.writers:
             how = overlap(region, written) if written.buffer == region.buffer else ""
             if how:
                 self.edges.add((writer, task, slot, "tensormap", how))
-                expected.add(writer)
+                linked.add(writer)
             if not (hides and how == "covered"):
                 kept.append((writer, written))
         self.writers = kept

@@ -165,7 +165,7 @@ def _external(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
 
 
 def _from_slots(walk: WalkState, value: Value) -> Value:
-    """The tensors that entry argument slots hold; a value that is a tensor already stays what it is."""
+    """Return the tensors in entry argument slots; a value that is a tensor already stays as it is."""
     walk.found.tensor_slots |= value.slots
     return Value(refs=value.refs | frozenset(Ref(slot) for slot in value.slots))
 
@@ -204,7 +204,7 @@ def _write_element(walk: WalkState, node: Node, arguments: list[Value]) -> Value
 
 
 def _submit_graph(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
-    """``rt_submit_graph([key,] function, args, ...)`` calls the function with what follows it."""
+    """Follow ``rt_submit_graph([key,] function, args, ...)``: it calls the function with the words behind it."""
     for index, argument in enumerate(arguments):
         if argument.functions:
             return walk.call(argument.functions[-1], arguments[index + 1 :], [])

@@ -57,7 +57,7 @@ class Findings:
         self._updated: set[int] = set()
 
     def slots(self, node: Node, numbers: Numbers) -> Numbers:
-        """The entry arguments that ``numbers`` mean; what no entry can have is a fault of the code at ``node``."""
+        """Return the entry arguments that ``numbers`` mean; an impossible number is a fault of the code at ``node``."""
         beyond = [number for number in numbers if not 0 <= number < MOST_SLOTS]
         if beyond and not self.fault:
             self.fault = (line_of(node), f"takes argument {max(beyond, key=abs)}")

@@ -44,7 +44,7 @@ class NestedTooDeeply(Exception):
 
 
 def parse(text: bytes) -> Node:
-    """The translation unit; what does not parse becomes ERROR nodes. Raises `Unparseable`, `NestedTooDeeply`."""
+    """Return the translation unit; unparsable parts become ERROR nodes. Raises `Unparseable`, `NestedTooDeeply`."""
     if sum(map(text.count, (b"(", b"[", b"{"))) > _DEEPEST:
         _require_shallow(text)
     parser = Parser(Language(tree_sitter_cpp.language()))

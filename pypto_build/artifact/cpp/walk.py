@@ -17,8 +17,8 @@ from .values import UNKNOWN, Function, TaskArgs, Value, join
 _MAX_DEPTH = 24
 #: Statements and expressions inside of each other.
 _MAX_NESTING = 220
-#: Statements and expressions looked at before calls are no longer followed: functions that call each other several
-#: times are walked once for each way to them.
+#: Limit of visited statements and expressions, behind which calls are not followed: functions that call each other
+#: several times are walked once for each call chain.
 _MOST_STEPS = 1 << 17
 _EXPRESSION_SUFFIXES = ("_expression", "_literal", "identifier")
 _ARGUMENTS_TYPE = re.compile(r"\b\w*TaskArgs?\b|OrchArg\b|uint64_t\b")

@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Dynamic:
-    """An extent that is known when the program runs; `example` is what it is in the snapshot."""
+    """An extent that is known when the program runs; `example` is its size in the snapshot."""
 
     name: str
     example: int = 1

@@ -27,7 +27,7 @@ _LOOKED_FOR = {
     "SARIF": _FILES,
 }  # fmt: skip
 _ALSO = {"DATA": ("reference",), "PTOAS": ("own",), "JIT": ("latest",)}
-# Tools of pypto-build that are no targets, and the targets that it does not have.
+# Tools of pypto-build besides the targets, and the targets that it lacks.
 TOOLS = {
     "wrap": "run a script of PyPTO's and keep what a replay needs",
     "conformance": "a kit that tells what a device does where simulators may differ",
@@ -122,7 +122,7 @@ def _cases(indent: str, rows: dict[str, str]) -> str:
     return "\n".join(f"{indent}{'|'.join(names)}) {text} ;;" for text, names in same.items())
 
 
-# What bash inserts, it takes as typed: names are quoted here, since `compopt -o filenames` leaves $ as it is. Its
+# bash takes an inserted name as typed: names are quoted here, since `compopt -o filenames` leaves $ as it is. Its
 # `compgen -W` would evaluate them.
 _MATCHES_BASH = """\
 _pypto_build_matches() {
@@ -257,7 +257,7 @@ def _values_sh() -> dict[str, str]:
 
 
 def _described(rows: dict[str, str], suffix: str = "") -> str:
-    """Words of an array, with what each is for."""
+    """Return the words of an array, each with its description."""
     return " ".join(shlex.quote(f"{name.replace(':', chr(92) + ':')}{suffix}:{doc}") for name, doc in rows.items())
 
 

@@ -16,7 +16,7 @@ MATCHER_PATTERN = r"^\s*([^\s:\[][^:]*):(\d+):(?:(\d+):)?\s+(?:fatal )?(error|wa
 #: `file.pto:line:column: operation: message`: the check of modules by itself, and what a replay says of an edited one.
 MODULE_PATTERN = r"^(?:error: )?([^\s:][^:]*\.pto):(\d+):(\d+): (?!error|warning|note)(.*)$"
 
-# Targets that are tasks, with an artifact that the user is asked for, and what runs beside that.
+# Targets that become tasks, for an artifact that the user picks.
 _TASKS = ("replay", "hazards", "lint", "diverge", "pto_check", "report")
 
 

@@ -28,7 +28,7 @@ class _Popped:
 
 @dataclass
 class _Block:
-    """One block: what it popped, in order, by pipe."""
+    """One block: its popped tiles, in order, by pipe."""
 
     held: dict[Key, list[_Popped]] = field(default_factory=dict)
 

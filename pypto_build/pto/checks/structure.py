@@ -48,7 +48,7 @@ def check_structure(resolved: Resolved, op: Operation, module: Module) -> Iterat
 
 
 def check_ending(resolved: Resolved) -> Iterator[Problem]:
-    """A function ends with return, and returns what it says."""
+    """A function ends with return, and returns the declared types."""
     function = resolved.function
     assert function.body is not None
     last = function.body.ops[-1] if function.body.ops else None

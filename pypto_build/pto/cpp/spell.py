@@ -88,7 +88,7 @@ def real(value: float, type_: Type) -> str:
 
 
 class CppNames:
-    """Unique C++ names for SSA values, close to what they are called in the .pto text."""
+    """Unique C++ names for SSA values, close to their names in the .pto text."""
 
     def __init__(self) -> None:
         self.used: set[str] = set(_TAKEN)

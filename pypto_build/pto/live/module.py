@@ -298,7 +298,7 @@ class LiveModule:
         self._context = context
 
     def _check(self) -> Iterator[object]:
-        """Check what changed; a step after each bit of work, behind which it may wait or be given up."""
+        """Check the changes; yield after each bit of work, where the check may wait or be abandoned."""
         arch = module_arch(self.model, self.platform)
         functions = [function for function in self.functions if function.model.body is not None]
         for function in functions:

@@ -21,7 +21,7 @@ class UnknownValue(Value):
 
 @dataclass(frozen=True, slots=True)
 class _Earlier:
-    """A value that a statement defined which is gone, what others relied on, and the operands of its operation."""
+    """A value of a removed statement, its summary, and the operands of its operation."""
 
     value: Value
     summary: object
@@ -122,7 +122,7 @@ class LiveResolver:
         return self.is_pending
 
     def _inner(self, arguments: Scope, nodes: list[Node]) -> None:
-        """A region: what it defines is out of scope behind it."""
+        """Resolve a region: its definitions are out of scope behind it."""
         scope = self.scope
         before: dict[str, object] = {name: scope.get(name, _MISSING) for name in arguments}
         for node in nodes:
@@ -182,7 +182,7 @@ class LiveResolver:
         node.fresh, node.unchecked = False, True
 
     def _block(self, node: Node, local: Scope) -> None:
-        """The operation of a block: what it uses, hands to its regions, and yields."""
+        """Resolve the operation of a block: its operands, region arguments and yields."""
         if not node.operations:
             unknown = {name: self._earlier(name, node) for name in node.names if name not in local}
             node.arguments = [unknown for _ in node.regions]

@@ -211,7 +211,7 @@ _PAIRS = {"valid": ("valid_rows", "valid_cols"), "shape": ("rows", "cols")}
 
 @dataclass(frozen=True)
 class Constraint:
-    """One row. `text` is the expression, a conjunction taken apart; `why` says what happens otherwise."""
+    """One row. `text` is the expression, one term of a conjunction; `why` is the effect of a violation."""
 
     kind: str
     arch: str
@@ -280,7 +280,7 @@ def _span(role: str, facts: Facts) -> str:
 
 
 def _split(text: str) -> tuple[list[ast.expr], ast.expr]:
-    """The conditions of an expression, and what it claims."""
+    """Return the conditions of an expression, and its claim."""
     *conditions, claim = (ast.parse(part.strip(), mode="eval").body for part in text.split("=>"))
     return conditions, claim
 

@@ -174,7 +174,7 @@ class Writer:
         self.out.token = outer
 
     def _probe(self, op: Operation) -> None:
-        """`_probe(line, instruction, what it wrote)`, for those that compute or move data."""
+        """Write `_probe(line, instruction, result)`, for instructions that compute or move data."""
         definition = TABLE.get(op.name)
         if definition is None:
             return

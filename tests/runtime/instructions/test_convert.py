@@ -226,9 +226,9 @@ def _check(core: Core, source: str, target: str, mode: str, elements: Array) -> 
             info = np.iinfo(NUMPY[target])
             clamped = [min(max(int(v), int(info.min)), int(info.max)) for v in elements]
             expected = np.array(clamped if saturation == "ON" else [int(v) for v in elements], dtype=object)
-        right = _wrap(expected, target)
-        different = actual != right
-        assert not different.any(), (elements[different][:5], actual[different][:5], right[different][:5])
+        wrapped = _wrap(expected, target)
+        different = actual != wrapped
+        assert not different.any(), (elements[different][:5], actual[different][:5], wrapped[different][:5])
 
 
 def _exact_int_to_float(elements: Array, target: str, mode: str) -> Array:

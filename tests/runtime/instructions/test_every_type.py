@@ -146,5 +146,9 @@ def test_instruction(core_of: Callable[[str], Core], name: str, dtype: str, layo
             case.model(expected, rows, cols)
         for key, (tile, address) in tiles.items():
             actual = decode(memory if key == outside else core.get(tile, address), tile.dtype)
-            target = decode(encode(expected[key], tile.dtype), tile.dtype)
-            assert _same(actual, target, tile.dtype, case.tolerance if tile.dtype in FLOATS else 0.0), (key, rows, cols)
+            rounded = decode(encode(expected[key], tile.dtype), tile.dtype)
+            assert _same(actual, rounded, tile.dtype, case.tolerance if tile.dtype in FLOATS else 0.0), (
+                key,
+                rows,
+                cols,
+            )

@@ -121,9 +121,9 @@ def test_narrowing_in_place_and_partly(core: Core, dtype: str) -> None:
         core.fill("Vec", 0xA5)
         core.put(Tile("f32", 32, 128), SRC, source)
         core.call(f"narrow_{dtype}_OFF", rows, cols, 1)
-        target = np.full((32, 128), 0xA5, np.uint8)
-        target[:rows, :cols] = expected[:rows, :cols]
-        assert np.array_equal(core.get(Tile(dtype, 32, 128), DST), target)
+        memory = np.full((32, 128), 0xA5, np.uint8)
+        memory[:rows, :cols] = expected[:rows, :cols]
+        assert np.array_equal(core.get(Tile(dtype, 32, 128), DST), memory)
 
 
 @pytest.mark.parametrize("dtype", FORMATS)

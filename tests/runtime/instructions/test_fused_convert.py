@@ -36,10 +36,10 @@ def _run(core: Core, call: str, source: str, target: str, a: Array, b: Array, ex
         core.fill("Vec", 0x55)
         core.put(Tile(source, ROWS, COLS), PLACES[0], a)
         core.put(Tile(source, ROWS, COLS), PLACES[1], b)
-        right = core.get(Tile(target, ROWS, COLS), PLACES[2]).copy()
-        right[:rows, :cols] = expected[:rows, :cols]
+        memory = core.get(Tile(target, ROWS, COLS), PLACES[2]).copy()
+        memory[:rows, :cols] = expected[:rows, :cols]
         core.call(call, rows, cols, *rest)
-        assert np.array_equal(core.get(Tile(target, ROWS, COLS), PLACES[2]), right), (rows, cols)
+        assert np.array_equal(core.get(Tile(target, ROWS, COLS), PLACES[2]), memory), (rows, cols)
 
 
 @pytest.mark.parametrize("name", SIGNS)

@@ -210,8 +210,8 @@ def test_gather_of_positions_that_compare(core: Core, mode: str) -> None:
     core.call(f"where_{mode}", rows, cols, 100)
     counts = core.get(Tile("i32", 8, 1, "DN"), INDEX + 4096)
     for r in range(rows):
-        actual = source[r, :cols] > threshold[r] if mode == "GT" else source[r, :cols] == threshold[r]
-        positions = np.flatnonzero(actual)
+        chosen = source[r, :cols] > threshold[r] if mode == "GT" else source[r, :cols] == threshold[r]
+        positions = np.flatnonzero(chosen)
         expected[r, : len(positions)] = positions + 100 + r * source.shape[1]
         assert counts[r, 0] == len(positions)
     assert np.array_equal(core.get(_tile("i32"), DST), expected)

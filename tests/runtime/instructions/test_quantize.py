@@ -79,10 +79,10 @@ def test_quantization_by_rows(core: Core, kind: str, dtype: str, region: tuple[i
         core.put(Tile("f32", ROWS, COLS), SRC, source)
         core.put(Tile("f32", ROWS, 1, "DN"), SCALE, scale)
         core.put(Tile("f32", ROWS, 1, "DN"), OFFSET, offset)
-        target = core.get(Tile(dtype, ROWS, COLS), DST).copy()
-        target[:rows, :cols] = _round(expected, dtype)[:rows, :cols]
+        memory = core.get(Tile(dtype, ROWS, COLS), DST).copy()
+        memory[:rows, :cols] = _round(expected, dtype)[:rows, :cols]
         core.call(name, rows, cols, ROWS, 1)
-        assert np.array_equal(core.get(Tile(dtype, ROWS, COLS), DST), target)
+        assert np.array_equal(core.get(Tile(dtype, ROWS, COLS), DST), memory)
 
 
 @pytest.mark.parametrize("dtype", ["i8", "i16"])
@@ -120,6 +120,6 @@ def test_scales_on_the_way_out_of_the_accumulator(core: Core, source: str, targe
         core.fill("Vec", 0)
         core.call(f"{form}_{source}_{target}", rows, cols, out.ctypes.data, 1, COLS, factor)
         actual = out if form.startswith("store") else core.get(Tile(target, ROWS, COLS), DST)
-        right = np.zeros_like(out)
-        right[:rows, :cols] = expected[:rows, :cols]
-        assert np.array_equal(decode(actual, target), decode(right, target))
+        memory = np.zeros_like(out)
+        memory[:rows, :cols] = expected[:rows, :cols]
+        assert np.array_equal(decode(actual, target), decode(memory, target))

@@ -158,9 +158,9 @@ def test_expansions_of_one_operand(core: Core, dtype: str, region: tuple[int, in
         core.fill("Vec", 0)
         core.put(narrow, SRC1, values[: narrow.rows, : narrow.cols])
         core.call(f"{op}_{dtype}", rows, cols, rows, 1, 1, cols, cols)
-        target = np.zeros_like(values)
-        target[:rows, :cols] = expected[:rows, :cols]
-        assert np.array_equal(core.get(Tile(dtype, 32, 64), DST), target)
+        memory = np.zeros_like(values)
+        memory[:rows, :cols] = expected[:rows, :cols]
+        assert np.array_equal(core.get(Tile(dtype, 32, 64), DST), memory)
 
 
 @pytest.mark.parametrize("region", REGIONS, ids=str)

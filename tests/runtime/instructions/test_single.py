@@ -117,9 +117,9 @@ def test_shifts_by_a_scalar(core: Core, dtype: str, limits: tuple[int, int]) -> 
             core.fill("Vec", 0)
             core.put(tile, SRC, values)
             core.call(f"{name}_{dtype}", 9, 17, amount)
-            target = np.zeros_like(values)
-            target[:9, :17] = expected.astype(values.dtype)[:9, :17]
-            assert np.array_equal(core.get(tile, DST), target)
+            memory = np.zeros_like(values)
+            memory[:9, :17] = expected.astype(values.dtype)[:9, :17]
+            assert np.array_equal(core.get(tile, DST), memory)
 
 
 def test_powers_of_a_scalar(core: Core) -> None:

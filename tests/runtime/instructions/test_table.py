@@ -111,12 +111,12 @@ def body(number: int, case: Case, dtype: str, layout: str) -> str:
 
 def not_admitted() -> list[str]:
     """Calls with an element type, or in a layout, that the table does not admit."""
-    names: list[tuple[Case, str, str]] = []
+    calls: list[tuple[Case, str, str]] = []
     for name, case in CASES.items():
         row = INSTRUCTIONS[name.split()[0]]
-        names += [(case, NAMES[dtype], row.layouts[0]) for dtype in NUMBERS if dtype not in row.dtypes]
-        names += [(case, NAMES[row.dtypes[0]], layout) for layout in LAYOUTS if layout not in row.layouts]
-    return [body(number, *words) for number, words in enumerate(names)]
+        calls += [(case, NAMES[dtype], row.layouts[0]) for dtype in NUMBERS if dtype not in row.dtypes]
+        calls += [(case, NAMES[row.dtypes[0]], layout) for layout in LAYOUTS if layout not in row.layouts]
+    return [body(number, *words) for number, words in enumerate(calls)]
 
 
 def compile_calls(bodies: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
@@ -131,7 +131,7 @@ def compile_calls(bodies: list[str], directory: Path) -> subprocess.CompletedPro
 
 def refused_with_a_sentence(messages: str) -> set[int]:
     """The calls that a static assertion ends; g++ names the call before the error, and clang++ after it."""
-    names: set[int] = set()
+    refused: set[int] = set()
     asserted, call = False, 0
     for line in messages.splitlines():
         named = re.search(r"\bcalls:(\d+):", line)
@@ -139,8 +139,8 @@ def refused_with_a_sentence(messages: str) -> set[int]:
         if "error:" in line:
             asserted = "static assertion failed" in line
         if asserted and (named if "clang" in CXX else "error:" in line):
-            names.add(call)
-    return names
+            refused.add(call)
+    return refused
 
 
 def test_other_element_types_and_layouts_end_the_compilation(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_two_sources_of_one_kernel_may_include_the_headers(tmp_path: Path) -> No
 
 def recorded() -> dict[str, set[tuple[int, int]]]:
     """Return how many tiles each definition of an instruction reads and writes, as the checked build records it."""
-    names: dict[str, set[tuple[int, int]]] = {}
+    counts: dict[str, set[tuple[int, int]]] = {}
     for header, text in HEADERS.items():
         for check in re.finditer(r"PTO_CHECK\((\w+)(##\w+)?,(.*?)\);", text, re.DOTALL):
             if header == "check.hpp":
@@ -169,8 +169,8 @@ def recorded() -> dict[str, set[tuple[int, int]]]:
             reads = len(set(re.findall(r"\b(?:reads|carries)\((\w+)", clauses)))
             writes = len(set(re.findall(r"\bwrites\((\w+)", clauses)))
             for user in _users(name, bool(suffix), text, check.start()):
-                names.setdefault(user, set()).add((reads, writes))
-    return names
+                counts.setdefault(user, set()).add((reads, writes))
+    return counts
 
 
 def _users(name: str, is_prefix: bool, text: str, position: int) -> list[str]:
