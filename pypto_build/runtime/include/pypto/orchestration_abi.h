@@ -13,8 +13,8 @@
 
 #include "tensor.h"
 
-// Marks functions that orchestrations call thousands of times: inlined, they take half as much memory and time again
-// to compile, and twice the code.
+// Marks functions that orchestrations call thousands of times: inlined, they cost half as much memory and compile time
+// again, and twice the code.
 #define PYPTO_OUT_OF_LINE __attribute__((noinline))
 
 struct PTO2Runtime; // the handle orchestrations of spring 2026 pass around; the runtime's own

@@ -19,7 +19,7 @@ using CoreTaskPredicate = pypto::Predicate;
 using L0TaskPredicate = pypto::Predicate;
 
 /// Number and kind of a task's launches. One setter has the name that the platform and its runtime give it, and no
-/// other one does: an orchestration for several platforms may choose by what there is.
+/// other one does: an orchestration for several platforms may choose by the setter that exists.
 struct PTO2LaunchSpec {
     int16_t block_num = 1;
     bool require_sync_start = false;

@@ -2,7 +2,7 @@
 //
 // A process namespace begins with the children of its creator, so a guard stands between the process that replays
 // and its child. Where the system allows namespaces, the child sees no process outside of its own, neither the guard
-// nor the parent, and all that it starts ends with the first process in there. Elsewhere the guard inherits what the
+// nor the parent, and all of them end with the first process in there. Elsewhere the guard inherits what the
 // child leaves, and ends it one by one. The guard runs no Python: it would copy most of the interpreter's memory.
 #pragma once
 

@@ -11,8 +11,8 @@ namespace {
 
 constexpr uint64_t kRun = 8; // equal bytes in a row that cannot be chance
 
-// Signaling NaNs: copies keep them, arithmetic turns them into the quiet NaN of the same payload, which tells elements
-// of unwritten elements from results computed of such. Integers get a pattern that is no plausible value.
+// Signaling NaNs: copies keep them, arithmetic turns them into the quiet NaN of the same payload, which tells
+// unwritten elements from results computed of them. Integers get a pattern that is no plausible value.
 uint64_t pattern_of(DataType dtype) {
     switch (dtype) {
     case DataType::FLOAT32:

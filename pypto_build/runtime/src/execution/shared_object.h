@@ -19,7 +19,7 @@ bool load_ahead(const std::string &path);
 
 /// Returns the object loaded ahead of the file at `path`, or null. It can be run only after `renew_ahead`.
 void *loaded_ahead_of(const std::string &path);
-/// Looks at everything that was loaded ahead, and unloads what is another file by now.
+/// Checks all objects loaded ahead, and unloads those whose files have changed.
 void renew_ahead();
 /// Returns whether `handle` is of the file at `path`, which was loaded ahead and unchanged at the last look.
 bool is_ahead(const std::string &path, const void *handle);

@@ -1,6 +1,6 @@
 // Kernels of one chip that wait for a value in memory: a signal (TWAIT), or the counter of an asynchronous completion.
-// The last writer of a signal is remembered, and the end of all possible writers is noticed. Ranks of several chips
-// wait by the board instead (chips/board.h).
+// It remembers the last writer of a signal, and notices when no possible writer is left. Ranks of several chips wait by
+// the board instead (chips/board.h).
 #pragma once
 
 #include "base/fault.h"
