@@ -117,7 +117,7 @@ class _Writer:
         )
 
     def _initial(self, param: Param) -> str | None:
-        """The expression for what a tensor holds before the run, if anything tells."""
+        """Return the expression for a tensor's content before the run, if it is known."""
         data, dtype = self._test.data, param.dtype
         carrier = f", torch.{dtype}" if dtype in _CARRIERS or dtype in _RETYPED else ""
         if param.name in data.inputs and param.direction != "OUT":

@@ -233,8 +233,10 @@ class OrchestrationEmitter(OrchestrationText):
         self.add("}")
 
     def scoped(self, block: Block, targets: list[str], results: tuple[str, ...]) -> None:
-        """A block inside braces, in a scope of its own unless dependencies are the program's own; then what it passes
-        on is assigned."""
+        """Write a block inside braces, then assign the values that it passes on.
+
+        The block has a scope of its own unless dependencies are the program's own.
+        """
         self.depth += 1
         if not self.manual:
             self.add("PTO2_SCOPE() {")

@@ -10,7 +10,7 @@ from .vintages import TODAY, ApiVintage
 
 
 def generate_wrapper(function: IrFunction, body: str, vintage: ApiVintage = TODAY) -> str:
-    """The text of `kernels/<core>/<name>.cpp`; `body` is what the assembler made of the kernel's unit."""
+    """Return the text of `kernels/<core>/<name>.cpp`; `body` is the assembled body of the kernel's unit."""
     # On both vector cores of a group, get_subblockid() has to tell them apart.
     bridge = function.core == "aiv" and bool(function.group) and function.split >= 0
     return write_wrapper(function.name, body, passed_to(signature_of(function)), vintage.tensor, bridge=bridge)

@@ -104,7 +104,7 @@ class HostText(Statements):
             self.nested(op.blocks[1], targets)
 
     def nested(self, block: Block, targets: Sequence[str]) -> None:
-        """A block one level deeper, and what it passes on, all at once."""
+        """Write a block one level deeper, and assign the values that it passes on, all at once."""
         self.depth += 1
         self.block(block)
         pairs = [(t, self.expression(y)) for t, y in zip(targets, block.yields, strict=True)]

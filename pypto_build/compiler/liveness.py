@@ -65,7 +65,7 @@ class _Walk:
         return self.tiles({n for v in values for n in refs(v)})
 
     def block(self, block: Block, live: frozenset[str]) -> frozenset[str]:
-        """Tiles live before the block, given those live behind it (what it yields included)."""
+        """Return the tiles live before the block, given those live behind it (its yields included)."""
         for op in reversed(block.ops):
             live = self.op(op, live)
         return live

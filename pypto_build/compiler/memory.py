@@ -34,7 +34,7 @@ def infer_function_core_type(function: IrFunction) -> str:
 
 
 def side_of(op: Op, function: IrFunction) -> str:
-    """cube, vector, or empty for what both cores have. Moves of data belong to the memory they touch."""
+    """Return cube, vector, or empty for operations of both cores. Moves of data belong to the memory they touch."""
     spec = OPERATIONS.get(op.name)
     if op.name == "cross":
         return ""

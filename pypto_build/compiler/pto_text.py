@@ -38,7 +38,7 @@ def tile_text(tile: TileType, arch: str, *, transposed: bool = False) -> str:
 
 
 def number_text(value: float, dtype: DType) -> str:
-    """A float as MLIR writes it; what has no decimal form as its bit pattern."""
+    """Return a float as MLIR writes it; the bit pattern where there is no decimal form."""
     if math.isfinite(value):
         return f"{value:.17e}"
     if dtype.name == "BF16":

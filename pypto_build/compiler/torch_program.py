@@ -28,8 +28,8 @@ _PASSED_ON = (ValueKind.CARRIED, ValueKind.LEFT, ValueKind.MERGED)
 
 
 class Translation(NamedTuple):
-    """The text of a Python file, what it calls the program's functions, and where in the program its lines (from 1)
-    come from."""
+    """The text of a Python file, the names of the program's functions in it, and the source positions of its lines
+    (from 1)."""
 
     text: str
     names: Mapping[str, str]

@@ -28,7 +28,7 @@ def printable(text: str) -> str:
 
 
 class PtoError(Exception):
-    """The text, or what it means, is not valid .pto; `str()` is one line that names the place and the operation."""
+    """The text is invalid .pto; `str()` is one line that names the position and the operation."""
 
     def __init__(self, position: SourcePosition, message: str, operation: str = "") -> None:
         self.position = position

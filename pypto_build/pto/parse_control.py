@@ -12,7 +12,7 @@ MAX_DEPTH = 64  # nested regions
 
 
 class RegionReader(AttributeReader):
-    """Regions of operations; what reads one of these comes with the class below (parse_operations)."""
+    """Reads regions of operations; the class below reads the operations (parse_operations)."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)

@@ -58,7 +58,7 @@ class Function(msgspec.Struct, frozen=True, eq=False):
 
 
 class Value(msgspec.Struct, frozen=True, eq=False):
-    """One value, as far as it matters here; every field is what it may be.
+    """One value, as far as it matters here; the fields are its possibilities.
 
     ``numbers`` are the integers it may be, all of them unless ``open``. ``exact`` says that it holds each of them (one
     constant, the lanes of a mixed kernel) rather than one of several guesses. ``items`` are the members of a brace

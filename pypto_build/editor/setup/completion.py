@@ -375,7 +375,7 @@ def _fish_values() -> dict[str, str]:
 
 
 def _fish_completions(scons: Command, own: Command) -> list[str]:
-    """The lines that tell fish what there is."""
+    """Return the lines that declare the completions to fish."""
     lines = []
     for command in (scons, own):
         here = "; and __pypto_build_here" if command is scons else ""

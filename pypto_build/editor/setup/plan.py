@@ -19,7 +19,7 @@ _MARK = re.compile(r"written by pypto-build setup, ([0-9a-f]{12})")
 
 @dataclass(frozen=True)
 class Step:
-    """One file: what becomes of it, and its new text (None: it stays). `todo` is what the user has to do by hand."""
+    """One file: the change of it, and its new text (None: it stays). `todo` is left for the user to do by hand."""
 
     path: Path
     what: str

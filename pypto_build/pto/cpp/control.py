@@ -93,7 +93,7 @@ def loop(e: Emitter, op: Operation) -> None:
 
 @LOWERINGS.of("control:if")
 def branch(e: Emitter, op: Operation) -> None:
-    """The branches are written aside first: what they yield decides how the results are declared in front of them."""
+    """Write the branches aside first: their yields decide how the results are declared in front of them."""
     results = e.resolved.results(op)
     outer, bodies, yielded = e.out, [], []
     for region in op.regions:

@@ -44,7 +44,7 @@ class LiveFinding:
 
 
 class LiveFunction:
-    """One function of the text; `model` is what it says, with `nodes` for the statements of its body."""
+    """One function of the text; `model` is its content, with `nodes` for the statements of its body."""
 
     def __init__(self) -> None:
         self.model = Function("")

@@ -50,7 +50,7 @@ def collective(w: Writer, op: Operation) -> None:
 
 @LOWERINGS.of("async:tput_async", "async:tget_async")
 def start(w: Writer, op: Operation) -> None:
-    """Done at once: what waits for the event finds it complete, and what does not is a fault of the kernel."""
+    """Do the transfer at once: a wait for its event finds it complete, and a missing wait is a fault of the kernel."""
     w.add(op, f"put({w.operand(op, 'dst')}, {w.operand(op, 'src')})")
     w.bind(w.resolved.results(op)[0], "None")
 

@@ -70,7 +70,7 @@ def helper_names() -> frozenset[str]:
 
 
 def taken_names() -> frozenset[str]:
-    """Names that mean something else in a file: helpers, Python's own, and what callers define in it."""
+    """Return the names with another meaning in a file: helpers, Python's own, and definitions of callers."""
     return helper_names() | frozenset(dir(builtins)) | {"_probe"}
 
 
