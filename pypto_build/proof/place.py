@@ -131,14 +131,33 @@ class Place:
         """The path of an output as a word of a command line."""
         return self._known.path(name)
 
-    proven = _one_at_a_time(Known.proven)
-    all_proven = _one_at_a_time(Known.all_proven)
     reason = _one_at_a_time(Known.reason)
     contents = _one_at_a_time(Known.contents)
     read_files = _one_at_a_time(Known.read_files)
     amend = _one_at_a_time(Known.amend)
     save = _one_at_a_time(Known.save)
     rest = _one_at_a_time(Known.forget_looks)
+
+    def proven(self, action: Action) -> Result | None:
+        """Return the result of ``action`` if it is recorded, its inputs and outputs are unchanged, and no other
+        workspace failed on the same inputs since."""
+        with self._lock:
+            result = self._known.proven(action)
+        return None if result is None or self._is_withdrawn(action, result.key) else result
+
+    def all_proven(self, actions: Sequence[Action], again: bool = False) -> list[bool]:
+        """For each of many actions, return whether it is proven; they may be asked for ``again``."""
+        with self._lock:
+            proven, results = self._known.all_proven(actions, again), self._known.record.results
+            return [
+                found and not self._is_withdrawn(action, results[action.name].key)
+                for action, found in zip(actions, proven, strict=True)
+            ]
+
+    def _is_withdrawn(self, action: Action, key: str) -> bool:
+        """Return whether the store says that the action failed. That is asked of runs only, whose results are trees:
+        what a compiler wrote stays as good as it was."""
+        return bool(action.tree) and action.shared and self._store.is_withdrawn(key)
 
     def may_differ(self, paths: Iterable[Path]) -> bool:
         """Whether the system says something else of one of these files than when it was last read: a guess at what an
@@ -499,8 +518,12 @@ class Place:
         """What was good on these inputs is so no more: here, and in the store if the inputs are ``certain``."""
         failed = self._result(attempt, {}, "", good=False)
         self._known.note(attempt.action.name, failed)
-        if certain and attempt.action.shared and any(map(_is_good, self._store.find(failed.key))):
+        if not (certain and attempt.action.shared):
+            return
+        if any(map(_is_good, self._store.find(failed.key))):
             self._publish(failed, [])
+        if attempt.action.tree:
+            self._store.withdraw(failed.key)
 
 
 def _is_good(payload: bytes) -> bool:

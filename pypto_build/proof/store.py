@@ -1,6 +1,7 @@
 """One store of results by content, for all workspaces of a user: three methods, behind which a remote one fits as well.
 
-``actions/`` holds, by the key of an action, what it came to; ``content/`` holds files by their SHA-256. Whatever is
+``actions/`` holds, by the key of an action, what it came to; ``content/`` holds files by their SHA-256; ``withdrawn/``
+has an empty file for each action that failed last, so that other workspaces no longer show that it passed. Whatever is
 read is verified, so a damaged store costs time only; whatever is written appears by one rename. What was not used for
 longest is removed when the store grows beyond its size.
 """
@@ -97,6 +98,17 @@ class Store:
                 if len(data) <= self.largest and not path.exists():
                     self._write(path, data)
             self._write(self._path("actions", key), encode_entry(key, [result, *self.known(key)]))
+            self._path("withdrawn", key).unlink()
+
+    def withdraw(self, key: str) -> None:
+        """Note that an action failed: what workspaces have recorded of it counts no more until it succeeds."""
+        if self._size:
+            with suppress(OSError):
+                self._write(self._path("withdrawn", key), b"")
+
+    def is_withdrawn(self, key: str) -> bool:
+        """Return whether an action failed when it was last done in any workspace."""
+        return os.path.exists(self._path("withdrawn", key))
 
     def close(self) -> None:
         """Note what was written, and evict what is too much."""
@@ -118,7 +130,7 @@ class Store:
 
     def entries(self) -> Iterator[Entry]:
         """All files of the store."""
-        return entries(self.directory, ("actions", "content"))
+        return entries(self.directory, ("actions", "content", "withdrawn"))
 
     def shrink(self, size: int) -> int:
         """Evict what is too much; returns what is left, in bytes."""

@@ -237,6 +237,26 @@ def test_a_failure_withdraws_what_was_good(rig: Rig) -> None:
     assert rig.run(fails) == "restored"  # it passed last
 
 
+def test_a_failure_elsewhere_withdraws_what_was_good_here(rig: Rig, tmp_path: Path) -> None:
+    """A run passes here and fails in another workspace on the same inputs: it runs here again, also where the store
+    has lost what passed; once it passes again, that is kept."""
+    other = Rig(tmp_path / "other", rig.watcher, rig.store)
+
+    def of(each: Rig, passes: bool) -> Action:
+        program = 'mkdir -p "$1"; cd "$0"; cat source header > "$1/result"; test -e $FLAG'
+        argv = ("/bin/sh", "-c", program, str(each.root), str(each.out / "tree"))
+        environment = {"FLAG": "/" if passes else "/missing", "PATH": "/bin"}
+        return replace(each.action(), argv=argv, outputs=(), tree="tree", environment=environment)
+
+    assert [rig.run(of(rig, True)), rig.run(of(rig, True))] == ["built", "kept"]
+    for lost in (False, True):
+        if lost:
+            shutil.rmtree(rig.store.directory)
+        assert other.run(of(other, False), again=True) == "failed"
+        assert [rig.place().proven(of(rig, True)), *rig.place().all_proven([of(rig, True)])] == [None, False]
+        assert [rig.run(of(rig, True)), rig.run(of(rig, True))] == ["built", "kept"]
+
+
 def test_another_workspace_has_it_too(rig: Rig, tmp_path: Path) -> None:
     assert rig.run() == "built"
     other = Rig(tmp_path / "other", rig.watcher, rig.store)
