@@ -107,7 +107,7 @@ def _begin(env: Environment) -> None:
     SetOption("no_progress", True)
     with span("open the workspace"):
         workspace = standing.take_workspace(partial(_open_workspace, options))
-    set_hooks(partial(_order_files, workspace))
+    set_hooks(partial(_when_read, workspace))
     keep_signatures_of_users(workspace.build_dir, workspace.look_again)
     _INVOCATION.open(workspace)
     if turn:
@@ -123,10 +123,12 @@ def _begin(env: Environment) -> None:
     }
 
 
-def _order_files(workspace: Workspace) -> None:
-    """Let files wait for what makes the directory that they lie in, where rules were called."""
+def _when_read(workspace: Workspace) -> None:
+    """Complete the graph when all scripts have been read: a rule may stand below one that takes what it makes."""
     if workspace.scripts:
         order_files()
+    for step in workspace.at_start:
+        step()
 
 
 def _declare_targets(env: Environment) -> None:
