@@ -21,7 +21,7 @@ from pypto_build.proof import Place
 from pypto_build.rules.machinery.actions import run_streaming
 from pypto_build.rules.machinery.attributes import Attribute, Kind, Rule, RuleError, path_attribute
 from pypto_build.rules.machinery.environment import SHOWN
-from pypto_build.rules.machinery.inputs import makers, path_of, stands_for
+from pypto_build.rules.machinery.inputs import path_of, stands_for
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.steps import Step, declare_step, made_by_us
@@ -51,8 +51,6 @@ def declare_program(env: Environment, **given: Any) -> Nodes:
     values = PROGRAM.check(given, env)
     workspace, name = workspace_of(env), values["name"]
     source = path_of(values["source"])
-    if not (source.is_file() or makers(values["source"])):
-        raise RuleError(f"{workspace.short_of_top(source)}: no such file; PROGRAM= and source name a program in Python")
     platform = workspace.platform(values["platform"])
     artifact = Path(os.path.abspath(workspace.top / workspace.options.build_output)) / f"_jit_{name}"
     programs: dict[Path, _Program] = workspace.extras.setdefault("programs", {})

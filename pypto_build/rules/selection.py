@@ -24,6 +24,7 @@ from pypto_build.rules.machinery.workspace import Workspace, artifact_dirs, work
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.outcomes import outcomes_of, wants_files
 from pypto_build.rules.replay import declare_replay, finish_replays, start_early
+from pypto_build.rules.stage import scripts_make
 from pypto_build.rules.subject import Subject
 from pypto_build.rules.subject_targets import targets_of
 from pypto_build.rules.targets import OF_AN_ARTIFACT, STATUS_VARIABLE
@@ -286,10 +287,12 @@ def _declare_compile(env: Environment) -> None:
         raise ArtifactError(
             "PROGRAM=", "'scons compile' needs a program", "name a Python file, such as examples/vector_dag.py"
         )
+    workspace, source = workspace_of(env), os.path.abspath(program)
+    if not (os.path.isfile(source) or scripts_make()):
+        raise ArtifactError(program, "no such file", "PROGRAM= names a program in Python")
     from pypto_build.rules.program import declare_program
 
-    env.Alias("compile", declare_program(env, name=Path(program).stem, source=os.path.abspath(program)))
-    workspace = workspace_of(env)
+    env.Alias("compile", declare_program(env, name=Path(program).stem, source=source))
     workspace.at_end.append(partial(_tell_next, workspace, f"_jit_{Path(program).stem}"))
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from SCons.Action import Action
-from SCons.Script import COMMAND_LINE_TARGETS, GetOption
-from SCons.Script.Main import OptionsParser
+from SCons.Script import COMMAND_LINE_TARGETS, GetOption, Main
 
 from pypto_build import terminal
 from pypto_build.artifact.atomic import write_bytes
@@ -204,7 +203,7 @@ def _prepare(env: Environment) -> None:
 def _run_all(workspace: Workspace) -> None:
     """Let all tests run, whatever fails, and show what failed when the others have run."""
     workspace.progress.hold = True
-    OptionsParser.values.keep_going = True
+    Main.OptionsParser.values.keep_going = True  # the parser of this run: processes that fork for runs have another
 
 
 def _all_are_run(env: Environment) -> bool:

@@ -25,8 +25,10 @@ from pypto_build.rules.machinery import standing
 from pypto_build.rules.machinery.actions import spawner
 from pypto_build.rules.machinery.attributes import RuleError, each_variant
 from pypto_build.rules.machinery.database import decide_verdicts, keep_signatures_of_users
+from pypto_build.rules.machinery.inputs import order_files
 from pypto_build.rules.machinery.invocation import Invocation
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
+from pypto_build.rules.machinery.taskmaster import set_hooks
 from pypto_build.rules.machinery.workspace import Workspace, workspace_of
 from pypto_build.rules.many import names_many
 from pypto_build.rules.options import OptionError, Options, parse_options
@@ -105,6 +107,7 @@ def _begin(env: Environment) -> None:
     SetOption("no_progress", True)
     with span("open the workspace"):
         workspace = standing.take_workspace(partial(_open_workspace, options))
+    set_hooks(partial(_when_read, workspace))
     keep_signatures_of_users(workspace.build_dir, workspace.look_again)
     _INVOCATION.open(workspace)
     if turn:
@@ -118,6 +121,14 @@ def _begin(env: Environment) -> None:
         "PYPTO_WITHOUT_SHELL": {"SPAWN": spawner(workspace.confine, by_shell=False), "SHELL": None, "ESCAPE": str},
         "IMPLICIT_COMMAND_DEPENDENCIES": 0,
     }
+
+
+def _when_read(workspace: Workspace) -> None:
+    """Complete the graph when all scripts have been read: a rule may stand below one that takes what it makes."""
+    if workspace.scripts:
+        order_files()
+    for step in workspace.at_start:
+        step()
 
 
 def _declare_targets(env: Environment) -> None:

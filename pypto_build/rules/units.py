@@ -21,9 +21,10 @@ from pypto_build.proof.action import Aid
 from pypto_build.proof.place import Spawn
 from pypto_build.rules.machinery.actions import run_captured
 from pypto_build.rules.machinery.environment import search_paths
+from pypto_build.rules.machinery.inputs import makers_above
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.steps import Refused, Step, declare_step, perform
-from pypto_build.rules.machinery.workspace import Workspace, escape
+from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.rules.precompiled import Precompiled
 from pypto_build.rules.variants import FOR_SIMPLER
 from pypto_build.toolchain.own_text import (
@@ -312,18 +313,30 @@ def declare_unit(
     nodes: Nodes = [env.File(escape(path)) for path in first.action.inputs] if source is None else [source]
     scanned = {"source_scanner": CScanner(), "CPPPATH": list(include_dirs)} if source else {}
     nodes = declare_step(env, first, nodes, **scanned)
+    if include_dirs:
+        wait = partial(_wait_for_directories, env, nodes, include_dirs)
+        wait()
+        workspace_of(env).at_start.append(wait)  # a rule below may make one
     for step in others:
         nodes = declare_step(env, step, nodes)
     return nodes[0]
 
 
+def _wait_for_directories(env: Environment, nodes: Nodes, directories: Sequence[Node]) -> None:
+    """Let ``nodes`` wait for the directories of headers that builders make whole, whose files SCons does not know."""
+    env.Depends(nodes, [maker for directory in directories for maker in makers_above(directory)])
+
+
 def includes_made(env: Environment, plan: Plan, made: Collection[Node]) -> tuple[Node, tuple[Node, ...]] | None:
-    """The source of a unit that includes a file that is ``made``, and where its headers are looked for; else None."""
+    """Return the source of a unit that includes a file that is ``made``, or looks for headers in a directory that is,
+    and where its headers are looked for; else None."""
     source = env.File(escape(str(plan.compiled)))
     dirs = tuple(env.Dir(escape(str(path))) for path in plan.extra_dirs)
     path = (env.Dir(escape(str(plan.source.parent))), *dirs)
     found = source.get_implicit_deps(env, CScanner(), lambda _scanner: path)
-    return None if set(found).isdisjoint(made) else (source, path)
+    if set(found).isdisjoint(made) and not any(map(makers_above, path)):
+        return None
+    return source, path
 
 
 def ensure(workspace: Workspace, steps: Sequence[Step], early: bool = False) -> int:

@@ -141,7 +141,7 @@ def test_mistakes(project: Project) -> None:
         "scons: *** PROGRAM=: 'scons compile' needs a program; name a Python file, such as examples/vector_dag.py\n"
     )
     run = project.scons("compile", "PROGRAM=nothing.py")
-    assert run.output == "scons: *** nothing.py: no such file; PROGRAM= and source name a program in Python\n"
+    assert run.output == "scons: *** nothing.py: no such file; PROGRAM= names a program in Python\n"
     project.write(
         "prog.py",
         "import pypto_build.compiler.language as pl\n\n@pl.jit\ndef f(x: pl.Tensor[[4], pl.FP32]):\n    x +\n",

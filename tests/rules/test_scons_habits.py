@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -192,13 +193,90 @@ def test_decider_no_clean_always_build_and_explain(project: Project) -> None:
     project.write("k.cpp", _KERNEL)
     project.write("scale.in", "// nothing\n")
     assert project.scons("k").status == 0
-    project.write("scale.in", "// nothing\n")  # another time: their builder runs, ours finds nothing new
+    os.utime(project.root / "scale.in", (1, 1))  # another time: their builder runs, ours finds nothing new
     run = project.scons("k", "--debug=explain")
     assert run.actions == [] and "scons: rebuilding `made/scale.h' because `scale.in' changed\n" in run.output
     run = project.scons("k", "FORCE=1")
     assert run.actions == [] and "Copy(" in run.output
     assert project.scons("-c", "k").status == 0
     assert (project.root / "made/scale.h").exists() and not (project.root / "build").exists()
+
+
+_PROGRAM = """import pypto_build.compiler.language as pl
+
+M = pl.Tensor[[16, 16], pl.FP32]
+
+
+@pl.jit.incore
+def twice(x: M, y: pl.Out[M]):
+    pl.store(pl.load(x, [0, 0], [16, 16]) * 2.0, [0, 0], y)
+
+
+@pl.jit
+def prog(x: M, y: pl.Out[M]):
+    twice(x, y)
+"""
+
+
+def test_files_of_an_artifact_before_the_rule_that_makes_it(project: Project) -> None:
+    """The order of rules decides nothing: program, what it is made from, and files in its artifact by their names."""
+    project.write("p.in", _PROGRAM)
+    script(
+        project,
+        "kernel = env.PtoKernel(name='k', source='build_output/_jit_p/kernels/aiv/twice.cpp', core_type='aiv')\n"
+        "env.Alias('all', [kernel, env.Install('inst', 'build_output/_jit_p/orchestration/prog.cpp')])\n"
+        "env.PtoProgram(name='p', source='made/p.py')\n"
+        "env.Command('made/p.py', 'p.in', Copy('$TARGET', '$SOURCE'))\n",
+    )
+    unit = ["compile build_output/_jit_p/kernels/aiv/twice.cpp", "link kernels/aiv/k.so"]
+    before = ["compile made/p.py", "make build_output/_jit_p/data"]
+    assert ran(project.scons("-n", "k")) == [*unit[:1], *before[:1], *unit[1:], *before[1:]]
+    assert not (project.root / "build_output/_jit_p").exists()
+    run = project.scons("all")
+    assert ran(run) == [*unit[:1], *before[:1], *unit[1:], *before[1:]]
+    assert (project.root / "inst/prog.cpp").is_file()
+    assert ran(project.scons("all")) == []
+    shutil.rmtree(project.root / "build_output/_jit_p")
+    assert ran(project.scons("build_output/_jit_p/kernels/aiv/twice.cpp")) == before
+    project.edit_file("p.in", "2.0", "3.0")
+    run = project.scons("compile", "PROGRAM=made/p.py")  # the same target as that of the rule
+    assert ran(run) == before[:1] and "warning" not in run.output
+
+
+CIRCLES = {
+    "a = env.Command('a.cpp', 'b.cpp', Copy('$TARGET', '$SOURCE'))\n"
+    "env.Command('b.cpp', a, Copy('$TARGET', '$SOURCE'))\n"
+    "env.Alias('t', env.PtoKernel(name='k', source=a, core_type='aiv'))\n": (
+        "a.cpp depends on itself: a.cpp needs b.cpp needs a.cpp"
+    ),
+    f"test = env.ReplayTest(name='t', artifact='{_ART}', data='d')\n"
+    "env.Command('d/in/x.pt', test, Copy('$TARGET', '$SOURCE'))\n": (
+        "t depends on itself: t needs d/in/x.pt needs "
+        "build/a2a3sim/_jit_chain/replays/DATA=d-26b9dca9/verdict.json needs t"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", CIRCLES)
+def test_circles_are_one_line(project: Project, text: str) -> None:
+    script(project, text)
+    run = project.quiet("t")
+    assert (run.status, run.output) == (2, f"scons: *** {CIRCLES[text]}\n")
+
+
+@pytest.mark.parametrize("target", ["Dir('made')", "'made'"])
+def test_a_directory_of_headers_that_a_builder_makes_whole(project: Project, target: str) -> None:
+    project.write("make.py", "from pathlib import Path\nPath('made').mkdir()\nPath('made/scale.h').touch()\n")
+    project.write("k.cpp", _KERNEL)
+    script(
+        project,
+        "import sys\n"
+        "env.PtoKernel(name='k', source='k.cpp', core_type='aiv', extra_include_dirs=['made'])\n"
+        f"made = env.Command({target}, 'make.py', sys.executable + ' make.py')\n"
+        "env.PtoKernel(name='l', source='k.cpp', core_type='aiv', extra_include_dirs=[made])\n",
+    )
+    assert ran(project.scons("l", "k")) == ["compile k.cpp"] * 2 + ["link kernels/aiv/k.so", "link kernels/aiv/l.so"]
+    assert ran(project.scons("l", "k")) == []
 
 
 def test_commands_of_users_run_in_a_shell(project: Project) -> None:

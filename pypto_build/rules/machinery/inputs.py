@@ -16,6 +16,7 @@ import SCons.Node
 import SCons.Node.Alias
 import SCons.Node.FS
 from SCons.Errors import UserError
+from SCons.Script import GetOption
 
 from pypto_build.rules.machinery.scons_types import Environment, Node
 
@@ -98,12 +99,17 @@ def has_rule(node: Any) -> bool:
 def makers(node: Node) -> list[Node]:
     """The nodes with a builder that a file or directory comes from: its own, that of a directory above it, or those of
     the files in it that SCons knows of. Empty for a source."""
+    return makers_above(node) or list(_made_below(node))
+
+
+def makers_above(node: Node) -> list[Node]:
+    """Return the node itself if a builder makes it, else the directory above it that a builder makes whole."""
     above: Any = node
     while above is not None:
         if has_rule(above):
             return [above]
         above = above.up() if isinstance(above, SCons.Node.FS.Dir) else above.dir
-    return list(_made_below(node))
+    return []
 
 
 def forget(directory: Node) -> None:
@@ -116,8 +122,8 @@ def forget(directory: Node) -> None:
 
 def searched(directory: Node) -> tuple[Path, ...]:
     """Return where a directory of headers lies: both places of one that has a variant directory."""
-    assert isinstance(directory, SCons.Node.FS.Dir)
-    return tuple(Path(node.get_abspath()) for node in dict.fromkeys((directory, directory.srcnode())))
+    places = (directory, directory.srcnode())
+    return tuple(Path(node.get_abspath()) for node in dict.fromkeys(places))
 
 
 def all_made() -> list[Node]:
@@ -156,6 +162,27 @@ def create_directories() -> None:
 def made_directories() -> list[Node]:
     """The directories below the top that builders make."""
     return [node for node in _made() if isinstance(node, SCons.Node.FS.Dir)]
+
+
+def order_files() -> None:
+    """Let the files in directories that builders make come after what these are made from.
+
+    SCons lets such a directory depend on its files.
+    """
+    for directory in made_directories():
+        for node in _files_below(directory):
+            node.clear_memoized_values()
+            node.add_dependency(directory.sources)
+            if GetOption("no_exec"):  # else what is made from a file that is not there yet would be an error
+                node.side_effect, node.noclean = 1, 1
+
+
+def _files_below(directory: Node) -> Iterator[Any]:
+    for entry in _entries(directory):
+        if isinstance(entry, SCons.Node.FS.Dir):
+            yield from _files_below(entry)
+        elif not has_rule(entry):
+            yield entry
 
 
 def sources_of_users() -> list[Path]:
@@ -226,8 +253,6 @@ def _checked(env: Environment, node: Any, kind: Kind, where: str, doc: str) -> N
     if not isinstance(node, wanted):
         what = "an alias" if isinstance(node, SCons.Node.Alias.Alias) else "a directory"
         raise RuleError(f"{where}: {node} is {what} where a {kind.value} is expected; it is {doc}")
-    for maker in makers(node) if isinstance(node, SCons.Node.FS.File) and not has_rule(node) else ():
-        env.Depends(node, maker.sources)  # it is in a directory that a rule makes, which SCons lets depend on its files
     return node  # type: ignore[no-any-return]
 
 

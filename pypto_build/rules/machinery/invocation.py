@@ -133,4 +133,5 @@ def _explain_unknown_targets() -> None:
         if str(failure.errstr).startswith("Do not know how to make") and name in map(str, COMMAND_LINE_TARGETS):
             near = difflib.get_close_matches(name, {*TARGETS, *SCons.Node.Alias.default_ans}, n=1)
             meant = f"did you mean {near[0]}?" if near else "'scons' alone lists them"
+            meant = "no rule here declares one" if name in TARGETS else meant
             terminal.complain(f"scons: there is no target {name}; {meant}")

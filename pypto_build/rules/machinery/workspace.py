@@ -83,6 +83,7 @@ class Workspace:
         self.progress = Progress()
         self._shortened: dict[str, str] = {}  # directories, for people
         self.extras: dict[str, Any] = {}  # what rules keep for this run, by their names
+        self.at_start: list[Callable[[], None]] = []  # what rules do when all scripts have been read
         self.at_end: list[Callable[[], None]] = []  # what rules do when this process ends
 
     @property
