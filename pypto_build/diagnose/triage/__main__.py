@@ -56,6 +56,8 @@ _TRIED = {
     False: "tried in a copy: with this edit alone it still fails",
     None: "not tried",
 }
+# Findings whose edits were tried when they were made.
+_TRIED_BEFORE = ("triage/edited", "diverge/trial")
 # A run that takes longer is not repeated in other orders.
 _SHORT_S = 10.0
 
@@ -108,7 +110,7 @@ class Triage:
     def try_remedy(self) -> None:
         """Try the edits that the first finding proposes, where the replay fails."""
         first = next((finding for finding in self.answer.ranked if finding.level == "error"), None)
-        if first is None or not first.edits or first.rule == "triage/edited" or self.verdict.status == "pass":
+        if first is None or not first.edits or first.rule in _TRIED_BEFORE or self.verdict.status == "pass":
             return
         if is_distributed(self.given.artifact):
             return
@@ -180,6 +182,9 @@ class Triage:
     def _flaky(self) -> None:
         if self.answer.evidence.ended:
             self.answer.left_out.append("flaky (the run does not end)")
+            return
+        if self.answer.evidence.order_excluded and any(f.rule == "diverge/trial" for f in self.answer.findings):
+            self.answer.left_out.append("flaky (an edit explains it, and other orders give the same bits)")
             return
         self._tool("flaky", ["--rounds", "20", *self._kernels, *self._weak()])
 
@@ -268,7 +273,7 @@ def lines_of(triage: Triage) -> Iterator[str]:
         certain = answer.certain and triage.remedy is not False
         yield f"[triage] {verdict.artifact}: {_ended(verdict)}; {'the cause' if certain else 'most likely'}:"
         yield from told[0].lines
-        if told[0].edits and told[0].rule != "triage/edited":
+        if told[0].edits and told[0].rule not in _TRIED_BEFORE:
             yield f"    {_TRIED[triage.remedy]}"
     elif verdict.error is not None:
         yield f"[triage] {verdict.artifact}: {_ended(verdict)}: {verdict.error}"
