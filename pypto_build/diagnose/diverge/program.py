@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME, read_compiled_files
 from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.diverge.compare import Difference, Limits, compare
 from pypto_build.diagnose.diverge.findings import MODULE, ORCHESTRATION, element_text, relative
@@ -80,16 +79,6 @@ class ProgramText:
 def check_program(launch: Launch, path: Path, limits: Limits, timeout_s: float) -> list[Finding]:
     """What of the modules or the orchestration is not as in the program at ``path``."""
     return in_child(lambda: _with_program(launch, path, limits), Progress(), timeout_s)
-
-
-def program_of(artifact: Path) -> Path | None:
-    """The program that an artifact names as its own, if it is still there."""
-    document = read_compiled_files(artifact / COMPILED_FILES_NAME)
-    if document is None:
-        return None
-    named = Path(document.program)
-    paths = (named, artifact / named, *(parent / named for parent in artifact.resolve().parents))
-    return next((path for path in paths if path.is_file()), None)
 
 
 def read_program(path: Path, name: str, platform: str) -> ProgramText:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from pypto_build.artifact.compiled_files import program_of
 from pypto_build.diagnose.diverge.compare import Limits
 from pypto_build.diagnose.diverge.findings import describe_run
 from pypto_build.diagnose.diverge.kernel import KernelParting, locate
@@ -28,7 +29,7 @@ def diverge(given: argparse.Namespace) -> int:
     findings = describe_run(launch, outcome, partings)
     if not outcome.findings and given.against is None:
         from pypto_build.diagnose.diverge.golden import golden_findings
-        from pypto_build.diagnose.diverge.program import check_program, program_of
+        from pypto_build.diagnose.diverge.program import check_program
 
         program = given.program or program_of(launch.artifact)
         findings += check_program(launch, program, limits, given.timeout) if program else []

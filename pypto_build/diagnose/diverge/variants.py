@@ -223,20 +223,26 @@ def _names(source: _Source, body: ast.FunctionDef, constants: Sequence[str]) -> 
             yield _trial(source.span(part), f"{text} + {step}", f"a loop that {words} a step later")
 
 
-_ADDED = ("exp", "log", "sqrt", "rsqrt", "neg", "abs", "relu", "recip", "reciprocal")
+_ADDED = ("abs", "exp", "neg", "relu", "sqrt", "rsqrt", "recip", "log", "reciprocal")
+_PLAIN = (ast.Constant, ast.List, ast.Tuple)
 
 
 def _added(source: _Source, body: ast.FunctionDef, alias: str) -> Iterator[Trial]:
     """A function of one argument, or an operand, that a value lacks."""
     names = [argument.arg for argument in body.args.args]
     for node in (inner for statement in body.body for inner in ast.walk(statement)):
+        inner = [arg for arg in node.args if not isinstance(arg, _PLAIN)] if isinstance(node, ast.Call) else []
+        for span in map(source.span, inner):
+            yield from (
+                _trial(span, f"{alias}.{name}({span.text})", f"'{name}' of '{_short(span.text)}'") for name in _ADDED
+            )
         value = node.value if isinstance(node, (ast.Assign, ast.AugAssign)) else None
         if isinstance(node, ast.Call) and source.span(node.func).text.endswith(".store") and node.args:
             value = node.args[0]
         if value is None:
             continue
         span = source.span(value)
-        for name in _ADDED:
+        for name in _ADDED if not isinstance(node, ast.Call) else ():
             yield _trial(span, f"{alias}.{name}({span.text})", f"'{name}' of '{_short(span.text)}'")
         for name in names:
             for operator in "*+-":
