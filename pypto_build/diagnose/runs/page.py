@@ -20,11 +20,13 @@ svg.times polyline { fill: none; stroke: var(--accent); stroke-width: 1.5; }
 svg.times circle { fill: var(--accent); }
 .scroll { max-height: none; overflow: visible; }
 td { overflow-wrap: anywhere; }
+.badge { white-space: nowrap; }
 @media (max-width: 760px) {
   thead { display: none; }
   table, tbody, tr, td { display: block; }
   tr { border-bottom: 1px solid var(--line); padding: .5rem 0; }
   td { border: 0; padding: .1rem 0; }
+  td:not(:first-child, :empty)::before { content: attr(title) " "; color: var(--muted); }
 }
 """
 #: Runs that the marks of a job show, and flips that are listed.
@@ -160,7 +162,10 @@ def _runs(runs: Sequence[Run], results: Mapping[str, Mapping[int, Result]]) -> s
 
 
 def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows]
+    lines = [
+        "<tr>" + "".join(f'<td title="{title}">{cell}</td>' for title, cell in zip(titles, row, strict=True)) + "</tr>"
+        for row in rows
+    ]
     if not lines:
         return "<p class=muted>nothing</p>"
     head = "".join(f"<th>{title}</th>" for title in titles)
