@@ -42,5 +42,15 @@ def read_compiled_files(path: Path) -> CompiledFiles | None:
     return msgspec.structs.replace(document, files=tuple(filter(_is_inside, document.files)), goldens=goldens)
 
 
+def program_of(artifact: Path) -> Path | None:
+    """The program that an artifact names as its own, if it is still there."""
+    document = read_compiled_files(artifact / COMPILED_FILES_NAME)
+    if document is None:
+        return None
+    named = Path(document.program)
+    paths = (named, artifact / named, *(parent / named for parent in artifact.resolve().parents))
+    return next((path for path in paths if path.is_file()), None)
+
+
 def _is_inside(name: str) -> bool:
     return ".." not in PurePosixPath(name).parts and not PurePosixPath(name).is_absolute()

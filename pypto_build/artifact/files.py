@@ -32,6 +32,12 @@ _KINDS = (
 Document = TypeVar("Document")
 
 
+def from_here(path: str | Path) -> str:
+    """A path as people name it: below the working directory, from there."""
+    path, here = Path(path), Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
 def open_file(path: str | Path) -> BinaryIO:
     """The regular file at ``path``, open for reading; never waits. Raises ``OSError`` for anything else."""
     try:

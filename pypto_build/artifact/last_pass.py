@@ -1,6 +1,7 @@
 """The files of an artifact as they were when its replay last passed: what was edited since is the first evidence.
 
-``OUT/.last_pass`` has a copy of each, with its time. A pass copies only what has another size or time than its copy.
+``OUT/.last_pass`` has a copy of each and of the program's sources, with its time.
+A pass copies only what has another size or time than its copy.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
 
+from .compiled_files import COMPILED_FILES_NAME, read_compiled_files
 from .files import read_source
 from .first_sight import Change, sources_of
 from .manifest import MANIFEST_NAME
@@ -39,8 +41,8 @@ def keep(output: Path, artifact: Artifact, begun: float) -> None:
     """Keep the artifact as it passed in a replay that began at ``begun``; files written since are left out."""
     kept = output / LAST_PASS
     with suppress(OSError):
-        for path in _files(artifact):
-            now, copy = path.stat(), kept / path.relative_to(artifact.root)
+        for name, path in _files(artifact):
+            now, copy = path.stat(), kept / _inside(name)
             with suppress(FileNotFoundError):
                 there = copy.stat()
                 if (there.st_size, there.st_mtime_ns) == (now.st_size, now.st_mtime_ns):
@@ -51,11 +53,10 @@ def keep(output: Path, artifact: Artifact, begun: float) -> None:
 
 
 def copies(output: Path, artifact: Artifact) -> dict[str, Path]:
-    """Return the copies of changed files, by their paths in the artifact."""
+    """Return the copies of changed files, by their paths in the artifact; of the program's sources by full paths."""
     changed = {}
-    for path in _files(artifact):
-        name = path.relative_to(artifact.root).as_posix()
-        copy = output / LAST_PASS / name
+    for name, path in _files(artifact):
+        copy = output / LAST_PASS / _inside(name)
         with suppress(OSError):
             if copy.is_file() and copy.read_bytes() != path.read_bytes():
                 changed[name] = copy
@@ -78,10 +79,25 @@ def edits(artifact: Artifact, changed: dict[str, Path]) -> Iterator[Edited]:
                 yield Edited(change, "".join([*new[:c], *old[a:b], *new[d:]]).encode())
 
 
-def _files(artifact: Artifact) -> Iterator[Path]:
+def compiled_ones(artifact: Artifact) -> list[Path]:
+    """Return the files that a compiler makes of a program: sources, manifest, reference."""
+    more = (artifact.root / MANIFEST_NAME, artifact.root / "golden.py")
+    return [*sources_of(artifact), *(path for path in more if path.is_file())]
+
+
+def _files(artifact: Artifact) -> Iterator[tuple[str, Path]]:
     root = artifact.root
-    yield from sources_of(artifact)
-    yield from (path for path in (root / MANIFEST_NAME, root / "golden.py") if path.is_file())
+    paths = compiled_ones(artifact)
     for part in ("data/in", "data/out"):
         with suppress(OSError):
-            yield from sorted(Path(entry) for entry in os.scandir(root / part) if entry.name.endswith(".pt"))
+            paths += sorted(Path(entry) for entry in os.scandir(root / part) if entry.name.endswith(".pt"))
+    yield from ((path.relative_to(root).as_posix(), path) for path in paths)
+    document = read_compiled_files(root / COMPILED_FILES_NAME)
+    for source in document.sources if document else ():
+        if Path(source).is_file():
+            yield str(Path(source).resolve()), Path(source)
+
+
+def _inside(name: str) -> str:
+    """Return the path of a copy: of a file outside of the artifact below ``program``."""
+    return f"program{name}" if Path(name).is_absolute() else name

@@ -21,6 +21,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from pypto_build.artifact.files import from_here
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.pto.assemble import HARDWARE
 from pypto_build.toolchain import ToolchainError
@@ -31,7 +32,7 @@ from .driver import compile_file
 from .emit_artifact import Options
 from .errors import CompileError
 from .vintages import TODAY, VINTAGES
-from .write import shown, write_dumps, write_files
+from .write import write_dumps, write_files
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -64,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"error: {args.output}: cannot be written: {error.strerror or error}", file=sys.stderr)
         return 1
     for path in changed:
-        print(f"[pto] wrote {shown(args.output / path)}")
+        print(f"[pto] wrote {from_here(args.output / path)}")
     if args.no_golden:
         return 0
     for root in compiled.roots:

@@ -26,9 +26,8 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME, read_compiled_files
 from pypto_build.artifact.extras import require_torch
-from pypto_build.artifact.files import decode_json, read_bytes, read_text
+from pypto_build.artifact.files import decode_json, from_here, read_bytes, read_text
 from pypto_build.artifact.pt import write_pt
-from pypto_build.compiler.write import shown
 
 STAMP = "data/golden.json"
 
@@ -68,22 +67,22 @@ def _bring_up_to_date(root: Path) -> int:
         return 4
     except Exception as error:
         frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(source)]
-        position = _in_program(root, frames[-1]) if frames else str(source)
+        file, line = program_line(root, frames[-1].name, frames[-1].lineno or 1) if frames else (source, 0)
+        position = f"{from_here(file)}:{line}" if line else str(source)
         print(f"error: {position}: {type(error).__name__}: {error}", file=sys.stderr)
         return 4
     stamp.write(files)
     for path, written in sorted(files.items()):
-        print(f"[golden] {'wrote' if written else 'took'} {shown(root / path)}")
+        print(f"[golden] {'wrote' if written else 'took'} {from_here(root / path)}")
     return 0
 
 
-def _in_program(root: Path, frame: traceback.FrameSummary) -> str:
-    """FILE:LINE of the program that the frame's line of golden.py was taken from; that line itself where it is not
-    clear which."""
-    function = re.compile(rf"\s*def {re.escape(frame.name)}\(")
+def program_line(root: Path, name: str, line: int) -> tuple[Path, int]:
+    """File and line of the program that a line in a function of golden.py was taken from; that line itself where it is
+    not clear which."""
+    function = re.compile(rf"\s*def {re.escape(name)}\(")
     document = read_compiled_files(root / COMPILED_FILES_NAME)
     written = (root / "golden.py").read_text(encoding="utf-8").splitlines()
-    line = frame.lineno or 1
     begin = next((number for number in range(line, 0, -1) if function.match(written[number - 1])), line)
     for name in document.sources if document else ():
         lines = read_text(Path(name), errors="replace").splitlines() if Path(name).is_file() else []
@@ -91,8 +90,8 @@ def _in_program(root: Path, frame: traceback.FrameSummary) -> str:
         places = [start + line - begin for start in begins if start + line - begin <= len(lines)]
         same = [number for number in places if lines[number - 1].strip() == written[line - 1].strip()]
         if len(same) == 1:
-            return f"{shown(Path(name))}:{same[0]}"
-    return f"{shown(root / 'golden.py')}:{line}"
+            return Path(name), same[0]
+    return root / "golden.py", line
 
 
 _DATA_FILE = re.compile(r"data/(in|out)/[^/\0]+\.pt\Z")

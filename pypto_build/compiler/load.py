@@ -16,16 +16,17 @@ from .errors import CompileError, SourcePosition
 from .language import JitFunction
 
 
-def load_module(path: str) -> ModuleType:
-    """The program's module, executed; `path` is also how places in it are spelled."""
+def load_module(path: str, text: str = "") -> ModuleType:
+    """The program's module, executed; `path` is also how places in it are spelled, `text` stands in for the file's."""
     position = SourcePosition(path)
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = text or Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise CompileError(position, f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise CompileError(position, "is not a Python file: not UTF-8") from None
     _definitions.cache_clear()  # the file may have changed since it was last loaded
+    _texts[path] = text
     module = ModuleType(Path(path).stem)
     module.__file__ = path
     try:
@@ -56,9 +57,12 @@ def entries_of(module: ModuleType) -> list[JitFunction]:
     return entries
 
 
+_texts: dict[str, str] = {}  # of modules that were loaded, by path
+
+
 @cache
 def _definitions(file: str) -> dict[tuple[str, int], ast.FunctionDef]:
-    tree = ast.parse(Path(file).read_text(encoding="utf-8"), file)
+    tree = ast.parse(_texts.get(file) or Path(file).read_text(encoding="utf-8"), file)
     definitions = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):

@@ -97,9 +97,3 @@ def _read(path: Path) -> bytes | None:
 
 def _encoded(content: str | bytes) -> bytes:
     return content.encode() if isinstance(content, str) else content
-
-
-def shown(path: Path) -> str:
-    """A path as people name it: below the working directory, from there."""
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -17,7 +17,7 @@ import msgspec
 from pypto_build import __version__, terminal
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.artifact.files import decode_json, from_here, read_bytes
 
 Level = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
@@ -68,7 +68,7 @@ class Finding(msgspec.Struct, frozen=True):
     @property
     def position(self) -> str:
         """``kernels/aiv/x.cpp:12``, the path alone, or nothing."""
-        return f"{self.path}:{self.line}" if self.path and self.line else self.path
+        return _position(self.path, self.line) if self.path else ""
 
     @property
     def lines(self) -> list[str]:
@@ -76,9 +76,13 @@ class Finding(msgspec.Struct, frozen=True):
         position = f"{self.position}: " if self.position else ""
         text = [f"{position}{self.level}: {self.message} [{self.rule}]"]
         text += [f"    {line}" for line in self.detail]
-        text += [f"    {other.path}:{other.line}: {other.message}" for other in self.related]
+        text += [f"    {_position(other.path, other.line)}: {other.message}" for other in self.related]
         text += [f"    do: {self.hint}"] if self.hint else []
-        return text + [f"    edit {e.path}:{e.line}: {e.old}  ->  {e.new}" for e in self.edits]
+        return text + [f"    edit {_position(e.path, e.line)}: {e.old}  ->  {e.new}" for e in self.edits]
+
+
+def _position(path: str, line: int) -> str:
+    return f"{from_here(path)}:{line}" if line else from_here(path)
 
 
 class Report(msgspec.Struct, frozen=True):

@@ -49,7 +49,7 @@ SEEDS = (
     ),
     Seed(
         "off-by-one loop", PRODUCT, "k__idx_v0 < 128", "k__idx_v0 < 96",
-        1, "product", "TSTORE(", "pto.tload", "goes on to TSTORE without pto.tload",
+        1, "product", "TSTORE(", "pto.tload", "goes on to TSTORE without pto.tload (TLOAD); the loop of line",
     ),
     Seed(
         "lost tail", FINISH, "part__ssa_v0(32, arg3)", "part__ssa_v0(32, arg3 / 16 * 16)",

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -133,6 +134,7 @@ def test_it_shows(browser: Browser, page: Path, width: int, dark: bool) -> None:
     assert browser.run("document.documentElement.dataset.ready") == "1"
     assert browser.run("document.documentElement.scrollWidth") == width
     assert browser.run("[...document.querySelectorAll('main h2')].map((h) => h.textContent)") == [
+        "Start here",
         "Verdict",
         "Findings (1)",
         "Task graph (5 tasks)",
@@ -143,7 +145,12 @@ def test_it_shows(browser: Browser, page: Path, width: int, dark: bool) -> None:
     ]
     assert browser.run("document.getElementById('status').textContent") == "MISMATCH"
     columns = "[...document.querySelectorAll('.output tbody tr:nth-child(2) td')]"
-    assert browser.run(f"{columns}.map((c) => c.textContent)") == ["[120, 127]", "-2.02965912e-5", "-2.02967912e-5"]
+    assert browser.run(f"{columns}.map((c) => c.textContent)") == [
+        "[120, 127]",
+        "-2.02965912e-5",
+        "-2.02967912e-5",
+        "2e-10",
+    ]
     inside = "(e) => e.getBoundingClientRect().right <= e.closest('.output').getBoundingClientRect().right"
     assert browser.run(f"[...document.querySelectorAll('.output :is(th, td)')].every({inside})")
     # Something is drawn: more than one colour in the graph, in the timeline and in the map.
@@ -207,7 +214,7 @@ def test_the_map_shows_where(browser: Browser, page: Path) -> None:
     for _ in range(5):
         browser.press("ArrowRight")
     readout = "document.querySelector('.output .readout').textContent"
-    assert browser.run(readout) == "[3, 5]: not a number or not finite on one side"
+    assert browser.run(readout) == "[3, 5]: NaN, expected -1.56955636, not a number or not finite on one side"
 
 
 @needs_browser
@@ -260,7 +267,42 @@ def test_findings_lead_to_their_line(browser: Browser, page: Path) -> None:
     marked = browser.run("document.querySelector('.source .mark').textContent")
     assert marked == (_EXAMPLE / _KERNEL).read_text().splitlines()[59]
     assert browser.run("document.querySelector('.source .why').textContent") == "\u2191 a <b>bold</b> claim</script>"
-    assert browser.run("document.querySelectorAll('.mark').length") == 1
+    assert browser.run("document.querySelectorAll('#sources .mark').length") == 1
+
+
+@needs_browser
+def test_the_cause_comes_first_with_five_lines_of_its_source(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    lines = (_EXAMPLE / _KERNEL).read_text().splitlines()
+    row = "(l) => [+l.dataset.n, l.className, l.textContent]"
+    shown = browser.run(f"[...document.querySelectorAll('#cause .source span')].map({row})")
+    assert shown == [[n, "mark" if n == 60 else "", lines[n - 1] or " "] for n in range(58, 63)]
+    assert browser.run("document.querySelector('#cause .cause').textContent") == "a <b>bold</b> claim</script>"
+
+
+@needs_browser
+def test_sources_are_folded_to_eight_lines_around_the_mark(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    script = "[...document.querySelectorAll('#sources details[open] .source > span[data-n]')].map((l) => +l.dataset.n)"
+    last = len((_EXAMPLE / _KERNEL).read_text().split("\n"))
+    assert browser.run(script) == list(range(52, min(68, last) + 1))
+    browser.run("document.querySelector('#sources .source .fold').click()")
+    assert browser.run("document.querySelector('#sources .source [data-n=\"1\"]').offsetParent !== null")
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_graph_marks_the_task_of_the_finding(browser: Browser, tmp_path: Path, width: int) -> None:
+    out = _replayed(tmp_path / "_jit_vector_dag")
+    finding = Finding("diverge/kernel", "computes something else", _KERNEL, 60, tasks=(3,))
+    write_bytes(out / "findings" / "triage.json", as_json(Report("triage", "_jit_vector_dag", (finding,))))
+    words = [str(_EXAMPLE), "--build-dir", str(out), "--platform", "a2a3sim", "--embedded", "/m.so"]
+    assert report.main(words) == 0
+    graph: Any = _data(out / "report.html")["graph"]
+    assert [task["label"] for task in graph["tasks"] if task["wrong"]] == ["3"]
+    browser.open(out / "report.html", width)
+    assert browser.run("document.querySelector('#cause h2').textContent") == "The cause, as triage has it"
+    assert 90 <= browser.run("document.getElementById('graph-canvas').clientHeight") <= 540
 
 
 @needs_browser
@@ -345,7 +387,7 @@ def test_a_click_on_the_map_shows_the_chain(browser: Browser, tmp_path: Path) ->
     assert report.main([str(_EXAMPLE), "--build-dir", str(out)]) == 0
     browser.open(out / "report.html")
     canvas = "document.querySelector('canvas.map')"
-    browser.run(f"{canvas}.scrollIntoView({{block: 'center'}})")
+    browser.run(f"{canvas}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
     box = f"{canvas}.getBoundingClientRect()"
     left, top = browser.run(f"{box}.left"), browser.run(f"{box}.top")
     across, down = browser.run(f"{box}.width") / 128, browser.run(f"{box}.height") / 128

@@ -21,7 +21,7 @@ def test_what_fails_stands_on_top_and_since_when(tmp_path: Path) -> None:
     assert "1 of 2 fail" in top
     assert "replay &lt;a&gt;" in top
     assert "replay b" not in top
-    assert re.search(r"mismatch</span></td>.*?rev1.*?1 &lt; 2", top)
+    assert re.search(r"mismatch</span></td><td[^>]*>1 &lt; 2</td>.*?rev1", top)
     assert top.count('class="good"') == 1
     assert top.count('class="bad"') == 2
     flipped, rest = rest.split("<h2>What passes</h2>")
@@ -29,6 +29,25 @@ def test_what_fails_stands_on_top_and_since_when(tmp_path: Path) -> None:
     assert flipped.count("<tr>") == 2
     assert "replay b" in rest
     assert "http" not in page.replace("http-equiv", "")
+
+
+def test_crashes_come_first_and_lead_to_their_reports(tmp_path: Path) -> None:
+    history = History(tmp_path / "build" / "h.sqlite")
+    history.path.parent.mkdir()
+    (tmp_path / "build/a5sim/_jit_z").mkdir(parents=True)
+    (tmp_path / "build/a5sim/_jit_z/report.html").write_text("")
+    statuses = {"_jit_a": "mismatch", "_jit_b": "unchecked", "_jit_z": "runtime_error", "_jit_y": "hang"}
+    history.add(Run(0.0, "replay", "", 2.0), [Result(f"replay {a} a5sim", s) for a, s in statuses.items()])
+    assert main(["--history", str(history.path), "--html", str(tmp_path / "p.html")]) == 0
+    page = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert re.findall(r"<code>replay (\w+)", page.split("<h2>What flipped")[0]) == [
+        "_jit_z",
+        "_jit_y",
+        "_jit_a",
+        "_jit_b",
+    ]
+    assert '<code>replay _jit_z a5sim</code> <a href="build/a5sim/_jit_z/report.html">report</a>' in page
+    assert page.count("<a href=") == 1
 
 
 def test_no_runs() -> None:

@@ -59,7 +59,7 @@ def test_planted(bug: Bug, built: Path, tmp_path: Path) -> None:
     (out / "kernels").symlink_to(_built(bug.artifact, built / bug.artifact) / "kernels")
     _build_orchestration(artifact, out)
     launch = open_launch(artifact, out, embedded_module(), "a2a3sim")
-    (found,) = golden_findings(launch, None, Limits(), 100, "")
+    (found,) = golden_findings(launch, None, Limits(), 100)
     lines = (artifact / bug.file).read_text().splitlines()
     line = next(number for number, text in enumerate(lines, 1) if bug.at in text)
     assert (found.rule, found.path, found.line) == (bug.rule, bug.file, line)
@@ -123,12 +123,13 @@ def test_what_no_edit_explains_is_told_with_its_region(built: Path, tmp_path: Pa
     data[3 * row : 5 * row] = bytes(2 * row)
     write_pt(artifact / "data/out/acc.pt", golden.dtype, golden.shape, bytes(data))
     launch = open_launch(artifact, _built("_jit_accumulate", built / "_jit_accumulate"), embedded_module(), "a2a3sim")
-    (found,) = golden_findings(launch, None, Limits(), 100, "name the program")
+    (found,) = golden_findings(launch, None, Limits(), 100)
     assert found.rule == "diverge/golden"
     assert "differ from the golden, within [3:5, 0:128]" in found.message
     assert found.detail == tuple(f"the first of them is written by task {number} axpy_acc" for number in (0, 1))
     assert found.hint.startswith(
-        "the modules, the orchestration, the inputs or the golden are wrong; name the program; 14 edits"
+        "the modules, the orchestration, the inputs or the golden are wrong; if the program is at hand, name it with "
+        "PROGRAM=; "
     )
 
 

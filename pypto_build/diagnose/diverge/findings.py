@@ -15,6 +15,8 @@ from pypto_build.replay.reference.entry import read_entry
 from pypto_build.replay.reference.launch import Launch
 
 KERNEL, MODULE, ORCHESTRATION = "diverge/kernel", "diverge/module", "diverge/orchestration"
+#: What makes the golden and the outputs agree when it is tried: evidence, and no proof.
+TRIAL = "diverge/trial"
 
 
 def describe_run(launch: Launch, outcome: Outcome, partings: Mapping[int, Sequence[KernelParting]]) -> list[Finding]:

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from pypto_build.artifact import load_artifact
-from pypto_build.artifact.files import read_source
+from pypto_build.artifact.files import from_here, read_source
 from pypto_build.artifact.first_sight import Change, changes, first_text
 from pypto_build.artifact.snapshot import is_reference, snapshot
 from pypto_build.diagnose.diverge.compare import Difference, Limits, compare_bytes, mask_of
-from pypto_build.diagnose.diverge.findings import ORCHESTRATION, relative
-from pypto_build.diagnose.diverge.trials import CHOICE, Trial, edits_of, trials, with_choice
-from pypto_build.diagnose.findings import Edit, Finding
+from pypto_build.diagnose.diverge.findings import ORCHESTRATION, TRIAL, relative
+from pypto_build.diagnose.diverge.trials import CHOICE, Trial, edits_of, line_of, trials, with_choice
+from pypto_build.diagnose.diverge.varied import Hit, Tried, vary_modules, vary_program, vary_reference
+from pypto_build.diagnose.findings import Edit, Finding, Related
 from pypto_build.diagnose.recorded.sites import SubmitSite, read_sites
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.binding import Binding, TensorArg, with_goldens
@@ -29,7 +30,7 @@ from pypto_build.replay.faults import RunFault
 from pypto_build.replay.loading import load_embedded
 from pypto_build.replay.reference.launch import Launch, Progress, in_child
 from pypto_build.replay.tolerances import tolerances
-from pypto_build.replay.values import storage
+from pypto_build.replay.values import decode, storage
 from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, orchestration_flags
 
 _SHOWN_TASKS = 4
@@ -38,6 +39,10 @@ _SHOWN_CHANGES = 6
 _COMPILE_S = 120
 #: Trials that end the process, after which no more are made.
 _DEATHS = 8
+#: Differences by rounding: the share of elements that differ, the mean as a part of the mean size, and the size itself
+#: as a part of the values, squares averaged.
+_SPREAD, _BIAS = 0.25, 0.25
+_ROUNDINGS = {"bfloat16": (2.0**-11.5, 2.0**-6.5), "float16": (2.0**-15, 2.0**-11.5)}
 
 
 @dataclass(frozen=True)
@@ -48,11 +53,15 @@ class _Wrong:
     found: Difference
     region: str
     writers: tuple[tuple[int, str], ...]
+    rounding: str = ""  # the element type whose rounding explains the size of the differences
 
 
-def golden_findings(launch: Launch, data: Path | None, limits: Limits, timeout_s: float, hint: str) -> list[Finding]:
-    """The outputs of a plain run against the golden: a finding for each that differs, or the one edit of the
-    orchestration that makes all of them right. With DATA=reference the lockstep has compared with the golden."""
+def golden_findings(
+    launch: Launch, data: Path | None, limits: Limits, timeout_s: float, program: Path | None = None
+) -> list[Finding]:
+    """The outputs of a plain run against the golden: a finding for each that differs, or the one edit that makes all of
+    them right: of the ``program``, which the artifact agrees with; where there is none, of the orchestration or a
+    module. With DATA=reference the lockstep has compared with the golden."""
     if is_reference(data):
         return []
     binding = (
@@ -69,10 +78,24 @@ def golden_findings(launch: Launch, data: Path | None, limits: Limits, timeout_s
     edited = changes(launch.build_dir, artifact)
     if (before := _as_before(launch, binding, within, source, edited, timeout_s)) is not None:
         return [_reverted(wrong, before)]
-    tried, right = _try(launch, binding, within, text, timeout_s)
+    tried, right = ([], []) if program else _try(launch, binding, within, text, timeout_s)
     if right:
-        return [_edit_finding(launch, wrong, tried, right, source, text)]
-    more = f"; {len(tried)} edits of the orchestration were tried, and none gives the golden" if tried else ""
+        path = relative(launch.artifact, source)
+        hits = tuple(Hit(path, line_of(one, text), one.what, edits_of(one, text, path)) for one in right)
+        return [_edit_finding(wrong, Tried(len(tried), hits), Tried(), "the orchestration", edited)]
+    rounding = next((one.rounding for one in wrong if one.rounding), "")
+    edits, of_reference = in_child(
+        lambda: _vary(launch, binding, within, program, data, rounding), Progress(), max(timeout_s, 60.0)
+    )
+    if edits.hits or of_reference.hits:
+        return [_edit_finding(wrong, edits, of_reference, "the program" if program else "the modules", edited)]
+    count = len(tried) + edits.count + of_reference.count
+    hint = (
+        f"{from_here(program)} itself, or its reference, is wrong" if program
+        else "if the program is at hand, name it with PROGRAM="
+    )  # fmt: skip
+    what = "the program and its reference" if program else "the orchestration and the modules"
+    more = f"; {count} edits of {what} were tried, and none gives the golden" if count else ""
     sites = read_sites(source)
     lines = {func: site.line for site in sites for func in site.func_ids if _is_alone(func, sites)}
     return [_finding(launch, one, f"{hint}{more}", source, lines, edited) for one in wrong]
@@ -96,15 +119,18 @@ def _finding(
         f"'{wrong.name}' differ from the golden, within {wrong.region}"
     )
     who = f"the modules, the orchestration, the inputs or the golden are wrong; {hint}"
-    since = [f"edited since it was first built here: {change.words}" for change in edited[:_SHOWN_CHANGES]]
     return Finding(
         "diverge/golden",
         text,
         edited[0].path if edited else "",
         edited[0].line if edited else 0,
         hint=f"look at what was edited first; else {who}" if edited else who,
-        detail=(*writers, *since, *_changed(launch.artifact)),
+        detail=(*_rounding_lines([wrong]), *writers, *_since(edited), *_changed(launch.artifact)),
     )
+
+
+def _since(edited: Sequence[Change]) -> list[str]:
+    return [f"edited since it was first built here: {change.words}" for change in edited[:_SHOWN_CHANGES]]
 
 
 def _as_before(
@@ -155,22 +181,40 @@ def _changed(artifact: Path) -> list[str]:
     return found
 
 
+def _vary(
+    launch: Launch, binding: Binding, within: Limits, program: Path | None, data: Path | None, rounding: str
+) -> tuple[Tried, Tried]:
+    """Try edits of the program, else of the modules; and of the reference."""
+    of_reference = vary_reference(launch, within, rounding) if data is None else Tried()
+    if program is not None:
+        return vary_program(launch, binding, within, program, rounding), of_reference
+    return vary_modules(launch, binding, within), of_reference
+
+
 def _edit_finding(
-    launch: Launch, wrong: Sequence[_Wrong], tried: Sequence[Trial], right: Sequence[Trial], source: Path, text: str
+    wrong: Sequence[_Wrong], edits: Tried, of_reference: Tried, whose: str, edited: Sequence[Change]
 ) -> Finding:
-    path = relative(launch.artifact, source)
-    edits = edits_of(right[0], text, path)
-    others = [
-        f"so does {trial.what}: {path}:{edit.line}" for trial in right[1:4] for edit in edits_of(trial, text, path)[:1]
-    ]
+    """The first edit that makes all right. Which of two sides is wrong no run can tell: the other one is named too."""
+    first = (edits.hits or of_reference.hits)[0]
+    others = [hit for hit in (edits.hits or of_reference.hits)[1:4] if hit.what != first.what]
+    either = of_reference.hits[0] if edits.hits and of_reference.hits else None
+    related = (Related(either.path, either.line, f"or the reference is wrong: {either.what}"),) if either else ()
+    sides = f"{whose} or the reference" if of_reference.count else f"{whose}, the inputs or the golden"
+    tried, agree = edits.count + of_reference.count, len(edits.hits) + len(of_reference.hits)
+    side = "" if edits.hits else "the reference with "
     return Finding(
-        ORCHESTRATION,
-        _makes_right(wrong, right[0].what),
-        path,
-        edits[0].line,
-        f"{len(tried)} edits of the orchestration were tried, and {len(right)} of them give the golden",
-        detail=tuple(others),
-        edits=edits,
+        TRIAL,
+        _makes_right(wrong, f"{side}{first.what}"),
+        first.path,
+        first.line,
+        f"{sides} is wrong: {tried} edits were tried, {agree} of them make both agree",
+        detail=(
+            *_rounding_lines(wrong),
+            *_since(edited),
+            *(f"so does {hit.what}: {from_here(hit.path)}:{hit.line}" for hit in others),
+        ),
+        edits=first.edits,
+        related=related,
     )
 
 
@@ -209,8 +253,36 @@ def _wrong_outputs(launch: Launch, binding: Binding, within: Limits) -> list[_Wr
                 if start <= place < start + elements * width
             )
         )
-        wrong.append(_Wrong(tensor.name, differs, _region(memory, tensor, within), writers))
+        rounding = _rounding(memory, tensor)
+        wrong.append(_Wrong(tensor.name, differs, _region(memory, tensor, within), writers, rounding))
     return wrong
+
+
+@np.errstate(all="ignore")
+def _rounding(memory: memoryview, tensor: TensorArg) -> str:
+    """Return the 16-bit type whose rounding the differences look like: small, almost everywhere, to either side."""
+    assert tensor.golden is not None
+    if "float" not in tensor.dtype:
+        return ""
+    actual, expected = (
+        decode(storage(bytes(data), tensor.dtype, (-1,)), tensor.dtype).astype(np.float64)
+        for data in (memory, tensor.golden)
+    )
+    gaps = actual - expected
+    share, scale = np.count_nonzero(gaps) / max(gaps.size, 1), np.sqrt(np.mean(expected**2))
+    size = np.sqrt(np.mean(gaps**2)) / scale if scale else np.nan
+    if not np.isfinite(size) or share < _SPREAD or abs(gaps.mean()) > _BIAS * np.abs(gaps).mean():
+        return ""
+    return next((dtype for dtype, (least, most) in _ROUNDINGS.items() if least <= size <= most), "")
+
+
+def _rounding_lines(wrong: Sequence[_Wrong]) -> list[str]:
+    return [
+        f"the differences of '{one.name}' have the size of rounding to {one.rounding}: look for a cast that one side "
+        "lacks"
+        for one in wrong
+        if one.rounding
+    ]
 
 
 def _region(memory: memoryview, tensor: TensorArg, within: Limits) -> str:

@@ -244,14 +244,26 @@ def find_parting(
     kernel: Sequence[Event], module: Sequence[Event], dtypes: Sequence[str], limits: Limits
 ) -> Parting | None:
     """The first instruction that wrote something else, elsewhere, or more or less than its counterpart."""
+    matched: dict[int, int] = {}  # lines of the module, and those of the kernel that did the same before
     for kind, here, there in pairs([e.name for e in kernel], [instruction_of(e.name) for e in module]):
         if kind == "equal":
+            matched[module[there].line] = kernel[here].line
             found = _compare(kernel[here], module[there], dtypes[there], limits)
             if found is not None:
                 return found
         else:
-            return _structural(kind, kernel, module, here, there)
+            found = _structural(kind, kernel, module, here, there)
+            return replace(found, what=f"{found.what}{_rounds(kernel, module, matched, found)}")
     return None
+
+
+def _rounds(kernel: Sequence[Event], module: Sequence[Event], matched: dict[int, int], found: Parting) -> str:
+    """Return how often each side's loop ran, where an instruction ran before and not as often on both."""
+    here = matched.get(found.pto_line, found.cpp_line)
+    there = found.pto_line if found.pto_line in matched else next((t for t, h in matched.items() if h == here), 0)
+    mine, theirs = (sum(event.line == line for event in side) for side, line in ((kernel, here), (module, there)))
+    differ = mine and theirs and mine != theirs
+    return f"; the loop of line {here} ran {mine} rounds, in the module {theirs}" if differ else ""
 
 
 def pairs(kernel: Sequence[str], module: Sequence[str]) -> Iterator[tuple[str, int, int]]:

@@ -16,11 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME, read_compiled_files
 from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.diverge.compare import Difference, Limits, compare
 from pypto_build.diagnose.diverge.findings import MODULE, ORCHESTRATION, element_text, relative
-from pypto_build.diagnose.diverge.golden import golden_findings
 from pypto_build.diagnose.diverge.lockstep import Copies, Stop, window
 from pypto_build.diagnose.findings import Finding, Related
 from pypto_build.facts.dtypes import ITEMSIZE
@@ -33,6 +31,7 @@ from pypto_build.replay.reference.tasks import scalar_of
 if TYPE_CHECKING:
     from pypto_build.compiler.errors import SourcePosition
     from pypto_build.compiler.ir import IrFunction, IrParam
+    from pypto_build.compiler.language import JitFunction
     from pypto_build.compiler.torch_program import Translation
 
 
@@ -77,43 +76,32 @@ class ProgramText:
         return self.translation.names[function]
 
 
-def examine_program(
-    launch: Launch, data: Path | None, program: Path | None, limits: Limits, timeout_s: float
-) -> list[Finding]:
-    """What is wrong with the modules or the orchestration of an artifact whose kernels agree with their modules."""
-    path = program or program_of(launch.artifact)
-    if path is None:
-        return golden_findings(launch, data, limits, timeout_s, "if the program is at hand, name it with PROGRAM=")
-    progress = Progress()
-    found = in_child(lambda: _with_program(launch, path, limits), progress, timeout_s)
-    return found or golden_findings(launch, data, limits, timeout_s, f"{path} itself, or its reference, is wrong")
-
-
-def program_of(artifact: Path) -> Path | None:
-    """The program that an artifact names as its own, if it is still there."""
-    document = read_compiled_files(artifact / COMPILED_FILES_NAME)
-    if document is None:
-        return None
-    named = Path(document.program)
-    paths = (named, artifact / named, *(parent / named for parent in artifact.resolve().parents))
-    return next((path for path in paths if path.is_file()), None)
+def check_program(launch: Launch, path: Path, limits: Limits, timeout_s: float) -> list[Finding]:
+    """What of the modules or the orchestration is not as in the program at ``path``."""
+    return in_child(lambda: _with_program(launch, path, limits), Progress(), timeout_s)
 
 
 def read_program(path: Path, name: str, platform: str) -> ProgramText:
     """A program's PyTorch; `name` is that of its orchestration where there are several. Raises CompileError."""
     from pypto_build.compiler.driver import compile_entry
-    from pypto_build.compiler.frontend import build_program
-    from pypto_build.compiler.load import entries_of, load_module
-    from pypto_build.compiler.torch_program import translated, typed_program
 
-    entries = entries_of(load_module(str(path)))
-    entry = next((e for e in entries if e.name == name), entries[0])
-    program = typed_program(build_program(entry, platform))
-    read = ProgramText(path, translated(program), program.functions, program.entries[0].name)
+    read, entry = translate_program(path, name, platform)
     for file, text in compile_entry(entry, path.parent, platform).items():
         if file.startswith("ptoas/") and file.endswith(".pto"):
             read.modules[Path(file).stem] = text
     return read
+
+
+def translate_program(path: Path, name: str, platform: str, text: str = "") -> tuple[ProgramText, JitFunction]:
+    """The PyTorch of a program, or of another ``text`` of its, and its orchestration. Raises CompileError."""
+    from pypto_build.compiler.frontend import build_program
+    from pypto_build.compiler.load import entries_of, load_module
+    from pypto_build.compiler.torch_program import translated, typed_program
+
+    entries = entries_of(load_module(str(path), text))
+    entry = next((e for e in entries if e.name == name), entries[0])
+    program = typed_program(build_program(entry, platform))
+    return ProgramText(path, translated(program), program.functions, program.entries[0].name), entry
 
 
 def _with_program(launch: Launch, path: Path, limits: Limits) -> list[Finding]:
@@ -163,8 +151,6 @@ def _one_line(error: Exception) -> str:
 
 def record_calls(launch: Launch, program: ProgramText) -> list[Call]:
     """What the program calls on the launch's inputs, in order."""
-    import torch
-
     namespace = program.namespace()
     calls: list[Call] = []
     kept: list[Any] = []  # freed memory could be another tensor's
@@ -172,23 +158,32 @@ def record_calls(launch: Launch, program: ProgramText) -> list[Call]:
         if function.kind == "kernel":
             named = program.named(name)
             namespace[named] = _recorded(name, namespace[named], namespace, program, calls, kept)
-    values: list[Any] = []
-    numbers: dict[int, int] = {}
-    tensors = {t.name: (t, i) for i, t in enumerate(launch.binding.tensors)}
-    scalars = {s.name: s.value for s in launch.binding.scalars}
+    values = arguments(launch, program.functions[program.entry])
+    indices = {tensor.name: index for index, tensor in enumerate(launch.binding.tensors)}
+    numbers = {
+        value.untyped_storage().data_ptr(): -1 - indices[name] for name, value in values.items() if name in indices
+    }
+    namespace[program.named(program.entry)](*values.values())
+    return [_renumbered(call, numbers) for call in calls]
+
+
+def arguments(launch: Launch, entry: IrFunction) -> dict[str, Any]:
+    """Return what the program is called with, by parameter: copies of the launch's inputs, and its scalars."""
+    import torch
+
+    values: dict[str, Any] = {}
+    tensors = {tensor.name: (tensor, index) for index, tensor in enumerate(launch.binding.tensors)}
+    scalars = {scalar.name: scalar.value for scalar in launch.binding.scalars}
     for index, tensor in enumerate(launch.binding.tensors):
         launch.arena.fill(index, tensor.initial)
-    for param in program.functions[program.entry].params:
+    for param in entry.params:
         if param.variable in scalars:
-            values.append(scalars[param.variable])
+            values[param.variable] = scalars[param.variable]
             continue
         tensor, index = tensors[param.variable]
-        dtype = getattr(torch, tensor.dtype)
         raw = torch.frombuffer(bytearray(launch.arena.tensor(index)), dtype=torch.uint8)
-        values.append(raw.view(dtype).reshape(tensor.shape))
-        numbers[raw.untyped_storage().data_ptr()] = -1 - index
-    namespace[program.named(program.entry)](*values)
-    return [_renumbered(call, numbers) for call in calls]
+        values[param.variable] = raw.view(getattr(torch, tensor.dtype)).reshape(tensor.shape)
+    return values
 
 
 def _renumbered(call: Call, external: dict[int, int]) -> Call:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from pypto_build.artifact.compiled_files import program_of
 from pypto_build.diagnose.diverge.compare import Limits
 from pypto_build.diagnose.diverge.findings import describe_run
 from pypto_build.diagnose.diverge.kernel import KernelParting, locate
@@ -27,9 +28,13 @@ def diverge(given: argparse.Namespace) -> int:
         outcome, partings = examine_run(launch, limits, given.timeout)
     findings = describe_run(launch, outcome, partings)
     if not outcome.findings and given.against is None:
-        from pypto_build.diagnose.diverge.program import examine_program
+        from pypto_build.diagnose.diverge.golden import golden_findings
+        from pypto_build.diagnose.diverge.program import check_program
 
-        findings += examine_program(launch, given.data, given.program, limits, given.timeout)
+        program = given.program or program_of(launch.artifact)
+        findings += check_program(launch, program, limits, given.timeout) if program else []
+        if not any(finding.level == "error" for finding in findings):
+            findings += golden_findings(launch, given.data, limits, given.timeout, program)
     how = "in lockstep with the reference" if given.against is None else f"of {given.against} against the reference"
     print(f"[diverge] {outcome.tasks} tasks {how}")
     if line := line_on(launch.numerics, launch.artifact):

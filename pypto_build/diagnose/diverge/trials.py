@@ -8,7 +8,6 @@ out, another kernel with the same arguments, a scalar or an input of another one
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -52,6 +51,12 @@ class Trial:
 
     what: str
     changes: tuple[tuple[Passage, str], ...]
+
+    def applied(self, text: str) -> str:
+        """Return the text with the edit."""
+        for span, value in sorted(self.changes, key=lambda change: -change[0].start):
+            text = text[: span.start] + value + text[span.end :]
+        return text
 
 
 @dataclass(frozen=True)
@@ -176,13 +181,12 @@ def with_choice(text: str, tried: Sequence[Trial]) -> str:
 
 
 def edits_of(trial: Trial, text: str, path: str) -> tuple[Edit, ...]:
-    """A trial as edits of lines."""
-    starts = [0] + [match.end() for match in re.finditer("\n", text)]
-    lines = text.splitlines()
-    changed: dict[int, str] = {}
-    for span, value in sorted(trial.changes, key=lambda change: -change[0].start):
-        line = bisect_right(starts, span.start) - 1
-        at = span.start - starts[line]
-        old = changed.get(line, lines[line])
-        changed[line] = old[:at] + value + old[at + span.end - span.start :]
-    return tuple(Edit(path, line + 1, lines[line].strip(), new.strip()) for line, new in sorted(changed.items()))
+    """A trial as edits of lines; none where it is not one within lines."""
+    before, after = text.splitlines(), trial.applied(text).splitlines()
+    pairs = enumerate(zip(before, after, strict=True), 1) if len(before) == len(after) else ()
+    return tuple(Edit(path, line, old.strip(), new.strip()) for line, (old, new) in pairs if old != new)
+
+
+def line_of(trial: Trial, text: str) -> int:
+    """Return the first line that a trial edits."""
+    return text.count("\n", 0, min(span.start for span, _ in trial.changes)) + 1

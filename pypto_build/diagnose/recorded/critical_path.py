@@ -69,9 +69,9 @@ class Analysis:
         """The part of the makespan lost to one kind of wait."""
         return sum(step.stall for step in self.observed if step.kind == kind)
 
-    def row(self, step: Step) -> list[str]:
-        """Start, span, compute, gap, kind of gap and slack, in microseconds."""
-        times = [f"{us:.1f}" for us in (step.start, step.end - step.start, step.compute, step.stall)]
+    def row(self, step: Step, begin: float = 0.0) -> list[str]:
+        """Start after ``begin``, span, compute, gap, kind of gap and slack, in microseconds."""
+        times = [f"{us:.1f}" for us in (step.start - begin, step.end - step.start, step.compute, step.stall)]
         return [*times, step.kind if step.stall else "", f"{self.slack[step.task]:.1f}"]
 
 

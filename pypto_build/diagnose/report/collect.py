@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from pypto_build.diagnose.deps.text import graph_levels
+from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.recorded.critical_path import GAP_KINDS, IDLE_CAUSES, occupancy
 from pypto_build.diagnose.recorded.evidence import SIMULATED, Evidence
 from pypto_build.diagnose.recorded.graph import Task, TaskGraph
@@ -19,7 +21,7 @@ _MOST_STEPS = 200
 _FULL = 2**32 - 1
 
 
-def graph_data(evidence: Evidence) -> dict[str, Any] | None:
+def graph_data(evidence: Evidence, findings: Sequence[Finding] = ()) -> dict[str, Any] | None:
     """Tasks with their positions, edges by index, and for each edge why it is there; None without a graph.
 
     A timeline without a graph gives tasks without edges, so that both are drawn alike.
@@ -34,6 +36,7 @@ def graph_data(evidence: Evidence) -> dict[str, Any] | None:
     index = {task.id: number for number, task in enumerate(tasks)}
     pairs = [(pred, succ) for pred, succ in graph.pairs() if pred in index and succ in index]
     points = place(graph_levels(graph), pairs)
+    wrong = {str(number) for finding in findings if finding.level == "error" for number in finding.tasks}
     critical = {step.task for step in evidence.analysis.observed} if evidence.analysis else set[int]()
     kernels: dict[str, int] = {}
     preds: list[list[int]] = [[] for _ in tasks]
@@ -45,7 +48,7 @@ def graph_data(evidence: Evidence) -> dict[str, Any] | None:
         because = dict.fromkeys(evidence.reason(edge) for edge in graph.preds[succ][pred])
         reasons[f"{index[pred]},{index[succ]}"] = "; ".join(because)
     return {
-        "tasks": [_task(evidence, task, kernels, points[task.id], task.id in critical) for task in tasks],
+        "tasks": [_task(evidence, task, kernels, points[task.id], task.id in critical, wrong) for task in tasks],
         "kernels": [{"name": name, "core": _core(evidence, tasks, name)} for name in kernels],
         "edges": [(index[pred], index[succ]) for pred, succ in pairs],
         "preds": preds,
@@ -55,13 +58,21 @@ def graph_data(evidence: Evidence) -> dict[str, Any] | None:
 
 
 def _task(
-    evidence: Evidence, task: Task, kernels: dict[str, int], point: tuple[float, float], critical: bool
+    evidence: Evidence,
+    task: Task,
+    kernels: dict[str, int],
+    point: tuple[float, float],
+    critical: bool,
+    wrong: Collection[str],
 ) -> dict[str, Any]:
     analysis = evidence.analysis
     interval = analysis.intervals.get(task.id) if analysis else None
     number = evidence.order.numbers.get(task.id)
+    label = str(number) if number is not None else id_text(task.id)
+    begin = evidence.timeline.span[0] if evidence.timeline else 0.0
     return {
-        "label": str(number) if number is not None else id_text(task.id),
+        "label": label,
+        "wrong": label in wrong,
         "id": id_text(task.id),
         "kernel": kernels.setdefault(evidence.kernel(task), len(kernels)),
         "x": round(point[0], 3),
@@ -69,7 +80,7 @@ def _task(
         "blocks": task.block_num,
         "critical": critical and interval is not None,
         "place": evidence.submitted_at(task.id),
-        "time": f"{interval.start:.1f} to {interval.end:.1f} us" if interval else "",
+        "time": f"{interval.start - begin:.1f} to {interval.end - begin:.1f} us" if interval else "",
         "args": [_arg(evidence, task, number) for number in range(len(task.args))],
     }
 
@@ -123,8 +134,8 @@ def timeline_data(evidence: Evidence) -> dict[str, Any] | None:
     shares = ", ".join(f"{kind} {analysis.stall(kind) / makespan:.1%}" for kind in GAP_KINDS)
     return {
         "note": " ".join(f"{text[0].upper()}{text[1:]}." for text in notes if text),
-        "start": start,
-        "end": max(end, start + 1e-3),
+        "start": 0.0,
+        "end": max(end - start, 1e-3),
         "cores": [timeline.core_name(core) for core in cores],
         "rows": _columns(
             [(lane[row.core], index.get(row.task, -1), row.start, row.end) for row in timeline.rows], start, end
@@ -132,7 +143,9 @@ def timeline_data(evidence: Evidence) -> dict[str, Any] | None:
         "summary": f"Makespan {analysis.makespan:,.1f} us: compute {analysis.compute / makespan:.1%}, {shares}. "
         f"Longest path by durations {analysis.static_length:,.1f} us.",
         "path": [
-            [index[step.task], *analysis.row(step)] for step in analysis.observed[:_MOST_STEPS] if step.task in index
+            [index[step.task], *analysis.row(step, start)]
+            for step in analysis.observed[:_MOST_STEPS]
+            if step.task in index
         ],
         "pathLeftOut": max(0, len(analysis.observed) - _MOST_STEPS),
         "coreHeadings": ["core", "rows", "busy", "share", *IDLE_CAUSES],

@@ -21,6 +21,8 @@ _MAX_ROWS, _MAX_COLUMNS = 192, 256
 _WITHIN, _OUTSIDE, _NOT_FINITE = 63, 64, 255
 _DECADES = 6.0
 _CHUNK = 1 << 22
+#: Elements of a tensor whose values are told cell by cell.
+_MOST_VALUES = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class ErrorMap:
     row_step: int
     column_step: int
     levels: npt.NDArray[np.uint8]
+    values: tuple[bytes, bytes] | None = None  # of small tensors: actual and expected as float32
 
     def as_data(self) -> dict[str, Any]:
         """For the page's script."""
@@ -44,6 +47,7 @@ class ErrorMap:
             "rows": rows,
             "columns": columns,
             "levels": base64.b64encode(self.levels.tobytes()).decode(),
+            "values": [base64.b64encode(side).decode() for side in self.values or ()],
         }
 
 
@@ -66,7 +70,10 @@ def error_map(actual: Array, expected: Array, dtype: str, rtol: float, atol: flo
         wide = np.zeros((last - first, row_step, columns * column_step), dtype=np.uint8)
         wide[:, :, :width] = padded.reshape(last - first, row_step, width)
         levels[first:last] = wide.reshape(last - first, row_step, columns, column_step).max(axis=(1, 3))
-    return ErrorMap(height, width, row_step, column_step, levels)
+    values = None
+    if row_step == column_step == 1 and actual.size <= _MOST_VALUES:
+        values = flat_a.astype("<f4").tobytes(), flat_e.astype("<f4").tobytes()
+    return ErrorMap(height, width, row_step, column_step, levels, values)
 
 
 def matrix_shape(shape: tuple[int, ...]) -> tuple[int, int]:

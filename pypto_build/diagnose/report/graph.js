@@ -2,13 +2,15 @@
 
 const CELL = { x: 150, y: 84, width: 122, height: 44 };
 
+// A graph of so many tasks is not shown smaller than its labels can be read.
+const MOST_LEGIBLE = 60;
+
 // Edges that are drawn when the whole graph is in view.
 const MOST_EDGES = 20000;
 
 function drawGraph(data, container) {
   const { tasks, edges, kernels } = data;
   const canvas = element("canvas", { id: "graph-canvas" });
-  canvas.style.height = "min(62vh, 560px)";
   canvas.setAttribute("aria-label",
     `Task graph of ${tasks.length} tasks. Arrow keys go to predecessor, successor and neighbours, plus and minus zoom, 0 shows all, shift with arrows pans.`);
   canvas.setAttribute("role", "application");
@@ -69,7 +71,7 @@ function drawGraph(data, container) {
     const chosen = selection.task, neighbours = chosen >= 0 ? near(chosen) : null;
     const readable = view.kx > 0.42, far = view.kx * CELL.height < 3;
     const soft = kernels.map((_, index) => kernelColour(index, readable)), hard = kernels.map((_, index) => kernelColour(index, false));
-    const marks = { select: colour("select"), bad: colour("bad"), text: colour("text") };
+    const marks = { select: colour("select"), bad: colour("bad"), wrong: colour("bad-soft"), accent: colour("accent"), text: colour("text") };
     context.textBaseline = "middle";
     for (let index = 0; index < tasks.length; index++) {
       const task = tasks[index], { left, top } = box(task);
@@ -77,16 +79,16 @@ function drawGraph(data, container) {
       const dim = (neighbours && index !== chosen && !neighbours.has(index)) || (found.size > 0 && !found.has(index));
       context.globalAlpha = dim ? 0.35 : 1;
       if (far) {
-        context.fillStyle = index === chosen ? marks.select : task.critical ? marks.bad : hard[task.kernel];
+        context.fillStyle = index === chosen ? marks.select : task.wrong ? marks.bad : task.critical ? marks.accent : hard[task.kernel];
         context.fillRect(left, top, CELL.width, Math.max(CELL.height, 1 / view.kx));
         continue;
       }
-      context.fillStyle = soft[task.kernel];
+      context.fillStyle = task.wrong ? marks.wrong : soft[task.kernel];
       context.beginPath();
       context.roundRect(left, top, CELL.width, CELL.height, kernels[task.kernel].core === "aic" ? 2 : 12);
       context.fill();
-      context.lineWidth = (index === chosen ? 4 : task.critical ? 2.4 : 1) / Math.max(view.kx, 0.3);
-      context.strokeStyle = index === chosen ? marks.select : task.critical ? marks.bad : hard[task.kernel];
+      context.lineWidth = (index === chosen || task.wrong ? 4 : task.critical ? 2.4 : 1) / Math.max(view.kx, 0.3);
+      context.strokeStyle = index === chosen ? marks.select : task.wrong ? marks.bad : task.critical ? marks.accent : hard[task.kernel];
       context.stroke();
       if (!readable) continue;
       context.fillStyle = marks.text;
@@ -106,6 +108,7 @@ function drawGraph(data, container) {
 
   const plane = new Plane(canvas, {
     bounds: () => extent,
+    legible: tasks.length <= MOST_LEGIBLE ? 0.8 : 0,
     draw(context, view, width, height) {
       context.save();
       context.translate(view.x, view.y);
@@ -150,7 +153,17 @@ function drawGraph(data, container) {
     element("div", { className: "legend" },
       kernels.slice(0, 12).map((kernel, index) => element("span", {}, swatch(kernelColour(index, true)), `${kernel.name}${kernel.core ? ` (${kernel.core})` : ""}`)),
       kernels.length > 12 ? element("span", {}, `and ${kernels.length - 12} more kernels`) : "",
-      tasks.some((task) => task.critical) ? element("span", {}, swatch("transparent", colour("bad")), "critical path") : ""));
+      tasks.some((task) => task.critical) ? element("span", {}, swatch("transparent", colour("accent")), "critical path") : "",
+      tasks.some((task) => task.wrong) ? element("span", {}, swatch(colour("bad-soft"), colour("bad")), "a finding is about it") : ""));
+  // As high as what it shows, up to most of a screen.
+  const shape = () => {
+    const width = extent.right - extent.left, scale = Math.max(Math.min(canvas.clientWidth / Math.max(width, 1), 1.4), plane.least());
+    canvas.style.height = `min(62vh, 560px, ${Math.max(90, Math.ceil((extent.bottom - extent.top) * scale))}px)`;
+  };
+  shape();
+  addEventListener("resize", shape);
+  const worst = tasks.find((task) => task.wrong);
+  if (worst) plane.first = { x: worst.x * CELL.x, y: worst.y * CELL.y };
   return plane;
 }
 

@@ -1,6 +1,8 @@
 // Puts the page together from its data, section by section; a section without data is left out.
 
 const data = JSON.parse(document.getElementById("data").textContent);
+// Lines of a source that are shown on either side of a mark.
+const FOLD = 8;
 const STATUS = { pass: "good", mismatch: "bad", unchecked: "warn", hang: "bad" };
 
 function section(id, title, fill) {
@@ -16,6 +18,20 @@ function heading() {
   document.getElementById("top").append(
     element("h1", {}, data.artifact, " ", badge),
     element("div", { className: "facts" }, data.facts.map(([name, value]) => element("span", {}, `${name} `, element("b", {}, value)))));
+}
+
+// What is wrong, first: where, the source around it, what to do.
+function causeSection(target) {
+  const cause = data.cause;
+  const place = cause.source >= 0
+    ? element("button", { type: "button", className: "link", onclick: () => openSource(cause.source, cause.line) }, cause.place)
+    : element("b", {}, cause.place);
+  const excerpt = element("pre", { className: "source", "aria-label": "the line of the cause" });
+  for (const [line, text] of cause.excerpt)
+    excerpt.append(element("span", { className: line === cause.line ? "mark" : "", dataset: { n: line } }, text || " "));
+  target.append(element("p", {}, place), element("p", { className: "cause" }, cause.message),
+    cause.excerpt.length ? excerpt : "", cause.hint ? element("p", {}, `What to do: ${cause.hint}`) : "",
+    ...cause.edits.map((edit) => element("pre", { className: "edit", "aria-label": "edit" }, `${edit.place}\n- ${edit.old}\n+ ${edit.new}`)));
 }
 
 function verdictSection(target) {
@@ -37,11 +53,20 @@ function outputCard(output) {
     element("h3", {}, `${output.name} `, element("span", { className: `badge ${STATUS[output.status]}` }, output.status.toUpperCase())),
     element("p", { className: "muted" }, `${output.dtype}[${output.shape.join(", ")}]`,
       output.status === "unchecked" ? "" : ` \u00b7 ${output.mismatched} of ${output.numel} differ \u00b7 max abs ${output.maxAbs} \u00b7 max rel ${output.maxRel}`));
-  if (output.map) drawMap(output, card);
   for (const hint of output.hints) card.append(element("p", { className: "notice" }, hint));
+  if (output.map) {
+    const picture = element("div", {});
+    drawMap(output, picture);
+    card.append(picture);
+  }
   if (output.first.length)
-    card.append(table(["at", "actual", "expected"], output.first.map((one) => [`[${one.index.join(", ")}]`, shown(one.actual, output), shown(one.expected, output)])));
+    card.append(table(["at", "actual", "expected", "difference"], output.first.map((one) => [`[${one.index.join(", ")}]`, shown(one.actual, output), shown(one.expected, output), difference(one, output)])));
   return card;
+}
+
+function difference(one, output) {
+  const gap = one.actual - one.expected;
+  return Number.isFinite(gap) ? shown(output.exact ? gap : Number(gap.toPrecision(3)), output) : "";
 }
 
 // As many digits as tell one float32 from the next.
@@ -92,10 +117,19 @@ function sourcesSection(target) {
 function fillSource(source, body) {
   const why = new Map();
   for (const mark of source.marks) why.set(mark.line, [...(why.get(mark.line) ?? []), mark.text]);
+  const far = (line) => why.size > 0 && ![...why.keys()].some((mark) => Math.abs(mark - line) <= FOLD);
+  let fold = null;
   source.text.split("\n").forEach((text, index) => {
     const line = index + 1;
+    if (!far(line)) fold = null;
+    else if (!fold) {
+      fold = element("div", { hidden: true });
+      const lines = fold;
+      const button = element("button", { type: "button", className: "link fold", onclick: () => { lines.hidden = false; button.remove(); } }, `lines from ${line} on`);
+      body.append(button, fold);
+    }
     const kind = why.has(line) ? "mark" : /^\s*(\/\/|#|\*)/.test(text) ? "comment" : "";
-    body.append(element("span", { className: kind, dataset: { n: line } }, text || " "));
+    (fold ?? body).append(element("span", { className: kind, dataset: { n: line } }, text || " "));
     for (const reason of why.get(line) ?? []) body.append(element("span", { className: "why" }, `\u2191 ${reason}`));
   });
 }
@@ -105,6 +139,7 @@ function openSource(index, line) {
   made.open = true;
   if (!body.childElementCount) fillSource(data.sources[index], body);
   const shown = body.querySelector(`[data-n="${line}"]`) ?? body;
+  if (shown.parentElement.hidden) shown.parentElement.previousElementSibling.click();
   shown.scrollIntoView({ block: "center" });
   body.focus({ preventScroll: true });
 }
@@ -131,6 +166,7 @@ async function copy(button, text) {
 
 heading();
 const sections = [];
+if (data.cause) sections.push(section("cause", data.cause.triaged ? "The cause, as triage has it" : "Start here", causeSection));
 if (data.verdict) sections.push(section("verdict", "Verdict", verdictSection));
 if (data.findings) sections.push(section("findings", `Findings (${data.findings.length})`, findingsSection));
 if (data.ranks) sections.push(section("ranks", `Ranks (${data.ranks.bands.length})`, ranksSection));

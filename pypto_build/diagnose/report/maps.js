@@ -37,11 +37,13 @@ function drawMap(output, container) {
     }
     return `[${coordinates.join(", ")}]`;
   };
+  const sides = map.values.map((text) => new Float32Array(Uint8Array.from(atob(text), (character) => character.charCodeAt(0)).buffer));
+  const values = (cell) => (sides.length && cell < sides[0].length ? ` ${shown(sides[0][cell], output)}, expected ${shown(sides[1][cell], output)},` : "");
   const tell = (row, column) => {
     const level = levels[row * map.columns + column];
     const last = index(Math.min((row + 1) * map.rowStep, map.height) - 1, Math.min((column + 1) * map.columnStep, map.width) - 1);
     const first = index(row * map.rowStep, column * map.columnStep);
-    readout.textContent = `${first === last ? first : `${first} to ${last}`}: ${inWords(level, output.exact)}`;
+    readout.textContent = `${first === last ? first : `${first} to ${last}`}:${values(row * map.columns + column)} ${inWords(level, output.exact)}`;
   };
   const cell = { row: 0, column: 0 }, chain = element("div", { className: "chain", role: "status" });
   const point = (event) => {

@@ -1,8 +1,8 @@
 // A canvas that is panned and zoomed by mouse, touch and keyboard. `view` maps world to screen: screen = world * k + (x, y).
 
 class Plane {
-  constructor(canvas, { draw, pick, step, bounds, stretch }) {
-    Object.assign(this, { canvas, draw, pick, step, bounds, stretch: stretch || false });
+  constructor(canvas, { draw, pick, step, bounds, stretch, legible }) {
+    Object.assign(this, { canvas, draw, pick, step, bounds, stretch: stretch || false, legible: legible || 0 });
     this.view = { kx: 1, ky: 1, x: 0, y: 0 };
     this.fitted = false;
     this.pointers = new Map();
@@ -14,15 +14,19 @@ class Plane {
     redrawn(canvas, () => this.paint());
   }
 
+  // The smallest scale that the first view has.
+  least() { return this.legible; }
+
   fit() {
     const { left, top, right, bottom } = this.bounds();
     const width = this.canvas.clientWidth, height = this.canvas.clientHeight;
     const kx = width / Math.max(right - left, 1e-9), ky = height / Math.max(bottom - top, 1e-9);
-    const k = Math.min(kx, ky, 1.4);
+    const k = Math.max(Math.min(kx, ky, 1.4), this.least());
     this.view = this.stretch
       ? { kx, ky: 1, x: -left * kx, y: 0 }
       : { kx: k, ky: k, x: (width - (left + right) * k) / 2, y: (height - (top + bottom) * k) / 2 };
     this.fitted = true;
+    if (this.first && k > Math.min(kx, ky)) return this.center(this.first.x, this.first.y);
     this.paint();
   }
 

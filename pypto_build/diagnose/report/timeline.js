@@ -7,7 +7,7 @@ function palette(graph) {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   return {
     kernels: (graph?.kernels ?? []).map((_, index) => kernelColour(index, false)),
-    muted: colour("muted"), select: colour("select"), bad: colour("bad"), on: dark ? "#10151c" : "#ffffff",
+    muted: colour("muted"), select: colour("select"), accent: colour("accent"), on: dark ? "#10151c" : "#ffffff",
   };
 }
 
@@ -78,7 +78,7 @@ function drawTimeline(data, graph, container) {
       if (right > painted) context.fillRect(x, y, w, LANE.height);
       painted = Math.max(painted, right);
       if (special) {
-        context.fillStyle = number === chosen ? colours.select : colours.bad;
+        context.fillStyle = number === chosen ? colours.select : colours.accent;
         context.fillRect(x, y + LANE.height - 4, w, 4);
         marked = right;
       }

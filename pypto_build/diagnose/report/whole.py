@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from pypto_build.artifact import Artifact, ArtifactError, snapshot
+from pypto_build.artifact.files import read_source
 from pypto_build.artifact.interface import relative_source
 from pypto_build.artifact.pt import read_pt
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
@@ -25,6 +26,8 @@ from pypto_build.diagnose.why.text import lines_of
 from pypto_build.replay.values import Array, decode, is_float, storage
 from pypto_build.replay.verdict import OutputResult, Verdict
 
+#: Lines of source before and after the one of the cause.
+_AROUND = 2
 #: `(kernels/aiv/x.cpp:12)` in a stack frame of a crash.
 _FRAME_PLACE = re.compile(r"#\d+ (?P<symbol>.*?) \((?P<path>[^()]+):(?P<line>\d+)\)")
 
@@ -43,9 +46,10 @@ def report_data(evidence: Evidence, data_dir: Path | None, repeat: Repeat, embed
         "artifact": verdict.artifact,
         "facts": facts(verdict),
         "verdict": verdict_data(evidence, verdict, data_dir),
+        "cause": cause_data(evidence.root, reports, findings, sources),
         "findings": [finding_data(finding, sources) for finding in findings],
         "findingsNote": looked(reports, outdated, bool(findings)),
-        "graph": graph_data(evidence),
+        "graph": graph_data(evidence, findings),
         "timeline": timeline_data(evidence),
         "sources": sources,
         "environment": environment(evidence, data_dir),
@@ -62,6 +66,23 @@ def current_reports(evidence: Evidence) -> tuple[list[Report], list[str]]:
     current = [report for report in reports if report.state in ("", state)]
     outdated = [report.tool for report in reports if report.state not in ("", state)]
     return current, outdated
+
+
+def cause_data(
+    root: Path, reports: Sequence[Report], findings: Sequence[Finding], sources: Sequence[dict[str, Any]]
+) -> dict[str, Any] | None:
+    """What triage names first, else the worst finding, with the lines of source around it; None without an error."""
+    of_triage = next((report.findings for report in reports if report.tool == "triage" and report.findings), ())
+    first = next((finding for finding in [*of_triage, *findings] if finding.level == "error"), None)
+    if first is None:
+        return None
+    shown = finding_data(first, sources)
+    path = root / first.path
+    lines = read_source(path).splitlines() if first.line and path.is_file() else []
+    begin = max(first.line - 1 - _AROUND, 0)
+    shown["excerpt"] = list(enumerate(lines[begin : first.line + _AROUND], begin + 1))
+    shown["triaged"] = bool(of_triage)
+    return shown
 
 
 def looked(reports: Sequence[Report], outdated: Sequence[str], found: bool) -> str:

@@ -6,8 +6,10 @@ python -m pypto_build.diagnose.runs --history FILE --html FILE [--title TEXT]
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.diagnose.console import command, tool_parser
@@ -24,11 +26,18 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
+def _reports(build_dir: Path, page: Path) -> dict[tuple[str, str], str]:
+    """Return links from the page to the reports of artifacts, by artifact and platform."""
+    found = sorted(build_dir.glob("*/*/report.html"))
+    start = page.resolve().parent
+    return {(path.parent.name, path.parents[1].name): quote(os.path.relpath(path.resolve(), start)) for path in found}
+
+
 @command("runs", parser)
 def main(given: argparse.Namespace) -> int:
     """0 where the page is written, else 2."""
     history = History(given.history)
-    page = runs_page(history.runs(), history.results(), given.title)
+    page = runs_page(history.runs(), history.results(), given.title, _reports(given.history.parent, given.html))
     write_bytes(given.html, page.encode())
     return 0
 

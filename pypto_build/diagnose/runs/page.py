@@ -18,27 +18,49 @@ _STYLE = """
 svg.times { width: 10rem; height: 1.6rem; vertical-align: middle; }
 svg.times polyline { fill: none; stroke: var(--accent); stroke-width: 1.5; }
 svg.times circle { fill: var(--accent); }
+.scroll { max-height: none; overflow: visible; }
+td { overflow-wrap: anywhere; }
+.badge { white-space: nowrap; }
+@media (max-width: 760px) {
+  thead { display: none; }
+  table, tbody, tr, td { display: block; }
+  tr { border-bottom: 1px solid var(--line); padding: .5rem 0; }
+  td { border: 0; padding: .1rem 0; }
+  td:not(:first-child, :empty)::before { content: attr(title) " "; color: var(--muted); }
+}
 """
 #: Runs that the marks of a job show, and flips that are listed.
 _SHOWN, _FLIPS = 40, 200
 _GOOD = ("pass",)
 _UNSURE = ("unchecked",)
+#: Of what fails, the most urgent first; everything else comes after these.
+_URGENT = ("runtime_error", "hang", "build_error", "golden_error", "mismatch")
 
 
-def runs_page(runs: Sequence[Run], results: Mapping[str, Mapping[int, Result]], title: str) -> str:
-    """The whole file."""
+def runs_page(
+    runs: Sequence[Run],
+    results: Mapping[str, Mapping[int, Result]],
+    title: str,
+    reports: Mapping[tuple[str, str], str] | None = None,
+) -> str:
+    """The whole file; ``reports`` are links by artifact and platform."""
+    links = {job: _link(job, reports or {}) for job in results}
     shown = runs[-_SHOWN:]
     known = {run.number: run for run in runs}
     latest = {job: list(found.values())[-1] for job, found in results.items()}
-    failing = sorted(job for job, result in latest.items() if result.status not in _GOOD)
+    rank = {status: number for number, status in enumerate(_URGENT)}
+    failing = sorted(
+        (job for job, result in latest.items() if result.status not in _GOOD),
+        key=lambda job: (rank.get(latest[job].status, len(rank)), job),
+    )
     passing = sorted(latest.keys() - set(failing))
     last = f"{len(failing)} of {len(latest)} fail" if failing else f"all {len(latest)} pass"
     body = [
         f"<header><h1>{escape(title)} {_badge(last, not failing)}</h1><p class=muted>{len(runs)} runs, the last "
         f"{_when(runs[-1]) if runs else 'never'}</p></header><main>",
-        _card("What needs attention", _jobs(failing, shown, known, results)),
+        _card("What needs attention", _jobs(failing, shown, known, results, links)),
         _card("What flipped", _flips(known, results)),
-        _card("What passes", _jobs(passing, shown, known, results)),
+        _card("What passes", _jobs(passing, shown, known, results, links)),
         _card("Runs", _runs(runs, results)),
         "</main>",
     ]
@@ -52,24 +74,34 @@ def runs_page(runs: Sequence[Run], results: Mapping[str, Mapping[int, Result]], 
 
 
 def _jobs(
-    jobs: Sequence[str], shown: Sequence[Run], known: Mapping[int, Run], results: Mapping[str, Mapping[int, Result]]
+    jobs: Sequence[str],
+    shown: Sequence[Run],
+    known: Mapping[int, Run],
+    results: Mapping[str, Mapping[int, Result]],
+    links: Mapping[str, str],
 ) -> str:
-    rows = [_job(job, shown, known, results[job]) for job in jobs]
-    return _table(("status", "job", "since", "last runs", "seconds when it ran", "what is wrong"), rows)
+    rows = [_job(job, shown, known, results[job], links[job]) for job in jobs]
+    return _table(("status", "what is wrong", "job", "since", "last runs", "seconds when it ran"), rows)
 
 
-def _job(job: str, shown: Sequence[Run], known: Mapping[int, Run], found: Mapping[int, Result]) -> list[str]:
+def _link(job: str, reports: Mapping[tuple[str, str], str]) -> str:
+    """Return the link to the report of a job, named `verb artifact platform …`; empty where there is none."""
+    words = job.split()
+    return next((url for (artifact, platform), url in reports.items() if words[1:3] == [artifact, platform]), "")
+
+
+def _job(job: str, shown: Sequence[Run], known: Mapping[int, Run], found: Mapping[int, Result], link: str) -> list[str]:
     latest = list(found.values())[-1]
     changed = [run for run, _, _ in flips(found)]
     first = known.get(changed[-1] if changed else next(iter(found)))
     marks = "".join(_mark(run, found.get(run.number)) for run in shown)
     return [
         _badge(latest.status, latest.status in _GOOD),
-        f"<code>{escape(job)}</code>",
+        escape(latest.reason),
+        f"<code>{escape(job)}</code>" + (f' <a href="{escape(link)}">report</a>' if link else ""),
         _at(first) if first else "",
         f"<span class=states>{marks}</span>",
         _times(known, [(run, result) for run, result in found.items() if not result.cached]),
-        escape(latest.reason),
     ]
 
 
@@ -110,13 +142,13 @@ def _flips(known: Mapping[int, Run], results: Mapping[str, Mapping[int, Result]]
     rows = [
         [
             _at(known[run]) if run in known else "",
-            f"<code>{escape(job)}</code>",
             f"{_badge(before.status, before.status in _GOOD)} → {_badge(now.status, now.status in _GOOD)}",
             escape(now.reason),
+            f"<code>{escape(job)}</code>",
         ]
         for run, job, before, now in found[:_FLIPS]
     ]
-    return _table(("in", "job", "from, to", "what is wrong"), rows)
+    return _table(("in", "from, to", "what is wrong", "job"), rows)
 
 
 def _runs(runs: Sequence[Run], results: Mapping[str, Mapping[int, Result]]) -> str:
@@ -130,7 +162,10 @@ def _runs(runs: Sequence[Run], results: Mapping[str, Mapping[int, Result]]) -> s
 
 
 def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows]
+    lines = [
+        "<tr>" + "".join(f'<td title="{title}">{cell}</td>' for title, cell in zip(titles, row, strict=True)) + "</tr>"
+        for row in rows
+    ]
     if not lines:
         return "<p class=muted>nothing</p>"
     head = "".join(f"<th>{title}</th>" for title in titles)

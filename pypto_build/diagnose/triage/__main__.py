@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from pathlib import Path
 from pypto_build import terminal
 from pypto_build.artifact import is_distributed, load_artifact
 from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.compiled_files import program_of
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.extras import require_torch
 from pypto_build.artifact.last_pass import LAST_PASS
@@ -30,6 +32,7 @@ from pypto_build.diagnose.triage.edited import edited_findings
 from pypto_build.diagnose.triage.experiments import try_orders
 from pypto_build.diagnose.triage.golden import golden_findings
 from pypto_build.diagnose.triage.remedy import try_edits
+from pypto_build.diagnose.triage.scratch import counted
 from pypto_build.replay import Request
 from pypto_build.replay.verdict import Verdict, read_verdict
 from pypto_build.toolchain.python import own_tool
@@ -56,6 +59,8 @@ _TRIED = {
     False: "tried in a copy: with this edit alone it still fails",
     None: "not tried",
 }
+# Findings whose edits were tried when they were made.
+_TRIED_BEFORE = ("triage/edited", "diverge/trial")
 # A run that takes longer is not repeated in other orders.
 _SHORT_S = 10.0
 
@@ -108,7 +113,7 @@ class Triage:
     def try_remedy(self) -> None:
         """Try the edits that the first finding proposes, where the replay fails."""
         first = next((finding for finding in self.answer.ranked if finding.level == "error"), None)
-        if first is None or not first.edits or first.rule == "triage/edited" or self.verdict.status == "pass":
+        if first is None or not first.edits or first.rule in _TRIED_BEFORE or self.verdict.status == "pass":
             return
         if is_distributed(self.given.artifact):
             return
@@ -120,24 +125,29 @@ class Triage:
     def _edited(self) -> None:
         """Put back what was edited since the last pass, and see whether it passes."""
         given = self.given
-        if given.until or self.verdict.status == "pass" or not (given.build_dir / LAST_PASS).is_dir():
+        program = program_of(given.artifact)
+        if given.until or self.verdict.status == "pass" or is_distributed(given.artifact):
             return
-        with taking_long("edits since the last pass"):
-            artifact = load_artifact(given.artifact)
-            findings, edited = edited_findings(artifact, given.build_dir, [f"PLATFORM={given.platform}"])
-        self.answer.add(findings)
-        if not edited:
-            self.answer.excluded.append("edits (there are none since the last pass)")
-        elif not findings:
-            places = ", ".join(dict.fromkeys(f"{one.path}:{one.line}" if one.line else one.path for one in edited))
-            self.answer.excluded.append(f"edits since the last pass alone (put back, it fails too: {places})")
+        if program is None and not (given.build_dir / LAST_PASS).is_dir():
+            return
+        with taking_long("what was edited"):
+            flags = ["--platform", given.platform]
+            flags += ["--vintage", self.verdict.vintage] if self.verdict.vintage else []
+            words = [f"PLATFORM={given.platform}", *(f"DATA={data}" for data in [given.data] if data)]
+            edits = edited_findings(load_artifact(given.artifact), given.build_dir, words, flags, program)
+        self.answer.add(edits.findings)
+        places = ", ".join(dict.fromkeys(f"{one.path}:{one.line}" if one.line else one.path for one in edits.edited))
+        if not places:
+            self.answer.excluded.append(f"edits (nothing is {edits.since})")
+        elif not edits.findings:
+            self.answer.excluded.append(f"what is {edits.since}, alone (put back, it fails too: {places})")
 
     def _golden(self) -> None:
         """Check that the golden is that of the reference and the inputs."""
         given = self.given
         if given.until or self.verdict.status != "mismatch" or given.data:
             return
-        if not (given.artifact / "data" / "golden.json").is_file():
+        if not any((given.artifact / name).is_file() for name in ("data/golden.json", "golden.py")):
             return
         with taking_long("golden"):
             artifact = load_artifact(given.artifact)
@@ -156,6 +166,7 @@ class Triage:
             self.answer.left_out.append("other orders (the run does not end, or takes long)")
             return
         orders = try_orders(self.request())
+        counted.replays += 1 + orders.runs
         self.answer.evidence = Circumstances(self.verdict, orders.runs, orders.varied)
         if not orders.varied:
             self.answer.excluded.append(f"the order of the tasks ({orders.runs} other orders give the same bits)")
@@ -180,6 +191,9 @@ class Triage:
     def _flaky(self) -> None:
         if self.answer.evidence.ended:
             self.answer.left_out.append("flaky (the run does not end)")
+            return
+        if self.answer.evidence.order_excluded and any(f.rule == "diverge/trial" for f in self.answer.findings):
+            self.answer.left_out.append("flaky (an edit explains it, and other orders give the same bits)")
             return
         self._tool("flaky", ["--rounds", "20", *self._kernels, *self._weak()])
 
@@ -238,6 +252,7 @@ class Triage:
 def run_triage(given: argparse.Namespace, kind: type[Triage] = Triage) -> int:
     """What the command line asks for, by instruments of a `kind`; the exit status."""
     verdict = read_verdict(given.build_dir / "verdict.json")
+    begun = time.monotonic()
     triage = kind(given, verdict, given_options(given.words))
     triage.run()
     if given.until and not triage.answer.certain:
@@ -247,6 +262,7 @@ def run_triage(given: argparse.Namespace, kind: type[Triage] = Triage) -> int:
     found = triage.answer.ranked
     _keep(given, found)
     terminal.say(*lines_of(triage))
+    terminal.say(f"    took: {time.monotonic() - begun:.1f} s, {counted.replays} replays")
     return 1 if any(finding.level == "error" for finding in found) else verdict.exit_status
 
 
@@ -268,7 +284,7 @@ def lines_of(triage: Triage) -> Iterator[str]:
         certain = answer.certain and triage.remedy is not False
         yield f"[triage] {verdict.artifact}: {_ended(verdict)}; {'the cause' if certain else 'most likely'}:"
         yield from told[0].lines
-        if told[0].edits and told[0].rule != "triage/edited":
+        if told[0].edits and told[0].rule not in _TRIED_BEFORE:
             yield f"    {_TRIED[triage.remedy]}"
     elif verdict.error is not None:
         yield f"[triage] {verdict.artifact}: {_ended(verdict)}: {verdict.error}"

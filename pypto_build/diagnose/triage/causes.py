@@ -18,6 +18,8 @@ _RANKS = frozenset(
 _OF_RUNS = "flaky/order"
 # What a kernel computes, whatever the order.
 _VALUES = frozenset({"diverge/kernel", "diverge/module", "diverge/orchestration"})
+# What makes outputs and golden agree when it is tried.
+_TRIAL = "diverge/trial"
 # What a task is passed is the orchestration's, whatever its kernel then reads or writes.
 _PASSED = frozenset({"hazards/argument-dtype", "hazards/one-for-two"})
 # Why a run ended.
@@ -89,6 +91,8 @@ def weigh(finding: Finding, evidence: Circumstances) -> int:
         return 100  # a replay has shown it, or what is compared with is of another input
     if finding.rule in _PASSED:
         return 99
+    if finding.rule == "lint/never-submitted":  # what is submitted in its place is at fault
+        return _LIKELY
     if finding.rule.startswith("lint/") and finding.line and evidence.verdict.status != "pass":
         return 92  # what contradicts itself cannot be right
     if finding.rule == _OF_RUNS or finding.rule.startswith(("check/", "memory/")):  # what an instruction never may
@@ -101,6 +105,8 @@ def weigh(finding: Finding, evidence: Circumstances) -> int:
         return 100 if finding.rule in _ORDER else 95
     if finding.rule in _ORDER:
         return _BESIDE if evidence.order_excluded else _LIKELY
+    if finding.rule == _TRIAL:  # of two sides either may be wrong
+        return CERTAIN - 1 if evidence.order_excluded else _LIKELY
     if finding.rule in _VALUES:
         return 98 if finding.line else CERTAIN
     if finding.rule == "lint/artifact":

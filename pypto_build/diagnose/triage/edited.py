@@ -1,56 +1,113 @@
-"""Finds the edits since the last pass, and whether the replay passes with them put back.
+"""Finds what was edited, and whether the replay passes with it put back.
 
-That is one replay of a copy, and one for each hunk where there are several.
+Edits are those since the last pass. Where there was none, they are what differs from what the compiler makes of the
+program. That is one replay of a copy, and one for each hunk where there are several.
 """
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_build.artifact import Artifact
 from pypto_build.artifact.first_sight import Change
-from pypto_build.artifact.last_pass import Edited, copies, edits
+from pypto_build.artifact.last_pass import LAST_PASS, Edited, compiled_ones, copies, edits
 from pypto_build.diagnose.findings import Edit, Finding
-from pypto_build.diagnose.triage.scratch import copy_artifact, passes
+from pypto_build.diagnose.triage.scratch import copy_artifact, make_golden, passes
+from pypto_build.toolchain.python import own_tool
 
 #: Hunks that are put back one by one.
 _MOST_HUNKS = 6
 _SHOWN = 6
+_RULE = "triage/edited"
 
 
-def edited_findings(artifact: Artifact, build_dir: Path, words: Sequence[str]) -> tuple[list[Finding], list[Change]]:
-    """The edit that explains the failure by itself, or all of them together, and everything that was edited. ``words``
-    are those of a replay."""
+@dataclass
+class Edits:
+    """The edit that explains the failure, or all of them together; everything that was edited, and since when."""
+
+    findings: list[Finding]
+    edited: list[Change]
+    since: str = ""
+
+
+class Trials:
+    """Replays of copies of an artifact with files put back. ``words`` are those of a replay."""
+
+    def __init__(self, artifact: Artifact, build_dir: Path, words: Sequence[str]) -> None:
+        self.artifact, self.words = artifact, words
+        self.build_dir, self.scratch = build_dir, build_dir / "triage" / "edited"
+
+    def pass_with(self, texts: Mapping[str, bytes]) -> bool:
+        """Return whether a copy with these files passes."""
+        place = copy_artifact(self.artifact, self.scratch)
+        for name, text in texts.items():
+            (place / name).unlink(missing_ok=True)
+            (place / name).write_bytes(text)
+        if "golden.py" in texts and "data/out" not in {Path(name).parent.as_posix() for name in texts}:
+            make_golden(place)
+        return passes(place, self.scratch, self.words)
+
+    def explained(self, changed: Mapping[str, Path], since: str) -> Edits:
+        """Put back files from their copies: all of them, then hunk by hunk."""
+        hunks = list(edits(self.artifact, dict(changed)))
+        every = [hunk.change for hunk in hunks]
+        if not hunks or not self.pass_with({name: copy.read_bytes() for name, copy in changed.items()}):
+            return Edits([], every, since)
+        for hunk in hunks[:_MOST_HUNKS] if len(hunks) > 1 else ():
+            if self.pass_with({hunk.change.path: hunk.before}):
+                return Edits([_finding([hunk], since, "with this put back it passes")], every, since)
+        says = (
+            "with this put back it passes" if len(hunks) == 1 else f"with these {len(hunks)} edits put back it passes"
+        )
+        return Edits([_finding(hunks, since, says)], every, since)
+
+
+def edited_findings(
+    artifact: Artifact, build_dir: Path, words: Sequence[str], compiler: Sequence[str], program: Path | None
+) -> Edits:
+    """Return what was edited and explains the failure. ``compiler`` are flags to compile ``program`` with."""
+    trials = Trials(artifact, build_dir, words)
     changed = copies(build_dir, artifact)
-    hunks = list(edits(artifact, changed))
-    if not hunks:
-        return [], []
-    scratch = build_dir / "triage" / "edited"
-    if not _passes(artifact, scratch, {name: copy.read_bytes() for name, copy in changed.items()}, words):
-        return [], [hunk.change for hunk in hunks]
-    for hunk in hunks[:_MOST_HUNKS] if len(hunks) > 1 else ():
-        if _passes(artifact, scratch, {hunk.change.path: hunk.before}, words):
-            return [_finding([hunk], "with this put back it passes")], [one.change for one in hunks]
-    says = "with this put back it passes" if len(hunks) == 1 else f"with these {len(hunks)} edits put back it passes"
-    return [_finding(hunks, says)], [hunk.change for hunk in hunks]
+    sources = {name: copy for name, copy in changed.items() if Path(name).is_absolute()}
+    inside = {name: copy for name, copy in changed.items() if name not in sources}
+    seen = (build_dir / LAST_PASS).is_dir()
+    if program is not None and (sources or not seen):
+        compiled = _compiled(artifact, program, build_dir / "triage" / "compiled", compiler)
+        by_hand = trials.explained(compiled, f"other than the compiler makes of {program.name}")
+        if by_hand.findings or not seen:
+            return by_hand
+    since = "edited since the last pass"
+    if not sources:
+        return trials.explained(inside, since)
+    hunks = list(edits(artifact, sources))
+    every = [hunk.change for hunk in hunks]
+    if not trials.pass_with({name: copy.read_bytes() for name, copy in inside.items()}):
+        return Edits([], every, since)
+    return Edits([_finding(hunks, since, "the artifact that was compiled before passes")], every, since)
 
 
-def _passes(artifact: Artifact, scratch: Path, texts: Mapping[str, bytes], words: Sequence[str]) -> bool:
-    """Return whether a copy of the artifact with these files passes."""
-    place = copy_artifact(artifact, scratch)
-    for name, text in texts.items():
-        (place / name).unlink(missing_ok=True)
-        (place / name).write_bytes(text)
-    return passes(place, scratch, words)
+def _compiled(artifact: Artifact, program: Path, output: Path, flags: Sequence[str]) -> dict[str, Path]:
+    """Compile the program; return those files of the artifact that are otherwise, from there."""
+    command = [*own_tool("pypto_build.compiler"), str(program), "--output", str(output), "--no-golden", *flags]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        return {}
+    found = {}
+    for path in compiled_ones(artifact):
+        name = path.relative_to(artifact.root).as_posix()
+        if (output / name).is_file() and (output / name).read_bytes() != path.read_bytes():
+            found[name] = output / name
+    return found
 
 
-def _finding(hunks: Sequence[Edited], says: str) -> Finding:
+def _finding(hunks: Sequence[Edited], since: str, says: str) -> Finding:
     first = hunks[0].change
     lines = [hunk.change for hunk in hunks if hunk.change.line]
     return Finding(
-        "triage/edited",
-        f"edited since the last pass, and {says}: {_words(first)}",
+        _RULE,
+        f"{since}, and {says}: {_words(first)}",
         first.path,
         first.line,
         "put it back, or look at it again",

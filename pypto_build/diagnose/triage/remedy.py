@@ -12,8 +12,10 @@ from pypto_build.diagnose.triage.scratch import copy_artifact, passes
 
 
 def try_edits(artifact: Artifact, edits: Sequence[Edit], scratch: Path, words: Sequence[str]) -> bool | None:
-    """Return whether a copy with the edits passes; None where they fit no line, so that nothing was tried. ``words``
-    are those of a replay."""
+    """Return whether a copy with the edits passes; None where they are not of the artifact or fit no line, so that
+    nothing was tried. ``words`` are those of a replay."""
+    if not all(_is_inside(edit.path) for edit in edits):
+        return None
     texts: dict[str, list[str]] = {}
     for edit in edits:
         path = artifact.root / edit.path
@@ -32,3 +34,7 @@ def try_edits(artifact: Artifact, edits: Sequence[Edit], scratch: Path, words: S
         (place / name).unlink()
         (place / name).write_text("".join(lines), encoding="utf-8")
     return passes(place, scratch, words)
+
+
+def _is_inside(name: str) -> bool:
+    return not Path(name).is_absolute() and ".." not in Path(name).parts

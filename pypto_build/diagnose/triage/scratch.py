@@ -12,6 +12,15 @@ from pypto_build.artifact import Artifact
 from pypto_build.toolchain.python import own_tool
 
 
+class Counted:
+    """How many replays were made to find the answer."""
+
+    replays = 0
+
+
+counted = Counted()
+
+
 def copy_artifact(artifact: Artifact, scratch: Path) -> Path:
     """Copy the artifact into a directory; its copy. Sources are links: to change one, remove it first."""
     place = scratch / artifact.root.name
@@ -20,8 +29,16 @@ def copy_artifact(artifact: Artifact, scratch: Path) -> Path:
     return place
 
 
+def make_golden(place: Path) -> bool:
+    """Compute the golden of a copy anew, by its golden.py; whether that could be done."""
+    (place / "data" / "golden.json").unlink(missing_ok=True)
+    command = [*own_tool("pypto_build.compiler.golden"), str(place)]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
 def passes(place: Path, scratch: Path, words: Sequence[str]) -> bool:
     """Return whether a copy passes in a replay with these words."""
+    counted.replays += 1
     command = [*own_tool("pypto_build.cli"), "replay", str(place), f"BUILD_DIR={scratch / 'build'}", *words]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 

@@ -50,6 +50,12 @@ class References:
             self._bodies[func_id] = self.units.body(name, source, tensors)
         return self._bodies[func_id]
 
+    def put(self, path: Path, text: str) -> None:
+        """Take another text for a module. Raises PtoError and UnsupportedOperations."""
+        self._bodies.clear()
+        self._members.clear()
+        self.units.put(path, text)
+
     def members(self, call: Any) -> list[Member] | None:
         """The kernels of a task; None when one of them has no .pto module."""
         key = tuple(call.kernels)

@@ -12,7 +12,7 @@ from typing import Any
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.modules import function_names
 from pypto_build.facts.run_options import FAST
-from pypto_build.pto import Function, PtoError, parse_file
+from pypto_build.pto import Function, Module, PtoError, parse, parse_file
 from pypto_build.pto.errors import SourcePosition
 from pypto_build.pto.torch import Generated, UnsupportedOperations, generate
 from pypto_build.pto.torch.dtypes import name_of
@@ -115,23 +115,30 @@ class Units:
         """A module's PyTorch, generated and executed once."""
         if path not in self._units:
             try:
-                module = parse_file(str(path))
-                numerics = "" if self.numerics == FAST else self.numerics
-                generated = generate(module, probes=self.probe is not None, numerics=numerics)
+                self._unit(path, parse_file(str(path)))
             except PtoError as error:
                 raise ArtifactError("", str(error), kind="build_error") from None
             except UnsupportedOperations as error:
                 raise ArtifactError(path, str(error), kind="build_error") from None
-            unit = Unit(path, generated, {f.name: f for f in module.functions() if f.body is not None})
-            unit.namespace["_probe"] = self.probe
-            if numerics:
-                from pypto_build.replay.reference.numerics import Functions
-
-                arch = str(module.attrs.get("pto.target_arch", ""))
-                unit.namespace["_numerics"] = Functions(numerics, "a5" if "a5" in arch else "a2a3")
-            exec(compile(generated.text, f"<{path.name}>", "exec"), unit.namespace)
-            self._units[path] = unit
         return self._units[path]
+
+    def _unit(self, path: Path, module: Module) -> None:
+        numerics = "" if self.numerics == FAST else self.numerics
+        generated = generate(module, probes=self.probe is not None, numerics=numerics)
+        unit = Unit(path, generated, {f.name: f for f in module.functions() if f.body is not None})
+        unit.namespace["_probe"] = self.probe
+        if numerics:
+            from pypto_build.replay.reference.numerics import Functions
+
+            arch = str(module.attrs.get("pto.target_arch", ""))
+            unit.namespace["_numerics"] = Functions(numerics, "a5" if "a5" in arch else "a2a3")
+        exec(compile(generated.text, f"<{path.name}>", "exec"), unit.namespace)
+        self._units[path] = unit
+
+    def put(self, path: Path, text: str) -> None:
+        """Take another text for a module. Raises as `unit` does."""
+        self._units.pop(path, None)
+        self._unit(path, parse(text, str(path)))
 
     def loaded(self) -> Iterable[Unit]:
         """The units generated so far."""

@@ -19,6 +19,7 @@ import msgspec
 from SCons.Script import ARGUMENTS, COMMAND_LINE_TARGETS
 
 from pypto_build import terminal
+from pypto_build.artifact.files import from_here
 from pypto_build.facts.jobs import FarmLine, FarmReady
 from pypto_build.replay.history import Past
 from pypto_build.rules.machinery.slots import Slots
@@ -250,7 +251,7 @@ class Batch:
         if told.status and not told.message:
             told.message = finding(text_of(self._log(job)))
         seconds, peak = time.monotonic() - running.began, usage.ru_maxrss << 10
-        self.rows[job.label] = row_of(job, told, seconds, peak, shown(self._log(job)))
+        self.rows[job.label] = row_of(job, told, seconds, peak, from_here(self._log(job)))
 
     def _doing(self) -> str:
         failed = sum(row.failed for row in self.rows.values())
@@ -286,14 +287,9 @@ def _become(job: Job) -> None:
     for name in (*OF_ALL, *FILES, "ANNOTATE"):
         if name not in kept:
             ARGUMENTS.pop(name, None)
-    ARGUMENTS.update({"JIT": shown(job.root), "PLATFORM": job.platform, **job.options})
+    ARGUMENTS.update({"JIT": from_here(job.root), "PLATFORM": job.platform, **job.options})
     if "replay" in map(str, COMMAND_LINE_TARGETS):
         ARGUMENTS["ANNOTATE"] = "0"
-
-
-def shown(path: Path) -> str:
-    """A path for people: from here if it lies below."""
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def _tell_each(writer: int, looks: Any) -> None:

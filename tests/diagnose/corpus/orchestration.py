@@ -12,7 +12,7 @@ _SCALARS = ("params_t1.add_scalar(to_u64(alpha));", "params_t1.add_scalar((uint6
 
 
 def _bug(name: str, artifact: str, file: str, old: str, new: str, at: str, says: str) -> Bug:
-    return Bug(name, artifact, ((file, old, new),), "diverge/orchestration", file, at, says, True, tool="diverge")
+    return Bug(name, artifact, ((file, old, new),), "diverge/trial", file, at, says, True, tool="diverge")
 
 
 # fmt: off

@@ -22,7 +22,8 @@ def _swapped(one: str, other: str) -> str:
 
 
 def _diverge(name: str, artifact: str, edit: Substitution, at: str, says: str, seen: bool = False) -> Recipe:
-    return Recipe(name, artifact, (edit,), "diverge/orchestration", edit[0], at, says, "diverge", seen=seen)
+    rule = "diverge/orchestration" if seen else "diverge/trial"
+    return Recipe(name, artifact, (edit,), rule, edit[0], at, says, "diverge", seen=seen)
 
 
 RECIPES = (
@@ -73,6 +74,6 @@ RECIPES = (
     Recipe(
         "constant of a module that was spliced", _SCALE,
         ((_SCALE_FILE, r"= 2\.0f;", "= 3.0f;"), (_SCALE_MODULE, r"constant 2\.0\S* : f32", "constant 3.0 : f32")),
-        "diverge/golden", _SCALE_MODULE, r"constant 3\.0", "edited since it was first built here", "diverge", ("PREFER=cpp",), seen=True,
+        "diverge/trial", _SCALE_MODULE, r"constant 3\.0", "edited since it was first built here", "diverge", ("PREFER=cpp",), seen=True,
     ),
 )  # fmt: skip

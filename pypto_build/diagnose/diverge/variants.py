@@ -1,0 +1,274 @@
+"""Edits of a program's or a reference's Python that are tried against the golden.
+
+One operator, call, constant, axis, cast or argument is another one at a time, within what the text has already.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from pypto_build.diagnose.diverge.trials import Passage, Trial
+
+#: More are not tried.
+MOST = 600
+
+_OPERATORS: dict[type, tuple[str, ...]] = {
+    ast.Add: ("-", "*"),
+    ast.Sub: ("+", "*"),
+    ast.Mult: ("/", "+", "-"),
+    ast.Div: ("*",),
+    ast.FloorDiv: ("*", "%"),
+    ast.Mod: ("//",),
+    ast.MatMult: ("*",),
+}
+_SYMBOLS: dict[type, str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.MatMult: "@",
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+}  # fmt: skip
+_EXCHANGED = (ast.Sub, ast.Div, ast.MatMult, ast.FloorDiv, ast.Mod)
+#: Calls that take the same arguments, of the language and of PyTorch.
+_ALIKE = (
+    ("add", "sub", "mul", "div", "maximum", "minimum"),
+    ("max", "min"),
+    ("exp", "log", "sqrt", "rsqrt", "recip", "reciprocal", "neg", "abs", "relu", "sigmoid", "tanh"),
+    ("row_sum", "row_max", "row_min", "col_sum", "col_max", "col_min"),
+    ("row_expand_add", "row_expand_sub", "row_expand_mul", "row_expand_div", "row_expand_max", "row_expand_min"),
+    ("col_expand_add", "col_expand_sub", "col_expand_mul", "col_expand_div", "col_expand_max", "col_expand_min"),
+    ("sum", "mean", "prod", "amax", "amin"),
+    ("floor", "ceil", "round", "trunc"),
+)
+_OTHERS = {name: tuple(other for other in names if other != name) for names in _ALIKE for name in names}
+#: Element types and ways to round.
+_TYPES = ("BF16", "FP16", "bfloat16", "float16", "half")
+_ROUNDINGS = ("round", "rint", "floor", "ceil", "trunc")
+_COMPARISONS = {"==": ("!=",), "!=": ("==",), "<": ("<=", ">"), "<=": ("<", ">="), ">": (">=", "<"), ">=": (">", "<=")}
+
+
+def python_trials(text: str, functions: Collection[str], rounding: str = "") -> list[Trial]:
+    """Return the edits of these functions, and of constants of the module, those first that people get wrong most.
+
+    ``rounding`` is the element type that the difference looks like: casts to it are tried first.
+    """
+    source = _Source(text)
+    tree = ast.parse(text)
+    bodies = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name in functions]
+    nodes = [inner for body in bodies for statement in body.body for inner in ast.walk(statement)]
+    numbers = [value for line in tree.body if isinstance(line, ast.Assign) for value in ast.walk(line.value)]
+    found: list[Trial] = []
+    alias = next((name.asname for line in tree.body for name in getattr(line, "names", ()) if name.asname), "")
+    if rounding:
+        found += [trial for node in nodes for trial in _rounded(source, node, rounding, alias)]
+    for kind in _KINDS:
+        found += [trial for node in nodes for trial in kind(source, node)]
+    found += [trial for node in [*nodes, *numbers] for trial in _constants(source, node)]
+    constants = [target.id for line in tree.body if isinstance(line, ast.Assign) for target in line.targets
+                 if isinstance(target, ast.Name)]  # fmt: skip
+    for body in bodies:
+        found += _names(source, body, constants)
+    for body in bodies:
+        found += _added(source, body, alias or "torch")
+    return list({(trial.changes): trial for trial in found}.values())[:MOST]
+
+
+class _Source:
+    """The text by positions of the syntax tree, whose columns are bytes."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lines = text.splitlines(keepends=True)
+        self.starts = [0]
+        for line in self.lines:
+            self.starts.append(self.starts[-1] + len(line))
+
+    def at(self, line: int, column: int) -> int:
+        """Return the offset of a position."""
+        return self.starts[line - 1] + len(self.lines[line - 1].encode()[:column].decode(errors="replace"))
+
+    def span(self, node: ast.expr | ast.stmt | ast.keyword) -> Passage:
+        """Return a node's passage."""
+        start = self.at(node.lineno, node.col_offset)
+        end = self.at(node.end_lineno or node.lineno, node.end_col_offset or 0)
+        return Passage(start, end, self.text[start:end])
+
+    def between(self, left: ast.expr, right: ast.expr, symbol: str) -> Passage | None:
+        """Return where an operator between two operands stands."""
+        start, end = self.span(left).end, self.span(right).start
+        at = self.text.find(symbol, start, end)
+        return Passage(at, at + len(symbol), symbol) if at >= 0 else None
+
+
+def _trial(span: Passage, new: str, what: str = "") -> Trial:
+    return Trial(what or f"'{new}' in place of '{span.text}'", ((span, new),))
+
+
+def _operators(source: _Source, node: ast.AST) -> Iterator[Trial]:
+    if isinstance(node, ast.BinOp) and (symbol := _SYMBOLS.get(type(node.op))):
+        place = source.between(node.left, node.right, symbol)
+        for other in _OPERATORS.get(type(node.op), ()) if place else ():
+            assert place is not None
+            yield _trial(place, other)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant):
+        yield _trial(source.span(node), source.span(node.operand).text)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and (symbol := _SYMBOLS.get(type(node.ops[0]))):
+        place = source.between(node.left, node.comparators[0], symbol)
+        for other in _COMPARISONS[symbol] if place else ():
+            assert place is not None
+            yield _trial(place, other)
+
+
+def _exchanged(source: _Source, node: ast.AST) -> Iterator[Trial]:
+    """Two operands, or two arguments that stand side by side."""
+    pairs: list[tuple[ast.expr, ast.expr]] = []
+    if isinstance(node, ast.BinOp) and isinstance(node.op, _EXCHANGED):
+        pairs = [(node.left, node.right)]
+    elif isinstance(node, ast.Call):
+        pairs = [(a, b) for i, a in enumerate(node.args) for b in node.args[i + 1 :] if type(a) is type(b)]
+    elif isinstance(node, (ast.List, ast.Tuple)) and len(node.elts) == 2:
+        pairs = [(node.elts[0], node.elts[1])]
+    for left, right in pairs:
+        one, other = source.span(left), source.span(right)
+        if one.text != other.text:
+            yield Trial(f"'{one.text}' and '{other.text}' exchanged", ((one, other.text), (other, one.text)))
+
+
+def _calls(source: _Source, node: ast.AST) -> Iterator[Trial]:
+    """Another function with the same arguments; a function of one argument left out."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return
+    end = source.span(node.func).end
+    name = node.func.attr
+    place = Passage(end - len(name), end, name)
+    for other in _OTHERS.get(name, ()):
+        yield _trial(place, other)
+    for axis, across in (("row_", "col_"), ("col_", "row_")):
+        if name.startswith(axis):
+            yield _trial(place, across + name.removeprefix(axis))
+    inner = node.args[0] if node.args else node.func.value
+    if len(node.args) == 1 or name in ("cast", "to", "bfloat16", "half", "float"):
+        kept = node.func.value if name in ("to", "bfloat16", "half", "float") else inner
+        yield _trial(source.span(node), source.span(kept).text, f"'{name}' left out")
+
+
+def _axes(source: _Source, node: ast.AST) -> Iterator[Trial]:
+    if isinstance(node, ast.keyword) and node.arg in ("dim", "axis"):
+        value = source.span(node.value)
+        for other in ("0", "1", "-1"):
+            if other != value.text:
+                yield Trial(f"{node.arg}={other} in place of {node.arg}={value.text}", ((value, other),))
+
+
+def _casts(source: _Source, node: ast.AST) -> Iterator[Trial]:
+    """Another element type of 16 bits, another way to round."""
+    if isinstance(node, ast.Attribute) and node.attr in _TYPES:
+        end = source.span(node).end
+        others = ("BF16", "FP16", "FP32") if node.attr.isupper() else ("bfloat16", "float16", "float32")
+        yield from (_trial(Passage(end - len(node.attr), end, node.attr), o) for o in others if o != node.attr)
+    if isinstance(node, ast.Constant) and node.value in _ROUNDINGS and isinstance(node.value, str):
+        yield from (_trial(source.span(node), f'"{other}"') for other in _ROUNDINGS if other != node.value)
+
+
+def _omitted(source: _Source, node: ast.AST) -> Iterator[Trial]:
+    """A call that stands alone left out; an operand that is added or multiplied left out."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        yield _trial(source.span(node), "pass", f"'{_short(source.span(node).text)}' left out")
+    if isinstance(node, ast.BinOp):
+        for kept, left_out in ((node.left, node.right), (node.right, node.left)):
+            text = source.span(kept).text
+            yield _trial(source.span(node), f"({text})", f"'{_short(source.span(left_out).text)}' left out")
+
+
+_KINDS: Sequence[Callable[[_Source, ast.AST], Iterator[Trial]]] = (
+    _operators, _exchanged, _calls, _axes, _casts, _omitted,
+)  # fmt: skip
+
+
+def _constants(source: _Source, node: ast.AST) -> Iterator[Trial]:
+    if not isinstance(node, ast.Constant) or isinstance(node.value, (bool, str)) or node.value is None:
+        return
+    value, span = node.value, source.span(node)
+    if isinstance(value, int):
+        others: set[object] = {value + 1, value - 1, 2 * value, value // 2, 0, 1}
+        others = {other for other in others if isinstance(other, int) and other >= 0}
+    elif isinstance(value, float):
+        others = {2 * value, value / 2, 0.0, 1.0, value + 1, value - 1, 10 * value, value / 10, value * value}
+        others |= {1 / value, abs(value) ** 0.5} if value else {-1.0}
+        if not source.text[: span.start].rstrip().endswith("-"):
+            others |= {-value}
+    else:
+        return
+    for other in sorted(others - {value}, key=repr):
+        yield _trial(span, repr(other))
+
+
+def _names(source: _Source, body: ast.FunctionDef, constants: Sequence[str]) -> Iterator[Trial]:
+    """A name in place of another one that the function has read before, a constant in place of another one."""
+    known = [argument.arg for argument in body.args.args]
+    inside = [node for statement in body.body for node in ast.walk(statement) if isinstance(node, ast.Name)]
+    for node in sorted(inside, key=lambda n: (n.lineno, n.col_offset)):
+        if isinstance(node.ctx, ast.Store):
+            known.append(node.id)
+            continue
+        for names in (known, constants):
+            if node.id in names:
+                yield from (_trial(source.span(node), name) for name in dict.fromkeys(names) if name != node.id)
+    calls = (node for node in ast.walk(body) if isinstance(node, ast.Call) and len(node.args) == 3)
+    for call in calls:  # a loop that ends or begins a step earlier or later
+        if source.span(call.func).text.rpartition(".")[2] != "range":
+            continue
+        step = source.span(call.args[2]).text
+        for part, words in ((call.args[1], "ends"), (call.args[0], "begins")):
+            text = source.span(part).text
+            yield _trial(source.span(part), f"{text} - {step}", f"a loop that {words} a step earlier")
+            yield _trial(source.span(part), f"{text} + {step}", f"a loop that {words} a step later")
+
+
+_ADDED = ("abs", "exp", "neg", "relu", "sqrt", "rsqrt", "recip", "log", "reciprocal")
+_PLAIN = (ast.Constant, ast.List, ast.Tuple)
+
+
+def _added(source: _Source, body: ast.FunctionDef, alias: str) -> Iterator[Trial]:
+    """A function of one argument, or an operand, that a value lacks."""
+    names = [argument.arg for argument in body.args.args]
+    for node in (inner for statement in body.body for inner in ast.walk(statement)):
+        inner = [arg for arg in node.args if not isinstance(arg, _PLAIN)] if isinstance(node, ast.Call) else []
+        for span in map(source.span, inner):
+            yield from (
+                _trial(span, f"{alias}.{name}({span.text})", f"'{name}' of '{_short(span.text)}'") for name in _ADDED
+            )
+        value = node.value if isinstance(node, (ast.Assign, ast.AugAssign)) else None
+        if isinstance(node, ast.Call) and source.span(node.func).text.endswith(".store") and node.args:
+            value = node.args[0]
+        if value is None:
+            continue
+        span = source.span(value)
+        for name in _ADDED if not isinstance(node, ast.Call) else ():
+            yield _trial(span, f"{alias}.{name}({span.text})", f"'{name}' of '{_short(span.text)}'")
+        for name in names:
+            for operator in "*+-":
+                words = f"'{operator} {name}' after '{_short(span.text)}'"
+                yield _trial(span, f"({span.text}) {operator} {name}", words)
+        names += [target.id for target in getattr(node, "targets", ()) if isinstance(target, ast.Name)]
+
+
+def _rounded(source: _Source, node: ast.AST, dtype: str, alias: str) -> Iterator[Trial]:
+    """A value rounded to 16 bits."""
+    values: list[ast.expr] = []
+    if isinstance(node, ast.Call):
+        values = [value for value in node.args if not isinstance(value, (ast.Constant, ast.List, ast.Tuple))]
+    elif isinstance(node, (ast.Assign, ast.AugAssign)):
+        values = [node.value]
+    elif isinstance(node, ast.BinOp):
+        values = [node.left, node.right]
+    short = {"bfloat16": "BF16", "float16": "FP16"}[dtype]
+    for value in values:
+        span = source.span(value)
+        new = f"{alias}.cast({alias}.cast({span.text}, {alias}.{short}), {alias}.FP32)" if alias else (
+            f"({span.text}).to(torch.{dtype}).float()"
+        )  # fmt: skip
+        yield _trial(span, new, f"'{_short(span.text)}' rounded to {dtype}")
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 40 else f"{line[:37]}..."

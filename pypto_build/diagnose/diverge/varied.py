@@ -1,0 +1,223 @@
+"""Where program, modules and kernels agree and the golden does not: which one edit makes them agree with it?
+
+The program's PyTorch, or the modules' where the program is not there, runs with each edit of `variants` in turn.
+So does the reference, against what the program computes: which of the two is wrong, no run can tell.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from pypto_build.artifact.files import read_source
+from pypto_build.compiler.golden import program_line
+from pypto_build.diagnose.diverge.compare import Limits, compare_bytes
+from pypto_build.diagnose.diverge.findings import relative
+from pypto_build.diagnose.diverge.module_variants import module_trials
+from pypto_build.diagnose.diverge.program import arguments, translate_program
+from pypto_build.diagnose.diverge.trials import Trial, edits_of, line_of
+from pypto_build.diagnose.diverge.variants import python_trials
+from pypto_build.diagnose.findings import Edit
+from pypto_build.replay.binding import Binding
+from pypto_build.replay.reference.hook import References
+from pypto_build.replay.reference.launch import Launch
+
+#: Seconds for the edits of one text, and for one of them.
+_BUDGET_S, _ONE_S = 12.0, 2.0
+#: Functions of a golden.py that are not taken from the program.
+_OWN = {"make_inputs", "generate_inputs", "_random", "_number"}
+_LOCATION = re.compile(r'loc\("([^"]+)":(\d+)')
+
+
+@dataclass(frozen=True)
+class Hit:
+    """An edit after which every output is right: a file and line, what is edited, and how."""
+
+    path: str
+    line: int
+    what: str
+    edits: tuple[Edit, ...]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """How many edits were tried, and those that are hits."""
+
+    count: int = 0
+    hits: tuple[Hit, ...] = ()
+
+
+def _hits(text: str, trials: Sequence[Trial], right: Callable[[str], bool]) -> tuple[int, list[Trial]]:
+    """Return how many edits of a text were tried, and those with which it is right."""
+    end = time.monotonic() + _BUDGET_S
+    found: list[Trial] = []
+    for number, trial in enumerate(trials):
+        if time.monotonic() > end:
+            return number, found
+        with _limited():
+            if right(trial.applied(text)):
+                found.append(trial)
+    return len(trials), found
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    """End the block after a while; an edit that does not run at all is not right."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, _ONE_S)
+    try:
+        yield
+    except Exception:
+        pass
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def vary_program(launch: Launch, binding: Binding, within: Limits, path: Path, rounding: str) -> Tried:
+    """Try edits of the program against the golden."""
+    name = Path(launch.interface.orchestration.source).stem
+    text = read_source(path)
+    seen: set[str] = set()
+
+    def right(edited: str) -> bool:
+        program, _ = translate_program(path, name, launch.platform, edited)
+        if program.translation.text in seen:
+            return False
+        seen.add(program.translation.text)
+        values = arguments(launch, program.functions[program.entry])
+        program.namespace()[program.named(program.entry)](*values.values())
+        return _all_close(values, goldens, within)
+
+    goldens = _goldens(binding)
+    program, _ = translate_program(path, name, launch.platform)
+    seen.add(program.translation.text)
+    functions = {function.position.line: name for name, function in program.functions.items()}
+    count, found = _hits(text, python_trials(text, set(functions.values()) | _inlined(text), rounding), right)
+    return Tried(count, tuple(_hit(trial, text, str(path)) for trial in found))
+
+
+def _inlined(text: str) -> set[str]:
+    """Return the names of functions that are decorated as inline ones, which are no functions of the program."""
+    return set(re.findall(r"@[\w.]+\.inline[^\n]*\n(?:@[^\n]*\n)*def (\w+)", text))
+
+
+def vary_reference(launch: Launch, within: Limits, rounding: str) -> Tried:
+    """Try edits of golden.py against what the artifact computes."""
+    path = launch.artifact / "golden.py"
+    if not path.is_file():
+        return Tried()
+    text = read_source(path)
+    launch.run(lambda call: call.run())
+    actual = {
+        tensor.name: (tensor.dtype, bytes(launch.arena.tensor(index)))
+        for index, tensor in enumerate(launch.binding.tensors)
+        if tensor.direction != "IN"
+    }
+
+    def right(edited: str) -> bool:
+        return _all_close(_outputs_of(path, edited), actual, within)
+
+    functions = _functions_of(path, text)
+    count, found = _hits(text, python_trials(text, functions, rounding), right)
+    hits = []
+    for trial in found:
+        hit = _hit(trial, text, str(path))
+        function = re.findall(r"^def (\w+)\(", "\n".join(text.splitlines()[: hit.line]), re.MULTILINE)
+        file, line = program_line(launch.artifact, function[-1] if function else "", hit.line)
+        if file == path:
+            hits.append(_hit(trial, text, relative(launch.artifact, path)))
+        else:
+            edits = tuple(Edit(str(file), line + e.line - hit.line, e.old, e.new) for e in hit.edits)
+            hits.append(Hit(str(file), line, hit.what, edits))
+    return Tried(count, tuple(hits))
+
+
+def _outputs_of(path: Path, text: str) -> Mapping[str, Any]:
+    namespace: dict[str, Any] = {"__file__": str(path), "__name__": "golden"}
+    exec(compile(text, str(path), "exec"), namespace)
+    tensors: dict[str, Any] = dict(namespace["generate_inputs"]({"name": "Default"}))
+    namespace["compute_golden"](tensors, {"name": "Default"})
+    return tensors
+
+
+def _functions_of(path: Path, text: str) -> Collection[str]:
+    """Return what compute_golden calls; itself too where it is not one that the compiler wrote."""
+    namespace: dict[str, Any] = {"__file__": str(path), "__name__": "golden"}
+    exec(compile(text, str(path), "exec"), namespace)
+    found = {"compute_golden"}
+    for name in (more := list(found)):
+        called = namespace[name].__code__.co_names
+        new = [other for other in called if isinstance(namespace.get(other), FunctionType) and other not in found]
+        found.update(new)
+        more += new
+    return found - _OWN - ({"compute_golden"} if "_number" in namespace else set())
+
+
+def vary_modules(launch: Launch, binding: Binding, within: Limits) -> Tried:
+    """Try edits of the modules against the golden; a hit is at the program's line where a module tells it."""
+    import torch
+
+    torch.set_num_threads(1)
+    references = References(launch.artifact, numerics=launch.numerics)
+    goldens = _goldens(binding)
+    total, hits = 0, list[Hit]()
+    for path in sorted(launch.artifact.glob("ptoas/*.pto")):
+        text = read_source(path)
+
+        def right(edited: str, path: Path = path) -> bool:
+            references.put(path, edited)
+
+            def task(call: Any) -> None:
+                of_it = any(member.body.unit.path == path for member in references.members(call) or ())
+                if not of_it or not references.execute(call):
+                    call.run()
+
+            launch.run(task)
+            arena = {t.name: bytes(launch.arena.tensor(i)) for i, t in enumerate(launch.binding.tensors)}
+            return _all_close(arena, goldens, within)
+
+        count, found = _hits(text, module_trials(text), right)
+        references.put(path, text)
+        total += count
+        hits += [_in_program(_hit(trial, text, relative(launch.artifact, path)), text) for trial in found]
+    return Tried(total, tuple(hits))
+
+
+def _in_program(hit: Hit, text: str) -> Hit:
+    """Return a hit in a module at the line of the program that the module names, if that file is there."""
+    place = _LOCATION.search(text.splitlines()[hit.line - 1])
+    if place is None or not Path(place[1]).is_file():
+        return hit
+    return Hit(place[1], int(place[2]), f"{hit.what} in {hit.path}:{hit.line}", hit.edits)
+
+
+def _all_close(values: Mapping[str, Any], expected: Mapping[str, tuple[str, bytes]], within: Limits) -> bool:
+    return all(compare_bytes(_bytes(values[name]), data, t, within) is None for name, (t, data) in expected.items())
+
+
+def _bytes(value: Any) -> bytes:
+    import torch
+
+    if isinstance(value, bytes):
+        return value
+    return bytes(value.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+
+
+def _goldens(binding: Binding) -> dict[str, tuple[str, bytes]]:
+    return {t.name: (t.dtype, bytes(t.golden)) for t in binding.tensors if t.golden is not None and t.is_output}
+
+
+def _hit(trial: Trial, text: str, path: str) -> Hit:
+    return Hit(path, line_of(trial, text), trial.what, edits_of(trial, text, path))

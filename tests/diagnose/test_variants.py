@@ -1,0 +1,74 @@
+"""Which edits of a program, a reference or a module are tried, and how their text is edited."""
+
+from __future__ import annotations
+
+import pytest
+
+from pypto_build.diagnose.diverge.module_variants import module_trials
+from pypto_build.diagnose.diverge.trials import edits_of, line_of
+from pypto_build.diagnose.diverge.variants import MOST, python_trials
+from pypto_build.diagnose.findings import Edit
+
+_PROGRAM = """
+import language as pl
+
+SIZE = 64
+
+def scale(x, y, row):
+    tile = pl.load(x, [row, 0], [16, SIZE])
+    pl.store(pl.exp(tile - pl.row_sum(tile)) * 0.5, [row, 0], y)
+
+def untouched(x):
+    return x + 7
+"""
+_MODULE = """
+  %cst = arith.constant 5.000000000e-01 : f32
+  pto.trowmax ins(%a, %tmp : !t, !t) outs(%b : !t)
+  pto.tsub ins(%a, %b : !t, !t) outs(%a : !t)
+  pto.tcvt ins(%a {rmode = #pto<round_mode FLOOR>} : !t) outs(%c : !t)
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "line"),
+    {
+        "'+' in place of '-'": "    pl.store(pl.exp(tile + pl.row_sum(tile)) * 0.5, [row, 0], y)",
+        "'row_max' in place of 'row_sum'": "    pl.store(pl.exp(tile - pl.row_max(tile)) * 0.5, [row, 0], y)",
+        "'col_sum' in place of 'row_sum'": "    pl.store(pl.exp(tile - pl.col_sum(tile)) * 0.5, [row, 0], y)",
+        "'exp' left out": "    pl.store(tile - pl.row_sum(tile) * 0.5, [row, 0], y)",
+        "'2.0' in place of '0.5'": "    pl.store(pl.exp(tile - pl.row_sum(tile)) * 2.0, [row, 0], y)",
+        "'0.5' left out": "    pl.store((pl.exp(tile - pl.row_sum(tile))), [row, 0], y)",
+        "'128' in place of '64'": "SIZE = 128",
+        "'row' and '0' exchanged": "    tile = pl.load(x, [0, row], [16, SIZE])",
+        "'y' in place of 'x'": "    tile = pl.load(y, [row, 0], [16, SIZE])",
+        "'tile - pl.row_sum(tile)' rounded to bfloat16": (
+            "    pl.store(pl.exp(pl.cast(pl.cast(tile - pl.row_sum(tile), pl.BF16), pl.FP32)) * 0.5, [row, 0], y)"
+        ),
+    }.items(),
+)
+def test_an_edit_of_a_program(what: str, line: str) -> None:
+    tried = python_trials(_PROGRAM, {"scale"}, "bfloat16")
+    assert line in [
+        trial.applied(_PROGRAM).splitlines()[line_of(trial, _PROGRAM) - 1] for trial in tried if trial.what == what
+    ]
+
+
+def test_only_the_functions_of_the_program_are_edited() -> None:
+    assert 11 not in {line_of(trial, _PROGRAM) for trial in python_trials(_PROGRAM, {"scale"})}
+    assert len(python_trials(_PROGRAM * 30, {"scale"})) == MOST
+    assert python_trials("", set()) == []
+
+
+def test_edits_of_a_module() -> None:
+    tried = {trial.what: edits_of(trial, _MODULE, "m.pto") for trial in module_trials(_MODULE)}
+    assert tried["'trowsum' in place of 'trowmax'"] == (
+        Edit(
+            "m.pto",
+            3,
+            "pto.trowmax ins(%a, %tmp : !t, !t) outs(%b : !t)",
+            "pto.trowsum ins(%a, %tmp : !t, !t) outs(%b : !t)",
+        ),
+    )
+    assert tried["'%a' and '%b' exchanged"][0].new == "pto.tsub ins(%b, %a : !t, !t) outs(%a : !t)"
+    assert "round_mode CEIL" in tried["'CEIL' in place of 'FLOOR'"][0].new
+    assert tried["'2.000000000e+00' in place of '5.000000000e-01'"][0].line == 2
