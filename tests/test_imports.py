@@ -101,18 +101,22 @@ def test_no_circle_inside_a_room(room: str) -> None:
 def test_only_rules_import_scons() -> None:
     users = {
         path.relative_to(PACKAGE).parts[0]
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(syntax(path))
-        if (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("SCons"))
-        or (isinstance(node, ast.Import) and any(alias.name.startswith("SCons") for alias in node.names))
+        for path in naming("SCons")
+        if any(name.startswith("SCons") for name in imports_of(path))
     }
     assert users == {"rules"}
 
 
 def test_what_is_done_at_the_end_has_an_owner() -> None:
     """A fork of the resident process ends without Python's end: what is done then is done by `Invocation.finish`."""
-    users = {name for name, path in MODULES.items() if "atexit" in imports_of(path)}
+    paths = naming("atexit")
+    users = {name for name, path in MODULES.items() if path in paths and "atexit" in imports_of(path)}
     assert users == {"pypto_build.rules.handing", "pypto_build.rules.machinery.invocation", "pypto_build.terminal"}
+
+
+def naming(word: str) -> list[Path]:
+    """The modules whose text has a word: to parse all of them takes seconds."""
+    return [path for path in PACKAGE.rglob("*.py") if word in path.read_text(encoding="utf-8")]
 
 
 def imports_of(path: Path) -> set[str]:

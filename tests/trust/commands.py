@@ -14,6 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.forked import Forked, ForkServer
+
 MARK = "TRUST_COMMAND"  # every process that a command starts has it in its environment
 LONGEST_S = 180.0
 
@@ -46,34 +48,26 @@ class Command:
         directory: Path,
         environment: Mapping[str, str],
         see: Callable[[str], bool] | None = None,
+        forks: ForkServer | None = None,
     ) -> None:
         self.words = tuple(words)
         self.lines: list[str] = []
         self._see = see
         self._mark = uuid.uuid4().hex
         self._begun = time.monotonic()
-        self._process = subprocess.Popen(
-            self.words,
-            cwd=directory,
-            env={**environment, MARK: self._mark},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
+        printed, output = os.pipe()
+        self._process = _start(self.words, directory, {**environment, MARK: self._mark}, output, forks)
+        os.close(output)
         _tell_guard(f"+{self._process.pid}")
-        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader = threading.Thread(target=self._read, args=(printed,), daemon=True)
         self._reader.start()
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self.lines.append(line)
-            if self._see and self._see(line):
-                self.kill()
+    def _read(self, printed: int) -> None:
+        with open(printed, errors="replace", encoding="utf-8") as stream:
+            for line in stream:
+                self.lines.append(line)
+                if self._see and self._see(line):
+                    self.kill()
 
     @property
     def output(self) -> str:
@@ -103,11 +97,29 @@ class Command:
             late = True
             self.kill()
             self._process.wait()
-        left = _end_those_left(self._mark)
+        left = _end_those_left(self._mark, self._process.pid)
         _tell_guard(f"-{self._process.pid}")
         self._reader.join(10)
         seconds = time.monotonic() - self._begun
-        return Done(self.words, self._process.returncode, self.output, seconds, late, left)
+        return Done(self.words, self._process.wait(), self.output, seconds, late, left)
+
+
+def _start(
+    words: Sequence[str], directory: Path, environment: Mapping[str, str], output: int, forks: ForkServer | None
+) -> subprocess.Popen[bytes] | Forked:
+    """Start a command in a session of its own: as a fork where that is the same, since loading takes most of it."""
+    if forks and words[:2] == (sys.executable, "-m") and forks.serves(words[2], environment):
+        return forks.start(words[2], words[3:], directory, environment, output, session=True)
+    return subprocess.Popen(
+        words,
+        cwd=directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 _guards: dict[int, subprocess.Popen[str]] = {}
@@ -132,9 +144,10 @@ def run(
     environment: Mapping[str, str],
     longest_s: float = LONGEST_S,
     see: Callable[[str], bool] | None = None,
+    forks: ForkServer | None = None,
 ) -> Done:
     """Run a command to its end; it is killed at the first line for which ``see`` is true."""
-    command = Command(words, directory, environment, see)
+    command = Command(words, directory, environment, see, forks)
     try:
         return command.end(longest_s)
     except BaseException:
@@ -161,24 +174,26 @@ def goes_on(process: int) -> bool:
         return False
 
 
-def _end_those_left(mark: str, patience_s: float = 5.0) -> tuple[str, ...]:
-    """The processes with ``mark`` that go on for ``patience_s`` though their command ended; they are killed."""
-    if wait_for(lambda: not _marked(mark), patience_s):
+def _end_those_left(mark: str, session: int, patience_s: float = 5.0) -> tuple[str, ...]:
+    """The processes of a command that go on for ``patience_s`` though it ended; they are killed."""
+    if wait_for(lambda: not _of_command(mark, session), patience_s):
         return ()
-    left = _marked(mark)
+    left = _of_command(mark, session)
     for process in left:
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
     return tuple(left.values())
 
 
-def _marked(mark: str) -> dict[int, str]:
-    """The processes whose environment has ``mark``, by number, with their command lines."""
+def _of_command(mark: str, session: int) -> dict[int, str]:
+    """The processes that are of a session, or whose environment has ``mark``, by number, with their command lines."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                if f"{MARK}={mark}".encode() in (entry / "environ").read_bytes():
+                state, _, _, of_session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+                here = int(of_session) == session and state != "Z"
+                if here or f"{MARK}={mark}".encode() in (entry / "environ").read_bytes():
                     line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                     found[int(entry.name)] = line.strip()
     return found

@@ -63,6 +63,11 @@ THEMES = (
 )
 
 
+def themes_of(kind: str) -> list[int]:
+    """The numbers of the themes of one kind of artifact."""
+    return [number for number, theme in enumerate(THEMES) if theme.kind == kind]
+
+
 @dataclass
 class Found:
     """A fault: what was said, and the steps that lead to it."""

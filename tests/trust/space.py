@@ -239,21 +239,21 @@ class Space:
         self, verb: str, *options: str, longest_s: float = LONGEST_S, see: Callable[[str], bool] | None = None
     ) -> Done:
         """Run a verb of ``pypto-build`` on the artifact."""
-        return run(self.words(verb, *options), self.root, self.environment(), longest_s, see)
+        return run(self.words(verb, *options), self.root, self.environment(), longest_s, see, self.tested.forks)
 
     def scons(self, *words: str, longest_s: float = LONGEST_S, see: Callable[[str], bool] | None = None) -> Done:
         """Run SCons in the workspace."""
         command = [str(self.tested.python), "-m", "SCons", "-Q", "VERBOSE=1", *words]
-        return run(command, self.root, self.environment(), longest_s, see)
+        return run(command, self.root, self.environment(), longest_s, see, self.tested.forks)
 
     def start(self, *options: str) -> Command:
         """Start a replay, and leave it running."""
-        return Command(self.words("replay", *options), self.root, self.environment())
+        return Command(self.words("replay", *options), self.root, self.environment(), forks=self.tested.forks)
 
     def start_scons(self, *words: str) -> Command:
         """Start SCons in the workspace, and leave it running."""
         command = [str(self.tested.python), "-m", "SCons", "-Q", "VERBOSE=1", *words]
-        return Command(command, self.root, self.environment())
+        return Command(command, self.root, self.environment(), forks=self.tested.forks)
 
     def replay(self, *options: str, longest_s: float = LONGEST_S) -> Replayed:
         """Replay the artifact; that log, verdict and exit status agree is part of the test."""

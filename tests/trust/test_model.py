@@ -4,62 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
-from hypothesis.strategies import integers
 
 from tests.trust.commands import goes_on, wait_for
-from tests.trust.model import THEMES, Chooser, attempt, read_script, script, world_of
-from tests.trust.oracle import Oracle
+from tests.trust.machine import do_random_steps
+from tests.trust.model import attempt, read_script, themes_of
 from tests.trust.space import PASS, Outcome, Space, tensor_bytes
 from tests.trust.tested import Tested, tree_digest
-from tests.trust.world import Fault, Step
-
-_STEPS = 9  # 171 altogether
 
 
-def machine_of(tested: Tested, theme: int) -> type[RuleBasedStateMachine]:
-    """A state machine whose rule does one random step in a world and compares what a replay says with a fresh build."""
-
-    class Steps(RuleBasedStateMachine):
-        def __init__(self) -> None:
-            super().__init__()
-            self.resources, self.done = ExitStack(), list[Step]()
-            self.chooser = Chooser(f"theme {theme}", THEMES[theme])
-            self.world = self.resources.enter_context(world_of(tested, Oracle(tested), self.chooser.kind))
-
-        @rule(seed=integers(0, 1 << 16))
-        def step(self, seed: int) -> None:
-            self.chooser.reseed(f"{theme} {len(self.done)} {seed}")
-            self.done.append(self.chooser.step(self.world, self.done[-1][0] if self.done else ""))
-            try:
-                self.world.do(self.done[-1])
-            except Fault as fault:
-                pytest.fail(f"{fault}\n\nsteps, for --script:\n{script(self.chooser.kind, self.done)}", pytrace=False)
-
-        def teardown(self) -> None:
-            self.resources.close()
-
-    return Steps
-
-
-@pytest.mark.parametrize("theme", range(len(THEMES)))
+@pytest.mark.parametrize("theme", themes_of("chain"))
 def test_random_steps(tested: Tested, theme: int) -> None:
-    run_state_machine_as_test(
-        machine_of(tested, theme),
-        settings=settings(
-            max_examples=1,
-            stateful_step_count=_STEPS,
-            deadline=None,
-            derandomize=True,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    do_random_steps(tested, theme)
 
 
 def test_the_oracle_knows_right_from_wrong(chain: Space, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tests.forked import ForkServer
 from tests.trust.commands import Done, run
 
 #: Names the interpreter of the environment that is tested, where no option does.
@@ -26,13 +27,17 @@ _HIDDEN = (
 
 @dataclass(frozen=True)
 class Tested:
-    """The environment that is tested, and a private directory ``home`` for what tests share."""
+    """The environment that is tested, and a private directory ``home`` for what tests share.
+
+    ``forks`` is what commands are forked from as long as nobody edits the package: real processes take longer.
+    """
 
     __test__ = False  # to pytest
 
     python: Path
     home: Path
     variables: dict[str, str] = field(default_factory=dict)
+    forks: ForkServer | None = field(default=None, compare=False)
 
     @classmethod
     def prepare(cls, home: Path, python: str = "") -> Tested:
@@ -48,7 +53,7 @@ class Tested:
                 prepare_shared(tested)
                 prepare_runtime(tested)
                 (home / "ready").touch()
-        return tested
+        return tested.with_forks()
 
     @property
     def runtime(self) -> Path:
@@ -82,6 +87,7 @@ class Tested:
             "HOME": str(self.home),
             "OMP_NUM_THREADS": "1",
             "PYTHONUNBUFFERED": "1",
+            "PYPTO_BUILD_SERVER": "0",
             "PYPTO_BUILD_CACHE": str(cache),
         }
         return kept | own | self.variables
@@ -102,7 +108,14 @@ class Tested:
         """The same environment with more directories of modules."""
         path = ":".join(map(str, directories))
         earlier = self.variables.get("PYTHONPATH")
-        return replace(self, variables=self.variables | {"PYTHONPATH": f"{path}:{earlier}" if earlier else path})
+        variables = self.variables | {"PYTHONPATH": f"{path}:{earlier}" if earlier else path}
+        return replace(self, variables=variables, forks=None)
+
+    def with_forks(self) -> Tested:
+        """The same environment, whose commands are forked where it is that of this process's interpreter."""
+        if str(self.python) != sys.executable:
+            return self
+        return replace(self, forks=ForkServer(self.environment(self.home / "cache")))
 
 
 @contextmanager

@@ -92,7 +92,7 @@ class World:
     in_the_way: list[Path] = field(default_factory=list)  # directories where files belong, which no build removes
 
     def __post_init__(self) -> None:
-        self.tested = self.tested.with_own_package(self.directory / "package")
+        self.tested = self.tested.with_own_package(self.directory / "package").with_forks()
         self.package = "own"
         self._digests["own"] = tree_digest(self._package_dir, ("__pycache__",))
         cache = self.tested.new_cache(self.directory / "cache", known=True)
@@ -119,6 +119,11 @@ class World:
     def close(self) -> None:
         """End what goes on between the steps."""
         self.resident.end()
+        self._end_forks()
+
+    def _end_forks(self) -> None:
+        if self.tested.forks:
+            self.tested.forks.close()
 
     @property
     def _package_dir(self) -> Path:
@@ -251,6 +256,7 @@ class World:
 
     def step_package(self, version: str) -> None:
         """Change the code that is tested, as an upgrade would."""
+        self._end_forks()
         for path in {path for files in PACKAGES.values() for path in files}:
             shutil.copy2(self._original(path), self._package_dir / path)
             with (self._package_dir / path).open("a", encoding="utf-8") as file:
