@@ -299,7 +299,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "function", "lines"), WRONG)
+@pytest.mark.parametrize(("old", "new", "function", "message"), WRONG)
 def test_checks(old: str, new: str, function: str, message: str) -> None:
     start = TEXT.index(f"@{function}(")
     text = TEXT[:start] + TEXT[start:].replace(old, new, 1)
