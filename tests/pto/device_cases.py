@@ -200,6 +200,7 @@ Fields = dict[str, object]
 _ROW: Fields = {"rows": 1, "v_row": 1}
 _COLUMN: Fields = {"cols": 1, "v_col": 1, "blayout": "col_major"}
 _INDEX: Fields = {"dtype": "i32"}
+_WIDE: Fields = {"cols": 128, "v_col": 128}
 _SQUARE: Fields = {"cols": 16, "v_col": 16}
 _VECTOR: dict[str, Fields] = {
     "a": {"v_row": 1}, "b": {"rows": 64, "v_row": 64}, "dst": {"v_row": 1}, "acc": {"v_row": 1, "address": 0},
@@ -225,7 +226,7 @@ _GUESSES: dict[str, tuple[dict[str, Fields], ...]] = {
     **{f"tcolarg{fn}": ({"dst": _ROW | _INDEX, "dstidx": _ROW | _INDEX},) for fn in ("max", "min")},
     **{f"trowarg{fn}": ({"dst": _COLUMN | _INDEX, "dstidx": _COLUMN | _INDEX},) for fn in ("max", "min")},
     "tgather": ({"idx": _INDEX, "tmp": _INDEX, "cdst": _INDEX},
-                {"dst": _INDEX, "tmp": _INDEX | {"cols": 128, "v_col": 128}, "cdst": _INDEX}),
+                {"dst": _INDEX, "tmp": _WIDE | _INDEX, "idx": _WIDE | _INDEX, "cdst": _INDEX}),
     "tcvt": ({}, {"src": {"dtype": "f16"}, "dst": {"dtype": "i8"}, "tmp": {"dtype": "f16"}}),
     "tquant": ({"dst": {"dtype": "i8"}, "scale": _COLUMN, "offset": _COLUMN},), "tdequant": ({"src": {"dtype": "i8"}},),
     **{f"trowexpand{fn}": ({}, {"src1": _COLUMN}) for fn in ("add", "sub", "mul", "div", "max", "min", "expdif")},

@@ -355,6 +355,7 @@ valid_shape | both | valid_cols(src) == valid_cols(dst) | assert verifier | ther
 bind(
     "tcolargmax tcolargmin",
     """
+element_type | both | not present(dstidx) => width(dst) == i32 | header verifier | positions have 32 bits
 overlap | both | apart(dst, src) and apart(dst, tmp) | reuse | positions are written over elements not read yet
 overlap | a2a3 | apart(tmp, src) | reading | partial results are written over elements not read yet
 scratch_type | a2a3 | elem(tmp) == elem(src) | header verifier | partial results have the type of src
@@ -530,6 +531,7 @@ valid_shape | both | attr(coalesce) == elem => loc(dst) == vec => valid(idx) == 
 valid_shape | a5 | attr(coalesce) == row => extent(src, 1) == valid_cols(dst) | verifier | whole rows are gathered
 layout | a2a3 | blayout(idx) == row_major and slayout(idx) == none_box | verifier | positions are read along rows
 location | both | loc(dst) == vec => loc(idx) == vec | verifier | positions lie beside the rows
+layout | both | loc(dst) == vec => order(src) == nd | header verifier | rows are gathered from rows
 erratum | a2a3 | loc(dst) == vec => attr(coalesce) != elem | issue | the core faults where many elements are gathered
 alignment | both | loc(dst) == mat => rows(dst) % 16 == 0 and cols(dst) % floor(32, size(dst)) == 0 | verifier | mat is filled in fractals
 """,
@@ -711,6 +713,19 @@ attribute | both | loc(src) != acc => attr(reluPreMode) in ('', no_relu) | heade
 """,
 )
 bind(
+    "tprefetch",
+    """
+same_type | both | size(dst) == size(src) | header verifier | nothing is converted on the way
+""",
+)
+bind(
+    "tsetval",
+    """
+same_type | both | width_of(value) == width(tile) | verifier | the value has the type of the elements
+index_range | both | scalar(offset) >= 0 and scalar(offset) < rows(tile) * cols(tile) | verifier | the element lies outside of the tile
+""",
+)
+bind(
     "textract tinsert",
     """
 location | a2a3 | loc(src) == acc => loc(dst) == mat | header verifier | there is no such way
@@ -719,6 +734,7 @@ alignment | a2a3 | loc(src) == vec => loc(dst) == vec => slayout(src) != none_bo
 layout | both | loc(src) == vec => loc(dst) == vec => blayout(dst) == blayout(src) and slayout(dst) == slayout(src) | verifier | rows are copied as rows
 layout | both | loc(src) == acc => loc(dst) == mat => blayout(dst) == col_major and slayout(dst) == row_major and fractal(dst) == 512 | header | the accumulator is written in fractals
 element_type | both | loc(src) == vec => loc(dst) == vec => size(src) in (1, 2, 4) | header verifier | the headers refuse it
+alignment | a2a3 | loc(src) == vec => loc(dst) == vec => valid_cols(src) * size(src) % 2 == 0 and valid_cols(dst) * size(dst) % 2 == 0 | assert | the vector unit moves 16 bits at least
 """,
 )
 bind(
@@ -766,6 +782,7 @@ bind(
     "tstore_fp tstore.fp",
     """
 location | both | loc(src) == acc and loc(fp) == scaling | verifier | scales are for what comes from acc
+element_type | a2a3 | elem(dst) in (i8, ui8) or (elem(src) == i32 and elem(dst) == f16) | header verifier | there is no such conversion
 shape | both | cols(src) <= 4095 | assert verifier | the count of columns has 12 bits
 """,
 )
@@ -903,6 +920,7 @@ alignment | a2a3 | loc(src) == mat => extent(dst, 1) * size(dst) % 32 == 0 | ass
 element_type | both | elem(src) in (i64, ui64) => slayout(src) == none_box | header | numbers of 64 bits have no fractals
 element_type | both | loc(src) == acc => not present(pre_quant) => elem(dst) in (i32, f32, f16, bf16) and (elem(dst) == i32) == (elem(src) == i32) | header verifier | there is no such conversion
 element_type | a2a3 | present(pre_quant) => elem(dst) in (i8, ui8) or (elem(src) == i32 and elem(dst) == f16) | header verifier | there is no such conversion
+element_type | a5 | present(pre_quant) => elem(src) == i32 => elem(dst) in (i8, ui8, f16, bf16) | header verifier | there is no such conversion
 attribute | both | present(pre_quant) => loc(src) == acc | header verifier | it is for tiles that come from acc
 atomic | a5 | attr(atomicType) == atomic_add => elem(dst) != bf16 | codegen | the code generator says that there is none
 erratum | a2a3 | loc(src) == vec => order(dst) == nd => blayout(src) == col_major => cols(src) == 1 => stride(dst, 2) == 1 | issue | the column is stored without gaps
