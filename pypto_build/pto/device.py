@@ -32,18 +32,36 @@ a popped tile behind its free, no more of them alive than there are slots. Kerne
 `set_flag` has its `wait_flag`, followed through loops and branches) and for slots (each `TPOP` its `TFREE`, no use behind
 it).
 
-Not checked: what depends on values at run time (indices, offsets, strides of tensors, extents that are arguments), a source
-that the device overwrites (`tdivs` of integers, `trem`, `tquant` on a2a3), barriers between vector instructions, and the
-capacity that an instruction takes at a fixed address without a scratch tile. `NUMERICS=device` computes as the chip where
-[results differ](agreement.md), not where a rule is broken.
+`NUMERICS=device` computes as the chip where [results differ](agreement.md), not where a rule is broken.
 
 Who states a rule: """
+
+#: Demands of devices that nothing checks, and the reason.
+_UNCHECKED = (
+    ("tgather, tgatherb, tscatter, mgather, mscatter", "indices and offsets lie in the tile or table",
+     "they are data, which no check before a run sees"),
+    ("all", "extents, addresses, strides and numbers that are arguments", "they are known at run time only"),
+    ("tdivs, trem, trems, tquant, tquant.mx", "the source is overwritten: nothing reads it later",
+     "no row says what an instruction leaves in its operands"),
+    ("tcolsum, tcolmax, tcolmin, tcolprod", "src is not empty", "the assembler accepts it; dst is not written"),
+    ("trowsum, trowmax, trowmin, trowprod, ttrans", "tmp is present", "the assembler accepts the form without"),
+    ("tmatmul.mx, tgemv.mx, tquant.mx, thistogram, tconcatidx, tpack, tdequant", "types and extents of a5's operands",
+     "the runtime has no such products, or no code generator emits them"),
+    ("tgemv", "a has one row", "the code generator keeps to it; kernels of others have fractals of 16"),
+    ("tmatmul", "windows and splits of an accumulator; its rows in steps of 32", "the accumulator's parent is not in the text"),
+    ("tload", "distance of blocks of columns; more than two extents into fractals", "rows speak of two axes"),
+    ("tstore", "order of stores to the same bytes", "an order in time; `scons hazards` has it between tasks"),
+    ("textract, trowexpandadd and its kind", "no live tile in the last 8 KiB of vec",
+     "only the operands of the instruction itself are held against it"),
+    ("tload, tgetval, barrier, tsync", "events and barriers between pipes of one core",
+     "each set has its wait; which instruction needs one is not derived"),
+)  # fmt: skip
 
 
 def document() -> str:
     """The page."""
     words = "; ".join(f"`{name}`: {what}" for name, what in SOURCES.items())
-    lines = [f"{_HEAD}{words}.", "", *_counts(), ""]
+    lines = [f"{_HEAD}{words}.", "", *_counts(), "", *_unchecked(), ""]
     for name in sorted(constrained()):
         lines += [f"## {name.removeprefix('pto.')}", "", "| kind | platform | rule | otherwise | stated by |"]
         lines += ["|---|---|---|---|---|", *map(_row, constraints(name)), ""]
@@ -59,6 +77,12 @@ def _counts() -> Iterator[str]:
         numbers = [sum(row.kind == kind and row.arch == arch for row in rows) for arch in ("both", "a2a3", "a5")]
         if any(numbers):
             yield f"| {kind} | {' | '.join(map(str, numbers))} |"
+
+
+def _unchecked() -> Iterator[str]:
+    yield from ("## Not checked", "", "| instructions | demand | why it is not checked |", "|---|---|---|")
+    for instructions, demand, reason in _UNCHECKED:
+        yield f"| {instructions} | {demand} | {reason} |"
 
 
 def _row(row: Constraint) -> str:

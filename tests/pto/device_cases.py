@@ -16,7 +16,7 @@ from pypto_build.pto.checks import check_module
 from pypto_build.pto.checks.elements import element_types
 from pypto_build.pto.errors import PtoError
 from pypto_build.pto.ops import TABLE, OpDef, Role
-from pypto_build.pto.ops.constraints import Constraint, Facts, TileFacts
+from pypto_build.pto.ops.constraints import Constraint, Facts, PartFacts, TileFacts
 from pypto_build.pto.types import ScalarType, TileType, parse_type, tile_type
 from tests.pto.samples import LAYOUTS
 
@@ -61,6 +61,46 @@ def _type_of(tile: Tile) -> TileType:
 
 
 @dataclass(frozen=True)
+class Part:
+    """A window of global memory; a stride of 0 stands for that of a dense matrix."""
+
+    dtype: str = "f32"
+    rows: int = 16
+    cols: int = 64
+    row_stride: int = 0
+    col_stride: int = 1
+    order: str = "nd"
+
+    @property
+    def strides(self) -> tuple[int, int]:
+        return (
+            (self.row_stride or self.cols, self.col_stride) if self.order != "dn" else (1, self.row_stride or self.rows)
+        )
+
+    @property
+    def text(self) -> str:
+        return f"!pto.partition_tensor_view<{self.rows}x{self.cols}x{self.dtype}>"
+
+    def lines(self, name: str) -> Iterator[str]:
+        """The window of a view of a pointer."""
+        sizes = dict(zip("rcst", (self.rows, self.cols, *self.strides), strict=True))
+        for axis, value in sizes.items():
+            yield f"    %{name}_{axis} = arith.constant {value} : index"
+        yield f"    %{name}_0 = arith.constant 0 : index"
+        yield (
+            f"    %{name}_v = pto.make_tensor_view %{name}_p, shape = [%{name}_r, %{name}_c], strides = "
+            f"[%{name}_s, %{name}_t] {{layout = #pto.layout<{self.order}>}} : !pto.tensor_view<?x?x{self.dtype}>"
+        )
+        yield (
+            f"    %{name} = pto.partition_view %{name}_v, offsets = [%{name}_0, %{name}_0], sizes = "
+            f"[%{name}_r, %{name}_c] : !pto.tensor_view<?x?x{self.dtype}> -> {self.text}"
+        )
+
+    def facts(self) -> PartFacts:
+        return PartFacts(parse_type(self.dtype), (self.rows, self.cols), self.strides, self.order)
+
+
+@dataclass(frozen=True)
 class Use:
     """One operation in one variant. `numbers`: type and value; `parts`: tensors in global memory."""
 
@@ -68,7 +108,7 @@ class Use:
     variant: int = 0
     tiles: dict[str, Tile] = field(default_factory=dict)
     numbers: dict[str, tuple[str, int]] = field(default_factory=dict)
-    parts: dict[str, str] = field(default_factory=dict)
+    parts: dict[str, Part] = field(default_factory=dict)
     attrs: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -82,7 +122,8 @@ class Use:
         numbers = {name: (parse_type(dtype), value) for name, (dtype, value) in self.numbers.items()}
         order = tuple(role.name for role in TABLE[self.op].variants[self.variant].ins)
         attrs = {name: value.strip('"') for name, value in self.attrs.items()}
-        return Facts(tiles, numbers, attrs, order, frozenset((*tiles, *numbers, *self.parts)))
+        parts = {name: part.facts() for name, part in self.parts.items()}
+        return Facts(tiles, numbers, attrs, order, frozenset((*tiles, *numbers, *parts)), parts)
 
     def text(self, arch: str) -> str:
         """The module; the operation stands in the line before `return`."""
@@ -98,7 +139,9 @@ class Use:
                     lines.append(f"    %{name}_{axis} = arith.constant {extent} : index")
                 extents = f" valid_row = %{name}_r valid_col = %{name}_c"
             lines.append(f"    %{name} = pto.alloc_tile addr = %{name}_a{extents} : {tile.text}")
-        args = ", ".join(f"%{name}: {type_}" for name, type_ in self.parts.items())
+        for name, part in self.parts.items():
+            lines += part.lines(name)
+        args = ", ".join(f"%{name}_p: !pto.ptr<{part.dtype}>" for name, part in self.parts.items())
         lines.append(f"    {self._operation()}")
         kind = TABLE[self.op].core or "vector"
         head = f'module attributes {{pto.target_arch = "{arch}"}} {{\n  func.func @k({args}) attributes '
@@ -123,7 +166,7 @@ class Use:
     def _type(self, name: str) -> str:
         if name in self.tiles:
             return self.tiles[name].text
-        return self.parts[name] if name in self.parts else self.numbers[name][0]
+        return self.parts[name].text if name in self.parts else self.numbers[name][0]
 
     def line(self, arch: str) -> int:
         return self.text(arch).count("\n") - 3
@@ -157,10 +200,22 @@ Fields = dict[str, object]
 _ROW: Fields = {"rows": 1, "v_row": 1}
 _COLUMN: Fields = {"cols": 1, "v_col": 1, "blayout": "col_major"}
 _INDEX: Fields = {"dtype": "i32"}
+_WIDE: Fields = {"cols": 128, "v_col": 128}
 _SQUARE: Fields = {"cols": 16, "v_col": 16}
 _VECTOR: dict[str, Fields] = {
     "a": {"v_row": 1}, "b": {"rows": 64, "v_row": 64}, "dst": {"v_row": 1}, "acc": {"v_row": 1, "address": 0},
 }  # fmt: skip
+_FROM_ACC: dict[str, Fields] = {"src": {"loc": "acc"}, "dst": {"loc": "mat", "dtype": "f16"}}
+_TO_BIAS: dict[str, Fields] = {"src": _ROW | {"loc": "mat"}, "dst": _ROW | {"loc": "bias"}}
+_TO_SCALING: dict[str, Fields] = {
+    "src": _ROW | {"loc": "mat", "dtype": "i64"}, "dst": _ROW | {"loc": "scaling", "dtype": "i64"},
+}  # fmt: skip
+_TRANSPOSED: dict[str, Fields] = {
+    "src": {"loc": "mat", "dtype": "i8", "rows": 64, "v_row": 64, "blayout": "row_major", "slayout": "col_major"},
+    "dst": {"loc": "left", "dtype": "i8"},
+}  # fmt: skip
+_BOXED: dict[str, Fields] = {role: {"blayout": "col_major", "slayout": "row_major"} for role in ("src", "dst")}
+_SCALES: dict[str, Fields] = {"fp": _ROW | {"loc": "scaling", "dtype": "i64"}}
 #: Guesses that descent does not find: of some operands the memory, the extents, the address.
 _GUESSES: dict[str, tuple[dict[str, Fields], ...]] = {
     "tprelu": ({"tmp": {"dtype": "ui8", "rows": 32, "v_row": 32}},),
@@ -170,15 +225,22 @@ _GUESSES: dict[str, tuple[dict[str, Fields], ...]] = {
     **{f"tpartarg{fn}": (dict.fromkeys(("idx0", "idx1", "dstidx"), _INDEX),) for fn in ("max", "min")},
     **{f"tcolarg{fn}": ({"dst": _ROW | _INDEX, "dstidx": _ROW | _INDEX},) for fn in ("max", "min")},
     **{f"trowarg{fn}": ({"dst": _COLUMN | _INDEX, "dstidx": _COLUMN | _INDEX},) for fn in ("max", "min")},
-    "tgather": ({"idx": _INDEX, "tmp": _INDEX, "cdst": _INDEX},), "tdequant": ({"src": {"dtype": "i8"}},),
+    "tgather": ({"idx": _INDEX, "tmp": _INDEX, "cdst": _INDEX},
+                {"dst": _INDEX, "tmp": _WIDE | _INDEX, "idx": _WIDE | _INDEX, "cdst": _INDEX}),
+    "tcvt": ({}, {"src": {"dtype": "f16"}, "dst": {"dtype": "i8"}, "tmp": {"dtype": "f16"}}),
+    "tquant": ({"dst": {"dtype": "i8"}, "scale": _COLUMN, "offset": _COLUMN},), "tdequant": ({"src": {"dtype": "i8"}},),
+    **{f"trowexpand{fn}": ({}, {"src1": _COLUMN}) for fn in ("add", "sub", "mul", "div", "max", "min", "expdif")},
     "tsort32": ({"idx": {"dtype": "ui32"}, "dst": {"cols": 128, "v_col": 128}},),
     "tfillpad_expand": ({"dst": {"pad": 1}},), "tfillpad": ({"dst": {"pad": 1}},),
     "tfillpad_inplace": ({"dst": {"pad": 1, "address": 0}},),
     "tmatmul.acc": (dict.fromkeys(("a", "b", "dst"), _SQUARE) | {"acc": _SQUARE | {"address": 49152}},),
+    "tmatmul.bias": (dict.fromkeys(("a", "b", "dst"), _SQUARE) | {"bias": _SQUARE | _ROW | {"loc": "bias"}},),
     "tgemv": (_VECTOR,), "tgemv.bias": (_VECTOR | {"bias": _ROW},),
     "tgemv.acc": (_VECTOR | {"acc": {"v_row": 1, "address": 49152}},),
-    "tmov": ({}, {"src": {"loc": "mat"}, "dst": {"loc": "left"}}),
-    "textract": ({}, {"src": {"loc": "mat"}, "dst": {"loc": "left"}}),
+    "tmov": ({}, {"src": {"loc": "mat"}, "dst": {"loc": "left"}}, _FROM_ACC, _TO_BIAS, _TO_SCALING),
+    "textract": ({}, {"src": {"loc": "mat"}, "dst": {"loc": "left"}}, _FROM_ACC, _TRANSPOSED, _BOXED),
+    "tinsert": ({}, _FROM_ACC, _BOXED), "tmov.fp": (_FROM_ACC | _SCALES,), "textract_fp": (_FROM_ACC | _SCALES,),
+    "tinsert_fp": (_FROM_ACC | _SCALES,), "tstore_fp": (_SCALES,), "tstore.fp": (_SCALES,),
     "tstore": ({}, {"src": {"loc": "acc", "is_open": True}}),
     "tload": ({}, {"dst": {"loc": "mat"}}),
     "mgather": ({"idx": _ROW | {"cols": 16, "v_col": 16, "dtype": "i32"}},),
@@ -190,7 +252,7 @@ def _start(name: str, variant: int, dtype: str, full: bool, guess: dict[str, Fie
     form = TABLE[name].variants[variant]
     tiles: dict[str, Tile] = {}
     numbers: dict[str, tuple[str, int]] = {}
-    parts: dict[str, str] = {}
+    parts: dict[str, Part] = {}
     for role in form.roles():
         if (role.optional or role.many) and not full:
             continue
@@ -205,7 +267,7 @@ def _start(name: str, variant: int, dtype: str, full: bool, guess: dict[str, Fie
             }
             tiles[role.name] = Tile(**{**usual, **_layout(loc, arch), **more})  # type: ignore[arg-type]
         elif role.kind == "part":
-            parts[role.name] = f"!pto.partition_tensor_view<16x64x{dtype}>"
+            parts[role.name] = Part(dtype)
         elif role.kind == "index":
             numbers[role.name] = ("index", 0)
         elif role.kind in ("int", "any"):
@@ -246,9 +308,25 @@ def _repairs(use: Use) -> Iterator[Use]:
         for other in use.tiles.values():
             yield _with(use, name, address=other.address)
     for dtype in _TYPES:
-        yield replace(use, tiles={n: replace(t, dtype=dtype) for n, t in use.tiles.items()})
+        yield replace(
+            use,
+            tiles={n: replace(t, dtype=dtype) for n, t in use.tiles.items()},
+            parts={n: replace(p, dtype=dtype) for n, p in use.parts.items()},
+        )
+    yield from _other_parts(use)
     yield from _other_numbers(use)
     yield from _other_attributes(use)
+
+
+def _other_parts(use: Use) -> Iterator[Use]:
+    for name, part in use.parts.items():
+        for key, values in (
+            ("dtype", _TYPES), ("order", ("nd", "dn", "nz")), ("row_stride", (70000, 128)), ("col_stride", (2,)),
+            ("rows", (0, 1, 16, 4096, 20000)), ("cols", (0, 1, 8, 16, 3, 4096, 64, 70000)),
+        ):  # fmt: skip
+            for value in values:
+                if getattr(part, key) != value:
+                    yield replace(use, parts={**use.parts, name: replace(part, **{key: value})})  # type: ignore[arg-type]
 
 
 def _other_numbers(use: Use) -> Iterator[Use]:
@@ -266,6 +344,7 @@ def _other_attributes(use: Use) -> Iterator[Use]:
             "int": ("0", "1", "2", "3", "7"),
             "bool": ("true", "false"),
             "any": ("1 : i32",),
+            "str": ('"row"',),
         }.get(attr.kind, ())
         for value in values:
             if use.attrs.get(name) != value:
@@ -323,10 +402,15 @@ def _changes(use: Use, roles: frozenset[str]) -> Iterator[Use]:
             yield _with(use, name, loc=loc)
         for key, values in (
             ("blayout", ("row_major", "col_major")), ("slayout", ("none_box", "row_major", "col_major")),
-            ("fractal", (32, 512, 1024)), ("pad", (0, 1, 2)), ("compact", (0, 1)), ("address", (tile.address + 1,)),
+            ("fractal", (32, 512, 1024)), ("pad", (0, 1, 2)), ("compact", (0, 1)),
+            ("address", (tile.address + 1, 188416)),
         ):  # fmt: skip
             for value in values:
                 yield _with(use, name, **{key: value})
+    for role in use.roles:
+        if role.optional and role.name in roles:
+            yield replace(use, tiles={name: tile for name, tile in use.tiles.items() if name != role.name})
+    yield from _other_parts(use)
     yield from _other_numbers(use)
     yield from _other_attributes(use)
 

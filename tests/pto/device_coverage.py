@@ -16,7 +16,8 @@ from pathlib import Path
 
 from pypto_build.pto.ops import TABLE
 from pypto_build.pto.ops.constraints import Constraint, parse_constraints
-from tests.pto.device_cases import planted
+from tests.pto.device_cases import bases, planted
+from tests.pto.device_words import EXPRESSIONS, NO_DEMAND
 
 _WORDS: tuple[tuple[str, str], ...] = (
     (r"\s*\[[^\]]*\]", ""),
@@ -55,8 +56,11 @@ _WORDS: tuple[tuple[str, str], ...] = (
 _EACH = re.compile(r"\b(elem|loc|blayout|slayout|width|size)\((\w+(?:, ?\w+)+)\) (in|==) (\{[^}]*\}|\w+)")
 
 
-def translated(rule: str) -> str:
+def translated(rule: str, name: str = "") -> str:
     """The rule in the language of constraints, as far as it is an expression."""
+    for names, words, expression in EXPRESSIONS:
+        if re.fullmatch(names, name.removeprefix("pto.")) and (match := re.match(words, rule)):
+            return match.expand(expression)
     for pattern, replacement in _WORDS:
         rule = _EACH.sub(_each, rule) if replacement == "<each>" else re.sub(pattern, replacement, rule)
     return rule.strip()
@@ -67,18 +71,22 @@ def _each(match: re.Match[str]) -> str:
     return " and ".join(f"{function}({name.strip()}) {relation} {value}" for name in names.split(","))
 
 
-def constraints_of(rule: str, arch: str) -> list[Constraint]:
+def constraints_of(rule: str, arch: str, name: str = "") -> list[Constraint]:
     """Nothing for a rule that is no expression."""
     try:
-        rows = list(parse_constraints(f"shape | {arch} | {translated(rule)} | docs | why"))
+        rows = list(parse_constraints(f"shape | {arch} | {translated(rule, name)} | docs | why"))
         return rows if all(row.compiles for row in rows) else []
     except (ValueError, SyntaxError, AssertionError):
         return []
 
 
 def judge(name: str, arch: str, rule: str) -> str:
-    """`checked`, `missed`, `words`, or `format`."""
-    rows = constraints_of(rule, arch)
+    """`checked`, `missed`, `words`, `format`, or `description`."""
+    if any(re.fullmatch(names, name.removeprefix("pto.")) and re.search(words, rule) for names, words in NO_DEMAND):
+        return "description"
+    if rule.startswith("a5 only"):
+        return "checked" if any(use.findings("a2a3") for use in bases(name, "a5")) else "missed"
+    rows = constraints_of(rule, arch, name)
     if name not in TABLE or any(variant.format for variant in TABLE[name].variants):
         return "format"
     roles = {role.name for role in TABLE[name].roles()}
@@ -103,7 +111,9 @@ def main(words: list[str]) -> None:
         if result != "checked":
             print(f"{result}\t{name}\t{arch}\t{kind}\t{rule}", flush=True)
     for kind, arch in dict.fromkeys((kind, arch) for kind, arch, _ in counts):
-        numbers = {result: counts[kind, arch, result] for result in ("checked", "missed", "words", "format")}
+        numbers = {
+            result: counts[kind, arch, result] for result in ("checked", "missed", "words", "format", "description")
+        }
         print(f"# {kind} {arch}: " + ", ".join(f"{count} {result}" for result, count in numbers.items() if count))
 
 

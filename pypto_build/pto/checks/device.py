@@ -5,10 +5,10 @@ from __future__ import annotations
 from ..attributes import Attribute, case_of
 from ..model import Operation
 from ..ops import TABLE
-from ..ops.constraints import Facts, TileFacts
+from ..ops.constraints import Facts, PartFacts, TileFacts
 from ..ops.device import constraints
 from ..resolve import Resolved, Value
-from ..types import ScalarType, TileType
+from ..types import DYNAMIC, ScalarType, TileType, ViewType
 from .rules import Messages
 
 #: Attributes that have two spellings.
@@ -29,18 +29,21 @@ def check_device(resolved: Resolved, op: Operation, arch: str) -> Messages:
 
 def facts_of(resolved: Resolved, op: Operation) -> Facts:
     """Return the known facts about an operation's operands."""
-    tiles, scalars = {}, {}
+    tiles, scalars, parts = {}, {}, {}
     for role in op.operands:
         value = resolved.value(op, role)
         if value is None:
             continue
         if isinstance(value.type, TileType):
             tiles[role] = _tile(resolved, value, value.type)
+        elif isinstance(value.type, ViewType):
+            parts[role] = _part(resolved, value, value.type)
         elif value.type is None or isinstance(value.type, ScalarType):
             scalars[role] = (value.type, value.constant)
     attrs = {_SPELLINGS.get(name, name): _word(value) for name, value in op.attrs.items()}
     order = tuple(role.name for role in TABLE[op.name].variants[max(op.variant, 0)].ins)
-    return Facts(tiles, scalars, attrs, order, frozenset(role for role, names in op.operands.items() if names))
+    present = frozenset(role for role, names in op.operands.items() if names)
+    return Facts(tiles, scalars, attrs, order, present, parts)
 
 
 def _tile(resolved: Resolved, value: Value, type_: TileType) -> TileFacts:
@@ -52,6 +55,20 @@ def _tile(resolved: Resolved, value: Value, type_: TileType) -> TileFacts:
             break
         root = source
     return TileFacts(type_, rows, cols, resolved.address(root), id(root), is_written=type_.loc != "left")
+
+
+def _part(resolved: Resolved, value: Value, type_: ViewType) -> PartFacts:
+    """Return the extents of a window of global memory, and the strides and order of the view that it is of."""
+    shape = tuple(None if extent == DYNAMIC else extent for extent in type_.shape)
+    window = value.op if value.op is not None and TABLE[value.op.name].keys[0] == "view:partition" else None
+    if window is not None:
+        shape = tuple(size.constant for size in resolved.values(window, "sizes"))
+        view = resolved.value(window, "view")
+        if view is not None and view.op is not None and view.op.name == "pto.make_tensor_view":
+            strides = tuple(stride.constant for stride in resolved.values(view.op, "strides"))
+            order = case_of(view.op.attrs.get("layout")) or ("nd" if strides[-1:] == (1,) else "")
+            return PartFacts(type_.element, shape, strides, order)
+    return PartFacts(type_.element, shape)
 
 
 def _word(attribute: Attribute) -> str:

@@ -4,6 +4,7 @@ A constraint is an expression over roles of an operation: `apart(dst, src)`, `co
 `size(dst) > size(src) => apart(dst, src)`. It consists of
     functions of a role    elem width size rows cols valid_rows valid_cols bytes loc blayout slayout fractal pad compact
                            address present full_rows scalar scalar_type width_of
+    of global memory       elem width size order outer, extent(a, n) and stride(a, n) of the n-th axis from the last
     of pairs of extents    valid(a) == valid(b), shape(a) == shape(b)
     of two roles           apart same_or_apart same_start precedes
     of anything            attr(name) attr(name, default) ceil(a, b) floor(a, b) max min
@@ -20,7 +21,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from types import CodeType
+from math import prod
+from types import CodeType, MappingProxyType
 from typing import Any
 
 from ..types import DYNAMIC, ScalarType, TileType, Type, element_bytes
@@ -60,6 +62,16 @@ class TileFacts:
     is_written: bool = True  # the order of its elements is that of the type: the assembler chooses it for `left`
 
 
+@dataclass(frozen=True, slots=True)
+class PartFacts:
+    """Facts about the part of global memory in a role: extents and strides, the last axis last."""
+
+    element: Type
+    shape: tuple[int | None, ...]
+    strides: tuple[int | None, ...] = ()
+    order: str = ""  # nd, dn or nz
+
+
 class Facts:
     """Facts about one operation's operands; a reader fills the tables."""
 
@@ -70,9 +82,10 @@ class Facts:
         attrs: dict[str, str],
         order: tuple[str, ...] = (),
         present: frozenset[str] = frozenset(),
+        parts: Mapping[str, PartFacts] = MappingProxyType({}),
     ) -> None:
-        self.tiles, self.scalars, self.attrs, self.order = tiles, scalars, attrs, order
-        self.roles = present or frozenset((*tiles, *scalars))
+        self.tiles, self.scalars, self.attrs, self.roles_in_order, self.parts = tiles, scalars, attrs, order, parts
+        self.roles = present or frozenset((*tiles, *scalars, *parts))
 
     @property
     def is_idle(self) -> bool:
@@ -91,15 +104,44 @@ class Facts:
             raise Unknown
         return value
 
+    def part(self, role: str) -> PartFacts:
+        part = self.parts.get(role)
+        if part is None:
+            raise Unknown
+        return part
+
+    def _element(self, role: str) -> Type:
+        return self.parts[role].element if role in self.parts else self.tile(role).type.dtype
+
     def elem(self, role: str) -> str:
-        return str(self.tile(role).type.dtype).removeprefix("!pto.")
+        return str(self._element(role)).removeprefix("!pto.")
 
     def width(self, role: str) -> str:
         """The element type without its sign."""
         return unsigned(self.elem(role))
 
     def size(self, role: str) -> int:
-        return element_bytes(self.tile(role).type.dtype)
+        return element_bytes(self._element(role))
+
+    def order(self, role: str) -> str:
+        """The order of elements in global memory."""
+        if not self.part(role).order:
+            raise Unknown
+        return self.part(role).order
+
+    def extent(self, role: str, axis: int) -> int:
+        shape = self.part(role).shape
+        return self._known(shape[-axis]) if axis <= len(shape) else 1
+
+    def outer(self, role: str) -> int:
+        """The product of all extents but the last."""
+        return prod(self.extent(role, axis) for axis in range(2, 6))
+
+    def stride(self, role: str, axis: int) -> int:
+        strides = self.part(role).strides
+        if axis > len(strides):
+            raise Unknown
+        return self._known(strides[-axis])
 
     def rows(self, role: str) -> int:
         return self.tile(role).type.rows
@@ -172,9 +214,9 @@ class Facts:
 
     def precedes(self, first: str, second: str) -> bool:
         """The order in which the operands are written."""
-        if first not in self.order or second not in self.order:
+        if first not in self.roles_in_order or second not in self.roles_in_order:
             raise Unknown
-        return self.order.index(first) < self.order.index(second)
+        return self.roles_in_order.index(first) < self.roles_in_order.index(second)
 
     def apart(self, a: str, b: str) -> bool:
         """No byte is in both tiles."""

@@ -41,9 +41,9 @@ for _name, _rank, _rules, _more in (
     ):
         define(
             f"pto.{_name}.mx{_suffix}", _ins, f"dst:{A}", attrs=PHASE, rules=_rules, family="matmul_mx", fn=_fn,
-            cpp=f"{_name.upper()}_MX", core="cube", refused=_MX,
+            cpp=f"{_name.upper()}_MX", core="cube", only="a5", refused=_MX,
         )  # fmt: skip
-define("pto.tget_scale_addr", "src:tile", "dst:tile", family="scale_address", core="cube", refused=_MX)
+define("pto.tget_scale_addr", "src:tile", "dst:tile", family="scale_address", core="cube", only="a5", refused=_MX)
 
 for _name, _what, _instead in (
     ("TIMG2COL", "convolution is", ""), ("SETFMATRIX", "convolution is", ""), ("SET_IMG2COL_RPT", "convolution is", ""),
