@@ -254,6 +254,9 @@ def test_a_shell_completes(workspace: Path, shell: str) -> None:
     assert offers("scons dump DUMP=") == {f"DUMP={level}" for level in range(4)}
     assert "EXPORT=" in offers("scons deps EXP") and "EXPORT=" not in offers("scons lint EXP")
     assert offers("scons hel") == {"help"}
+    if shell == "fish":  # verbs before options
+        assert "replay" in offers("scons ") and not any(word.endswith("=") for word in offers("scons "))
+        assert "PLATFORM=" in offers("scons PLAT")
     assert {"step", "NUMERICS"} <= offers("scons help ") and "NUMERICS=" not in offers("scons help NUM")
     assert offers("scons replay MEMORY=") == {"MEMORY=weak"}
     assert "_jit_one" in offers("pypto-build replay _jit_o")

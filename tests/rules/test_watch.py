@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -74,6 +75,7 @@ def test_every_save_does_what_it_calls_for(project: Project) -> None:
         edited = scons.round()
         assert edited.actions == ["compile kernels/aiv/twice.cpp", "link kernels/aiv/twice.so", "run _jit_chain"]
         assert "[watch] build_output/_jit_chain/kernels/aiv/twice.cpp changed\n" in edited.output
+        assert re.search(r"^\[watch\] -+ \d\d:\d\d:\d\d -+$", edited.output, re.MULTILINE)
         assert "'y' FAIL" in edited.output
 
         project.edit("kernels/aiv/twice.cpp", "3.0f * in[i]", "nothing")

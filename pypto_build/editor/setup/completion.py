@@ -486,6 +486,8 @@ function __pypto_build_words --description 'tests, artifacts, NAME= and values'
         printf '%s\\tartifact\\n' (__pypto_build_artifacts) latest
         __fish_complete_directories (commandline -ct)
     end
+    # verbs come before options
+    test -z "$verb"; and not string match -qr '^[A-Z]' -- $current; and return
     for name in (__pypto_build_options $verb)
         printf '%s=\\t%s\\n' $name (__pypto_build_doc $name)
     end

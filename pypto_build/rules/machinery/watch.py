@@ -200,6 +200,7 @@ def each_round(look_ahead: Callable[[], None]) -> Callable[[Sequence[Workspace]]
             waiting.close()
             seen = waiting.now
             _say(f"{_shown(changed)} changed")
+            _say(f"{'-' * 20} {time.strftime('%H:%M:%S')} {'-' * 20}")
             if not set(changed).isdisjoint(watched.scripts):
                 os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     except KeyboardInterrupt:
