@@ -17,8 +17,11 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pypto_build
 from pypto_build.toolchain.cache import cache_dir
-from pypto_build.toolchain.host import INCLUDE_DIR
+
+# Named without the module that has it: what every test process imports is what every test depends on.
+INCLUDE_DIR = Path(pypto_build.__file__).resolve().parent / "runtime" / "include"
 
 #: Names the directory, for all processes of a session; tests that have a cache of their own do not move it.
 VARIABLE = "PYPTO_BUILD_TEST_KEPT"

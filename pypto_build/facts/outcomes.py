@@ -14,7 +14,8 @@ class Outcome(msgspec.Struct):
 
     ``text`` is the output of the run, or of a failed build. ``reason`` says in a line what is wrong; ``command`` is
     what to type next to find the cause. ``verdict`` is the path of its verdict, ``pack`` that of its pack
-    (PACK=onfail). ``seconds`` is the duration.
+    (PACK=onfail). ``seconds`` is the duration. ``junit`` is the path of a report by pytest,
+    whose cases stand for this one.
     """
 
     name: str
@@ -28,3 +29,4 @@ class Outcome(msgspec.Struct):
     command: str = ""
     failed: bool = False
     pack: str = ""
+    junit: str = ""

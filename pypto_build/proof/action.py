@@ -43,7 +43,8 @@ class Action:
     ``good`` are the exit statuses of a result that may stand for another run.
     ``prefix`` are the words of a launcher, which decides nothing. What lies in ``private`` directories is no input,
     nor are ``private`` files. The result of one that is ``assumed`` is kept where nothing can be watched, too: its
-    declared inputs are all that it depends on.
+    declared inputs are all that it depends on. One that is ``whole`` is a test: all that it starts is watched, whatever
+    environment that gets, and a file whose status it asked for counts by its content.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Action:
     prefix: tuple[str, ...] = ()
     private: tuple[str, ...] = ()
     assumed: bool = False
+    whole: bool = False
 
     def command(self, aids: Sequence[Aid] = ()) -> list[str]:
         """The whole command line."""

@@ -218,6 +218,11 @@ class Known:
         """Whether a result belongs to this place, and what its tool was seen to read is unchanged."""
         return (not result.located or self.roots.agree(result.located)) and not self._differing(result.sets)
 
+    def said(self, name: str) -> str:
+        """What the action of this name printed when it last succeeded."""
+        known = self.record.results.get(name)
+        return known.said if known is not None else ""
+
     def reason(self, action: Action, otherwise: str = "it was missing or had failed") -> str:
         """Why ``action`` has to be done, as a phrase for people."""
         known = self.record.results.get(action.name)

@@ -27,7 +27,7 @@ from .locks import locked
 from .looking import Identity, Looker, Paths, unpack
 from .questions import CALLS, NAMES, is_absent, subject
 from .store import Store, decoded
-from .witness import VARIABLE, Account, of_python, read_account
+from .witness import TEST_VARIABLE, VARIABLE, Account, of_python, read_account
 from .work import WorkDirectories
 
 #: How often an action is done when its inputs change meanwhile.
@@ -132,6 +132,7 @@ class Place:
         return self._known.path(name)
 
     reason = _one_at_a_time(Known.reason)
+    said = _one_at_a_time(Known.said)
     contents = _one_at_a_time(Known.contents)
     read_files = _one_at_a_time(Known.read_files)
     amend = _one_at_a_time(Known.amend)
@@ -364,7 +365,8 @@ class Place:
     def _environment(self, action: Action, work: Path) -> dict[str, str]:
         environment = {**action.environment, "TMPDIR": str(work)}
         if self._watcher is not None:
-            environment |= {"LD_PRELOAD": str(self._watcher), VARIABLE: str(work / "log")}
+            variable = TEST_VARIABLE if action.whole else VARIABLE
+            environment |= {"LD_PRELOAD": str(self._watcher), variable: str(work / "log")}
         return environment
 
     def _private(self, action: Action, aids: Sequence[Aid]) -> Iterator[str]:
@@ -382,7 +384,7 @@ class Place:
         reads_main = not action.main or action.main in attempt.account.files
         if action.python:
             attempt.account.leave_out(attempt.seen)  # thousands of libraries, which are looked at as what they are
-            attempt = replace(attempt, account=of_python(attempt.account))
+            attempt = replace(attempt, account=of_python(attempt.account, action.whole))
         untold = self._untold(attempt, reads_main)
         changed = self._changed_meanwhile(attempt)
         if status not in action.good:
@@ -467,7 +469,8 @@ class Place:
         files = dict(zip(names, self._known.inputs(names), strict=True))
         # What lies beside the unit's own inputs under their names is in a set of its own: units share the other.
         mine = {name: files.pop(name) for name in list(files) if name.startswith(tuple(state.declared))}
-        seen = (InputSet(tuple(sorted(part.items()))) for part in (mine, files) if part)
+        parts = (mine, *(_by_directory(files) if attempt.action.whole else (files,)))
+        seen = (InputSet(tuple(sorted(part.items()))) for part in parts if part)
         sets = [*seen, *(contents for aid in attempt.aids for contents in aid.contents)]
         numbers = tuple(dict.fromkeys(map(self._known.learn, sets)))
         return Result(state.key, state.declared, state.settings, state.words, numbers, outputs, plain(said), good)
@@ -524,6 +527,14 @@ class Place:
             self._publish(failed, [])
         if attempt.action.tree:
             self._store.withdraw(failed.key)
+
+
+def _by_directory(files: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Divide inputs by the directories that they lie in, most of which tests have in common as they are."""
+    parts: dict[str, dict[str, str]] = {}
+    for name, digest in files.items():
+        parts.setdefault(os.path.dirname(name.rstrip(LISTING)), {})[name] = digest
+    yield from parts.values()
 
 
 def _is_good(payload: bytes) -> bool:

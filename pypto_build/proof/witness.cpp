@@ -5,6 +5,9 @@
 // allocated: the tool may close all descriptors, or be between vfork and exec. What is told is the same as before is
 // told once by a process.
 //
+// Whoever watches all that a test starts names a file by _PYPTO_WITNESS. It is told the same, and its variable and this
+// library are in the environment of each program that is executed, whatever environment the test gives that.
+//
 //   X process  executable              E process  program that it is about to execute; 0: the C library is
 //   F process  that was refused        P process  program that it was started with by another one
 //   L shared object that is loaded
@@ -50,7 +53,16 @@ namespace {
 constexpr size_t kPathBytes = 4096;
 constexpr size_t kArguments = 4096;
 
+// The file of a command, and that of a test that started it.
 char log_path[kPathBytes];
+char test_entry[kPathBytes] = "_PYPTO_WITNESS=";
+constexpr size_t kTestName = sizeof("_PYPTO_WITNESS=") - 1;
+char *const test_path = test_entry + kTestName;
+char own_library[kPathBytes];
+
+bool is_watched() {
+    return log_path[0] || test_path[0];
+}
 
 template <typename F> F next(const char *name) {
     return reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
@@ -163,17 +175,19 @@ void write_event(char kind, std::initializer_list<unsigned long long> numbers, c
     size = rest < static_cast<int>(sizeof(text) - size) ? size + static_cast<size_t>(rest) + 1 : sizeof(text);
     if (strchr("XEFWBM", kind) == nullptr && !told.is_new(text, size))
         return;
-    const long file = call(SYS_openat, AT_FDCWD, log_path, O_WRONLY | O_APPEND | O_CLOEXEC, 0);
-    if (file < 0)
-        return;
-    call(SYS_write, file, text, size);
-    call(SYS_close, file);
+    for (const char *log : {const_cast<const char *>(log_path), const_cast<const char *>(test_path)}) {
+        const long file = log[0] ? call(SYS_openat, AT_FDCWD, log, O_WRONLY | O_APPEND | O_CLOEXEC, 0) : -1;
+        if (file < 0)
+            continue;
+        call(SYS_write, file, text, size);
+        call(SYS_close, file);
+    }
 }
 
 void tell(char kind, const char *path, int directory = AT_FDCWD, std::initializer_list<unsigned long long> numbers = {},
           bool follow = true) {
     const KeepErrno keep;
-    if (!log_path[0] || !path || !*path)
+    if (!is_watched() || !path || !*path)
         return;
     Path whole(directory, path);
     whole.resolve(follow);
@@ -183,7 +197,7 @@ void tell(char kind, const char *path, int directory = AT_FDCWD, std::initialize
 /// That this program may see what is not told.
 void tell_unwatched(const char *why) {
     const KeepErrno keep;
-    if (!log_path[0])
+    if (!is_watched())
         return;
     char text[kPathBytes + 256];
     const long size = call(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", text, kPathBytes);
@@ -231,7 +245,7 @@ void tell_refusal(int directory, const char *path, int flags, int error) {
 
 /// What became of an attempt to open `path`.
 void tell_open(int directory, const char *path, int flags, int file) {
-    if (!log_path[0] || !path)
+    if (!is_watched() || !path)
         return;
     const KeepErrno keep;
     if (file < 0)
@@ -261,7 +275,7 @@ void tell_open(int directory, const char *path, int flags, int file) {
 
 void tell_directory(int descriptor) {
     const KeepErrno keep;
-    if (!log_path[0])
+    if (!is_watched())
         return;
     Path whole(AT_FDCWD, "/");
     whole.take_descriptor(descriptor);
@@ -367,11 +381,73 @@ void tell_new_objects() {
     dl_iterate_phdr(tell_loaded, &listing);
 }
 
+bool take_log(char *log, size_t size, const char *path) {
+    return path && strlen(path) < size && strcpy(log, path);
+}
+
+bool has_own_library(const char *preload) {
+    return preload && own_library[0] && strstr(preload, own_library);
+}
+
+/// Whether this is the first library of this kind here, which tells of everything. Others, as of a test that watches
+/// what it starts with a library of its own, tell nothing: two would tell of each other without end.
+bool is_first(const Dl_info &own) {
+    Dl_info first;
+    void *symbol = dlsym(RTLD_DEFAULT, "pypto_witness_redirect");
+    return !symbol || !dladdr(symbol, &first) || first.dli_fbase == own.dli_fbase;
+}
+
+/// The environment of a program that a test has executed, in which the test's variables are, so that it is watched.
+class KeptEnvironment {
+public:
+    explicit KeptEnvironment(char *const *given) : environment_(given) {
+        size_t count = 0;
+        const char *preload = nullptr;
+        for (; test_path[0] && given && given[count]; ++count) {
+            if (count >= kArguments) // the program is told of as one that is not watched
+                return;
+            entries_[count] = given[count];
+            if (strncmp(given[count], "LD_PRELOAD=", 11) == 0)
+                preload = given[count] + 11, preload_at_ = count;
+            else if (strncmp(given[count], test_entry, kTestName) == 0)
+                test_at_ = count;
+        }
+        if (!test_path[0] || !given)
+            return;
+        const bool there = test_at_ != kNowhere && strcmp(entries_[test_at_], test_entry) == 0;
+        if (there && has_own_library(preload))
+            return;
+        entries_[test_at_ != kNowhere ? test_at_ : count++] = test_entry;
+        if (!has_own_library(preload)) {
+            const char *more = preload && *preload ? ":" : "";
+            const int used =
+                snprintf(preload_, sizeof(preload_), "LD_PRELOAD=%s%s%s", preload ? preload : "", more, own_library);
+            if (used >= static_cast<int>(sizeof(preload_)))
+                return;
+            entries_[preload_at_ != kNowhere ? preload_at_ : count++] = preload_;
+        }
+        entries_[count] = nullptr;
+        environment_ = entries_;
+    }
+    char *const *get() const { return environment_; }
+
+private:
+    static constexpr size_t kNowhere = ~size_t{0};
+    char *const *environment_;
+    size_t preload_at_ = kNowhere, test_at_ = kNowhere;
+    char *entries_[kArguments + 3];
+    char preload_[2 * kPathBytes];
+};
+
 __attribute__((constructor)) void begin() {
-    const char *path = getenv("PYPTO_WITNESS");
-    if (!path || strlen(path) >= sizeof(log_path))
+    Dl_info own;
+    if (!dladdr(reinterpret_cast<void *>(take_log), &own) || !is_first(own))
         return;
-    strcpy(log_path, path);
+    take_log(own_library, sizeof(own_library), own.dli_fname);
+    take_log(log_path, sizeof(log_path), getenv("PYPTO_WITNESS"));
+    take_log(test_path, sizeof(test_entry) - kTestName, getenv("_PYPTO_WITNESS"));
+    if (!is_watched())
+        return;
     char executable[kPathBytes];
     const long size = call(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", executable, sizeof(executable) - 1);
     if (size > 0)
@@ -414,10 +490,11 @@ int refused(int result) {
 
 /// A shell that the C library starts by itself, with the environment as it is.
 void tell_shell() {
-    const char *path = getenv("PYPTO_WITNESS"), *library = getenv("LD_PRELOAD");
-    Dl_info own;
-    const bool known = dladdr(reinterpret_cast<void *>(tell_shell), &own) && own.dli_fname;
-    if (path && strcmp(path, log_path) == 0 && library && known && strstr(library, own.dli_fname))
+    const auto names = [](const char *variable, const char *log) {
+        const char *value = getenv(variable);
+        return !log[0] || (value && strcmp(value, log) == 0);
+    };
+    if (names("PYPTO_WITNESS", log_path) && names("_PYPTO_WITNESS", test_path) && has_own_library(getenv("LD_PRELOAD")))
         tell_execution(0, "/bin/sh");
     else
         tell_unwatched("its shell has another environment");
@@ -435,8 +512,10 @@ int flags_of(const char *mode) {
 
 /// For a process that is forked for one command: what it reads from now on is told in another file.
 extern "C" void pypto_witness_redirect(const char *path) {
-    if (log_path[0] && strlen(path) < sizeof(log_path))
-        strcpy(log_path, path), told.forget();
+    const bool of_test = !log_path[0];
+    char *log = of_test ? test_path : log_path;
+    if (log[0] && take_log(log, of_test ? sizeof(test_entry) - kTestName : sizeof(log_path), path))
+        told.forget();
 }
 
 /// A function that stands in for one of the C library, and that one as `real`. It has a name of its own here, since
@@ -476,7 +555,8 @@ extern "C" void pypto_witness_redirect(const char *path) {
     STANDS_IN(type, name, parameters, __VA_ARGS__; return real arguments;)
 
 #define EXECUTES(name, parameters, arguments, ...)                                                                     \
-    STANDS_IN(int, name, parameters, __VA_ARGS__; return refused(real arguments);)
+    STANDS_IN(int, name, parameters, __VA_ARGS__; const KeptEnvironment kept(environment);                             \
+              return refused(real arguments);)
 
 /// A function that goes through directories by itself.
 #define IS_UNWATCHED(type, name, parameters, arguments)                                                                \
@@ -612,18 +692,26 @@ TOLD_BEFORE(int, chmod, (const char *path, mode_t mode), (path, mode), tell('M',
 TOLD_BEFORE(int, fchmodat, (int directory, const char *path, mode_t mode, int flags), (directory, path, mode, flags),
             tell('M', path, directory))
 
-EXECUTES(execve, (const char *path, char *const *argv, char *const *environment), (path, argv, environment),
+EXECUTES(execve, (const char *path, char *const *argv, char *const *environment), (path, argv, kept.get()),
          tell_execution(self(), path))
-EXECUTES(execv, (const char *path, char *const *argv), (path, argv), tell_execution(self(), path))
-EXECUTES(execvp, (const char *path, char *const *argv), (path, argv), tell_search(path, self()))
-EXECUTES(execvpe, (const char *path, char *const *argv, char *const *environment), (path, argv, environment),
+EXECUTES(execvpe, (const char *path, char *const *argv, char *const *environment), (path, argv, kept.get()),
          tell_search(path, self()))
-EXECUTES(fexecve, (int file, char *const *argv, char *const *environment), (file, argv, environment),
+EXECUTES(fexecve, (int file, char *const *argv, char *const *environment), (file, argv, kept.get()),
          Path program(AT_FDCWD, "/");
          program.take_descriptor(file); tell_execution(self(), program.text()))
 EXECUTES(execveat, (int directory, const char *path, char *const *argv, char *const *environment, int flags),
-         (directory, path, argv, environment, flags), Path program(directory, path);
+         (directory, path, argv, kept.get(), flags), Path program(directory, path);
          if (!*path) program.take_descriptor(directory); tell_execution(self(), program.text()))
+
+extern "C" int own_execv(const char *path, char *const *argv) __asm__("execv");
+extern "C" int own_execv(const char *path, char *const *argv) {
+    return own_execve(path, argv, environ);
+}
+
+extern "C" int own_execvp(const char *path, char *const *argv) __asm__("execvp");
+extern "C" int own_execvp(const char *path, char *const *argv) {
+    return own_execvpe(path, argv, environ);
+}
 
 /// The arguments behind the first one are a list, as that of `execl`; behind it is an environment, if that is asked
 /// for.
@@ -650,7 +738,8 @@ EXECUTES_LIST(execle, own_execve(path, argv, environment), environment = va_arg(
               (pid_t * process, const char *program, const posix_spawn_file_actions_t *actions,                        \
                const posix_spawnattr_t *attributes, char *const *argv, char *const *environment),                      \
               pid_t started = 0;                                                                                       \
-              const int error = real(&started, program, actions, attributes, argv, environment);                       \
+              const KeptEnvironment kept(environment);                                                                 \
+              const int error = real(&started, program, actions, attributes, argv, kept.get());                        \
               if (process) *process = started; if (error == 0) tell_it; return error;)
 SPAWNS(posix_spawnp, tell_search(program, started))
 SPAWNS(posix_spawn, tell_execution(started, program))
@@ -664,6 +753,8 @@ extern "C" long own_syscall(long number, long a, long b, long c, long d, long e,
     const auto path = [](long value) { return reinterpret_cast<const char *>(value); };
     const auto words = [](long value) { return reinterpret_cast<char *const *>(value); };
     const auto flag = [](long value) { return static_cast<int>(value); };
+    if (!is_watched())
+        return call(number, a, b, c, d, e, f);
     switch (number) {
 #ifdef SYS_open
     case SYS_open:
@@ -723,7 +814,7 @@ extern "C" char *own_mkdtemp(char *pattern) {
 }
 
 STANDS_IN(
-    void *, dlopen, (const char *path, int mode), void *library = real(path, mode); if (library && log_path[0]) {
+    void *, dlopen, (const char *path, int mode), void *library = real(path, mode); if (library && is_watched()) {
         const KeepErrno keep;
         tell_new_objects();
     } return library;)

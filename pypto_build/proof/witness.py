@@ -33,6 +33,8 @@ from .questions import LINK, NO_SIZE, REAL, STATUS, access, failure, status, sub
 SOURCE = Path(__file__).resolve().with_name("witness.cpp")
 #: The variable with the file that the library writes.
 VARIABLE = "PYPTO_WITNESS"
+#: The same for a test: the library passes it on to all that is started, and it has a name that no command is given.
+TEST_VARIABLE = "_PYPTO_WITNESS"
 
 _FLAGS = (
     "-std=c++17", "-O2", "-shared", "-fPIC",
@@ -354,16 +356,17 @@ def _leave_out(account: Account, written: set[str], counts: _Counts) -> None:
     account.asked = {question: told for question, told in account.asked.items() if stays(subject(question))}
 
 
-def of_python(account: Account) -> Account:
+def of_python(account: Account, whole: bool = False) -> Account:
     """The account of one of our own tools, with modules by their sources and packages by what installed them.
 
     The standard library is that of the interpreter, which counts as a program; our own modules count by content, those
     of other distributions by the list of files and versions that came with them. What only says where interpreter,
-    packages and our modules are found, with the paths of this machine, does not count: what is found does.
+    packages and our modules are found, with the paths of this machine, does not count: what is found does. A ``whole``
+    account is that of a test, which may know by the status of a file what that holds, as a build does of a result.
     """
     homes = _Homes(account)
     mine = replace(account, read={}, absent=set(), listed=set(), loaded=set(), asked={}, earlier=set())
-    for path in account.files:
+    for path in account.files | (_looked_at(account) if whole else set()):
         source, told = _source(path), set[str]()
         if homes.is_of_user(source) or source == _SHARED:
             continue
@@ -384,6 +387,11 @@ def of_python(account: Account) -> Account:
     }
     mine.changed = {path for path in account.rewritten if not _is_compiled(path)}  # they look before they write
     return mine
+
+
+def _looked_at(account: Account) -> set[str]:
+    """The regular files whose status a command asked for."""
+    return {subject(question) for question, told in account.asked.items() if told.startswith("file ")}
 
 
 def _is_compiled(path: str) -> bool:

@@ -57,7 +57,7 @@ and every rule returns nodes, which `Depends`, `Requires`, `Alias`, `Default`, `
 | PtoModule | the C++ file |
 | GoldenData | the directory |
 | ReplayTest, LintTest, HazardTest, Artifacts | verdicts, findings; what depends on one waits for a test that passes |
-| SceneTest, TestSuite | the alias |
+| SceneTest, PyTest, TestSuite | the alias |
 
 The tests (`tests/rules/test_composition.py`) assert the actions of the first build from a fresh checkout, of a null
 build, and after an edit of what an attribute names. PtoModule's `kernel` and `orchestration`, GoldenData's `program`
@@ -73,6 +73,7 @@ and `artifacts` have no test of their own:
 | GoldenData `script`, `deps`, `program` | yes | yes | the data, if they change the tests on them |
 | PtoProgram `source`, `deps` | yes | yes | the program; what it changes, then the tests |
 | PtoModule `source`, `kernel`, `orchestration` | yes | yes | the C++ |
+| PyTest `files`, `deps` | yes | yes | the files of tests that read it |
 
 - **What is made comes first**, in whatever order the rules stand: an artifact, its data, a file in an artifact by its
   name, headers that a kernel includes from a directory where a builder makes them, or that a builder makes whole. What an artifact consists of is known when it is made: its kernels and
@@ -84,6 +85,27 @@ and `artifacts` have no test of their own:
   `NAME.a5sim`, `NAME.rtol-0.001`, and `NAME` for all of them.
 - Environments, clones and SConscripts share one workspace. Two tests of one name, two programs with one artifact and
   two artifacts with one OUT are errors, and so is what depends on itself. A test that fails stops no other test, but a target that depends on it.
+
+## Files of pytest tests
+
+`PyTest` makes a test of each file, under the file's path: `scons test`, `scons tests/test_x.py`, `FAILED=1`, `TAGS=`
+and `JUNIT=` (with every case) work as for other tests. Files that failed come first, then those that took longest.
+
+- A file that passed is `cached` until something changes that its process read, or any process that it started:
+  modules, data, headers, compilers, installed packages by their versions. A file also counts by its content if a
+  test asked for its status, and a directory that was listed or imported from counts by its names. So a new
+  `conftest.py` or test file runs again what looked there. A file that fails is never cached.
+- Temporary files of the tests (`TMPDIR`, which is outside of the workspace) and the cache of this package are no
+  inputs.
+- Tests see `PATH`, `HOME`, `LD_LIBRARY_PATH`, `VIRTUAL_ENV`, `PYTHONPATH` and the toolkits' variables, all of which
+  are part of the key, and those that `variables=` names. `OMP_NUM_THREADS` is 1, since files run side by side.
+- Each file has a process of its own, forked from one that has imported pytest, numpy and PyTorch, without
+  pytest-xdist.
+- A test that depends on the clock, the network or chance belongs to a rule with `cache=False`, which runs its files
+  always and unwatched: `Glob("tests/test_*.py", exclude=CLOCKS)` in one rule, and `files=CLOCKS, cache=False` in
+  another.
+- A file whose processes cannot all be watched (a static program, one that drops to another user) runs each time,
+  and its line says which program that is.
 
 ## Questions
 

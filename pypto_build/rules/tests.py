@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -56,12 +57,12 @@ def declare_test(
     for suite in replays.suites.values():
         suite.add_tagged(env, name, tags)
     chosen = _chosen(workspace, name, tags)
-    if not _asked_for(name, chosen):
+    if not is_wanted(workspace, name, tags):
         return _named(name, [env.File(escape(str(result)))] if result else env.Alias(name))
     missing = _missing_platform(workspace, values["platform"])
     test = Test(name, skipped=missing, judge=judge)
     test.deferred = Deferred(env, lambda: () if missing else inputs, partial(_declare_runs, env, test, values, declare))
-    place = escape(str(workspace.build_dir / f".test.{name}"))
+    place = escape(str(workspace.build_dir / f".test.{name.replace(os.sep, '.')}"))
     gate = made_by_us(
         env, env.Command(place, [], Action(_nothing, None), target_scanner=SCANNER, PYPTO_DEFERRED=test.deferred)
     )
@@ -103,7 +104,7 @@ def declare_suite(
         raise RuleError(f"name={name!r}: there is a test, suite or target of this name; choose another")
     suite = replays.suites[name] = Suite(name, frozenset(tags), named=name in targets)
     if suite.named:
-        _run_all(workspace)
+        run_all(workspace)
     for test in tests:
         suite.add(env, test)
     for test, known in replays.tags.items():
@@ -197,10 +198,10 @@ def _prepare(env: Environment) -> None:
     checks = [check for option, check in known.items() if workspace.options[option]]
     env.AlwaysBuild(env.Alias("test", [], [Action(check, None) for check in (*checks, _check_all)]))
     if "test" in map(str, COMMAND_LINE_TARGETS):
-        _run_all(workspace)
+        run_all(workspace)
 
 
-def _run_all(workspace: Workspace) -> None:
+def run_all(workspace: Workspace) -> None:
     """Let all tests run, whatever fails, and show what failed when the others have run."""
     workspace.progress.hold = True
     Main.OptionsParser.values.keep_going = True  # the parser of this run: processes that fork for runs have another
@@ -237,6 +238,11 @@ def _asked_for(name: str, chosen: bool) -> bool:
     return (
         not targets or "query" in targets or _is_named(name, chosen) or any(target not in TARGETS for target in targets)
     )
+
+
+def is_wanted(workspace: Workspace, name: str, tags: Collection[str]) -> bool:
+    """Return whether a test may have to run."""
+    return _asked_for(name, _chosen(workspace, name, tags))
 
 
 def _is_named(name: str, chosen: bool) -> bool:

@@ -52,6 +52,7 @@ RULES: dict[str, tuple[str, str]] = {
     "Artifacts": ("artifacts", "declare_artifacts"),
     "LintTest": ("instrument_test", "declare_lint_test"),
     "HazardTest": ("instrument_test", "declare_hazard_test"),
+    "PyTest": ("py_test", "declare_py_test"),
     "TestSuite": ("suite", "declare_test_suite"),
     "KernelConfig": ("artifact", "declare_kernel_config"),
 }

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import msgspec
 
+from pypto_build.artifact.files import read_bytes
 from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.outcomes.outcome import TestOutcome, report_text
 
@@ -18,14 +19,13 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def as_junit(outcomes: Sequence[TestOutcome], top: Path) -> bytes:
-    """One suite with a case for each outcome. Mismatches are failures; what did not run to its end is an error."""
-    failures = sum(_element(outcome) == "failure" for outcome in outcomes)
-    errors = sum(_element(outcome) == "error" for outcome in outcomes)
-    skipped = sum(outcome.word == "SKIPPED" for outcome in outcomes)
-    counts = {"tests": len(outcomes), "failures": failures, "errors": errors, "skipped": skipped}
-    attributes = {"name": "pypto-build", **{name: str(number) for name, number in counts.items()}}
-    suite = ElementTree.Element("testsuite", attributes | {"time": f"{sum(o.seconds for o in outcomes):.3f}"})
+    """One suite with a case for each outcome, or those of its own report. Mismatches are failures; what did not run to
+    its end is an error."""
+    suite = ElementTree.Element("testsuite", {"name": "pypto-build"})
     for outcome in outcomes:
+        if cases := _own_cases(outcome):
+            suite.extend(cases)
+            continue
         group = Path(outcome.artifact).name or "pypto-build"
         case = {"name": _xml(outcome.name), "classname": _xml(group), "time": f"{outcome.seconds:.3f}"}
         element = ElementTree.SubElement(suite, "testcase", case)
@@ -43,10 +43,22 @@ def as_junit(outcomes: Sequence[TestOutcome], top: Path) -> bytes:
             detail = ElementTree.SubElement(element, kind, {"message": _xml(outcome.reason), "type": outcome.word})
             lines = [report_text(outcome, top).rstrip(), f"verdict: {outcome.verdict}", f"why: {outcome.command}"]
             detail.text = _xml("\n".join(line for line in lines if not line.endswith(": ")))
+    counted = {"tests": "", "failures": "/failure", "errors": "/error", "skipped": "/skipped"}
+    for name, below in counted.items():
+        suite.set(name, str(len(suite.findall(f"testcase{below}"))))
+    suite.set("time", f"{sum(outcome.seconds for outcome in outcomes):.3f}")
     root = ElementTree.Element("testsuites")
     root.append(suite)
     ElementTree.indent(root)
     return bytes(ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+def _own_cases(outcome: TestOutcome) -> list[ElementTree.Element]:
+    """Return the cases in the report that a test wrote itself; none where there is no such report."""
+    try:
+        return list(ElementTree.fromstring(read_bytes(outcome.junit)).iter("testcase")) if outcome.junit else []
+    except (OSError, ElementTree.ParseError):
+        return []
 
 
 def _element(outcome: TestOutcome) -> str:

@@ -1,0 +1,67 @@
+"""Runs the tests of one file for the rule ``PyTest``: ``python -m pypto_build.interop.pytest_file FILE JUNIT ARGS...``.
+
+It prints what pytest prints, and then a line with the counts. It is forked from a process that has imported pytest,
+and numpy and PyTorch where they are installed. It imports nothing else of ours: each test would depend on that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+for _slow in ("numpy", "torch"):
+    with suppress(ImportError):
+        import_module(_slow)
+
+_COUNTED = ("failed", "error", "passed", "skipped", "xfailed", "xpassed")
+_ALONE = ("-p", "no:cacheprovider", "--color=no")
+_ONE_PROCESS = ("-n", "0")  # whatever the project's own options say
+
+
+class _OneFile:
+    """Collects the tests of one file, and takes counts and reasons of skipped tests from pytest's own report."""
+
+    def __init__(self, file: Path) -> None:
+        self._wanted = {file, *file.parents}
+        self.told: dict[str, Any] = {"seconds": 0.0, "counts": {}, "reasons": []}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Leave out what lies beside the file before pytest looks at it: the test would depend on that."""
+        return None if collection_path in self._wanted else True
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Note them, and what the tests and their fixtures took."""
+        stats = terminalreporter.stats
+        reports = [report for kind in (*_COUNTED, "") for report in stats.get(kind, ())]
+        self.told["seconds"] = sum(getattr(report, "duration", 0.0) for report in reports)
+        self.told["counts"] = {kind: len(stats[kind]) for kind in _COUNTED if stats.get(kind)}
+        skipped = [report.longrepr for report in stats.get("skipped", ())]
+        reasons = [str(one[2] if isinstance(one, tuple) else one).removeprefix("Skipped: ") for one in skipped]
+        self.told["reasons"] = list(dict.fromkeys(reasons))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Return pytest's exit status; 0 where no test of the file is chosen."""
+    file, junit, *args = argv
+    Path(file).read_bytes()  # pytest may have a compiled file: whoever watches sees that this process is watched
+    sys.path.insert(0, os.getcwd())  # as `python -m pytest` does
+    one = _OneFile(Path(file))
+    alone = (*_ALONE, *(_ONE_PROCESS if find_spec("xdist") else ()))
+    status = int(pytest.main([*alone, *args, f"--junitxml={junit}", file], plugins=[one]))
+    print(f"\n{json.dumps(one.told)}", flush=True)
+    return 0 if status == pytest.ExitCode.NO_TESTS_COLLECTED else status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
