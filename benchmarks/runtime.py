@@ -39,8 +39,8 @@ from types import ModuleType
 from typing import Any
 
 from pypto_build.artifact import artifact_name
+from pypto_build.facts.layouts import FLIGHT_BYTES, REPORT_BYTES
 from pypto_build.replay.loading import load_embedded
-from pypto_build.replay.worker import FLIGHT_BYTES, REPORT_BYTES
 from pypto_build.rules.machinery.runtime_module import module_path
 from pypto_build.runtime.build import INCLUDE_DIR, build
 from pypto_build.toolchain.host import find_compiler

@@ -1,8 +1,8 @@
 """Kinds of faults that end a run: a row each, with the code of upstream's runtime, the verdict's status and the texts.
 
 The runtime, or a stand-in for kernels, notices a fault. The fault travels as its kind and its fields; readers make the
-text of both (`pypto_build.runtime.faults`). `FaultKind` of `runtime/src/base/fault.h` has the same names and numbers.
-In a message and a hint, `{name}` stands for a field; `{place}`, `{code_hint}` and the like are made from several.
+text of both (`pypto_build.runtime.faults`). C++ has the same names and numbers, by `runtime/layouts.py`. In a message
+and a hint, `{name}` stands for a field; `{place}`, `{code_hint}` and the like are made from several.
 """
 
 from __future__ import annotations
@@ -439,7 +439,7 @@ KINDS: dict[int, Kind] = {
 
 
 class Nearness(IntEnum):
-    """Position of the address that crashed a kernel, relative to a memory; from `runtime/src/crash/report.h`."""
+    """Position of the address that crashed a kernel, relative to a memory."""
 
     UNKNOWN = 0
     NOTHING = 1
@@ -451,7 +451,7 @@ class Nearness(IntEnum):
 
 
 class Escaped(IntEnum):
-    """Kind of the uncaught exception that ended a run; from `runtime/src/crash/report.h`."""
+    """Kind of the uncaught exception that ended a run."""
 
     NOTHING = 0
     TEXT = 1

@@ -49,9 +49,6 @@ _OUT_OF_MEMORY = b"std::bad_alloc"
 
 #: Exit status of a child that cannot say what it found.
 UNHEARD = 71
-#: Exit status of a child whose fault stands in the report, and that no other way led out of.
-FAULT_TOLD = 72
-
 #: What usually ends a process with this signal, in a word for the hint.
 _SIGNAL_HINTS: dict[str, str] = {
     "SIGSEGV": "it read or wrote an address that is not mapped; look at its offsets and at its tensors' sizes",

@@ -12,15 +12,16 @@ import msgspec
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import read_record
+from pypto_build.facts.layouts import FlightEvent
 from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.runtime.faults import FaultRecord, is_known
-from pypto_build.runtime.flight import About, Event, What, read_flight
+from pypto_build.runtime.flight import About, Event, read_flight
 
 FLIGHT = "flight.json"
 SCHEMA = 1
 
 _SHOWN = 8
-_RETURNED = What.KERNEL_RETURNS.name.lower()
+_RETURNED = FlightEvent.KERNEL_RETURNS.name.lower()
 
 
 class Kept(About, frozen=True):
@@ -89,9 +90,9 @@ def collect(
     events = sorted(
         ((event, rank) for rank, events in enumerate(ranks) for event in events), key=lambda pair: pair[0].ns
     )
-    faults = [event.ns for event, _ in events if event.what is What.FAULT]
+    faults = [event.ns for event, _ in events if event.what is FlightEvent.FAULT]
     end = max(faults) if faults else stopped_ns or (events[-1][0].ns if events else 0)
-    kept = [_kept(event, rank, end) for event, rank in events if event.what is not What.FAULT]
+    kept = [_kept(event, rank, end) for event, rank in events if event.what is not FlightEvent.FAULT]
     return Flight(SCHEMA, len(ranks), kept, fault, line)
 
 

@@ -11,11 +11,13 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 
+from pypto_build.facts import layouts
+from pypto_build.facts.layouts import StopCommand
+
 #: Where in a report the command is, with the answer after it.
-COMMAND_OFFSET = 48
+_COMMAND_OFFSET = layouts.Report.command.offset
 _WORDS = struct.Struct("<II")
 _MAGIC = b"PPREPORT"
-_ASK, _CLOSE, _OPEN, _END = 1, 2, 3, 4
 
 #: How often memory is closed; whoever polls is at the same address each time.
 _LOOKS = 8
@@ -38,25 +40,25 @@ class Questions:
     def ask(self) -> None:
         """Let all say where they are, and what they touch."""
         give_up = time.monotonic() + _ALL_S
-        if not self._starts or not self._command(_ASK):
+        if not self._starts or not self._command(StopCommand.ASK):
             return
         for _ in range(_LOOKS):
-            if time.monotonic() > give_up or not self._command(_CLOSE):
+            if time.monotonic() > give_up or not self._command(StopCommand.CLOSE):
                 break
             self._wait(_CLOSED_S)
-            if not self._command(_OPEN):
+            if not self._command(StopCommand.OPEN):
                 break
 
     def end(self) -> None:
         """Let all end."""
-        self._command(_END, answers=False)
+        self._command(StopCommand.END, answers=False)
 
     def _command(self, what: int, answers: bool = True) -> bool:
         """Give a command; False if somebody has not carried it out in time."""
         self._number += 1
         word = self._number << 8 | what
         for start in self._starts:
-            _WORDS.pack_into(self._report, start + COMMAND_OFFSET, word, self._answered(start))
+            _WORDS.pack_into(self._report, start + _COMMAND_OFFSET, word, self._answered(start))
         self._send()
         give_up = time.monotonic() + _ANSWER_S
         while answers and any(self._answered(start) != word for start in self._starts):
@@ -66,4 +68,4 @@ class Questions:
         return True
 
     def _answered(self, start: int) -> int:
-        return int(_WORDS.unpack_from(self._report, start + COMMAND_OFFSET)[1])
+        return int(_WORDS.unpack_from(self._report, start + _COMMAND_OFFSET)[1])

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pypto_build.artifact.below import directory_below
 from pypto_build.artifact.outputs import output_of
+from pypto_build.facts import layouts
+from pypto_build.facts.layouts import COMPLETE, FAULT_TOLD, FLIGHT_BYTES, REPORT_BYTES
 from pypto_build.facts.system_calls import call_filter
 from pypto_build.replay.child import RUN, Reply, TensorBuffer, define_environment, leave, limit_resources, serve
 from pypto_build.replay.faults import (
-    FAULT_TOLD,
     Death,
     RunFault,
     add_whereabouts,
@@ -42,14 +43,6 @@ from pypto_build.trace import be_child
 if TYPE_CHECKING:
     from pypto_build.runtime.faults import FaultRecord
     from pypto_build.runtime.report import Report
-
-#: Size of the runtime's report buffer, whose reader is only loaded when there is something to read.
-REPORT_BYTES = 1 << 17
-#: The same of its flight recorder.
-FLIGHT_BYTES = 4268160
-#: Where in it the state of the run's fault is, and what that is when the fault is written down.
-FAULT_OFFSET = 39456
-FAULT_KNOWN = 2
 
 #: How long PyTorch may take to load, which no time limit counts.
 LOADING_S = 300.0
@@ -328,7 +321,7 @@ class Worker:
 
     def _fault_known(self) -> bool:
         """Whether the runtime has written down a fault; its place in the report, so that nothing need be loaded."""
-        return self._report[FAULT_OFFSET] == FAULT_KNOWN
+        return self._report[layouts.Report.fault.offset] == COMPLETE
 
     def _keep_flight(self, error: ErrorInfo) -> None:
         """Write down what led to a fault, and put the last of it into the error."""

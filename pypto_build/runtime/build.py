@@ -15,6 +15,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 RUNTIME_DIR = Path(__file__).resolve().parent
+FACTS_DIR = RUNTIME_DIR.parent / "facts"
 SOURCE_DIR = RUNTIME_DIR / "src"
 INCLUDE_DIR = RUNTIME_DIR / "include"
 MODULE_NAME = "_embedded"
@@ -51,14 +52,20 @@ def units() -> dict[str, list[Path]]:
     return {"python": python, "library": [path for path in sources() if path not in python]}
 
 
-def unit_text(unit: str) -> str:
-    """The text of a unit, for a compiler that looks for headers in SOURCE_DIR."""
-    return "".join(f'#include "{path.relative_to(SOURCE_DIR)}"\n' for path in units()[unit])
+def write_unit(unit: str, directory: Path) -> Path:
+    """Write the text of a unit and the generated header, for a compiler that looks in SOURCE_DIR and ``directory``."""
+    from pypto_build.runtime.layouts import layouts_header
+
+    (directory / "layouts.h").write_text(layouts_header(), encoding="utf-8")
+    text = directory / f"{unit}.cpp"
+    text.write_text("".join(f'#include "{path.relative_to(SOURCE_DIR)}"\n' for path in units()[unit]), encoding="utf-8")
+    return text
 
 
 def headers() -> list[Path]:
-    """Every header of ours the module is compiled from."""
-    return sorted([*SOURCE_DIR.rglob("*.h"), *(INCLUDE_DIR / "pypto").glob("*.h"), *INCLUDE_DIR.glob("*.h")])
+    """Every header of ours the module is compiled from, and the tables that one of them is written from."""
+    tables = (RUNTIME_DIR / "layouts.py", FACTS_DIR / "layouts.py", FACTS_DIR / "faults.py")
+    return sorted([*SOURCE_DIR.rglob("*.h"), *(INCLUDE_DIR / "pypto").glob("*.h"), *INCLUDE_DIR.glob("*.h"), *tables])
 
 
 def python_include_dirs(packages: str = "") -> list[Path]:
@@ -88,7 +95,8 @@ def compile_command(unit: str, source: Path, output: Path, compiler: str = "g++"
     Raises:
         BuildError: Python's headers or pybind11 are missing, and the unit needs them.
     """
-    includes = ["-I", str(INCLUDE_DIR), "-I", str(SOURCE_DIR), f"-ffile-prefix-map={RUNTIME_DIR}=."]
+    includes = [f"-I{directory}" for directory in (INCLUDE_DIR, SOURCE_DIR, source.parent)]
+    includes.append(f"-ffile-prefix-map={RUNTIME_DIR}=.")
     if unit == "python":
         for directory in python_include_dirs(packages):
             includes += ["-isystem", str(directory), f"-ffile-prefix-map={directory}=."]
@@ -124,10 +132,11 @@ def build_module(module: Path, compiler: str = "g++", jobs: int | None = None, p
     module.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=module.parent, prefix=".build.") as directory:
         objects = {unit: Path(directory, f"{unit}.o") for unit in units()}
+        for unit in objects:
+            Path(directory, unit).mkdir()
 
         def compile_one(unit: str) -> None:
-            text = objects[unit].with_suffix(".cpp")
-            text.write_text(unit_text(unit), encoding="utf-8")
+            text = write_unit(unit, Path(directory, unit))
             _run(compile_command(unit, text, objects[unit], compiler, packages))
 
         with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:

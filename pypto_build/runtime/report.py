@@ -1,14 +1,14 @@
 """Reads the report buffer: what a run was doing when its process died or was stopped.
 
-The runtime writes the buffer (shared memory given as option ``report``) while it runs. `src/crash/report.h` defines the
+The runtime writes the buffer (shared memory given as option ``report``) while it runs. `facts/layouts.py` defines the
 layout. Reading never fails: kernels can write there, so half of it may be old, and all of it false.
 """
 
 from __future__ import annotations
 
+import ctypes
 import shutil
 import signal
-import struct
 import subprocess
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -19,6 +19,7 @@ from typing import TypeVar
 
 import msgspec
 
+from pypto_build.facts import layouts
 from pypto_build.facts.faults import Escaped, Nearness
 from pypto_build.facts.places import HEADERS, INSTRUCTIONS
 from pypto_build.runtime.faults import FaultRecord, decode, is_known
@@ -26,31 +27,6 @@ from pypto_build.runtime.printable import printable
 from pypto_build.runtime.waits import ADDRESS_TEXTS, Occupancy, occupancy_line
 
 Kind = TypeVar("Kind", bound=IntEnum)
-
-REPORT_BYTES = 1 << 17
-
-_MAGIC = 0x54524F5045525050
-_VERSION = 5
-_NO_TASK = (1 << 64) - 1
-_HEADER = struct.Struct("<QIIIIQQQII")
-_SLOT = struct.Struct("<QiiqiI64s")
-_SLOT_COUNT = 256
-_CRASH = struct.Struct("<IiiiQQiI64sIIQQ96s2048s256sQ")
-_FRAME = struct.Struct("<QQ176s64s")
-_FAULT = struct.Struct("<II16384s")
-_CRASH_OFFSET = _HEADER.size + _SLOT_COUNT * _SLOT.size
-_FRAME_OFFSET = _CRASH_OFFSET + _CRASH.size
-_MAX_FRAMES = 48
-_COMPLETE = 2
-_SAMPLE = struct.Struct("<Ii")
-_TOUCHED = struct.Struct("<IIIIQQiIQQ96s")
-_SAMPLES, _SAMPLE_FRAMES = 16, 8
-#: Offset of the state of the run's fault.
-FAULT_OFFSET = _FRAME_OFFSET + _MAX_FRAMES * _FRAME.size
-FAULT_KNOWN = 2
-_SAMPLES_OFFSET = FAULT_OFFSET + _FAULT.size
-_TOUCHED_OFFSET = _SAMPLE.size + _SLOT.size
-_SAMPLE_BYTES = _TOUCHED_OFFSET + _TOUCHED.size + _SAMPLE_FRAMES * _FRAME.size
 
 _LOOK_UP_S = 10.0  # for all frames together
 #: module, offset -> shared object with line numbers, offset
@@ -199,62 +175,47 @@ class Report:
 
 
 def _text(raw: bytes) -> str:
-    return printable(_raw_text(raw))
+    return printable(raw.decode("utf-8", "replace"))
 
 
-def _raw_text(raw: bytes) -> str:
-    return raw.split(b"\0", 1)[0].decode("utf-8", "replace")
-
-
-def _running(buffer: memoryview, threads: int) -> tuple[Running, ...]:
-    slots = (_slot(buffer, _HEADER.size + core * _SLOT.size, core) for core in range(min(threads, _SLOT_COUNT)))
-    return tuple(sorted(filter(None, slots), key=lambda slot: slot.start_ns))
-
-
-def _slot(buffer: memoryview, start: int, core: int) -> Running | None:
+def _slot(slot: layouts.RunningSlot, core: int) -> Running | None:
     """Return the kernel that a thread was executing; None if it was idle."""
-    task, func_id, block, start_ns, member, waits, kernel = _SLOT.unpack_from(buffer, start)
-    role = _ROLES[member % len(_ROLES)]
-    return Running(task, func_id, block, _text(kernel), start_ns, core, role, waits != 0) if task != _NO_TASK else None
+    if slot.task == layouts.NO_TASK:
+        return None
+    role = _ROLES[slot.member % len(_ROLES)]
+    name, waits = _text(slot.kernel), slot.waits != 0
+    return Running(slot.task, slot.func_id, slot.block, name, slot.start_ns, core, role, waits)
 
 
-def _crash(buffer: memoryview) -> Crash | None:
-    (
-        state,
-        number,
-        _,
-        func_id,
-        address,
-        task,
-        block,
-        frame_count,
-        kernel,
-        *position,
-        arguments,
-        exception,
-        data_bytes,
-    ) = _CRASH.unpack_from(buffer, _CRASH_OFFSET)
-    nearness, escaped, distance, size, name = position
-    if state == 0:
+def _crash(crash: layouts.CrashRecord) -> Crash | None:
+    if crash.state == 0:
         return None
     try:
-        signal_name = signal.Signals(number).name
+        signal_name = signal.Signals(crash.signal).name
     except ValueError:
-        signal_name = f"signal {number}"
+        signal_name = f"signal {crash.signal}"
     return Crash(
         signal=signal_name,
-        address=address,
-        task=None if task == _NO_TASK else task,
-        func_id=func_id,
-        block=block,
-        kernel=_text(kernel),
-        nearest=Address(_one_of(Nearness, nearness), distance, size, _text(name)),
-        arguments=tuple(map(printable, _raw_text(arguments).splitlines())),
-        frames=_frames(buffer, _FRAME_OFFSET, min(frame_count, _MAX_FRAMES)),
-        exception=_text(exception),
-        data_bytes=data_bytes,
-        escaped=_one_of(Escaped, escaped),
+        address=crash.address,
+        task=None if crash.task == layouts.NO_TASK else crash.task,
+        func_id=crash.func_id,
+        block=crash.block,
+        kernel=_text(crash.kernel),
+        nearest=_address(crash),
+        arguments=tuple(map(printable, crash.arguments.decode("utf-8", "replace").splitlines())),
+        frames=_frames(crash),
+        exception=_text(crash.exception),
+        data_bytes=crash.data_bytes,
+        escaped=_one_of(Escaped, crash.escaped),
     )
+
+
+def _address(record: layouts.CrashRecord | layouts.HangSample) -> Address:
+    return Address(_one_of(Nearness, record.nearness), record.distance, record.bytes, _text(record.nearest))
+
+
+def _frames(record: layouts.CrashRecord | layouts.HangSample) -> tuple[Frame, ...]:
+    return tuple(Frame(_text(raw.module), raw.offset, _text(raw.symbol)) for raw in record.frames[: record.frame_count])
 
 
 def _one_of(kinds: type[Kind], number: int) -> Kind:
@@ -262,13 +223,12 @@ def _one_of(kinds: type[Kind], number: int) -> Kind:
     return kinds(number) if number < len(kinds) else kinds(0)
 
 
-def read_fault(buffer: memoryview) -> FaultRecord | None:
+def _fault(fault: layouts.FaultRecord) -> FaultRecord | None:
     """The fault that ended the run, from the moment it is known."""
-    state, size, text = _FAULT.unpack_from(buffer, FAULT_OFFSET)
-    if state != FAULT_KNOWN:
+    if fault.state != layouts.COMPLETE:
         return None
     try:
-        record = decode(text[:size])
+        record = decode(fault.json[: fault.bytes])
     except (msgspec.MsgspecError, RecursionError):
         return None
     return record if is_known(record) else None
@@ -281,34 +241,30 @@ def read_report(buffer: memoryview | bytes) -> Report | None:
         ValueError: the buffer is too small to be one.
     """
     view = memoryview(buffer).cast("B")
-    if len(view) < _SAMPLES_OFFSET + _SAMPLES * _SAMPLE_BYTES:
-        raise ValueError(f"report buffer: {len(view)} bytes; make it {REPORT_BYTES}")
-    magic, version, threads, orchestrating, _, created, completed, ready, *_ = _HEADER.unpack_from(view, 0)
-    if magic != _MAGIC or version != _VERSION:
+    if len(view) < ctypes.sizeof(layouts.Report):
+        raise ValueError(f"report buffer: {len(view)} bytes; make it {layouts.REPORT_BYTES}")
+    report = layouts.Report.from_buffer_copy(view)
+    if report.magic != layouts.REPORT_MAGIC or report.version != layouts.REPORT_VERSION:
         return None
-    fault = read_fault(view)
-    orchestrates, samples = orchestrating == 1, _samples(view)
-    return Report(_running(view, threads), _crash(view), orchestrates, created, completed, ready, fault, samples)
+    slots = (_slot(slot, core) for core, slot in enumerate(report.threads[: report.thread_count]))
+    return Report(
+        tuple(sorted(filter(None, slots), key=lambda slot: slot.start_ns)),
+        _crash(report.crash),
+        report.orchestrating == 1,
+        report.created,
+        report.completed,
+        report.open,
+        _fault(report.fault),
+        tuple(filter(None, map(_sample, report.samples))),
+    )
 
 
-def _samples(buffer: memoryview) -> tuple[Sample, ...]:
-    samples = []
-    for start in range(_SAMPLES_OFFSET, _SAMPLES_OFFSET + _SAMPLES * _SAMPLE_BYTES, _SAMPLE_BYTES):
-        state, core = _SAMPLE.unpack_from(buffer, start)
-        running = _slot(buffer, start + _SAMPLE.size, core)
-        if state != _COMPLETE or running is None:
-            continue
-        touched = start + _TOUCHED_OFFSET
-        count, _, looks, polls, address, _, value, near, distance, size, name = _TOUCHED.unpack_from(buffer, touched)
-        nearest = Address(_one_of(Nearness, near), distance, size, _text(name))
-        frames = _frames(buffer, touched + _TOUCHED.size, min(count, _SAMPLE_FRAMES))
-        samples.append(Sample(running, frames, looks, polls, address, value, nearest))
-    return tuple(samples)
-
-
-def _frames(buffer: memoryview, start: int, count: int) -> tuple[Frame, ...]:
-    raw = (_FRAME.unpack_from(buffer, start + index * _FRAME.size) for index in range(count))
-    return tuple(Frame(_text(module), offset, _text(symbol)) for _, offset, module, symbol in raw)
+def _sample(sample: layouts.HangSample) -> Sample | None:
+    running = _slot(sample.running, sample.core)
+    if sample.state != layouts.COMPLETE or running is None:
+        return None
+    touched = sample.looks, sample.polls, sample.address, sample.value
+    return Sample(running, _frames(sample), *touched, _address(sample))
 
 
 def symbolise(

@@ -17,6 +17,7 @@ import shutil
 import struct
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from ctypes import sizeof
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -32,14 +33,13 @@ from pypto_build.artifact.interface import Interface, encode_interface, read_int
 from pypto_build.artifact.manifest import read_manifest
 from pypto_build.artifact.meta import read_meta
 from pypto_build.artifact.pt import read_pt, write_pt
+from pypto_build.facts.layouts import REPORT_BYTES, FlightHead, FlightTrack
 from pypto_build.proof import Action, Place, Result, Store
 from pypto_build.proof.action import InputSet
 from pypto_build.proof.digests import ABSENT
 from pypto_build.proof.record import MORE, RECORD, Record
 from pypto_build.proof.store import sealed
 from pypto_build.pto import PtoError
-from pypto_build.runtime.flight import flight_bytes
-from pypto_build.runtime.report import REPORT_BYTES
 from pypto_build.toolchain import ToolchainError, own_text
 from pypto_build.toolchain.elf import ElfError, extract_text, read_elf
 from pypto_build.toolchain.host import INCLUDE_DIR
@@ -773,7 +773,7 @@ def _report(path: Path) -> None:
 
 
 def _flight_buffer() -> list[bytes]:
-    made = bytearray(flight_bytes(1))
+    made = bytearray(sizeof(FlightHead) + 2 * sizeof(FlightTrack))
     struct.pack_into("<QII48x64s", made, 0, 0x544847494C465050, 1, 2, b"kernel_add")
     for track in range(2):
         at = 64 + 512 * 64 + track * (64 + 1024 * 32)

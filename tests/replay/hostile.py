@@ -8,13 +8,13 @@ import subprocess
 import sys
 import time
 import uuid
+from ctypes import sizeof
 from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_build.facts.faults import FaultKind
+from pypto_build.facts.layouts import FLIGHT_BYTES, REPORT_BYTES, CrashRecord, Report, ReportFrame
 from pypto_build.replay.verdict import Verdict, read_verdict
-from pypto_build.replay.worker import FAULT_OFFSET, FLIGHT_BYTES, REPORT_BYTES
-from pypto_build.runtime import report
 from tests.replay.builder import PLATFORM, build_artifact, embedded_module
 from tests.replay.tiny import CALL, Tiny
 
@@ -172,8 +172,8 @@ _DONE = "fill(x, y);"
 _EXITED = "ended the process with exit status"
 _LATE = "had not finished at the time limit of"
 _NO_REPLY = "the run left no result: something else was written where it comes through"
-_CRASH = report._CRASH_OFFSET
-_FRAME = report._FRAME_OFFSET
+_CRASH = Report.crash.offset
+_FRAME = _CRASH + CrashRecord.frames.offset
 _TOLD = f'{{"kind":{FaultKind.KERNEL_REPORTED:d},"fields":{{"text":"{{x}}"}}}}'
 
 
@@ -267,15 +267,15 @@ CASES: tuple[Case, ...] = (
     _hang("recorder full of ones", f"memset(flight(), 255, {FLIGHT_BYTES});"),
     _fails("recorder of chance, and a crash", f"srand(1); char *at = flight(); for (int i = 12; i < {FLIGHT_BYTES}; ++i) at[i] = static_cast<char>(rand()); raise(SIGKILL);", "SIGKILL"),
     _hang("more time for PyTorch", f'strcpy(report() + {REPORT_BYTES} - 512, "PyTorch");'),
-    _fails("fault that nobody found", f'char *at = report() + {FAULT_OFFSET}; strcpy(at + 8, R"({_TOLD})"); *at = 2; at[4] = {len(_TOLD)}; spin();', "{x}"),
+    _fails("fault that nobody found", f'char *at = report() + {Report.fault.offset}; strcpy(at + 8, R"({_TOLD})"); *at = 2; at[4] = {len(_TOLD)}; spin();', "{x}"),
     _fails("stack in a file of its own", f"""char *at = report() + {_CRASH};
         const std::string place = out() + "/planted";
         mkdir(place.c_str(), 0777);
         put(place + "/x.o", ""); put(place + "/x.so", "");
         put(place + "/compile_commands.json", "[{{\\"directory\\": \\"" + place + "\\", \\"output\\": \\"x.o\\", \\"arguments\\": [\\"sh\\", \\"-c\\", \\"touch executed\\", \\"-o\\", \\"x\\"]}}]");
         const uint32_t crashed[] = {{2, SIGSEGV}}; memcpy(at, crashed, sizeof(crashed));
-        const uint32_t count = 3; memcpy(at + {report._CRASH.size - 8 - 256 - 2048 - 96 - 24 - 64 - 4}, &count, 4);
-        for (int i = 0; i < 3; ++i) strcpy(report() + {_FRAME} + i * {report._FRAME.size} + 16, (i ? place + "/x.so" : place + "/y.so").c_str());
+        const uint32_t count = 3; memcpy(at + {CrashRecord.frame_count.offset}, &count, 4);
+        for (int i = 0; i < 3; ++i) strcpy(report() + {_FRAME} + i * {sizeof(ReportFrame)} + 16, (i ? place + "/x.so" : place + "/y.so").c_str());
         raise(SIGKILL);""", "SIGKILL"),
     _fails("an input changed", f"x[3] = 7; {_DONE}", "input 'x' was changed"),
     _fails("outside of a tensor", f"{_DONE} y[33] = 1;", "kernel 'step' wrote outside tensor 'y'"),

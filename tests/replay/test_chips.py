@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.replay.chips.board import BOARD_BYTES
+from pypto_build.facts.layouts import BOARD_BYTES
 from pypto_build.replay.loading import load_embedded
 from tests.replay.builder import embedded_module, of_any_core
 from tests.replay.chips import COUNT, INOUT, NO_DEP, Chips

@@ -28,7 +28,7 @@ from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.binding import bind, with_goldens
 from pypto_build.replay.tolerances import tolerances
 from pypto_build.replay.values import decode, storage
-from pypto_build.runtime.build import INCLUDE_DIR, SOURCE_DIR, unit_text
+from pypto_build.runtime.build import INCLUDE_DIR, SOURCE_DIR, write_unit
 from pypto_build.toolchain.host import HostCompiler, find_compiler, kernel_flags, orchestration_flags
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "artifacts"
@@ -53,11 +53,10 @@ def _compile(words: list[str]) -> None:
 
 def build_driver(sanitizer: str, directory: Path) -> Path:
     """The runtime and the driver as a program."""
-    text = directory / "library.cpp"
-    text.write_text(unit_text("library"), encoding="utf-8")
+    text = write_unit("library", directory)
     target = directory / "driver"
     sources = [str(text), str(Path(__file__).with_suffix(".cpp"))]
-    includes = ["-I", str(INCLUDE_DIR), "-I", str(SOURCE_DIR)]
+    includes = ["-I", str(INCLUDE_DIR), "-I", str(SOURCE_DIR), "-I", str(directory)]
     _compile(
         [_compiler(sanitizer).path, *_flags(sanitizer), *includes, *sources, "-ldl", "-rdynamic", "-o", str(target)]
     )

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pypto_build.runtime.report import REPORT_BYTES, Report, read_report, symbolise
+from pypto_build.facts.layouts import REPORT_BYTES
+from pypto_build.runtime.report import Report, read_report, symbolise
 from tests.runtime.rig import Kernel, Rig, entry, parameter
 
 RUN = entry("""

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pypto_build.runtime.flight import RECORDS, Event, What, flight_bytes, read_flight
+from pypto_build.facts.layouts import FLIGHT_BYTES, FLIGHT_CORES, FLIGHT_RECORDS, FlightEvent
+from pypto_build.runtime.flight import Event, read_flight
 from tests.runtime.rig import Kernel, Rig, entry
 
 NOTHING = Kernel("nothing", "")
@@ -20,22 +21,22 @@ def events(
     rig: Rig, kernels: list[Kernel], body: str, count: int = 1, buffer: Any = None, **options: Any
 ) -> list[Event]:
     """Return the events that a run leaves in the recorder."""
-    buffer = mmap.mmap(-1, flight_bytes(8)) if buffer is None else buffer
+    buffer = mmap.mmap(-1, rig.module.flight_bytes(8)) if buffer is None else buffer
     runtime = rig.runtime(kernels, entry(body), threads=options.pop("threads", 2))
     runtime.run([], [count], {"flight": memoryview(buffer), **options})
     return read_flight(buffer[:])
 
 
 def test_what_is_recorded_of_a_task(rig: Rig) -> None:
-    assert rig.module.flight_bytes(8) == flight_bytes(8)
+    assert rig.module.flight_bytes(FLIGHT_CORES) == FLIGHT_BYTES
     seen = events(rig, [NOTHING], SUBMIT, threads=1)
     assert [(event.what, event.core, event.task, event.kernel) for event in seen] == [
-        (What.RUN_BEGINS, -1, None, ""),
-        (What.SUBMITS, -1, 0, "nothing"),
-        (What.WAITS_FOR_END, -1, None, ""),
-        (What.KERNEL_BEGINS, 0, 0, "nothing"),
-        (What.KERNEL_RETURNS, 0, 0, "nothing"),
-        (What.RUN_ENDS, -1, None, ""),
+        (FlightEvent.RUN_BEGINS, -1, None, ""),
+        (FlightEvent.SUBMITS, -1, 0, "nothing"),
+        (FlightEvent.WAITS_FOR_END, -1, None, ""),
+        (FlightEvent.KERNEL_BEGINS, 0, 0, "nothing"),
+        (FlightEvent.KERNEL_RETURNS, 0, 0, "nothing"),
+        (FlightEvent.RUN_ENDS, -1, None, ""),
     ]
     assert [event.ns for event in seen] == sorted(event.ns for event in seen)
 
@@ -43,18 +44,18 @@ def test_what_is_recorded_of_a_task(rig: Rig) -> None:
 def test_the_last_events_stay(rig: Rig) -> None:
     seen = events(rig, [NOTHING], SUBMIT, 3000, threads=1)
     of_core = [event for event in seen if event.core == 0]
-    assert len(of_core) == RECORDS
+    assert len(of_core) == FLIGHT_RECORDS
     assert [event.task for event in of_core[-2:]] == [2999, 2999]
-    assert sum(event.what is What.SUBMITS for event in seen) <= RECORDS
+    assert sum(event.what is FlightEvent.SUBMITS for event in seen) <= FLIGHT_RECORDS
 
 
 def test_only_the_last_run_counts_and_more_cores_than_there_is_room_for_are_left_out(rig: Rig) -> None:
-    buffer = mmap.mmap(-1, flight_bytes(1))
+    buffer = mmap.mmap(-1, rig.module.flight_bytes(1))
     launch = "(void)orch_args; CoreTaskArgs p; p.launch_spec.set_block_num(6); p.launch_spec.set_require_sync_start(true); rt_submit_aiv_task(0, p);"
     events(rig, [NOTHING], launch, buffer=buffer)
     seen = events(rig, [NOTHING], SUBMIT, buffer=buffer, threads=1)
     assert {event.core for event in seen} == {-1, 0}
-    assert [event.task for event in seen if event.what is What.KERNEL_BEGINS] == [0]
+    assert [event.task for event in seen if event.what is FlightEvent.KERNEL_BEGINS] == [0]
     assert read_flight(bytes(16)) == read_flight(bytes(1 << 20)) == []
 
 
@@ -64,7 +65,7 @@ def test_slots_and_signals_are_changed_by_somebody(rig: Rig) -> None:
     pop = "core->pipe_front(core, core->pipe_open(core, &kSpec), 1); core->pipe_release(core, core->pipe_open(core, &kSpec), 1);"
     kernels = [Kernel("cube", push, "aic", head), Kernel("vector", pop, "aiv", head)]
     seen = events(rig, kernels, "(void)orch_args; CoreTaskArgs p; rt_submit_task({0, 1, -1}, p);")
-    lines = [str(event) for event in seen if event.what is What.PASSES_SLOT]
+    lines = [str(event) for event in seen if event.what is FlightEvent.PASSES_SLOT]
     assert lines == [
         "task 0 cube pushes slot 0 of pipe 0 (cube to vector)",
         "task 0 vector frees slot 0 of pipe 0 (cube to vector)",

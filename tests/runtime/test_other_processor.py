@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.runtime.build import INCLUDE_DIR, SOURCE_DIR, unit_text
+from pypto_build.runtime.build import INCLUDE_DIR, SOURCE_DIR, write_unit
 from pypto_build.toolchain import host
 
 CROSS = "aarch64-linux-gnu-g++"
@@ -21,10 +21,9 @@ CROSS = "aarch64-linux-gnu-g++"
 @pytest.mark.skipif(not shutil.which(CROSS), reason="no compiler for another processor")
 def test_the_runtime_compiles_for_another_processor(tmp_path: Path) -> None:
     """All of it but what Python's headers, which are of this machine, are needed for."""
-    text = tmp_path / "library.cpp"
-    text.write_text(unit_text("library"), encoding="utf-8")
+    text = write_unit("library", tmp_path)
     command = [CROSS, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-march=armv8-a"]
-    command += ["-I", str(INCLUDE_DIR), "-I", str(SOURCE_DIR), str(text)]
+    command += ["-I", str(INCLUDE_DIR), "-I", str(SOURCE_DIR), "-I", str(tmp_path), str(text)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

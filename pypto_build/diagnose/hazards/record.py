@@ -16,6 +16,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.diagnose.recorded.graph import Task, TaskArg, TaskGraph
 from pypto_build.diagnose.recorded.sites import SubmitSite, match_tasks, read_sites
+from pypto_build.facts.layouts import AccessRecord
 
 READ, WRITE, ATOMIC, PLAIN = 1, 2, 4, 32
 
@@ -28,25 +29,8 @@ _END = 1 << 62
 _Size = Annotated[int, msgspec.Meta(ge=0, le=_END)]
 _Number = Annotated[int, msgspec.Meta(ge=-1, le=(1 << 31) - 1)]
 
-#: One region, as the runtime writes it (check_record.h).
-REGION = np.dtype(
-    [
-        ("base", "<u8"),
-        ("stride", "<u8"),
-        ("length", "<u8"),
-        ("rows", "<u4"),
-        ("task", "<u4"),
-        ("site", "<u4"),
-        ("block", "<i4"),
-        ("epoch", "<u4"),
-        ("known", "<u4", 3),
-        ("phase", "<u2"),
-        ("member", "u1"),
-        ("kind", "u1"),
-        ("count", "<u4"),
-    ]
-)
-assert REGION.itemsize == 64
+#: One region, as the runtime writes it.
+REGION = np.dtype(AccessRecord)
 
 
 _READ = frozenset(("INPUT", "INOUT", "NO_DEP"))

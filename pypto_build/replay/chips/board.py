@@ -1,27 +1,15 @@
-"""Reads the board, on which ranks tell what they wait for; its layout is that of ``runtime/src/chips/board.h``."""
+"""Reads the board, on which ranks tell what they wait for; its layout is in ``facts/layouts.py``."""
 
 from __future__ import annotations
 
 import ctypes
 import mmap
-import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from pypto_build.facts import layouts
 from pypto_build.facts.comparisons import COMPARISONS, holds
 from pypto_build.runtime.printable import printable
-
-_HEADER = struct.Struct("<QII")
-_RANK = struct.Struct("<iI")
-_WAIT = struct.Struct("<IiIiQQ64s")
-_NOTE = struct.Struct("<QIIqIiqQ64s")
-_RANKS, _WAITS, _NOTES, _SIGNALS, _HISTORY = 66, 128, 16384, 2048, 16
-_CLOCK = struct.Struct(f"<{_RANKS}I")
-_RANK_BYTES = _RANK.size + _CLOCK.size + _WAITS * _WAIT.size
-_NOTES_OFFSET = _HEADER.size + _RANKS * _RANK_BYTES
-BOARD_BYTES = _NOTES_OFFSET + _NOTES * _NOTE.size + _SIGNALS * (40 + _HISTORY * (8 + _CLOCK.size))
-
-_WAITING = 2
 
 
 @dataclass(frozen=True)
@@ -66,66 +54,55 @@ class Board:
     """Shared memory for all ranks of a run. `memory` is what the runtime is given."""
 
     def __init__(self) -> None:
-        self._map = mmap.mmap(-1, BOARD_BYTES)
-        self.memory = memoryview(self._map)
-        for rank in range(_RANKS):
-            self._set_clock(rank, [int(other == rank) for other in range(_RANKS)])
+        shared = mmap.mmap(-1, layouts.BOARD_BYTES)
+        self.memory = memoryview(shared)
+        self._board = layouts.Board.from_buffer(shared)
+        for rank in range(layouts.BOARD_RANKS):
+            self._board.ranks[rank].clock[rank] = 1
 
     @property
     def epoch(self) -> int:
         """Grows with every notification."""
-        return int(_HEADER.unpack_from(self._map, 0)[1])
+        return int(self._board.epoch)
 
     def busy(self, rank: int) -> int:
         """How much of a rank can go on by itself."""
-        return int(_RANK.unpack_from(self._map, _HEADER.size + rank * _RANK_BYTES)[0])
+        return int(self._board.ranks[rank].busy)
 
     def other_waits(self, rank: int) -> int:
         """How many of its kernels wait for members of their group."""
-        return int(_RANK.unpack_from(self._map, _HEADER.size + rank * _RANK_BYTES)[1])
+        return int(self._board.ranks[rank].other_waits)
 
     def release(self, rank: int) -> tuple[int, ...]:
         """What comes before whatever follows the dispatch that a rank has just ended: its clock."""
-        clock = self._clock(rank)
-        self._set_clock(rank, [tick + (other == rank) for other, tick in enumerate(clock)])
+        clock = tuple(self._board.ranks[rank].clock)
+        self._board.ranks[rank].clock[rank] += 1
         return clock
 
     def acquire(self, rank: int, clock: Iterable[int]) -> None:
         """What has `clock` comes before the dispatch that a rank is about to begin."""
-        self._set_clock(rank, map(max, self._clock(rank), clock))
-
-    def _clock(self, rank: int) -> tuple[int, ...]:
-        return _CLOCK.unpack_from(self._map, _HEADER.size + rank * _RANK_BYTES + _RANK.size)
-
-    def _set_clock(self, rank: int, clock: Iterable[int]) -> None:
-        _CLOCK.pack_into(self._map, _HEADER.size + rank * _RANK_BYTES + _RANK.size, *clock)
+        own = self._board.ranks[rank].clock
+        own[:] = list(map(max, own, clock))
 
     def signals(self) -> set[int]:
         """The addresses of all that were notified."""
-        places = (_NOTE.unpack_from(self._map, _NOTES_OFFSET + slot * _NOTE.size)[0] for slot in range(_NOTES))
-        return {place for place in places if place}
+        return {note.address for note in self._board.notes} - {0}
 
     def waits(self, rank: int) -> list[Wait]:
         """The kernels of a rank that wait."""
-        start = _HEADER.size + rank * _RANK_BYTES + _RANK.size + _CLOCK.size
-        found = []
-        for slot in range(_WAITS):
-            state, expected, comparison, block, address, task, kernel = _WAIT.unpack_from(
-                self._map, start + slot * _WAIT.size
-            )
-            if state == _WAITING and comparison < len(COMPARISONS):
-                found.append(Wait(rank, address, expected, comparison, task, _text(kernel), block))
-        return found
+        return [
+            Wait(rank, wait.address, wait.expected, wait.comparison, wait.task, _text(wait.kernel), wait.block)
+            for wait in self._board.ranks[rank].waits
+            if wait.state == layouts.COMPLETE and wait.comparison < len(COMPARISONS)
+        ]
 
     def notes(self, address: int) -> Iterator[Notes]:
         """Who notified the signal at `address`."""
-        for slot in range(_NOTES):
-            place, rank, count, added, sets, last, last_ns, task, kernel = _NOTE.unpack_from(
-                self._map, _NOTES_OFFSET + slot * _NOTE.size
-            )
-            if place == address and rank:
-                yield Notes(rank - 1, count, added, sets, last, _text(kernel), last_ns, task)
+        for note in self._board.notes:
+            if note.address == address and note.rank:
+                numbers = note.rank - 1, note.count, note.sum, note.sets, note.last
+                yield Notes(*numbers, _text(note.kernel), note.last_ns, note.task)
 
 
 def _text(raw: bytes) -> str:
-    return printable(raw.split(b"\0", 1)[0].decode("utf-8", "replace"))
+    return printable(raw.decode("utf-8", "replace"))

@@ -10,6 +10,7 @@ from pypto_build.artifact.distributed import Distributed, devices_of, load_distr
 from pypto_build.artifact.extras import require_torch
 from pypto_build.artifact.interface import Interface, read_interface
 from pypto_build.artifact.manifest import MANIFEST_NAME
+from pypto_build.facts.layouts import REPORT_BYTES
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding
 from pypto_build.replay.child import Origin, Reply, tensor_buffers
@@ -21,7 +22,7 @@ from pypto_build.replay.request import Request
 from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.session import require_platform
 from pypto_build.replay.verdict import ErrorInfo
-from pypto_build.replay.worker import REPORT_BYTES, Worker, default_memory_bytes
+from pypto_build.replay.worker import Worker, default_memory_bytes
 from pypto_build.runtime.report import Report, read_report
 
 

@@ -18,6 +18,7 @@ import msgspec
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.facts.faults import FaultKind
+from pypto_build.facts.layouts import FLIGHT_BYTES, REPORT_BYTES
 from pypto_build.replay.child import RUN, Origin, Reply, TensorBuffer
 from pypto_build.replay.chips.board import Board
 from pypto_build.replay.chips.deadlock import Watch, explain
@@ -33,7 +34,6 @@ from pypto_build.replay.faults import UNHEARD
 from pypto_build.replay.loading import LoadingNote
 from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.scalars import Scalar
-from pypto_build.replay.worker import FLIGHT_BYTES, REPORT_BYTES
 from pypto_build.runtime.faults import RuntimeFault, python_fault
 
 _LOOK_S = 0.02  # how often it is looked at whether ranks can go on

@@ -20,7 +20,7 @@ constexpr uint32_t kShownUnwritten = 16;
 constexpr int kQuiesceMs = 1000; // how long kernels may go on after a fault before they are left behind
 
 Report *open_report(const Settings &settings) {
-    if (settings.report == nullptr || settings.report_bytes < kReportBytes)
+    if (settings.report == nullptr || settings.report_bytes < sizeof(Report))
         return nullptr;
     Report *report = static_cast<Report *>(settings.report);
     report->version = kReportVersion;

@@ -5,11 +5,11 @@
 #include "binding/python_hook.h"
 #include "chips/board.h"
 #include "crash/containment.h"
-#include "crash/report.h"
 #include "data/compare.h"
 #include "embedded_runtime.h"
 #include "execution/file_identity.h"
 #include "execution/shared_object.h"
+#include "layouts.h"
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -290,7 +290,7 @@ PYBIND11_MODULE(_embedded, module) {
     fault_type = py::object(py::module_::import("pypto_build.runtime.faults").attr("RuntimeFault")).release().ptr();
     module.attr("RuntimeFault") = py::reinterpret_borrow<py::object>(fault_type);
     py::register_local_exception_translator(raise_fault);
-    module.attr("REPORT_BYTES") = kReportBytes;
+    module.attr("REPORT_BYTES") = sizeof(Report);
     module.attr("BOARD_BYTES") = kBoardBytes;
     module.def("flight_bytes", flight_bytes, py::arg("cores"), "Bytes of the option flight for so many cores.");
     module.attr("OPTIONS") = default_options();

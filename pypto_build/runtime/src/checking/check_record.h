@@ -9,6 +9,7 @@
 #include "checking/weak_memory.h"
 #include "execution/core.h"
 #include "execution/kernel_library.h"
+#include "layouts.h"
 #include "records/observers.h"
 
 #include <array>
@@ -19,22 +20,6 @@
 #include <vector>
 
 namespace pypto::runtime {
-
-/// Regions of global memory that one place in a kernel touched during one call: `rows` pieces of `length` bytes.
-struct AccessRecord {
-    uint64_t base, stride, length;
-    uint32_t rows;
-    uint32_t task; // number
-    uint32_t site;
-    int32_t block;
-    uint32_t epoch;                       // counts what the member handed over before, from 1
-    std::array<uint32_t, kMembers> known; // epochs of the others it had seen the end of
-    uint16_t phase;                       // barriers of the whole task passed
-    uint8_t member;
-    uint8_t kind;   // PyptoAccessKind
-    uint32_t count; // instructions
-};
-static_assert(sizeof(AccessRecord) == 64, "readers know the layout");
 
 /// "MTE2".
 const char *pipe_name(uint32_t pipe);

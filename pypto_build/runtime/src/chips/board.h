@@ -1,11 +1,12 @@
 // The board: memory shared by the processes of all ranks, in which each tells whether it can go on, what its kernels
 // wait for, and the notifier of every signal. The driver of the ranks sees there that no rank can go on any more.
 //
-// pypto_build/replay/chips/board.py reads the same layout; all fields are little-endian and at fixed offsets.
+// pypto_build/replay/chips/board.py reads it.
 #pragma once
 
 #include "base/clock.h"
 #include "chips/messages.h"
+#include "layouts.h"
 #include "pypto/comparison.h"
 
 #include <array>
@@ -18,68 +19,7 @@
 
 namespace pypto::runtime {
 
-inline constexpr uint64_t kBoardMagic = 0x4452414f42505050ull; // "PPPBOARD"
-inline constexpr uint32_t kBoardRanks = 66;                    // 64, and host callables after the last
-inline constexpr uint32_t kBoardWaits = 128;                   // kernels of a rank that wait at the same time
-inline constexpr uint32_t kBoardHistory = 16;                  // notifications of a signal whose clocks are remembered
-inline constexpr uint32_t kBoardClocks = 2048;                 // signals that have clocks
-inline constexpr uint32_t kBoardNotes = 16384;                 // pairs of signal and notifying rank that are remembered
-
-/// A kernel that waits for a signal.
-struct SignalWait {
-    std::atomic<uint32_t> state; // 0 free, 1 being written, 2 waits
-    int32_t expected;
-    uint32_t comparison; // WaitCmp: EQ, NE, GT, GE, LT, LE
-    int32_t block;
-    uint64_t address;
-    uint64_t task;
-    char kernel[64];
-};
-
-struct RankBoard {
-    std::atomic<int32_t> busy;         // what can go on by itself: the orchestration, kernels, ready tasks
-    std::atomic<uint32_t> other_waits; // kernels that wait for members of their group
-    uint32_t clock[kBoardRanks];       // how much of each rank's work comes before what this one does next
-    SignalWait waits[kBoardWaits];
-};
-
-/// One rank's changes of one signal.
-struct SignalNote {
-    std::atomic<uint64_t> address; // 0: free
-    std::atomic<uint32_t> rank;    // plus one; 0 until it is written
-    std::atomic<uint32_t> count;
-    std::atomic<int64_t> sum; // of what was added
-    std::atomic<uint32_t> sets;
-    int32_t last;    // what it was set to, or what was added
-    int64_t last_ns; // CLOCK_MONOTONIC
-    uint64_t task;   // of the last
-    char kernel[64];
-};
-
-/// The clock before the notifications of one signal; kept when accesses are recorded.
-struct SignalClock {
-    std::atomic<uint64_t> address; // 0: free
-    std::atomic<uint32_t> locked;
-    uint32_t sets;                              // any: sums say nothing
-    int64_t added, taken;                       // by positive and by negative additions
-    uint64_t count;                             // of positive additions and sets
-    int64_t reached[kBoardHistory];             // `added` after the last of them, the count-th at count - 1
-    uint32_t clock[kBoardHistory][kBoardRanks]; // what came before it and those before it
-};
-
-struct Board {
-    uint64_t magic;
-    std::atomic<uint32_t> epoch;   // counts notifications; what waiters sleep on
-    std::atomic<uint32_t> waiters; // threads that sleep
-    RankBoard ranks[kBoardRanks];
-    SignalNote notes[kBoardNotes];
-    SignalClock clocks[kBoardClocks];
-};
-
-inline constexpr uint64_t kBoardBytes = sizeof(Board);
-
 struct Activation;
-struct AccessRecord;
 struct Settings;
 
 /// An access of a kernel to a window: regions of memory, who touched them, and what came before.

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "base/fault.h"
-#include "crash/report.h"
 #include "data/staging.h"
+#include "layouts.h"
 
 #include <cstring>
 #include <dlfcn.h>

@@ -6,8 +6,8 @@
 // process may be one that never comes back.
 #pragma once
 
-#include "crash/report.h"
 #include "data/staging.h"
+#include "layouts.h"
 
 #include <csignal>
 #include <cstdint>

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "crash/flight.h"
-#include "crash/report.h"
 #include "execution/core_memory.h"
 #include "execution/group.h"
 #include "graph/task.h"
+#include "layouts.h"
 
 #include <memory>
 
