@@ -29,7 +29,6 @@ LEFT: dict[str, tuple[int, int, int]] = {
     "pypto_build": (14, 20, 2),
     "pypto_build/artifact": (0, 1, 0),
     "pypto_build/diagnose": (375, 644, 32),
-    "pypto_build/facts": (8, 0, 0),
     "pypto_build/interop": (113, 141, 7),
     "pypto_build/proof": (54, 113, 13),
     "pypto_build/replay": (150, 110, 20),
