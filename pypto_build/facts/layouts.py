@@ -40,7 +40,7 @@ _STATE = "std::atomic<uint32_t>"
 
 
 class StopCommand(IntEnum):
-    """What the parent asks of a run that it stops at the time limit."""
+    """The parent's commands to a run that it stops at the time limit."""
 
     NONE = 0
     ASK = 1  # where every thread is
@@ -50,7 +50,7 @@ class StopCommand(IntEnum):
 
 
 class FlightEvent(IntEnum):
-    """What a record of the flight recorder tells, and what its `object`, `value` and `detail` are then."""
+    """Kinds of records of the flight recorder, with the meaning of `object`, `value` and `detail`."""
 
     NONE = 0
     RUN_BEGINS = 1  # value: the rank
@@ -79,7 +79,7 @@ class Layout(Structure):
 
 
 class RunningSlot(Layout):
-    """What one thread executes. `task` is written last and cleared first."""
+    """A thread's running kernel. `task` is written last and cleared first."""
 
     _fields_ = [
         ("task", c_uint64),  # number of the task, NO_TASK when idle
@@ -133,7 +133,7 @@ class FaultRecord(Layout):
 
 
 class HangSample(Layout):
-    """Where a thread was when a run was found to go on no more, or was stopped."""
+    """Position of a thread at the moment when a run got stuck or was stopped."""
 
     _fields_ = [
         ("state", c_uint32),
@@ -156,7 +156,7 @@ class HangSample(Layout):
 
 
 class Report(Layout):
-    """What a run leaves for its parent, which must know it when the process does not return."""
+    """A run's report to its parent, for when the process does not return."""
 
     _fields_ = [
         ("magic", c_uint64),
@@ -232,7 +232,7 @@ class SignalWait(Layout):
 
 
 class RankBoard(Layout):
-    """What one rank tells the others."""
+    """One rank's messages to the others."""
 
     _fields_ = [
         ("busy", c_int32),  # what can go on by itself: the orchestration, kernels, ready tasks
@@ -244,7 +244,7 @@ class RankBoard(Layout):
 
 
 class SignalNote(Layout):
-    """What one rank did to one signal."""
+    """One rank's changes of one signal."""
 
     _fields_ = [
         ("address", c_uint64),  # 0: free
@@ -265,7 +265,7 @@ class SignalNote(Layout):
 
 
 class SignalClock(Layout):
-    """What comes before the notifications of one signal; kept when accesses are recorded."""
+    """The clock before the notifications of one signal; kept when accesses are recorded."""
 
     _fields_ = [
         ("address", c_uint64),  # 0: free

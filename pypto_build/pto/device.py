@@ -47,6 +47,7 @@ _UNCHECKED = (
     ("trowsum, trowmax, trowmin, trowprod, ttrans", "tmp is present", "the assembler accepts the form without"),
     ("tmatmul.mx, tgemv.mx, tquant.mx, thistogram, tconcatidx, tpack, tdequant", "types and extents of a5's operands",
      "the runtime has no such products, or no code generator emits them"),
+    ("tgather", "scratch and number of the form that compares", "the assembler accepts less than the manual wants"),
     ("tgemv", "a has one row", "the code generator keeps to it; kernels of others have fractals of 16"),
     ("tmatmul", "windows and splits of an accumulator; its rows in steps of 32", "the accumulator's parent is not in the text"),
     ("tload", "distance of blocks of columns; more than two extents into fractals", "rows speak of two axes"),

@@ -76,15 +76,17 @@ and `artifacts` have no test of their own:
 | PyTest `files`, `deps` | yes | yes | the files of tests that read it |
 
 - **What is made comes first**, in whatever order the rules stand: an artifact, its data, a file in an artifact by its
-  name, headers that a kernel includes from a directory where a builder makes them, or that a builder makes whole. What an artifact consists of is known when it is made: its kernels and
-  tests are declared then, in the same run. `-n` says what is known before.
+  name, headers that a kernel includes from a directory where a builder makes them, or that a builder makes whole. What
+  an artifact consists of is known when it is made: its kernels and tests are declared then, in the same run. `-n`
+  says what is known before.
 - **Content decides** for what our rules make. `Decider` is for other builders, whose signatures SCons keeps in
   BUILD_DIR. Name the files that such a builder makes: SCons looks for no changes behind a directory that is a target.
 - `-c` removes what was built and what builders made of it, and leaves the artifacts of programs, where people edit.
 - A list of platforms or tolerances (`platform=["a2a3sim", "a5sim"]`, `rtol=[1e-3, 1e-5]`) declares a test for each:
   `NAME.a5sim`, `NAME.rtol-0.001`, and `NAME` for all of them.
 - Environments, clones and SConscripts share one workspace. Two tests of one name, two programs with one artifact and
-  two artifacts with one OUT are errors, and so is what depends on itself. A test that fails stops no other test, but a target that depends on it.
+  two artifacts with one OUT are errors, and so is what depends on itself. A test
+  that fails stops no other test, but a target that depends on it.
 
 ## Files of pytest tests
 

@@ -486,9 +486,7 @@ element_type | a2a3 | attr(maskPattern) != '' => size(dst) in (2, 4) | header ve
 valid_shape | both | attr(maskPattern) == P1111 => valid_cols(dst) == valid_cols(src) | codegen | the pattern takes all elements
 valid_shape | both | attr(maskPattern) in (P0101, P1010) => valid_cols(dst) * 2 == valid_cols(src) | codegen | the pattern takes every second element
 valid_shape | both | attr(maskPattern) in (P0001, P0010, P0100, P1000) => valid_cols(dst) * 4 == valid_cols(src) | codegen | the pattern takes every fourth element
-same_type | both | present(k) => width_of(k) == width(src) | header verifier | the parameter of the C++ has the type of the elements
 same_type | both | elem(cdst) == elem(dst) | header verifier | the headers refuse it
-scratch_size | a2a3 | present(k) => bytes(tmp) >= rows(tmp) * cols(tmp) + rows(src) * cols(src) * size(dst) + rows(src) * size(src) | docs | positions are written past it
 layout | both | blayout(src) == row_major and blayout(dst) == row_major | verifier | the instruction goes along rows
 valid_shape | both | present(idx) => valid_cols(idx) == cols(idx) and valid_cols(dst) == cols(dst) | verifier docs | whole rows are gathered
 valid_shape | both | attr(maskPattern) != '' => valid_cols(dst) == cols(dst) | assert verifier | whole rows are gathered
