@@ -28,24 +28,24 @@ LEFT: dict[str, tuple[int, int, int]] = {
     "examples": (0, 4, 2),
     "pypto_build": (14, 20, 2),
     "pypto_build/artifact": (0, 1, 0),
-    "pypto_build/diagnose": (375, 644, 32),
+    "pypto_build/diagnose": (370, 644, 32),
     "pypto_build/interop": (113, 141, 7),
-    "pypto_build/proof": (54, 113, 13),
+    "pypto_build/proof": (53, 113, 13),
     "pypto_build/replay": (150, 110, 20),
     "pypto_build/resident": (3, 12, 3),
-    "pypto_build/rules": (160, 272, 17),
+    "pypto_build/rules": (158, 272, 17),
     "pypto_build/toolchain": (34, 46, 5),
     "tests": (16, 17, 2),
-    "tests/diagnose": (26, 130, 1),
+    "tests/diagnose": (24, 130, 1),
     "tests/interop": (15, 51, 0),
     "tests/machines": (0, 1, 0),
     "tests/proof": (5, 37, 1),
     "tests/readers": (11, 11, 0),
     "tests/replay": (18, 46, 0),
     "tests/resident": (3, 5, 0),
-    "tests/rules": (32, 68, 1),
+    "tests/rules": (31, 68, 1),
     "tests/toolchain": (5, 18, 0),
-    "tests/trust": (42, 31, 2),
+    "tests/trust": (34, 31, 2),
 }
 
 
@@ -86,10 +86,8 @@ def _counts() -> dict[str, Counter[str]]:
 
 def test_no_room_gets_new_riddles() -> None:
     kinds = ("openings", "names", "sentences")
-    wrong = []
+    risen = []
     for room, counts in sorted(_counts().items()):
-        now, bound = tuple(counts[kind] for kind in kinds), LEFT.get(room, (0, 0, 0))
-        if now != bound:
-            risen = [f"{kind} {n}, at most {b}" for kind, n, b in zip(kinds, now, bound, strict=True) if n > b]
-            wrong.append(f"{room}: {'; '.join(risen)}" if risen else f"{room}: lower its bounds in LEFT to {now}")
-    assert wrong == []
+        bounds = zip(kinds, LEFT.get(room, (0, 0, 0)), strict=True)
+        risen += [f"{room}: {counts[kind]} {kind}, at most {bound}" for kind, bound in bounds if counts[kind] > bound]
+    assert risen == []

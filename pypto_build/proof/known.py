@@ -219,7 +219,7 @@ class Known:
         return (not result.located or self.roots.agree(result.located)) and not self._differing(result.sets)
 
     def said(self, name: str) -> str:
-        """What the action of this name printed when it last succeeded."""
+        """Return what the action of this name printed when it last succeeded."""
         known = self.record.results.get(name)
         return known.said if known is not None else ""
 

@@ -83,7 +83,7 @@ class _File:
 
     @property
     def junit(self) -> Path:
-        """Where pytest's report lies."""
+        """Return the path of pytest's report."""
         path = self.step.place.path(self.step.action.outputs[0])
         return path if self.cache and self.status == 0 else path.with_name(f"{path.name}.tmp")
 
@@ -233,7 +233,7 @@ def _outcome(file: _File, word: Any, reason: str, **more: Any) -> Outcome:
 
 
 def _forks(workspace: Workspace) -> ForkedTools:
-    """What files of tests are forked from, until this process ends."""
+    """Start the process that files of tests are forked from; it ends with this one."""
     if _FORKS not in workspace.extras:
         workspace.extras[_FORKS] = forks = ForkedTools((_TOOL,), TEST_VARIABLE, _ONE_PROCESSOR)
         workspace.at_end.append(forks.close)

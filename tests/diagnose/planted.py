@@ -179,7 +179,7 @@ PLANTED = (
 
 @dataclass(frozen=True)
 class Answer:
-    """What triage said: the first line, whether it was called the cause, and what it took."""
+    """The answer of triage: its first line, whether it was called the cause, seconds and replays."""
 
     text: str
     line: str

@@ -1,4 +1,4 @@
-"""Which edits of a program, a reference or a module are tried, and how their text is edited."""
+"""The edits of a program, a reference or a module that are tried, and their text."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class _Tests(Project):
         )
 
     def lines(self, *words: str, env: dict[str, str] | None = None) -> dict[str, str]:
-        """What `scons test` says of each file: the word, and where it was not run that it is cached."""
+        """Return the word that `scons test` prints for each file, and ``cached`` for a file that did not run."""
         return _told(self.quiet(*(words or ("test",)), env=env))
 
 

@@ -86,5 +86,5 @@ def copy_of_links(package: Path, copy: Path) -> None:
 
 
 def clear_line(output: str) -> bool:
-    """Whether an error is told in words."""
+    """Return whether an error is told in words."""
     return "Traceback" not in output and bool(re.search(r"^(scons: \*\*\* |pypto-build: |error: )\S", output, re.M))

@@ -24,7 +24,7 @@ def evil_directory(space: Space, header: str) -> Path:
 
 @pytest.mark.parametrize(("variable", "header"), [("CPATH", "cstdint"), ("CPLUS_INCLUDE_PATH", "cmath")])
 def test_6_precompiled_under_another_path(chain: Space, variable: str, header: str) -> None:
-    """Whoever precompiles a header under a path of his own must not do so for all workspaces to come."""
+    """A header precompiled under a path of one workspace is not used by later workspaces."""
     chain.kernel("twice", "FACTOR * in[i]", CONDITIONAL)
     evil = evil_directory(chain, header)
     other = with_variables(chain, {variable: str(evil)})

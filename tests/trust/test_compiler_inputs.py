@@ -1,4 +1,4 @@
-"""What the compiler reads (3): each file decides, and no other."""
+"""Files that the compiler reads (3): each decides, and no other."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_3_everything_found_by_directories_in_the_flags(tested: Tested, tmp_path
 
 
 def decides_by_each(space: Space, readings: list[Reading], *options: str) -> None:
-    """Each kernel is right, wrong and right again by what it alone reads: for one of them, and for all at once."""
+    """A kernel is right, wrong and right again by the files that it alone reads: one kernel, then all at once."""
     write_kernels(space, {reading.name: reading.text for reading in readings})
     for reading in readings:
         reading.set_right(space)
@@ -57,7 +57,7 @@ def test_3_include_in_the_orchestration(chain: Space) -> None:
 
 
 def test_3_files_in_the_flags(chain: Space) -> None:
-    """Those that every unit reads: each of them alone, since all units are compiled anew for each."""
+    """Files that every unit reads: one at a time, since all units are compiled anew for each."""
     chain.kernel("twice", "(A + B + C + D + E + F) / 3.0f * in[i]")
     ext, text = chain.root / "ext", "*cpp_unique_options:\n+ -DF={}f\n\n"
     chain.write("ext/outer", f"@{ext}/other.flags\n")

@@ -1,4 +1,4 @@
-"""What a compiler asks without reading it (8): such an answer is an input, or the result is made anew."""
+"""Answers that a compiler gets without reading a file (8): each is an input, or the result is made anew."""
 
 from __future__ import annotations
 

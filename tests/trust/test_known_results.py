@@ -1,4 +1,4 @@
-"""What counts as known: once the same has failed, after an edit and back, in another workspace."""
+"""Results that count as known: after a failure of the same, an edit and back, in another workspace."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ env.ReplayTest(name="declared", artifact="build_output/_jit_chain", platform="a2
 
 
 def says_pass(output: str) -> bool:
-    """Whether a log says that something passed."""
+    """Return whether a log says that something passed."""
     return bool(re.search(r"^\[RUN\] PASS", output, re.MULTILINE))
 
 

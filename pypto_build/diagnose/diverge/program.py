@@ -77,7 +77,7 @@ class ProgramText:
 
 
 def check_program(launch: Launch, path: Path, limits: Limits, timeout_s: float) -> list[Finding]:
-    """What of the modules or the orchestration is not as in the program at ``path``."""
+    """Return the differences between the artifact and the program at ``path``, in modules and orchestration."""
     return in_child(lambda: _with_program(launch, path, limits), Progress(), timeout_s)
 
 

@@ -1,4 +1,4 @@
-"""Where program, modules and kernels agree and the golden does not: which one edit makes them agree with it?
+"""Finds the one edit that makes program, modules and kernels agree with the golden, where only the golden differs.
 
 The program's PyTorch, or the modules' where the program is not there, runs with each edit of `variants` in turn.
 So does the reference, against what the program computes: which of the two is wrong, no run can tell.
@@ -48,7 +48,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Tried:
-    """How many edits were tried, and those that are hits."""
+    """The number of edits tried, and the hits."""
 
     count: int = 0
     hits: tuple[Hit, ...] = ()

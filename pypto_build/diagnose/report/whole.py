@@ -71,7 +71,7 @@ def current_reports(evidence: Evidence) -> tuple[list[Report], list[str]]:
 def cause_data(
     root: Path, reports: Sequence[Report], findings: Sequence[Finding], sources: Sequence[dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """What triage names first, else the worst finding, with the lines of source around it; None without an error."""
+    """Return the first answer of triage, else the worst finding, with the source around it; None without an error."""
     of_triage = next((report.findings for report in reports if report.tool == "triage" and report.findings), ())
     first = next((finding for finding in [*of_triage, *findings] if finding.level == "error"), None)
     if first is None:

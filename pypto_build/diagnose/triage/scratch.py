@@ -13,7 +13,7 @@ from pypto_build.toolchain.python import own_tool
 
 
 class Counted:
-    """How many replays were made to find the answer."""
+    """Return the number of replays made to find the answer."""
 
     replays = 0
 
