@@ -118,9 +118,9 @@ class PtoWriter(ABC):
     def view(self, name: str, pointer: str, type_: TensorType) -> None:
         """`pto.make_tensor_view`: a whole tensor at a pointer."""
         shape = [self.text.extent(d) for d in type_.shape]
-        column = len(shape) == 2 and type_.shape[1] == 1
-        strides = [self.text.constant(1), shape[0]] if column else self.strides(type_.shape)
-        layout = "dn" if column else "nd"
+        strides, layout = self.strides(type_.shape), "nd"
+        if len(shape) > 1 and type_.shape[-1] == 1:  # a column: only such parts fill tiles with columns in a row
+            strides[-2:], layout = [self.text.constant(1), shape[-2]], "dn"
         self.text.add(
             f"{name} = pto.make_tensor_view {pointer}, shape = [{', '.join(shape)}], "
             f"strides = [{', '.join(strides)}] {{layout = #pto.layout<{layout}>}} : {view_type(type_)}"
