@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pypto_build.facts import places
 
+from .atomic import write_bytes
 from .files import read_bytes
 
 #: Set in every output directory, so that `scons -c` without an artifact finds what was built.
@@ -22,7 +23,8 @@ def mark_output(path: Path, root: Path | None = None) -> None:
     path.mkdir(parents=True, exist_ok=True)
     if not marker.exists() or (root is not None and artifact_of(path) != root):
         of = f"{_OF}{os.fsdecode(root)}\n" if root else ""
-        marker.write_text(f"Built by pypto-build; scons -c removes it.\n{of}", "utf-8", "surrogateescape")
+        text = f"Built by pypto-build; scons -c removes it.\n{of}"
+        write_bytes(marker, text.encode("utf-8", "surrogateescape"))
 
 
 def artifact_of(output: Path) -> Path | None:

@@ -101,7 +101,7 @@ def _leave(path: Path, found: list[BrokenRule]) -> None:
     """Write what is wrong unless that is what the file says."""
     data = msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n"
     with suppress(OSError):
-        if path.read_bytes() == data:
+        if read_bytes(path) == data:
             return
     write_bytes(path, data)
 
@@ -109,7 +109,7 @@ def _leave(path: Path, found: list[BrokenRule]) -> None:
 def _read(path: Path) -> _Record:
     """Return what was remembered; nothing where that is damaged."""
     with suppress(OSError, msgspec.MsgspecError):
-        record = msgspec.json.decode(path.read_bytes(), type=_Record)
+        record = msgspec.json.decode(read_bytes(path), type=_Record)
         if record.seal == record.sealed():
             return record
     return _Record()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,10 @@ def test_nobody_knows_of_which_artifact(tmp_path: Path, output: Path) -> None:
     (output / ".pypto-build").write_text("Built by pypto-build; scons -c removes it.\n")
     assert artifact_of(output) is None
     assert actual_place(name, output / "k.so") == name
+
+
+def test_a_pipe_in_the_place_of_the_marker_is_replaced(tmp_path: Path, output: Path) -> None:
+    (output / ".pypto-build").unlink()
+    os.mkfifo(output / ".pypto-build")
+    mark_output(output, tmp_path / "artifacts" / "x")
+    assert artifact_of(output) == tmp_path / "artifacts" / "x"

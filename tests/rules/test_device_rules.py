@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+from pypto_build.rules.device_rules import _leave, _read, _Record
 from tests.rules.project import Project, Saved
 
 KERNEL = "kernels/aiv/gate_rows.cpp"
@@ -121,3 +123,11 @@ def test_what_is_remembered_may_be_damaged(built: Project) -> None:
         run = built.replay()
         assert "[RUN] PASS, 1 device rule broken (cached)" in run.output, run.output
         assert [rule["rule"] for rule in told(built)] == ["overlap"]
+
+
+def test_a_pipe_in_the_place_of_a_record_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert _read(pipe) == _Record()
+    _leave(pipe, [])
+    assert json.loads(pipe.read_bytes()) == []
