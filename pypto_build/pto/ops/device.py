@@ -246,7 +246,6 @@ valid_shape | both | valid(src0) == valid(src1) and valid_rows(src0) == valid_ro
 same_type | both | elem(src0) == elem(src1) | header verifier | the headers refuse it
 shape | both | cols(dst) * 8 * size(dst) >= valid_cols(src0) | reading | a row of the mask runs into the next one
 element_type | both | size(dst) == 1 or elem(dst) == ui32 | docs verifier | the mask is read as bytes
-erratum | a2a3 | width(src0) == i32 => attr(cmpMode) in ('', eq) | reading | integers of 32 bits are compared for equality, whatever the mode
 """,
 )
 bind(
