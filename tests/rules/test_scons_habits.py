@@ -419,3 +419,46 @@ parser.add_argument("--output", type=Path)
 parser.add_argument("--seed")
 write_pt(parser.parse_args().output / "in/x.pt", "float32", (1,), struct.pack("f", 1.0))
 """
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_depends_orders_what_no_scanner_sees(project: Project, ordered: bool) -> None:
+    """A macro names the header: only `Depends` builds it before the kernel."""
+    project.write("k.cpp", _KERNEL.replace('#include "scale.h"', '#define SCALE "made/scale.h"\n#include SCALE'))
+    project.write("scale.in", "// nothing\n")
+    script(
+        project,
+        "kernel = env.PtoKernel(name='k', source='k.cpp', core_type='aiv')\n"
+        "header = env.Command('made/scale.h', 'scale.in', Copy('$TARGET', '$SOURCE'))\n"
+        + ("env.Depends(kernel, header)\n" if ordered else ""),
+    )
+    run = project.scons("k")
+    assert (run.status, (project.root / "made/scale.h").is_file()) == ((0, True) if ordered else (2, False)), run.output
+    if ordered:
+        assert ran(project.scons("k")) == []
+        project.edit_file("scale.in", "nothing", "another")
+        assert ran(project.scons("k")) == ["compile k.cpp"]
+
+
+@pytest.mark.parametrize("function", ["Depends", "Requires"])
+def test_an_order_holds_for_all_that_a_rule_makes(project: Project, function: str) -> None:
+    """Program, script and kernel are errors where the slow file is not there that was ordered to come before."""
+    project.write("p.py", "open('first')\n" + _PROGRAM)
+    project.write("make.py", "open('first')\n" + _MAKE)
+    project.edit(
+        "kernels/aiv/twice.cpp", "#include", f'#if !__has_include("{project.root}/first")\n#error\n#endif\n#include'
+    )
+    script(
+        project,
+        "import sys\n"
+        "wait = sys.executable + ' -c \"import os, time; time.sleep(1); open(r\\'$TARGET\\', \\'w\\')\"'\n"
+        "first = env.Command('first', [], wait)\n"
+        "program = env.PtoProgram(name='p', source='p.py')\n"
+        f"test = env.ReplayTest(name='t', artifact='{_ART}')\n"
+        "data = env.GoldenData(name='d', script='make.py')\n"
+        f"for one in (program, test, data):\n    env.{function}(one, first)\n",
+    )
+    for target in ("p", "t", "d"):
+        (project.root / "first").unlink(missing_ok=True)
+        run = project.quiet(target)
+        assert run.status == 0 and (project.root / "first").exists(), run.output

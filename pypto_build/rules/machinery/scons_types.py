@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 
@@ -12,6 +12,8 @@ class Node(Protocol):
     name: str
     attributes: Any
     sources: list[Node]
+    depends: list[Node]
+    prerequisites: Iterable[Node] | None
     dir: Node
     noclean: int
 
@@ -22,6 +24,7 @@ class Node(Protocol):
     def children(self) -> list[Node]: ...
     def all_children(self, scan: int = 1) -> list[Node]: ...
     def is_under(self, directory: Node) -> bool: ...
+    def add_dependency(self, nodes: Sequence[Node]) -> None: ...
     def has_builder(self) -> bool: ...
     def get_build_env(self) -> Environment: ...
 
