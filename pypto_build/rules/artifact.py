@@ -25,7 +25,7 @@ from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.embedded_runtime import embedded_runtime
 from pypto_build.rules.machinery.attributes import PLATFORM, Kind, Rule, path_attribute
 from pypto_build.rules.machinery.deferred import Deferred, declare_deferred
-from pypto_build.rules.machinery.inputs import made_by_users, path_of, stands_for
+from pypto_build.rules.machinery.inputs import leave_to_cleaning, made_by_users, path_of, stands_for
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.recipes import recipe_of
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
@@ -149,7 +149,7 @@ def _declare_parts(env: Environment, directory: Node, platform_name: str | None,
         parts[output] = _Parts(env, directory, platform_name)
         deferred = Deferred(env, lambda: [directory], parts[output].declare)
         workspace.deferred.append((output, deferred))
-        env.NoClean(declare_deferred(env, nodes, deferred, parts[output].sign))
+        leave_to_cleaning(declare_deferred(env, nodes, deferred, parts[output].sign))
     parts[output].whole |= whole
     return nodes
 

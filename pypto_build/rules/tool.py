@@ -25,6 +25,7 @@ from pypto_build.rules.machinery import standing
 from pypto_build.rules.machinery.actions import spawner
 from pypto_build.rules.machinery.attributes import RuleError, each_variant
 from pypto_build.rules.machinery.database import decide_verdicts, keep_signatures_of_users
+from pypto_build.rules.machinery.deferred import note_order
 from pypto_build.rules.machinery.inputs import order_files
 from pypto_build.rules.machinery.invocation import Invocation
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
@@ -58,6 +59,8 @@ RULES: dict[str, tuple[str, str]] = {
 }
 
 _HELP = "help"
+# Among the workspace's extras: what rules have returned.
+_RESULTS = "results of rules"
 # A target that is a file, and no name of a test with its platform or tolerance.
 _FILE_NAME = re.compile(r"/|\.[a-z]+$")
 # Steps and records of thousands of kernels stay: a collector that looks through them every few thousand objects finds
@@ -126,6 +129,10 @@ def _begin(env: Environment) -> None:
 
 def _when_read(workspace: Workspace) -> None:
     """Complete the graph when all scripts have been read: a rule may stand below one that takes what it makes."""
+    results = workspace.extras.get(_RESULTS, [])
+    everything = {node for nodes, _ in results for node in nodes}
+    for _, pass_on in results:
+        pass_on(everything)
     if workspace.scripts:
         order_files()
     for step in workspace.at_start:
@@ -267,8 +274,11 @@ def _rule(module: str, function: str) -> Callable[..., Any]:
             declare = getattr(import_module(f"pypto_build.rules.{module}"), function)
             variants = list(each_variant(attributes))
             if variants == [attributes]:
-                return declare(env, **attributes)
-            return declare_variants(env, attributes.get("name", ""), variants, partial(declare, env))
+                nodes = declare(env, **attributes)
+            else:
+                nodes = declare_variants(env, attributes.get("name", ""), variants, partial(declare, env))
+            workspace_of(env).extras.setdefault(_RESULTS, []).append((nodes, note_order(nodes)))
+            return nodes
 
     return method
 

@@ -280,9 +280,12 @@ def test_a_directory_of_headers_that_a_builder_makes_whole(project: Project, tar
 
 
 def test_commands_of_users_run_in_a_shell(project: Project) -> None:
-    script(project, "env.Command('a.txt', [], 'printf \"%s\" \"one two\" | tr a-z A-Z > $TARGET')\n")
-    assert project.scons("a.txt").status == 0
+    """An alias of what they make is up to date then."""
+    script(project, "env.Alias('a', env.Command('a.txt', [], 'printf \"%s\" \"one two\" | tr a-z A-Z > $TARGET'))\n")
+    assert project.scons("a").status == 0
     assert (project.root / "a.txt").read_text() == "ONE TWO"
+    run = project.quiet("a")
+    assert (run.status, run.output) == (0, "scons: `a' is up to date.\n")
 
 
 def test_the_tree_and_the_commands_for_editors_know_of_it(project: Project) -> None:
@@ -353,3 +356,109 @@ def test_watch_sees_what_others_make_things_from(chain: Saved) -> None:
         actions = rounds.round().actions
         assert actions == ["run _jit_chain DATA=made"]
     assert Path(project.root, "made/in/x.pt").read_bytes() == Path(project.artifact, "data/in/x.pt").read_bytes()
+
+
+def test_a_target_that_succeeds_says_so(project: Project) -> None:
+    """Built, restored or up to date; by its name, an alias of the user's and its path; not twice, and not with -s."""
+    project.write("k.cpp", _KERNEL.replace('#include "scale.h"\n', ""))
+    project.write("p.py", _PROGRAM)
+    script(
+        project,
+        "env.Alias('mine', env.PtoKernel(name='k', source='k.cpp', core_type='aiv'))\n"
+        "env.PtoProgram(name='p', source='p.py')\n"
+        f"config = env.KernelConfig(artifact='{_ART}')\n"
+        "env.Alias('copied', env.Install('inst', config[0]))\n",
+    )
+    so, built = "build/a2a3sim/units/kernels/aiv/k.so", "scons: `k' is built: compile k.cpp, link kernels/aiv/k.so\n"
+    assert project.quiet("-n", "k").output.startswith("[cpp->.so] compile k.cpp  (not built before)\n")
+    assert project.quiet("k").output == built
+    assert project.quiet("k").output == "scons: `k' is up to date.\n"
+    assert project.quiet(so, "mine").output == f"scons: `{so}' is up to date.\nscons: `mine' is up to date.\n"
+    shutil.rmtree(project.root / "build/a2a3sim/units")
+    assert project.quiet("k").output == "scons: `k' is built: restored k.cpp, restored kernels/aiv/k.so\n"
+    assert "scons: " not in project.quiet("p").output  # it has said what it wrote
+    assert project.quiet("p").output == "scons: `p' is up to date.\n"
+    assert "Install file: " in project.quiet("copied").output
+    assert project.quiet("copied").output == "scons: `copied' is up to date.\n"
+    assert project.quiet("-s", "k").output == ""
+    project.edit_file("k.cpp", "extern", "mistake extern")
+    run = project.quiet("k")
+    assert run.status == 2 and "error" in run.output and "scons: `k'" not in run.output
+
+
+def test_clean_keeps_what_no_clean_names(project: Project) -> None:
+    project.write("k.cpp", _KERNEL.replace('#include "scale.h"\n', ""))
+    project.write("make.py", _MAKE)
+    rules = (
+        "kernel = env.PtoKernel(name='k', source='k.cpp', core_type='aiv')\n"
+        "data = env.GoldenData(name='d', script='make.py')\n"
+        f"test = env.ReplayTest(name='t', artifact='{_ART}')\n"
+    )
+    script(project, f"{rules}env.NoClean(kernel, data, test)\n")
+    assert project.scons("k", "d", "t").status == 0
+    run = project.scons("-c")
+    assert run.status == 0
+    left = {str(path.relative_to(project.root / "build")) for path in (project.root / "build").rglob("*.*")}
+    verdict = "a2a3sim/_jit_chain/replays/default/verdict.json"
+    assert left == {"a2a3sim/units/kernels/aiv/k.so", "data/d/snapshot/in/x.pt", verdict}
+    assert project.scons("k", "d", "t").status == 0
+    script(project, rules)
+    assert project.scons("-c").status == 0
+    assert [path for path in (project.root / "build").rglob("*") if path.is_file()] == []
+    assert not (project.root / "build").exists()
+
+
+_MAKE = """import argparse
+import struct
+from pathlib import Path
+
+from pypto_build.artifact.pt import write_pt
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--output", type=Path)
+parser.add_argument("--seed")
+write_pt(parser.parse_args().output / "in/x.pt", "float32", (1,), struct.pack("f", 1.0))
+"""
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_depends_orders_what_no_scanner_sees(project: Project, ordered: bool) -> None:
+    """A macro names the header: only `Depends` builds it before the kernel."""
+    project.write("k.cpp", _KERNEL.replace('#include "scale.h"', '#define SCALE "made/scale.h"\n#include SCALE'))
+    project.write("scale.in", "// nothing\n")
+    script(
+        project,
+        "kernel = env.PtoKernel(name='k', source='k.cpp', core_type='aiv')\n"
+        "header = env.Command('made/scale.h', 'scale.in', Copy('$TARGET', '$SOURCE'))\n"
+        + ("env.Depends(kernel, header)\n" if ordered else ""),
+    )
+    run = project.scons("k")
+    assert (run.status, (project.root / "made/scale.h").is_file()) == ((0, True) if ordered else (2, False)), run.output
+    if ordered:
+        assert ran(project.scons("k")) == []
+        project.edit_file("scale.in", "nothing", "another")
+        assert ran(project.scons("k")) == ["compile k.cpp"]
+
+
+@pytest.mark.parametrize("function", ["Depends", "Requires"])
+def test_an_order_holds_for_all_that_a_rule_makes(project: Project, function: str) -> None:
+    """Program, script and kernel are errors where the slow file is not there that was ordered to come before."""
+    project.write("p.py", "open('first')\n" + _PROGRAM)
+    project.write("make.py", "open('first')\n" + _MAKE)
+    project.edit(
+        "kernels/aiv/twice.cpp", "#include", f'#if !__has_include("{project.root}/first")\n#error\n#endif\n#include'
+    )
+    script(
+        project,
+        "import sys\n"
+        "wait = sys.executable + ' -c \"import os, time; time.sleep(1); open(r\\'$TARGET\\', \\'w\\')\"'\n"
+        "first = env.Command('first', [], wait)\n"
+        "program = env.PtoProgram(name='p', source='p.py')\n"
+        f"test = env.ReplayTest(name='t', artifact='{_ART}')\n"
+        "data = env.GoldenData(name='d', script='make.py')\n"
+        f"for one in (program, test, data):\n    env.{function}(one, first)\n",
+    )
+    for target in ("p", "t", "d"):
+        (project.root / "first").unlink(missing_ok=True)
+        run = project.quiet(target)
+        assert run.status == 0 and (project.root / "first").exists(), run.output

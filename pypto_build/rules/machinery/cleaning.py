@@ -24,6 +24,7 @@ from pypto_build.proof.record import MORE, RECORD
 from pypto_build.proof.work import WORK
 from pypto_build.replay.results import NAMES, REPLAYS
 from pypto_build.rules.machinery.database import SIGNATURES
+from pypto_build.rules.machinery.inputs import kept_by_users
 from pypto_build.rules.machinery.locks import LOCK, lock_output
 from pypto_build.rules.machinery.workspace import DECLARED_TESTS, FAILED_TESTS, Workspace
 from pypto_build.rules.variants import VARIANTS
@@ -68,6 +69,8 @@ _FILES = (
     FIRST_SIGHT,
     MARKER,
 )
+# Among the workspace's extras: what NoClean() was called on.
+_KEPT = "kept by -c"
 # What BUILD_DIR has of all artifacts.
 _OF_ALL = (f"{SIGNATURES}.dblite", "compile_commands.json", FAILED_TESTS, DECLARED_TESTS, "gl-code-quality-report.json")
 _BUILT_SUFFIXES = (".cpp", ".o", ".so", ".tmp", ".pt", ".json", ".bin", ".jsonl", ".npy", ".txt", ".dot", ".html")
@@ -76,6 +79,7 @@ _BUILT_SUFFIXES = (".cpp", ".o", ".so", ".tmp", ".pt", ".json", ".bin", ".jsonl"
 def clean_outputs(workspace: Workspace, platform: str) -> None:
     """Remove the outputs of the artifact of ``JIT=``, or of all artifacts; of all platforms unless one is given."""
     name = Path(workspace.options["JIT"]).name
+    workspace.extras[_KEPT] = {Path(node.get_abspath()) for node in kept_by_users()}
     found = sorted(workspace.build_dir.glob(f"{platform or '*'}/{glob.escape(name) if name else '*'}/{MARKER}"))
     lists = GetOption("no_exec") or terminal.shows_details()
     for output in found:
@@ -149,6 +153,11 @@ def _built_files(output: Path) -> Iterator[Path]:
 
 
 def _remove(path: Path, workspace: Workspace, tell: Callable[[str], None] = terminal.say) -> None:
+    kept: set[Path] = workspace.extras.get(_KEPT, set())
+    if any(one.is_relative_to(path) for one in kept):
+        for entry in sorted(path.iterdir()) if path.is_dir() and path not in kept else ():
+            _remove(entry, workspace, tell)
+        return
     if not GetOption("no_exec"):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

@@ -73,8 +73,9 @@ def decide_verdicts(decide: Decide) -> Decide:
     return changed
 
 
-def _ready(_alias: object) -> None:
+def _ready(alias: Any) -> None:
     """Read no file that an alias stands for: that would be for its signature, and some have megabytes."""
+    alias.get_ninfo()  # which SCons updates if all of them are up to date
 
 
 def keep_signatures_of_users(build_dir: Path, built: Callable[[], object]) -> None:

@@ -19,7 +19,14 @@ from SCons.Script import GetOption
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
 from pypto_build.replay.verdict import EXIT_STATUS
-from pypto_build.rules.machinery.inputs import RuleError, create_directories, forget, made_by_users, makers
+from pypto_build.rules.machinery.inputs import (
+    MADE_BY_US,
+    RuleError,
+    create_directories,
+    forget,
+    made_by_users,
+    makers,
+)
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.steps import made_by_us
 from pypto_build.rules.options import OptionError
@@ -46,13 +53,14 @@ class Deferred:
         self._declare = declare
         self._gate: Node | None = None
         self._nodes: list[Node] | None = None
+        self.before: list[Node] = []  # what users let this come after, by Depends() and Requires()
         self.error: Exception | None = None  # what is wrong with what would have been declared
         self.is_open = False  # whether nothing can be declared, since -n makes nothing
 
     @property
     def inputs(self) -> list[Node]:
         """The nodes that have to be there first, as far as the scripts have declared them."""
-        return list(dict.fromkeys(maker for node in self._inputs() for maker in makers(node)))
+        return list(dict.fromkeys(maker for node in [*self._inputs(), *self.before] for maker in makers(node)))
 
     def nodes(self) -> list[Node]:
         """Return what the node of this waits for: first what makes the inputs, then what was declared."""
@@ -106,7 +114,32 @@ def _nothing(target: Nodes, source: Nodes, env: Environment) -> None:
 
 def _scan(node: Node, env: Environment, path: object) -> list[Node]:
     deferred: Deferred = env["PYPTO_DEFERRED"]
+    deferred.before = _before(node)
     return deferred.nodes()
+
+
+def _before(node: Node) -> list[Node]:
+    return [*node.depends, *(node.prerequisites or ())]
+
+
+def note_order(results: Iterable[Node]) -> Callable[[set[Node]], None]:
+    """Return what lets all that makes ``results`` come after what users let these come after from now on.
+
+    It is called when all scripts have been read, with the results of all rules, where it stops.
+    """
+    known = {node: set(_before(node)) for node in results}
+
+    def pass_on(others: set[Node]) -> None:
+        for result, before in known.items():
+            more = [node for node in _before(result) if node not in before]
+            waiting = list(result.sources) if more else []
+            while waiting:
+                node = waiting.pop()
+                if getattr(node.attributes, MADE_BY_US, False) and node not in others:
+                    node.add_dependency(more)
+                    waiting += node.sources
+
+    return pass_on
 
 
 def _each_time(env: Environment, *_others: Any) -> tuple[int]:

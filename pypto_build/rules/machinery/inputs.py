@@ -24,6 +24,8 @@ from pypto_build.rules.machinery.scons_types import Environment, Node
 _STANDS_FOR = "pypto_stands_for"
 #: The attribute of a node that a rule of ours makes.
 MADE_BY_US = "pypto_makes"
+# In ``noclean`` of a node: SCons leaves it to ``clean_outputs``. NoClean() of a user sets 1.
+_LEFT_TO_US = 2
 
 
 class RuleError(Exception):
@@ -58,6 +60,17 @@ def stands_for(nodes: Iterable[Node], directory: Node) -> None:
     """Let ``nodes``, the result of a rule, mean ``directory`` where an attribute names a directory."""
     for node in nodes:
         setattr(node.attributes, _STANDS_FOR, directory)
+
+
+def leave_to_cleaning(nodes: Iterable[Node]) -> None:
+    """Let only ``clean_outputs`` remove what a rule makes, unless a user calls NoClean()."""
+    for node in nodes:
+        node.noclean = _LEFT_TO_US
+
+
+def kept_by_users() -> list[Node]:
+    """The nodes with a builder that a user called NoClean() on."""
+    return [node for node in _made() if node.noclean not in (0, _LEFT_TO_US)]
 
 
 def as_node(env: Environment, given: Any, kind: Kind, where: str, doc: str) -> Node:

@@ -16,6 +16,7 @@ from SCons.Script import COMMAND_LINE_TARGETS, Exit, GetBuildFailures, GetOption
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
 from pypto_build.rules.machinery.attributes import RuleError
+from pypto_build.rules.machinery.named_targets import tell_named
 from pypto_build.rules.machinery.verdicts import Verdicts
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.options import OptionError, Options
@@ -92,6 +93,7 @@ class Invocation:
                 step()
         self.verdicts.record_failures([text for each in self._workspaces for text in each.progress.failures])
         self._suggest()
+        self._tell_named()
         _explain_unknown_targets()
         self._save()
         if self._end_round:
@@ -107,6 +109,12 @@ class Invocation:
         if commands:
             more = f"  (and {len(commands) - 1} more)" if len(commands) > 1 else ""
             terminal.say(f"[RUN] why: {commands[0]}{more}")
+
+    def _tell_named(self) -> None:
+        """Print a line for each target that a user named and that has none yet; tests have theirs."""
+        for workspace in self._workspaces if self.construction else ():
+            replays = self.construction["PYPTO_REPLAYS"]
+            tell_named(workspace.progress, {*TARGETS, *replays.tags, *replays.suites})
 
     def _save(self) -> None:
         with span("save what is proven"):
