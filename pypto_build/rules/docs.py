@@ -57,7 +57,7 @@ and every rule returns nodes, which `Depends`, `Requires`, `Alias`, `Default`, `
 | PtoModule | the C++ file |
 | GoldenData | the directory |
 | ReplayTest, LintTest, HazardTest, Artifacts | verdicts, findings; what depends on one waits for a test that passes |
-| SceneTest, PyTest, TestSuite | the alias |
+| SceneTest, PyTest, TestSuite | the alias, which waits for tests that pass; `Install` takes files only |
 
 The tests (`tests/rules/test_composition.py`) assert the actions of the first build from a fresh checkout, of a null
 build, and after an edit of what an attribute names. PtoModule's `kernel` and `orchestration`, GoldenData's `program`
@@ -81,7 +81,10 @@ and `artifacts` have no test of their own:
   says what is known before.
 - **Content decides** for what our rules make. `Decider` is for other builders, whose signatures SCons keeps in
   BUILD_DIR. Name the files that such a builder makes: SCons looks for no changes behind a directory that is a target.
-- `-c` removes what was built and what builders made of it, and leaves the artifacts of programs, where people edit.
+- `-c` removes what was built and what builders made of it, but what `NoClean` names. It leaves the artifacts of
+  programs, where people edit.
+- A target that succeeds and has printed nothing else ends in a line that says what was built, or that it is up to date.
+- A HazardTest of a distributed artifact runs each time: the program that looks up lines for a rank cannot be watched.
 - A list of platforms or tolerances (`platform=["a2a3sim", "a5sim"]`, `rtol=[1e-3, 1e-5]`) declares a test for each:
   `NAME.a5sim`, `NAME.rtol-0.001`, and `NAME` for all of them.
 - Environments, clones and SConscripts share one workspace. Two tests of one name, two programs with one artifact and

@@ -13,11 +13,13 @@ import msgspec
 from SCons.Action import Action
 
 from pypto_build import terminal
-from pypto_build.artifact import ArtifactError, artifact_name, is_distributed, snapshot
+from pypto_build.artifact import artifact_name, is_distributed, snapshot
+from pypto_build.artifact.distributed import load_distributed
 from pypto_build.artifact.files import read_bytes
 from pypto_build.facts.outcomes import Outcome
 from pypto_build.replay.results import NAMES
-from pypto_build.rules.artifact import ArtifactTargets, declare_loaded
+from pypto_build.rules import distributed
+from pypto_build.rules.artifact import ArtifactTargets, chip_words, declare_loaded
 from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.machinery.actions import run_captured
 from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Kind, Rule, path_attribute
@@ -113,20 +115,24 @@ def _declare(env: Environment, tool: str, values: Mapping[str, Any]) -> Nodes:
 def _declare_run(run: _Examination, env: Environment, values: Mapping[str, Any]) -> Nodes:
     """Declare the run of the instrument, and what it needs."""
     workspace, root = workspace_of(env), path_of(values["artifact"])
-    if is_distributed(root):
-        raise ArtifactError(root, "is distributed", f"use 'scons {run.tool}' on it, or test its chip programs")
-    artifact = open_artifact(workspace, root, values["platform"])
     platform = workspace.platform(values["platform"])
+    whole = load_distributed(root) if is_distributed(root) else None
+    artifact = whole.as_artifact() if whole else open_artifact(workspace, root, values["platform"])
     output = workspace.output(artifact.name, artifact.root, platform)
     words = [str(root), "--platform", platform.name, "--json", str(run.result)]
-    inputs: list[Path] = [artifact.manifest_path]
+    inputs: list[Path] = list(whole.files) if whole else [artifact.manifest_path]
     nodes: list[Any] = []
     written = [output / "findings"]
     if run.tool == "hazards":
-        targets = run.targets = declare_loaded(env, artifact, platform.name, variant=workspace.own_variant(CHECKED))
+        variant = workspace.own_variant(CHECKED)
+        targets = run.targets = (
+            distributed.distributed_targets(env, whole, platform.name, variant)
+            if whole
+            else declare_loaded(env, artifact, platform.name, variant=variant)
+        )
         assert targets.embedded is not None
         words += ["--build-dir", str(output), "--embedded", targets.embedded.get_abspath()]
-        words += ["--binaries", str(targets.binaries_dir)]
+        words += ["--binaries", str(targets.binaries_dir), *chip_words(targets)]
         data = path_of(values["data"]) if values.get("data") else None
         words += ["--data", str(data)] if data else []
         found = snapshot(artifact, data)
@@ -136,7 +142,7 @@ def _declare_run(run: _Examination, env: Environment, values: Mapping[str, Any])
     tree = f"{INSTRUMENTS}/{run.test}"
     action = python_tool(
         workspace,
-        VERBS[run.tool].module,
+        distributed.TOOLS[run.tool] if whole else VERBS[run.tool].module,
         words,
         name=tree,
         inputs=inputs,

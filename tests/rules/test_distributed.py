@@ -267,3 +267,20 @@ def test_planted_bugs(project: Project, bug: tuple[str, str, str, str, str]) -> 
     run = project.quiet(target, f"JIT={project.artifact.name}", "TIMEOUT=40")
     assert run.status != 0
     assert said in run.output, run.output
+
+
+def test_instruments_as_tests(allreduce: Project) -> None:
+    """Of the whole: ranks are looked at together, each chip program is built checked, and an edit of one counts."""
+    artifact = "artifact='build_output/_jit_dist_allreduce'"
+    rules = f"env.LintTest(name='lint_d', {artifact})\nenv.HazardTest(name='hazards_d', {artifact})\n"
+    allreduce.write("SConstruct", f"from pypto_build.rules import pypto\nenv = Environment(tools=[pypto])\n{rules}")
+    run = allreduce.scons("test")
+    assert run.status == 0 and "2 passed" in run.output, run.output
+    assert {"run hazards_d", "run lint_d", "compile next_levels/publish/kernels/aiv/scale_rows.cpp"} <= set(run.actions)
+    run = allreduce.scons("test")
+    # In a rank's sandbox, the program that looks up lines is not seen: no result is kept, and the line says why.
+    assert (run.status, run.actions) == (0, ["run hazards_d"]), run.output
+    assert "lint_d       cached" in run.output and "addr2line cannot be watched" in run.output
+    allreduce.edit("next_levels/reduce/kernels/aiv/sum_ranks.cpp", "comm::TWAIT(", "(void)(")
+    run = allreduce.quiet("hazards_d")
+    assert run.status == 2 and "FAIL      hazards_d" in run.output and "hazards/" in run.output, run.output
