@@ -198,9 +198,9 @@ def _files_below(directory: Node) -> Iterator[Any]:
             yield entry
 
 
-def sources_of_users() -> list[Path]:
-    """The files that builders of users make something from, and nothing makes."""
-    sources = {source for node in made_by_users() for source in node.all_children(scan=0)}
+def sources_of_all() -> list[Path]:
+    """The files that builders of users and rules of ours make something from, and nothing makes."""
+    sources = {source for node in _made() for source in node.all_children(scan=0)}
     return [path_of(node) for node in sources if isinstance(node, SCons.Node.FS.File) and not makers(node)]
 
 
