@@ -75,8 +75,18 @@ def as_node(env: Environment, given: Any, kind: Kind, where: str, doc: str) -> N
 
 
 def as_nodes(env: Environment, given: Any, kind: Kind, where: str, doc: str) -> tuple[Node, ...]:
-    """The nodes of the files or directories that ``given`` names, in its order. Raises as ``as_node``."""
-    return tuple(_checked(env, node, kind, where, doc) for node in _nodes(env, given, kind, where, doc))
+    """The nodes of the files or directories that ``given`` names, in its order. Raises as ``as_node``.
+
+    Files stand for their directories, where directories are expected: for those that lie in none of the others.
+    """
+    nodes = list(_nodes(env, given, kind, where, doc))
+    checked = list(dict.fromkeys(_checked(env, node, kind, where, doc) for node in nodes))
+    if not kind.is_directory:
+        return tuple(checked)
+    named = {node for node in nodes if isinstance(node, SCons.Node.FS.Dir)}  # not just the place of a file
+    return tuple(
+        node for node in checked if node in named or not any(node.is_under(one) for one in checked if one is not node)
+    )
 
 
 def path_of(node: Any) -> Path:
