@@ -11,7 +11,7 @@ import pytest
 from SCons.Environment import Environment
 
 from pypto_build.rules.machinery.attributes import Kind, RuleError
-from pypto_build.rules.machinery.inputs import as_node, makers, path_of
+from pypto_build.rules.machinery.inputs import as_node, as_nodes, makers, path_of
 from tests.rules.project import Project
 
 _HEAD = """import glob
@@ -207,6 +207,20 @@ def test_spellings_are_the_same_node(spelled: str, kind: Kind, tmp_path: Path, m
     assert node.get_abspath() == str(tmp_path / name)
     assert isinstance(node, make(name).__class__) and path_of(node) == tmp_path / name
     assert makers(node) == ([node] if spelled == "command" else [])
+
+
+def test_the_files_of_a_builder_are_one_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not one for each directory below; directories that are named themselves all count."""
+    monkeypatch.chdir(tmp_path)
+    env: Any = Environment(tools=[])
+    env.fs = env.fs.__class__(str(tmp_path))
+    files = env.Command(["one/deep/er/a.h", "one/b.h", "two/c.h"], "of.txt", "x")
+    assert list(map(path_of, as_nodes(env, [files], Kind.DIRECTORIES, "R: a", "a thing"))) == [
+        tmp_path / "one",
+        tmp_path / "two",
+    ]
+    named = [env.Dir("one"), env.Dir("one/deep")]
+    assert list(as_nodes(env, named, Kind.DIRECTORIES, "R: a", "a thing")) == named
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from tests.rules.test_hazards import ROUND_TRIP
 from tests.rules.test_watch import watching
 
 _TOOL = "from pypto_build.rules import pypto\nenv = Environment(tools=[pypto])\n"
+_SCENES = Path(__file__).resolve().parents[1] / "interop" / "scenes"
 _ART = "build_output/_jit_chain"
 _KERNEL = '#include <cstdint>\n#include "tensor.h"\n#include "scale.h"\nextern "C" void kernel_entry(int64_t*) {}\n'
 
@@ -462,3 +463,32 @@ def test_an_order_holds_for_all_that_a_rule_makes(project: Project, function: st
         (project.root / "first").unlink(missing_ok=True)
         run = project.quiet(target)
         assert run.status == 0 and (project.root / "first").exists(), run.output
+
+
+def test_suites_and_scene_tests_are_accepted_where_nodes_are(project: Project) -> None:
+    """What comes after one waits for tests that pass."""
+    shutil.copytree(_SCENES, project.root / "scenes", ignore=shutil.ignore_patterns("__pycache__"))
+    copy = "Copy('$TARGET', 'SConstruct')"
+    rules = (
+        f"env.ReplayTest(name='t', artifact='{_ART}')\n"
+        "suite = env.TestSuite(name='s', tests='t')\n"
+        "scene = env.SceneTest(name='scene', file='scenes/scene_chain.py', cases=['small'])\n"
+        f"env.Depends(env.Command('depends', [], {copy}), [suite, scene])\n"
+        f"env.Requires(env.Command('requires', [], {copy}), [suite, scene])\n"
+        f"env.Command('command', [suite, scene], {copy})\n"
+        "env.Alias('mine', [suite, scene])\n"
+    )
+    script(project, f"{rules}Default(suite, scene)\n")
+    names = ("depends", "requires", "command")
+    run = project.scons()
+    assert [action for action in acted(run) if action.startswith("run")] == ["run TestChain::small", "run _jit_chain"]
+    assert acted(project.scons("mine", *names)) == []
+    assert all((project.root / name).is_file() for name in names)
+    project.edit("kernels/aiv/twice.cpp", "2.0f", "4.0f")
+    for name in names:
+        (project.root / name).unlink()
+        assert project.quiet(name).status == 2 and not (project.root / name).exists(), name
+    project.edit("kernels/aiv/twice.cpp", "4.0f", "2.0f")
+    project.edit_file("scenes/scene_chain.py", "2 * args.factor", "3 * args.factor")
+    for name in names:
+        assert project.quiet(name).status == 2 and not (project.root / name).exists(), name

@@ -88,8 +88,18 @@ def as_node(env: Environment, given: Any, kind: Kind, where: str, doc: str) -> N
 
 
 def as_nodes(env: Environment, given: Any, kind: Kind, where: str, doc: str) -> tuple[Node, ...]:
-    """The nodes of the files or directories that ``given`` names, in its order. Raises as ``as_node``."""
-    return tuple(_checked(env, node, kind, where, doc) for node in _nodes(env, given, kind, where, doc))
+    """The nodes of the files or directories that ``given`` names, in its order. Raises as ``as_node``.
+
+    Files stand for their directories, where directories are expected: for those that lie in none of the others.
+    """
+    nodes = list(_nodes(env, given, kind, where, doc))
+    checked = list(dict.fromkeys(_checked(env, node, kind, where, doc) for node in nodes))
+    if not kind.is_directory:
+        return tuple(checked)
+    named = {node for node in nodes if isinstance(node, SCons.Node.FS.Dir)}  # not just the place of a file
+    return tuple(
+        node for node in checked if node in named or not any(node.is_under(one) for one in checked if one is not node)
+    )
 
 
 def path_of(node: Any) -> Path:
@@ -198,9 +208,9 @@ def _files_below(directory: Node) -> Iterator[Any]:
             yield entry
 
 
-def sources_of_users() -> list[Path]:
-    """The files that builders of users make something from, and nothing makes."""
-    sources = {source for node in made_by_users() for source in node.all_children(scan=0)}
+def sources_of_all() -> list[Path]:
+    """The files that builders of users and rules of ours make something from, and nothing makes."""
+    sources = {source for node in _made() for source in node.all_children(scan=0)}
     return [path_of(node) for node in sources if isinstance(node, SCons.Node.FS.File) and not makers(node)]
 
 

@@ -20,7 +20,7 @@ from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 
 from pypto_build import terminal
 from pypto_build.rules.machinery import standing
-from pypto_build.rules.machinery.inputs import made_by_users, made_directories, sources_of_users
+from pypto_build.rules.machinery.inputs import made_by_users, made_directories, sources_of_all
 from pypto_build.rules.machinery.notices import News, Notices
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.options import OptionError
@@ -254,7 +254,8 @@ def _sources(workspace: Workspace) -> Iterator[Path]:
     yield from roots
     yield from (root.parent for root in roots if jit and root.name != Path(jit).name)
     yield from filter(Path.is_dir, workspace.data_dirs)
-    yield from sources_of_users()
+    own = (workspace.build_dir, cache_dir())
+    yield from (path for path in sources_of_all() if not any(map(path.is_relative_to, own)))
 
 
 def _headers(workspace: Workspace) -> Iterator[str]:
