@@ -156,7 +156,7 @@ def run(
         raise
 
 
-def wait_for(condition: Callable[[], object], longest_s: float = 60.0) -> bool:
+def wait_for(condition: Callable[[], object], longest_s: float = 300.0) -> bool:
     """Wait until ``condition`` holds; whether it does."""
     deadline = time.monotonic() + longest_s
     while time.monotonic() < deadline:

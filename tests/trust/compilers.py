@@ -143,7 +143,7 @@ class Holding:
     def let_it_read(self) -> None:
         """Let it compile, and wait until it did."""
         (self.directory / "go").touch()
-        assert wait_for(lambda: (self.directory / "compiled").exists(), 60)
+        assert wait_for(lambda: (self.directory / "compiled").exists())
 
     def let_it_end(self) -> None:
         """Let it end."""
