@@ -125,7 +125,7 @@ def test_a_wait_that_holds_from_the_start(workspace: Workspace) -> None:
     workspace.edit("kernels/exchange.cpp", "comm::TWAIT(own, 0,", "comm::TWAIT(own, 1,")
     text = (workspace.root / "scenes/kernels/exchange.cpp").read_text().splitlines()
     line = next(number for number, line in enumerate(text, 1) if "y[i] =" in line)
-    place = f"{workspace.root}/scenes/kernels/exchange.cpp:{line}: error: rank "
+    place = f"\nscenes/kernels/exchange.cpp:{line}: error: rank "
     assert run.returncode and place in run.stdout and "hazards/unordered-ranks" in run.stdout, run.stdout
     assert found.returncode and "[triage] scene_exchange-6dd792.TestExchange.two: 'y" in found.stdout, found.stdout
     assert "flaky/schedule" in found.stdout and "Traceback" not in found.stdout, found.stdout
