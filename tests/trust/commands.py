@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.forked import Forked, ForkServer
 
 MARK = "TRUST_COMMAND"  # every process that a command starts has it in its environment
-LONGEST_S = 180.0
+LONGEST_S = 400.0
 
 
 @dataclass(frozen=True, repr=False)
