@@ -270,7 +270,7 @@ def test_planted_bugs(project: Project, bug: tuple[str, str, str, str, str]) -> 
 
 
 def test_instruments_as_tests(allreduce: Project) -> None:
-    """Of the whole: ranks are looked at together, each chip program is built checked, and an edit of one counts."""
+    """The test is of the whole: ranks together, every chip program built checked, and an edit of one counts."""
     artifact = "artifact='build_output/_jit_dist_allreduce'"
     rules = f"env.LintTest(name='lint_d', {artifact})\nenv.HazardTest(name='hazards_d', {artifact})\n"
     allreduce.write("SConstruct", f"from pypto_build.rules import pypto\nenv = Environment(tools=[pypto])\n{rules}")

@@ -466,7 +466,7 @@ def test_an_order_holds_for_all_that_a_rule_makes(project: Project, function: st
 
 
 def test_suites_and_scene_tests_are_accepted_where_nodes_are(project: Project) -> None:
-    """What comes after one waits for tests that pass."""
+    """Targets after a suite wait until its tests pass."""
     shutil.copytree(_SCENES, project.root / "scenes", ignore=shutil.ignore_patterns("__pycache__"))
     copy = "Copy('$TARGET', 'SConstruct')"
     rules = (

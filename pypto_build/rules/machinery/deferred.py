@@ -127,10 +127,10 @@ def note_order(results: Iterable[Node]) -> Callable[[set[Node]], None]:
 
     It is called when all scripts have been read, with the results of all rules, where it stops.
     """
-    known = {node: set(_before(node)) for node in results}
+    inputs = {node: set(_before(node)) for node in results}
 
     def pass_on(others: set[Node]) -> None:
-        for result, before in known.items():
+        for result, before in inputs.items():
             more = [node for node in _before(result) if node not in before]
             waiting = list(result.sources) if more else []
             while waiting:
