@@ -30,7 +30,6 @@ EXPRESSIONS: tuple[tuple[str, str, str], ...] = (
     ("tcvt", r"no fp8", "elem(dst) != f8E4M3FN"),
     ("tcvt", r"one of satmode", "attr(satmode) == '' or attr(sat_mode) == ''"),
     ("tcvt", r"f32 -> f16: rmode", "attr(rmode) == ODD => elem(src) == f32 and elem(dst) == f16"),
-    ("tcmp", r"elem\(src\) == i32: always", "elem(src0) == i32 => attr(cmpMode) in ('', eq)"),
     ("tcmp", r"elem\(dst\) == ui", "size(dst) == 1 or elem(dst) == ui32"),
     ("tsel", r"valid\(src0\), valid", "valid_rows(src0) >= valid_rows(dst) and valid_cols(src1) >= valid_cols(dst)"),
     ("tsel", r"mask: row stride", "cols(mask) * 8 * size(mask) >= valid_cols(dst) and rows(mask) >= valid_rows(dst)"),
