@@ -6,22 +6,31 @@ permissions of others, which follow from the umask, are not in them.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
 from collections.abc import Callable
 
 _MARK = "//"
-#: What `stat` tells; `lstat` and `readlink`; where a path leads; all names in a directory; the calls of a program. A
-#: digit asks for access.
-STATUS, LINK, REAL, NAMES, CALLS = _MARK, "//@", "//~", "//*", "//!"
+#: What `stat` tells; `lstat` and `readlink`; where a path leads; all names in a directory; the calls of a program;
+#: extended attributes. A digit asks for access.
+STATUS, LINK, REAL, NAMES, CALLS, ATTRIBUTES = _MARK, "//@", "//~", "//*", "//!", "//="
 #: Behind a question of a tool of ours, which decides nothing by the size of a file that it does not read.
 NO_SIZE = "?"
 #: The bits of a mode that count.
 OWNERS = 0o7700
 
 _TYPES = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
-_PHRASES = {"": "type, permissions or size of {}", "@": "the link {}", "~": "what {} leads to", "*": "files in {}"}
+_PHRASES = {
+    "": "type, permissions or size of {}",
+    "@": "the link {}",
+    "~": "what {} leads to",
+    "*": "files in {}",
+    "=": "extended attributes of {}",
+}
+# The beginning of those attributes that every user may set; the system's own differ from place to place.
+_OF_USER, _NONE = "user.", "none"
 
 
 def is_question(path: str) -> bool:
@@ -84,6 +93,8 @@ def answer(question: str, name: Callable[[str], str] = str, real: dict[str, str]
             return name(_real_path(path, {} if real is None else real))
         if asked == NAMES.removeprefix(_MARK):
             return _names(path)
+        if asked == ATTRIBUTES.removeprefix(_MARK):
+            return _attributes(path)
         now = os.stat(path) if question.endswith(STATUS) else os.lstat(path)
         return f"link {name(os.readlink(path))}" if stat.S_ISLNK(now.st_mode) else status(now.st_mode, now.st_size)
     except OSError as error:
@@ -97,6 +108,17 @@ def _names(path: str) -> str:
     with os.scandir(path) as found:
         names = sorted(f"{each.name}\0{each.is_symlink()}{each.is_dir(follow_symlinks=False)}" for each in found)
     return hashlib.sha256("\0".join(names).encode(errors="surrogateescape")).hexdigest()
+
+
+def _attributes(path: str) -> str:
+    """Return the extended attributes of a file that its owner may set."""
+    try:
+        names = [name for name in sorted(os.listxattr(path)) if name.startswith(_OF_USER)]
+    except OSError as error:
+        if error.errno != errno.ENOTSUP:
+            raise
+        names = []
+    return " ".join(f"{name}={os.getxattr(path, name).hex()}" for name in names) or _NONE
 
 
 def _real_path(path: str, directories: dict[str, str]) -> str:

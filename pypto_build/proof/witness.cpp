@@ -18,6 +18,7 @@
 //   N error  why stat told nothing     O error  the same of the path itself
 //   Q mode error  what access told     K link that was read
 //   G path that was resolved           U program, and why it cannot be watched
+//   Y path whose extended attributes were asked for
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -34,7 +35,9 @@
 #include <fcntl.h>
 #include <initializer_list>
 #include <link.h>
+#include <linux/fs.h>
 #include <linux/openat2.h>
+#include <semaphore.h>
 #include <spawn.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -243,6 +246,11 @@ void tell_refusal(int directory, const char *path, int flags, int error) {
     tell('Q', path, directory, {read | write, static_cast<unsigned long long>(error)});
 }
 
+/// Return whether a file is opened only if it was not there.
+bool is_exclusive(int flags) {
+    return (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
+}
+
 /// What became of an attempt to open `path`.
 void tell_open(int directory, const char *path, int flags, int file) {
     if (!is_watched() || !path)
@@ -260,6 +268,8 @@ void tell_open(int directory, const char *path, int flags, int file) {
         return tell_status(directory, path, !(flags & O_NOFOLLOW), status.st_mode, size);
     if (!S_ISREG(status.st_mode))
         return;
+    if (is_exclusive(flags))
+        tell_failure(directory, path, false, ENOENT);
     Path whole(directory, path);
     whole.resolve(true);
     if ((flags & O_ACCMODE) == O_RDONLY && !(flags & (O_CREAT | O_TRUNC)))
@@ -267,7 +277,7 @@ void tell_open(int directory, const char *path, int flags, int file) {
                     {status.st_dev, status.st_ino, status.st_mode, size, nanoseconds(status.st_mtim),
                      nanoseconds(status.st_ctim)},
                     whole.text());
-    else if ((flags & O_TRUNC) || (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
+    else if ((flags & O_TRUNC) || is_exclusive(flags))
         write_event('W', {}, whole.text());
     else
         write_event('B', {(flags & O_ACCMODE) == O_RDWR}, whole.text());
@@ -318,14 +328,74 @@ char *told_real_path(const char *path, char *result) {
     return result;
 }
 
-/// A directory that is made, unless it is there.
+/// Tells what is at `path`, links not followed, and returns whether there is something.
+bool tell_whether_there(int directory, const char *path) {
+    struct stat status;
+    const long result = call(SYS_newfstatat, directory, path, &status, AT_SYMLINK_NOFOLLOW);
+    return told_stat(directory, path, AT_SYMLINK_NOFOLLOW, &status, static_cast<int>(result)) == 0;
+}
+
+/// Tells of a directory, link or pipe that is made: where something is there, the call is refused.
 void tell_made(int directory, const char *path) {
     const KeepErrno keep;
+    if (!tell_whether_there(directory, path))
+        tell('M', path, directory, {}, false);
+}
+
+/// Tells of a file or directory that is removed: where nothing is there, the call is refused.
+void tell_removed(int directory, const char *path) {
+    const KeepErrno keep;
+    if (tell_whether_there(directory, path))
+        tell('M', path, directory, {}, false);
+}
+
+/// Tells of a file that gets another name: under that name its content can be read.
+void tell_renamed(int directory, const char *path) {
+    const KeepErrno keep;
+    if (tell_whether_there(directory, path))
+        tell('B', path, directory, {0}, false);
+}
+
+/// Tells of a link that is made, and reads of the file that it leads to: under its name that can be read.
+void tell_symbolic_link(const char *to, int directory, const char *path) {
+    const KeepErrno keep;
+    tell_made(directory, path);
+    if (!is_watched() || !to || !path)
+        return;
+    char target[kPathBytes];
+    const char *slash = *to == '/' ? nullptr : strrchr(path, '/');
+    const int size = slash ? static_cast<int>(slash + 1 - path) : 0;
+    if (snprintf(target, sizeof(target), "%.*s%s", size, path, to) >= static_cast<int>(sizeof(target)))
+        return tell_unwatched("a link with a long path");
+    const int file = static_cast<int>(call(SYS_openat, directory, target, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0));
+    if (file < 0)
+        return;
     struct stat status;
-    if (call(SYS_newfstatat, directory, path, &status, AT_SYMLINK_NOFOLLOW) == 0)
-        tell_what_is_there(directory, path);
-    else
-        tell('M', path, directory);
+    if (call(SYS_fstat, file, &status) == 0 && S_ISREG(status.st_mode))
+        tell_open(directory, target, O_RDONLY, file);
+    call(SYS_close, file);
+}
+
+/// Tells that extended attributes of the user's were asked for: one by its `name`, or the names of all.
+void tell_attributes(int directory, const char *path, const char *name = nullptr, bool follow = true) {
+    if (name && strncmp(name, "user.", 5) != 0)
+        return;
+    const KeepErrno keep;
+    if (!follow && path)
+        tell_whether_there(directory, path);
+    tell('Y', path, directory);
+}
+
+/// The same of an open file.
+void tell_attributes_of_open(int descriptor, const char *name = nullptr) {
+    Path whole(AT_FDCWD, "/");
+    whole.take_descriptor(descriptor);
+    tell_attributes(AT_FDCWD, whole.text(), name);
+}
+
+/// Return whether a request asks for what only `chattr` and the file system know of a file.
+bool asks_flags(unsigned long request) {
+    return request == FS_IOC_GETFLAGS || request == FS_IOC32_GETFLAGS || request == FS_IOC_FSGETXATTR;
 }
 
 /// How many objects had been loaded when they were last told of, those that were unloaded since too.
@@ -578,7 +648,7 @@ OPENS_STREAM(freopen64, (const char *path, const char *mode, FILE *stream), (pat
 // Files that are made, which the C library opens by calls of its own. A pattern is the file's path by then.
 OPENS(creat, (const char *path, mode_t mode), (path, mode), AT_FDCWD, O_WRONLY | O_CREAT | O_TRUNC)
 OPENS(creat64, (const char *path, mode_t mode), (path, mode), AT_FDCWD, O_WRONLY | O_CREAT | O_TRUNC)
-constexpr int kMade = O_RDWR | O_CREAT | O_EXCL;
+constexpr int kMade = O_RDWR | O_TRUNC;
 OPENS(mkstemp, (char *path), (path), AT_FDCWD, kMade)
 OPENS(mkstemp64, (char *path), (path), AT_FDCWD, kMade)
 OPENS(mkostemp, (char *path, int flags), (path, flags), AT_FDCWD, flags | kMade)
@@ -591,6 +661,17 @@ STANDS_IN(int, shm_open, (const char *name, int flags, mode_t mode), const int f
           const KeepErrno keep; char path[kPathBytes];
           snprintf(path, sizeof(path), "/dev/shm%s%s", name[0] == '/' ? "" : "/", name); errno = keep.saved;
           tell_open(AT_FDCWD, path, flags, file); return file;)
+STANDS_IN(
+    sem_t *, sem_open, (const char *name, int flags, ...), va_list list; va_start(list, flags);
+    const mode_t mode = flags & O_CREAT ? va_arg(list, mode_t) : 0;
+    const unsigned value = flags & O_CREAT ? va_arg(list, unsigned) : 0; va_end(list);
+    sem_t *semaphore = real(name, flags, mode, value); const KeepErrno keep;
+    if (semaphore == SEM_FAILED || !is_exclusive(flags)) tell_unwatched("sem_open"); else {
+        char path[kPathBytes];
+        snprintf(path, sizeof(path), "/dev/shm/sem.%s", name + strspn(name, "/"));
+        tell_failure(AT_FDCWD, path, false, ENOENT);
+        tell('M', path);
+    } return semaphore;)
 
 STATS(stat, (const char *path, struct stat *status), (path, status), AT_FDCWD, 0)
 STATS(stat64, (const char *path, struct stat *status), (path, status), AT_FDCWD, 0)
@@ -634,6 +715,22 @@ STANDS_IN(char *, __realpath_chk, (const char *path, char *buffer, size_t most),
           return told_real_path(path, real(path, buffer, most));)
 STANDS_IN(char *, canonicalize_file_name, (const char *path), return told_real_path(path, real(path));)
 
+TOLD_BEFORE(ssize_t, getxattr, (const char *path, const char *name, void *value, size_t size),
+            (path, name, value, size), tell_attributes(AT_FDCWD, path, name))
+TOLD_BEFORE(ssize_t, lgetxattr, (const char *path, const char *name, void *value, size_t size),
+            (path, name, value, size), tell_attributes(AT_FDCWD, path, name, false))
+TOLD_BEFORE(ssize_t, fgetxattr, (int file, const char *name, void *value, size_t size), (file, name, value, size),
+            tell_attributes_of_open(file, name))
+TOLD_BEFORE(ssize_t, listxattr, (const char *path, char *names, size_t size), (path, names, size),
+            tell_attributes(AT_FDCWD, path))
+TOLD_BEFORE(ssize_t, llistxattr, (const char *path, char *names, size_t size), (path, names, size),
+            tell_attributes(AT_FDCWD, path, nullptr, false))
+TOLD_BEFORE(ssize_t, flistxattr, (int file, char *names, size_t size), (file, names, size),
+            tell_attributes_of_open(file))
+STANDS_IN(int, ioctl, (int file, unsigned long request, ...), va_list list; va_start(list, request);
+          void *argument = va_arg(list, void *); va_end(list); if (asks_flags(request)) tell_unwatched("ioctl");
+          return real(file, request, argument);)
+
 STANDS_IN(DIR *, opendir, (const char *path), DIR *directory = real(path); if (directory) tell('D', path);
           else tell_failure(AT_FDCWD, path, true, errno); return directory;)
 STANDS_IN(DIR *, fdopendir, (int descriptor), DIR *directory = real(descriptor);
@@ -663,34 +760,44 @@ IS_UNWATCHED(int, chroot, (const char *path), (path))
 IS_UNWATCHED(int, open_by_handle_at, (int mount, void *handle, int flags), (mount, handle, flags))
 
 TOLD_BEFORE(int, chdir, (const char *path), (path), tell('G', path))
-TOLD_BEFORE(int, rename, (const char *from, const char *to), (from, to), tell('M', from); tell('M', to))
+TOLD_BEFORE(int, rename, (const char *from, const char *to), (from, to), tell_renamed(AT_FDCWD, from);
+            tell('M', to, AT_FDCWD, {}, false))
 TOLD_BEFORE(int, renameat, (int from_directory, const char *from, int to_directory, const char *to),
-            (from_directory, from, to_directory, to), tell('M', from, from_directory);
-            tell('M', to, to_directory))
+            (from_directory, from, to_directory, to), tell_renamed(from_directory, from);
+            tell('M', to, to_directory, {}, false))
 TOLD_BEFORE(int, renameat2, (int from_directory, const char *from, int to_directory, const char *to, unsigned flags),
-            (from_directory, from, to_directory, to, flags), tell('M', from, from_directory);
-            tell('M', to, to_directory))
+            (from_directory, from, to_directory, to, flags), tell_renamed(from_directory, from);
+            if (flags) tell_renamed(to_directory, to); else tell('M', to, to_directory, {}, false))
 TOLD_BEFORE(int, mkdir, (const char *path, mode_t mode), (path, mode), tell_made(AT_FDCWD, path))
 TOLD_BEFORE(int, mkdirat, (int directory, const char *path, mode_t mode), (directory, path, mode),
             tell_made(directory, path))
-TOLD_BEFORE(int, symlink, (const char *to, const char *path), (to, path), tell_made(AT_FDCWD, path))
+TOLD_BEFORE(int, symlink, (const char *to, const char *path), (to, path), tell_symbolic_link(to, AT_FDCWD, path))
 TOLD_BEFORE(int, symlinkat, (const char *to, int directory, const char *path), (to, directory, path),
-            tell_made(directory, path))
-TOLD_BEFORE(int, link, (const char *from, const char *path), (from, path), tell_made(AT_FDCWD, path))
+            tell_symbolic_link(to, directory, path))
+TOLD_BEFORE(int, link, (const char *from, const char *path), (from, path), tell_renamed(AT_FDCWD, from);
+            tell_made(AT_FDCWD, path))
 TOLD_BEFORE(int, linkat, (int from_directory, const char *from, int directory, const char *path, int flags),
-            (from_directory, from, directory, path, flags), tell_made(directory, path))
+            (from_directory, from, directory, path, flags), tell_renamed(from_directory, from);
+            tell_made(directory, path))
 TOLD_BEFORE(int, mkfifo, (const char *path, mode_t mode), (path, mode), tell_made(AT_FDCWD, path))
 TOLD_BEFORE(int, mknod, (const char *path, mode_t mode, dev_t device), (path, mode, device), tell_made(AT_FDCWD, path))
-TOLD_BEFORE(int, unlink, (const char *path), (path), tell('M', path, AT_FDCWD, {}, false))
+TOLD_BEFORE(int, unlink, (const char *path), (path), tell_removed(AT_FDCWD, path))
 TOLD_BEFORE(int, unlinkat, (int directory, const char *path, int flags), (directory, path, flags),
-            tell('M', path, directory, {}, false))
-TOLD_BEFORE(int, rmdir, (const char *path), (path), tell('M', path))
-TOLD_BEFORE(int, remove, (const char *path), (path), tell('M', path, AT_FDCWD, {}, false))
-TOLD_BEFORE(int, truncate, (const char *path, off_t size), (path, size), tell('M', path))
-TOLD_BEFORE(int, truncate64, (const char *path, off_t size), (path, size), tell('M', path))
-TOLD_BEFORE(int, chmod, (const char *path, mode_t mode), (path, mode), tell('M', path))
+            tell_removed(directory, path))
+TOLD_BEFORE(int, rmdir, (const char *path), (path), tell_removed(AT_FDCWD, path))
+TOLD_BEFORE(int, remove, (const char *path), (path), tell_removed(AT_FDCWD, path))
+TOLD_BEFORE(int, truncate, (const char *path, off_t size), (path, size), tell('B', path, AT_FDCWD, {0}))
+TOLD_BEFORE(int, truncate64, (const char *path, off_t size), (path, size), tell('B', path, AT_FDCWD, {0}))
+TOLD_BEFORE(int, chmod, (const char *path, mode_t mode), (path, mode), tell('B', path, AT_FDCWD, {0}))
 TOLD_BEFORE(int, fchmodat, (int directory, const char *path, mode_t mode, int flags), (directory, path, mode, flags),
-            tell('M', path, directory))
+            tell('B', path, directory, {0}))
+TOLD_BEFORE(int, setxattr, (const char *path, const char *name, const void *value, size_t size, int flags),
+            (path, name, value, size, flags), tell('B', path, AT_FDCWD, {0}))
+TOLD_BEFORE(int, lsetxattr, (const char *path, const char *name, const void *value, size_t size, int flags),
+            (path, name, value, size, flags), tell('B', path, AT_FDCWD, {0}, false))
+TOLD_BEFORE(int, removexattr, (const char *path, const char *name), (path, name), tell('B', path, AT_FDCWD, {0}))
+TOLD_BEFORE(int, lremovexattr, (const char *path, const char *name), (path, name),
+            tell('B', path, AT_FDCWD, {0}, false))
 
 EXECUTES(execve, (const char *path, char *const *argv, char *const *environment), (path, argv, kept.get()),
          tell_execution(self(), path))
@@ -731,6 +838,11 @@ extern "C" int own_execvp(const char *path, char *const *argv) {
 EXECUTES_LIST(execl, own_execv(path, argv), )
 EXECUTES_LIST(execlp, own_execvp(path, argv), )
 EXECUTES_LIST(execle, own_execve(path, argv, environment), environment = va_arg(list, char *const *))
+
+STANDS_IN(int, posix_spawn_file_actions_addopen,
+          (posix_spawn_file_actions_t * actions, int file, const char *path, int flags, mode_t mode),
+          if (path && strcmp(path, "/dev/null") != 0) tell_unwatched("posix_spawn_file_actions_addopen");
+          return real(actions, file, path, flags, mode);)
 
 /// A function that starts a process of its own for a program.
 #define SPAWNS(name, tell_it)                                                                                          \
@@ -790,6 +902,26 @@ extern "C" long own_syscall(long number, long a, long b, long c, long d, long e,
     case SYS_getdents64:
         tell_directory(flag(a));
         break;
+    case SYS_getxattr:
+        tell_attributes(AT_FDCWD, path(a), path(b));
+        break;
+    case SYS_lgetxattr:
+        tell_attributes(AT_FDCWD, path(a), path(b), false);
+        break;
+    case SYS_fgetxattr:
+        tell_attributes_of_open(flag(a), path(b));
+        break;
+    case SYS_listxattr:
+        tell_attributes(AT_FDCWD, path(a));
+        break;
+    case SYS_llistxattr:
+        tell_attributes(AT_FDCWD, path(a), nullptr, false);
+        break;
+    case SYS_flistxattr:
+        tell_attributes_of_open(flag(a));
+        break;
+    case SYS_ioctl:
+        return own_ioctl(flag(a), static_cast<unsigned long>(b), c);
     case SYS_execve:
         return own_execve(path(a), words(b), words(c));
     case SYS_execveat:

@@ -28,7 +28,7 @@ from pypto_build.artifact.files import read_bytes
 from .digests import LISTING, TICK_S
 from .looking import NOTHING, Identity
 from .mounts import Mounts
-from .questions import LINK, NO_SIZE, REAL, STATUS, access, failure, status, subject, without_size
+from .questions import ATTRIBUTES, LINK, NO_SIZE, REAL, STATUS, access, failure, status, subject, without_size
 
 SOURCE = Path(__file__).resolve().with_name("witness.cpp")
 #: The variable with the file that the library writes.
@@ -237,7 +237,7 @@ def _note_write(account: Account, kind: str, numbers: list[str], path: str, writ
 
 
 # What may have been asked of a file before it is written.
-_ABOUT_IT = (STATUS, LINK, REAL, *(f"{STATUS}{mode}" for mode in range(8)))
+_ABOUT_IT = (STATUS, LINK, REAL, ATTRIBUTES, *(f"{STATUS}{mode}" for mode in range(8)))
 
 
 def _note_read(account: Account, path: str, numbers: list[str]) -> None:
@@ -313,6 +313,7 @@ _NOTES: dict[str, Callable[[Account, str, list[str]], None]] = {
     "Q": lambda account, path, numbers: _note_answer(account, f"{path}{STATUS}{numbers[0]}", access(int(numbers[1]))),
     "K": lambda account, path, _: _note_answer(account, path + LINK, ""),
     "G": lambda account, path, _: _note_answer(account, path + REAL, ""),
+    "Y": lambda account, path, _: _note_answer(account, path + ATTRIBUTES, ""),
 }
 
 

@@ -23,12 +23,16 @@ _TOOL = r"""
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <linux/fs.h>
 #include <linux/openat2.h>
+#include <semaphore.h>
 #include <spawn.h>
 #include <string>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 extern char **environ;
 
@@ -60,6 +64,34 @@ int main(int, char **words) {
     if (way == "scandir") {
         dirent **names;
         return printf("%d\n", scandir(path, &names, nullptr, nullptr)), 0;
+    }
+    if (way == "attribute" || way == "attribute by number") {
+        char value[64];
+        const char *name = "user.probe";
+        const long size = way == "attribute" ? getxattr(path, name, value, sizeof(value))
+                                             : syscall(SYS_getxattr, path, name, value, sizeof(value));
+        return printf("%.*s\n", (int)(size < 0 ? 0 : size), value), 0;
+    }
+    if (way == "set attribute") return setxattr(path, "user.probe", "x", 1, 0);
+    if (way == "unlink") return unlink(path) < 0;
+    if (way == "attributes") return printf("%ld\n", (long)listxattr(path, nullptr, 0)), 0;
+    if (way == "attributes, opened") return printf("%ld\n", (long)flistxattr(open(path, O_RDONLY), nullptr, 0)), 0;
+    if (way == "flags" || way == "flags by number") {
+        int flags = 0;
+        const int file = open(path, O_RDONLY);
+        way == "flags" ? (long)ioctl(file, FS_IOC_GETFLAGS, &flags) : syscall(SYS_ioctl, file, FS_IOC_GETFLAGS, &flags);
+        return printf("%x\n", flags), 0;
+    }
+    if (way == "semaphore") return printf("%d\n", sem_open(path, 0) == SEM_FAILED), 0;
+    if (way == "exclusive") return printf("%d\n", open(path, O_CREAT | O_EXCL | O_WRONLY, 0600) < 0), unlink(path), 0;
+    if (way == "addopen") {
+        posix_spawn_file_actions_t actions;
+        posix_spawn_file_actions_init(&actions);
+        posix_spawn_file_actions_addopen(&actions, 0, words[3], O_RDONLY, 0);
+        char *alone[] = {words[2], nullptr};
+        pid_t process;
+        posix_spawn(&process, program, &actions, nullptr, alone, environ);
+        return waitpid(process, nullptr, 0) < 0;
     }
     if (way == "execl") return execl(program, program, words[3], (char *)nullptr);
     if (way == "execlp") return execlp(program, program, words[3], (char *)nullptr);
@@ -154,6 +186,14 @@ def _closed(path: Path) -> None:
     path.chmod(0o500)
 
 
+def _attribute(value: str, name: str = "user.probe") -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        _file()(path)
+        os.setxattr(path, name, value.encode())
+
+    return make
+
+
 def _nothing(_: Path) -> None:
     pass
 
@@ -213,6 +253,13 @@ _WAYS = {
     "a name with a separator": Way("cat a\u2028b", _file("one"), _file("two"), "a\u2028b"),
     "by number, opened": Way("{tool} 'syscall openat' probe", _file("one"), _file("two")),
     "by number, opened anew": Way("{tool} 'syscall openat2' probe", _file("one"), _file("two")),
+    "an attribute": Way("{tool} attribute probe", _attribute("one"), _attribute("two")),
+    "an attribute by number": Way("{tool} 'attribute by number' probe", _attribute("one"), _attribute("two")),
+    "an attribute that is missing": Way("{tool} attribute probe", _file(), _attribute("one")),
+    "names of attributes": Way("{tool} attributes probe", _file(), _attribute("one")),
+    "names of attributes of an open file": Way("{tool} 'attributes, opened' probe", _file(), _attribute("one")),
+    "through a link that it makes": Way("ln -s $PWD/probe $TMPDIR/own; cat $TMPDIR/own", _file("one"), _file("two")),
+    "a lock that it removes": Way("{tool} unlink probe && echo held || echo free", _nothing, _file()),
     "by number, asked": Way("{tool} 'syscall stat' probe", _nothing, _file()),
 }
 
@@ -278,6 +325,17 @@ _UNWATCHED = {
     "goes through directories": "{tool} nftw sub",
     "by a pattern": "{tool} glob sub/*",
     "a shell without the library": "{tool} 'system without' header",
+    "the flags of chattr": "{tool} flags header",
+    "the flags of chattr by number": "{tool} 'flags by number' header",
+    "a file that is opened for another program": "{tool} addopen /bin/cat header",
+    "a named semaphore": "{tool} semaphore /pypto-probe",
+    "a lock that it makes and removes": "{tool} exclusive lock",
+    "a link to a file of the user's": "ln header own; cat own; rm own",
+    "a link to it among temporary files": "ln header $TMPDIR/own; cat $TMPDIR/own",
+    "another name of a file of the user's": "mv header own; cat own; mv own header",
+    "other permissions": "chmod 600 header; cat header",
+    "an attribute that it changes": "{tool} 'set attribute' header; cat header",
+    "a lock that is a directory": "mkdir lock 2> /dev/null && echo free || echo held; rmdir lock",
     **{
         f"a static program by {start}": f"{{tool}} '{start}' {{still}} header"
         for start in (*_STARTS, "posix_spawn", "posix_spawnp", "vfork")
