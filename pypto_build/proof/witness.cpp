@@ -123,6 +123,13 @@ public:
 
     const char *text() const { return text_; }
 
+    /// Whether the kernel says behind the name that no path leads to the file any more.
+    bool is_deleted() const {
+        static constexpr char kMark[] = " (deleted)";
+        const size_t size = strlen(text_), mark = sizeof(kMark) - 1;
+        return size > mark && strcmp(text_ + size - mark, kMark) == 0;
+    }
+
 private:
     void put(const char *more) {
         for (; *more && size_ + 1 < sizeof(text_); ++more)
@@ -272,6 +279,8 @@ void tell_open(int directory, const char *path, int flags, int file) {
         tell_failure(directory, path, false, ENOENT);
     Path whole(directory, path);
     whole.resolve(true);
+    if (status.st_nlink == 0 && whole.is_deleted()) // memory that processes share by /proc/self/fd
+        return;
     if ((flags & O_ACCMODE) == O_RDONLY && !(flags & (O_CREAT | O_TRUNC)))
         write_event('R',
                     {status.st_dev, status.st_ino, status.st_mode, size, nanoseconds(status.st_mtim),

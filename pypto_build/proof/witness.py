@@ -207,13 +207,18 @@ class _Counts:
 
 
 def _events(log: Path) -> Iterator[list[str]]:
-    """The events of a log: kind, numbers, path."""
+    """Yield the events of a log, as kind, numbers and path; of equal ones the first, where their number says nothing."""
     try:
         data = log.read_bytes()
     except OSError:
         return
+    before = set[str]()
     for event in data.decode(errors="surrogateescape").split("\0"):
+        if event in before:
+            continue
         kind, _, rest = event.partition("\t")
+        if kind not in _COUNTED:
+            before.add(event)
         fields = rest.split("\t", _NUMBERS.get(kind, 0))
         if len(fields) == _NUMBERS.get(kind, 0) + 1:
             fields[-1] = _SLASHES.sub("/", fields[-1])
@@ -294,6 +299,8 @@ def _note_unwatched(account: Account, path: str, _: list[str]) -> None:
     account.unseen = account.unseen or path
 
 
+#: Events each of which counts: the start, the refusal and the life of programs, and the line between two commands.
+_COUNTED = "XEPFZ"
 #: How many numbers are in front of an event's path.
 _NUMBERS = {"R": 6, "B": 1, "X": 1, "E": 1, "P": 1, "F": 1, "S": 2, "T": 2, "N": 1, "O": 1, "Q": 2}
 _NOTES: dict[str, Callable[[Account, str, list[str]], None]] = {

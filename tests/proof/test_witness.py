@@ -202,3 +202,23 @@ def test_names_of_shared_memory_are_no_inputs_of_tools_of_ours(watcher: Path, tm
         assert {path for path in account.files if path.startswith("/dev/shm")} == {str(shared)}
     finally:
         shared.unlink()
+
+
+def test_memory_that_processes_share_is_no_file(watcher: Path, tmp_path: Path) -> None:
+    code = """
+import os
+memory = os.memfd_create("shared")
+os.write(memory, b"one")
+open(f"/proc/self/fd/{memory}").read()
+"""
+    account = watched(watcher, tmp_path, sys.executable, "-S", "-c", code)
+    assert account.unseen == ""
+    assert not [path for path in (*account.files, *account.changed) if "memfd" in path]
+
+
+def test_equal_events_are_noted_once_but_programs_each_time(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    read, start, ran = "R\t1\t2\t33188\t4\t5\t6\t/made/a.h", "E\t7\t/made/tool", "X\t7\t/made/tool"
+    log.write_text("\0".join((ran, read, read, start, ran, start, ran, "")))
+    account = read_account(log, ["/made/tool"], ())
+    assert (list(account.read), account.executions["7"], account.ran["7"]) == (["/made/a.h"], ["/made/tool"] * 2, 2)
