@@ -335,6 +335,7 @@ _UNWATCHED = {
     "another name of a file of the user's": "mv header own; cat own; mv own header",
     "other permissions": "chmod 600 header; cat header",
     "an attribute that it changes": "{tool} 'set attribute' header; cat header",
+    "a named pipe": "cat pipe & echo x > pipe; wait",
     "a lock that is a directory": "mkdir lock 2> /dev/null && echo free || echo held; rmdir lock",
     **{
         f"a static program by {start}": f"{{tool}} '{start}' {{still}} header"
@@ -351,6 +352,7 @@ def test_what_cannot_be_seen_is_not_kept(rig: Rig, tools: Path, name: str) -> No
     if "instructions" in name and os.uname().machine != "x86_64":
         pytest.skip("instructions are known for x86-64 alone")
     rig.write("sub/a", "")
+    os.mkfifo(rig.root / "pipe")
     script = _UNWATCHED[name].replace("{tools}", str(tools)).replace("{tool}", str(tools / "tool"))
     script = script.replace("{still}", str(tools / "still"))
     action = _action(rig, script)
@@ -360,6 +362,7 @@ def test_what_cannot_be_seen_is_not_kept(rig: Rig, tools: Path, name: str) -> No
     assert all(outcome.note.endswith("so it is made anew every time") for outcome in outcomes), outcomes
     other = Rig(rig.root.with_name("other"), rig.watcher, rig.store)
     other.write("sub/a", "")
+    os.mkfifo(other.root / "pipe")
     assert other.run(_action(other, script)) == "built"
 
 
