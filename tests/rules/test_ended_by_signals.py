@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import select
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,12 +20,11 @@ _PATIENCE_S = 120
 def _open_when_read(pipe: Path) -> int:
     """Return a writer of the pipe, as soon as a process waits for one."""
     until = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
+    while time.monotonic() < until:
+        with suppress(OSError):  # ENXIO: nobody reads it yet
             return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError as error:
-            assert error.errno == errno.ENXIO and time.monotonic() < until, "nobody reads the pipe"
-            time.sleep(0.01)
+        time.sleep(0.01)
+    raise AssertionError("no process reads the pipe")
 
 
 def _header(project: Project, pipe: Path) -> list[str]:

@@ -25,7 +25,13 @@ def end_on_signals() -> None:
         return
     taken = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
 
+    owner = 0
+
     def end(number: int, _frame: FrameType | None) -> None:
+        if os.getpid() != owner:  # a process that was forked from it
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
         for child in list(_descendants(os.getpid())):
             with suppress(ProcessLookupError):
                 os.kill(child, number)
@@ -38,6 +44,8 @@ def end_on_signals() -> None:
         take()
 
     def take() -> None:
+        nonlocal owner
+        owner = os.getpid()
         for number in taken:
             signal.signal(number, end)
 
