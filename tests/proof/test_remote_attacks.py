@@ -1,7 +1,8 @@
 """Stores of other machines that mean no good: an answer has a size and a time, whatever the other end does."""
 
-from __future__ import gzip
+from __future__ import annotations
 
+import gzip
 import os
 import socket
 import threading
