@@ -35,7 +35,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from pypto_build import __version__
+from pypto_build import __version__, terminal
 from pypto_build.artifact import MANIFEST_NAME, ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.facts.platforms import PLATFORMS
@@ -112,7 +112,7 @@ def main(argv: Sequence[str] | None = None, scons: Scons | None = None) -> int:
     try:
         packed = _open_pack(given)
     except ArtifactError as error:
-        print(f"pypto-build: {error}", file=sys.stderr)
+        terminal.complain(f"pypto-build: {error}")
         return error.exit_status
     sys.stdout.flush()
     with tempfile.TemporaryDirectory(prefix="pypto-build-") as directory:
@@ -159,6 +159,7 @@ def _is_simulated(platform: str | None) -> bool:
     return named is not None and named.simulated
 
 
+@terminal.escaping()
 def _open_pack(given: argparse.Namespace) -> Status | None:
     """Let ``given`` name what is in an archive, and take its options; how the packed run ended."""
     from pypto_build.diagnose.pack.opened import is_pack, open_pack
@@ -224,6 +225,7 @@ def _is_scene(path: str) -> bool:
     return bool(_SCENE.match(path)) and Path(path).name != MANIFEST_NAME
 
 
+@terminal.escaping()
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """The verb, its artifact and its flags; options may also be given as ``NAME=value``, as SCons takes them.
 
@@ -277,7 +279,7 @@ def _batch(given: argparse.Namespace, words: Sequence[str], scons: Scons | None)
     try:
         entries = decode_json(read_bytes(Path(given.batch_manifest)), list[_BatchEntry])
     except (OSError, ValueError) as error:
-        print(f"pypto-build: {given.batch_manifest}: is no list of {{work_dir, platform}}: {error}", file=sys.stderr)
+        terminal.complain(f"pypto-build: {given.batch_manifest}: is no list of {{work_dir, platform}}: {error}")
         return EXIT_STATUS["usage_error"]
     place = next(place for place, word in enumerate(words) if word.startswith("--batch-manifest"))
     rest = [*words[:place], *words[place + (1 if "=" in words[place] else 2) :]]

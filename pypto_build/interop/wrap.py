@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pypto_build import terminal
 from pypto_build.facts.run_options import OF_ITS_RECORDS
 
 _HOOKS = Path(__file__).with_name("wrapped")
@@ -34,6 +35,7 @@ class _Wrong(Exception):
     """A flag that makes no sense; ``str()`` is one line."""
 
 
+@terminal.escaping()
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the script's exit status, 2 for wrong usage."""
     words = list(sys.argv[1:] if argv is None else argv)

@@ -212,6 +212,10 @@ class HttpStore:
         return connection
 
 
+# What the library for redis raises besides its own errors, of answers that it does not expect.
+_SURPRISES = (OSError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
+
+
 class RedisStore:
     """A redis server. What it drops when it is full is for its own settings to say."""
 
@@ -255,7 +259,7 @@ class RedisStore:
         self._bounds.renew(largest + _AROUND, seconds)
         try:
             return getattr(self._redis, method)(f"pypto-build:{name}", *values)
-        except (self._error, OSError, ValueError, TypeError, RecursionError) as error:  # its answers may be anything
+        except (self._error, *_SURPRISES) as error:  # its answers may be anything
             if self._bounds.left < 0:
                 raise RemoteDamage(_TOO_LARGE) from None
             raise RemoteError(_phrase(error)) from None

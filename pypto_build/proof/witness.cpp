@@ -273,12 +273,14 @@ void tell_open(int directory, const char *path, int flags, int file) {
         tell('G', path, directory);
     if ((flags & O_PATH) || S_ISDIR(status.st_mode))
         return tell_status(directory, path, !(flags & O_NOFOLLOW), status.st_mode, size);
+    Path whole(directory, path);
+    whole.resolve(true);
+    if (S_ISFIFO(status.st_mode) && whole.text()[0] == '/' && (flags & O_ACCMODE) != O_WRONLY)
+        tell_unwatched("reads a named pipe");
     if (!S_ISREG(status.st_mode))
         return;
     if (is_exclusive(flags))
         tell_failure(directory, path, false, ENOENT);
-    Path whole(directory, path);
-    whole.resolve(true);
     if (status.st_nlink == 0 && whole.is_deleted()) // memory that processes share by /proc/self/fd
         return;
     if ((flags & O_ACCMODE) == O_RDONLY && !(flags & (O_CREAT | O_TRUNC)))

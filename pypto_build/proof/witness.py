@@ -188,8 +188,17 @@ def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Acco
     account.loaded.update(path for path in account.executed if path not in written and os.path.isfile(path))
     account.unseen = account.unseen or _untold(account)
     account.changed |= account.rewritten
-    _leave_out(account, written, counts)
+    gone = {path for path in account.changed if _is_temporary(account, path)}
+    account.changed -= gone
+    _leave_out(account, written - gone, counts)
     return account
+
+
+def _is_temporary(account: Account, path: str) -> bool:
+    """Return whether the command made a file or directory that was not there, and removed it: that it is not there
+    stays an input."""
+    missing = account.asked.get(path + LINK) == failure(errno.ENOENT) or path in account.absent
+    return missing and path not in account.rewritten and not os.path.lexists(path)
 
 
 # What descriptors of namespaces, pipes and sockets are called: `ipc:[4026531839]`.

@@ -30,6 +30,7 @@ from pypto_build.rules.machinery.inputs import order_files
 from pypto_build.rules.machinery.invocation import Invocation
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.taskmaster import set_hooks
+from pypto_build.rules.machinery.termination import end_on_signals
 from pypto_build.rules.machinery.workspace import Workspace, workspace_of
 from pypto_build.rules.many import names_many
 from pypto_build.rules.options import OptionError, Options, parse_options
@@ -112,6 +113,7 @@ def _begin(env: Environment) -> None:
     with span("open the workspace"):
         workspace = standing.take_workspace(partial(_open_workspace, options))
     set_hooks(partial(_when_read, workspace))
+    end_on_signals()
     keep_signatures_of_users(workspace.build_dir, workspace.look_again)
     _INVOCATION.open(workspace)
     if turn:

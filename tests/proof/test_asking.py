@@ -84,6 +84,7 @@ int main(int, char **words) {
     }
     if (way == "semaphore") return printf("%d\n", sem_open(path, 0) == SEM_FAILED), 0;
     if (way == "exclusive") return printf("%d\n", open(path, O_CREAT | O_EXCL | O_WRONLY, 0600) < 0), unlink(path), 0;
+    if (way == "exclusive, kept") return printf("%d\n", open(path, O_CREAT | O_EXCL | O_WRONLY, 0600) < 0), 0;
     if (way == "addopen") {
         posix_spawn_file_actions_t actions;
         posix_spawn_file_actions_init(&actions);
@@ -259,6 +260,8 @@ _WAYS = {
     "names of attributes": Way("{tool} attributes probe", _file(), _attribute("one")),
     "names of attributes of an open file": Way("{tool} 'attributes, opened' probe", _file(), _attribute("one")),
     "through a link that it makes": Way("ln -s $PWD/probe $TMPDIR/own; cat $TMPDIR/own", _file("one"), _file("two")),
+    "a lock that it makes and removes": Way("{tool} exclusive probe", _nothing, _file()),
+    "a lock that is a directory": Way("mkdir probe 2>&1 && echo free; rmdir probe", _nothing, _directory()),
     "a lock that it removes": Way("{tool} unlink probe && echo held || echo free", _nothing, _file()),
     "by number, asked": Way("{tool} 'syscall stat' probe", _nothing, _file()),
 }
@@ -329,13 +332,13 @@ _UNWATCHED = {
     "the flags of chattr by number": "{tool} 'flags by number' header",
     "a file that is opened for another program": "{tool} addopen /bin/cat header",
     "a named semaphore": "{tool} semaphore /pypto-probe",
-    "a lock that it makes and removes": "{tool} exclusive lock",
     "a link to a file of the user's": "ln header own; cat own; rm own",
     "a link to it among temporary files": "ln header $TMPDIR/own; cat $TMPDIR/own",
     "another name of a file of the user's": "mv header own; cat own; mv own header",
     "other permissions": "chmod 600 header; cat header",
     "an attribute that it changes": "{tool} 'set attribute' header; cat header",
-    "a lock that is a directory": "mkdir lock 2> /dev/null && echo free || echo held; rmdir lock",
+    "a lock that stays": "{tool} 'exclusive, kept' sub/lock$$",
+    "a named pipe": "cat pipe & echo x > pipe; wait",
     **{
         f"a static program by {start}": f"{{tool}} '{start}' {{still}} header"
         for start in (*_STARTS, "posix_spawn", "posix_spawnp", "vfork")
@@ -351,6 +354,7 @@ def test_what_cannot_be_seen_is_not_kept(rig: Rig, tools: Path, name: str) -> No
     if "instructions" in name and os.uname().machine != "x86_64":
         pytest.skip("instructions are known for x86-64 alone")
     rig.write("sub/a", "")
+    os.mkfifo(rig.root / "pipe")
     script = _UNWATCHED[name].replace("{tools}", str(tools)).replace("{tool}", str(tools / "tool"))
     script = script.replace("{still}", str(tools / "still"))
     action = _action(rig, script)
@@ -360,6 +364,7 @@ def test_what_cannot_be_seen_is_not_kept(rig: Rig, tools: Path, name: str) -> No
     assert all(outcome.note.endswith("so it is made anew every time") for outcome in outcomes), outcomes
     other = Rig(rig.root.with_name("other"), rig.watcher, rig.store)
     other.write("sub/a", "")
+    os.mkfifo(other.root / "pipe")
     assert other.run(_action(other, script)) == "built"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import socket
 import threading
@@ -114,6 +115,43 @@ def test_an_answer_has_an_end(scheme: str, name: str) -> None:
         with suppress(RemoteError):
             assert store.get(f"cas/{KEY}", 1 << 20, seconds=20.0) is None
         assert attacker.taken < _MOST
+
+
+_KINDS = [
+    b"*2\r\n$1\r\na\r\n$1\r\nb\r\n",
+    b"*-1\r\n",
+    b":5\r\n",
+    b"#t\r\n",
+    b"_\r\n",
+    b"%1\r\n+a\r\n+b\r\n",
+    b"~0\r\n",
+    b"$-9\r\n",
+]
+
+
+@pytest.mark.parametrize("answer", _KINDS)
+def test_a_redis_answer_of_another_kind_is_damage_or_an_error(answer: bytes) -> None:
+    with attacking(lambda: iter([answer] * 8)) as attacker:
+        store = open_remote(f"redis://{attacker.address}/0")
+        with suppress(RemoteError):
+            assert store.get(f"cas/{KEY}", 1 << 20, seconds=5.0) is None
+
+
+@pytest.mark.parametrize("status", ["301 Moved", "302 Found", "307 Temporary Redirect"])
+def test_an_http_answer_leads_nowhere_else(tmp_path: Path, status: str) -> None:
+    (tmp_path / "secret").write_text("secret")
+    head = f"HTTP/1.1 {status}\r\nLocation: file://{tmp_path}/secret\r\nContent-Length: 0\r\n\r\n".encode()
+    with attacking(lambda: iter([head])) as attacker:
+        store = open_remote(f"http://{attacker.address}/x")
+        with pytest.raises(RemoteError, match="answers with status 30"):
+            store.get(f"cas/{KEY}", 1 << 20, seconds=5.0)
+
+
+def test_an_http_answer_is_not_unpacked() -> None:
+    bomb = gzip.compress(bytes(1 << 26))
+    head = b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(bomb)
+    with attacking(lambda: iter([_OK + head + bomb])) as attacker:
+        assert open_remote(f"http://{attacker.address}/x").get(f"cas/{KEY}", 1 << 20, seconds=5.0) == bomb
 
 
 @pytest.mark.parametrize("head", [b"", _OK, _OK + b"\r\n", _OK + b"a: ", b"HTTP/1.1 100 "])

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.scenes import Scene, SceneCase, Scenes, matches
 from pypto_build.facts.platforms import PLATFORMS
@@ -51,6 +52,7 @@ class _Group:
     cases: tuple[tuple[Scene, SceneCase], ...]
 
 
+@terminal.escaping()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     given = _parser().parse_intermixed_args(argv)

@@ -1,0 +1,63 @@
+"""SIGTERM and SIGHUP end a run at once and in one line, whatever its threads wait for, a user's pipe for instance."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+from SCons.Taskmaster.Job import Jobs
+
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+_SET_UP = Jobs._setup_sig_handler
+
+
+def end_on_signals() -> None:
+    """From now on, both signals end this process and the commands that it runs; one that is ignored stays ignored.
+
+    SCons's own handlers wait for the jobs that run. Nothing is saved: a run that is killed leaves nothing that counts.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    taken = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+
+    owner = 0
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        if os.getpid() != owner:  # a process that was forked from it
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
+        for child in list(_descendants(os.getpid())):
+            with suppress(ProcessLookupError):
+                os.kill(child, number)
+        with suppress(OSError):  # nobody reads it
+            os.write(2, f"pypto-build: ended by {signal.Signals(number).name}\n".encode())
+        os._exit(128 + number)
+
+    def set_up(jobs: Jobs) -> None:
+        _SET_UP(jobs)
+        take()
+
+    def take() -> None:
+        nonlocal owner
+        owner = os.getpid()
+        for number in taken:
+            signal.signal(number, end)
+
+    Jobs._setup_sig_handler = set_up
+    take()
+
+
+def _descendants(process: int) -> Iterator[int]:
+    """The processes that a process started, each before those that it started itself."""
+    with suppress(OSError):
+        for task in Path(f"/proc/{process}/task").iterdir():
+            with suppress(OSError):
+                for child in map(int, (task / "children").read_text(encoding="ascii").split()):
+                    yield child
+                    yield from _descendants(child)
