@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -57,7 +58,8 @@ def main(argv: Sequence[str]) -> int:
     Path(file).read_bytes()  # pytest may have a compiled file: whoever watches sees that this process is watched
     sys.path.insert(0, os.getcwd())  # as `python -m pytest` does
     one = _OneFile(Path(file))
-    alone = (*_ALONE, *(_ONE_PROCESS if find_spec("xdist") else ()))
+    base = os.path.join(tempfile.gettempdir(), "t")  # short, for the sockets of tests
+    alone = (*_ALONE, f"--basetemp={base}", *(_ONE_PROCESS if find_spec("xdist") else ()))
     status = int(pytest.main([*alone, *args, f"--junitxml={junit}", file], plugins=[one]))
     print(f"\n{json.dumps(one.told)}", flush=True)
     return 0 if status == pytest.ExitCode.NO_TESTS_COLLECTED else status

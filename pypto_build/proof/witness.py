@@ -216,7 +216,7 @@ class _Counts:
 
 
 def _events(log: Path) -> Iterator[list[str]]:
-    """Yield the events of a log, as kind, numbers and path; of equal ones the first, where their number says nothing."""
+    """Yield the events of a log, as kind, numbers and path; of equal ones only the first unless they count."""
     try:
         data = log.read_bytes()
     except OSError:

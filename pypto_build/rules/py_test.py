@@ -245,7 +245,7 @@ def _temporary(workspace: Workspace) -> Path:
     """The directory of the tests' temporary files, which are no inputs. It is no part of the workspace: tools look for
     their settings in the directories above."""
     if _TEMPORARY not in workspace.extras:
-        workspace.extras[_TEMPORARY] = path = Path(tempfile.mkdtemp(prefix="pypto-tests-")).resolve()
+        workspace.extras[_TEMPORARY] = path = Path(tempfile.mkdtemp(prefix="tests-")).resolve()
         workspace.at_end.append(partial(shutil.rmtree, path, ignore_errors=True))
     found: Path = workspace.extras[_TEMPORARY]
     return found

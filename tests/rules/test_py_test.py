@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -191,3 +192,11 @@ def test_what_is_wrong_is_said_in_a_line(tests: _Tests) -> None:
     run = tests.quiet("test")
     assert _told(run)[_A] == "FAIL"
     assert "ModuleNotFoundError: No module named 'nothing_of_this_name'" in run.output
+
+
+def test_sockets_have_room_in_temporary_directories(tmp_path: Path) -> None:
+    """The path of a socket has 107 bytes at most, and tests are written where it is shorter than under a rule."""
+    project = _Tests(tmp_path / "here")
+    most = len(tempfile.gettempdir()) + 40
+    project.write(_C, f"def test_it(tmp_path):\n    assert len(str(tmp_path)) <= {most}\n")
+    assert project.lines(_C) == {_C: "PASS"}
