@@ -93,7 +93,8 @@ def test_closing_ends_what_runs(tmp_path: Path) -> None:
     job = _endless(forks, tmp_path)
     forks.close()
     status, _ = job.wait() or (0, 0)
-    assert status != 0 and not _alive(job.group)
+    assert status != 0
+    until(lambda: not _alive(job.group), 10)  # a process that has ended stays until the system's first one looks
     until(lambda: not at_work("_jit_endless_fork"), 10)
 
 
