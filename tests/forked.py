@@ -96,6 +96,10 @@ class ForkServer:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
 
+    def __reduce__(self) -> tuple[type[ForkServer], tuple[dict[str, str]]]:
+        """Another process that gets it has a server of its own."""
+        return ForkServer, (self._environment,)
+
     def serves(self, module: str, environment: Mapping[str, str]) -> bool:
         """Return whether a fork is what a process of this module in this environment is."""
         return module in (_SCONS, _CLI) and _start(environment) == _start(self._environment)

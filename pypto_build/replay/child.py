@@ -6,6 +6,7 @@ allocate without end) leaves the parent whole.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import signal
@@ -42,12 +43,25 @@ _SEEN = ("PTO2_", LOG_PATH, "PYPTO_PROBE_DIR")
 _DEFINED = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
 
 
+# Where the environment begins in memory, and where it ends: fields 50 and 51 of /proc/PID/stat; that of the state is 3.
+_ENVIRONMENT = 50 - 3
+
+
 def define_environment() -> None:
     """Leave nothing in this process's environment that a kernel could see and that no key has."""
     tempfile.tempdir = tempfile.gettempdir()
     kept = {name: value for name, value in os.environ.items() if name.startswith(_SEEN)}
     os.environ.clear()
     os.environ.update(kept | _DEFINED)
+    _rewrite_initial_environment()
+
+
+def _rewrite_initial_environment() -> None:
+    """Let ``/proc/self/environ`` show this environment instead of the one that the process began with."""
+    fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
+    begin, end = int(fields[_ENVIRONMENT]), int(fields[_ENVIRONMENT + 1])
+    shown = b"".join(name + b"=" + value + b"\0" for name, value in os.environb.items())
+    ctypes.memmove(begin, shown.ljust(end - begin, b"\0"), end - begin)
 
 
 @dataclass(frozen=True)

@@ -106,3 +106,15 @@ def test_lists_of_names_are_not_evaluated(session: ShellSession, top: Path) -> N
     for line in (*lines, "pypto-build replay build_output/"):
         session.press(f"{line}\t\t\x15")
         assert not _evaluated(top), line
+
+
+def test_control_characters_in_names_are_not_evaluated(session: ShellSession, top: Path) -> None:
+    for number, name in enumerate(("a\n$(%s)", "b\r$(%s)", "c\t;%s;", "d\x1b[2J`%s`", "e!!;%s;", "f\n;%s\n;"), 1):
+        artifact = top / "build_output" / f"_jit_x{number}{name % _COMMAND}"
+        artifact.mkdir()
+        (artifact / "kernel_config.py").touch()
+    for number in range(1, 7):
+        for line in (f"scons replay JIT=_jit_x{number}", f"pypto-build replay build_output/_jit_x{number}"):
+            session.press(f"{line}\t\t\x15")
+            session.press(f"{line}\t\r")
+            assert not _evaluated(top), line

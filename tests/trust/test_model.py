@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,11 @@ def test_the_oracle_knows_right_from_wrong(chain: Space, tmp_path: Path) -> None
     chain.kernel("twice", "3.0f * in[i]")
     assert chain.oracle(tmp_path / "o").outcome == Outcome(1, "mismatch", (("y", "mismatch", 15, "15.0"),))
     assert not (tmp_path / "o").exists()
+
+
+def test_the_environment_goes_to_other_processes(tested: Tested) -> None:
+    """As each chunk of ``python -m tests.trust`` gets it."""
+    assert pickle.loads(pickle.dumps(tested)) == tested
 
 
 def test_a_script_is_done_step_by_step(tested: Tested) -> None:

@@ -13,11 +13,12 @@ from types import FrameType
 from SCons.Taskmaster.Job import Jobs
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
-_SET_UP = Jobs._setup_sig_handler
+_SET_UP, _RESET = Jobs._setup_sig_handler, Jobs._reset_sig_handler
 
 
 def end_on_signals() -> None:
-    """From now on, both signals end this process and the commands that it runs; one that is ignored stays ignored.
+    """Until the build is done, both signals end this process and the commands that it runs; one that is ignored stays
+    ignored. Afterwards the resident process ends what is left of a command by SIGTERM, without a word.
 
     SCons's own handlers wait for the jobs that run. Nothing is saved: a run that is killed leaves nothing that counts.
     """
@@ -43,13 +44,18 @@ def end_on_signals() -> None:
         _SET_UP(jobs)
         take()
 
+    def reset(jobs: Jobs) -> None:
+        _RESET(jobs)
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
     def take() -> None:
         nonlocal owner
         owner = os.getpid()
         for number in taken:
             signal.signal(number, end)
 
-    Jobs._setup_sig_handler = set_up
+    Jobs._setup_sig_handler, Jobs._reset_sig_handler = set_up, reset
     take()
 
 
