@@ -217,6 +217,12 @@ def twice(x: M, y: pl.Out[M]):
 def prog(x: M, y: pl.Out[M]):
     twice(x, y)
 """
+_REFERENCE = """
+
+@prog.reference
+def reference(x, y):
+    y[:] = x * 2
+"""
 
 
 def test_files_of_an_artifact_before_the_rule_that_makes_it(project: Project) -> None:
@@ -407,6 +413,54 @@ def test_clean_keeps_what_no_clean_names(project: Project) -> None:
     assert project.scons("-c").status == 0
     assert [path for path in (project.root / "build").rglob("*") if path.is_file()] == []
     assert not (project.root / "build").exists()
+
+
+def files_in(directory: Path) -> set[str]:
+    """The files below a directory."""
+    return {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
+
+
+def test_clean_removes_the_artifacts_that_programs_make(project: Project) -> None:
+    """All that the compiler and the reference wrote, and no file that a user added or edited."""
+    shutil.rmtree(project.artifact)
+    project.write("p.py", _PROGRAM + _REFERENCE)
+    project.write("q.py", _PROGRAM)
+    script(
+        project,
+        "p = env.PtoProgram(name='p', source='p.py')\n"
+        "q = env.PtoProgram(name='q', source='q.py')\n"
+        "env.ReplayTest(name='t', artifact=p)\n"
+        "env.NoClean(q) if ARGUMENTS.get('FORCE') else None\n",
+    )
+    before = files_in(project.root)
+    place = project.root / "build_output"
+    assert project.scons("t", "q").status == 0
+    q_files, removed = files_in(place / "_jit_q"), sorted(files_in(place / "_jit_p"))
+    assert {"data/golden.json", "data/in/x.pt", "data/out/y.pt", "compiled_files.json"} < set(removed)
+
+    run = project.scons("-c", "-n", "t")
+    said = [line for line in run.output.splitlines() if "_jit_p/" in line and "build_output" in line]
+    assert sorted(said) == [f"Removed build_output/_jit_p/{name}" for name in removed], run.output
+    assert sorted(files_in(place / "_jit_p")) == removed
+    run = project.quiet("-c", "t")
+    assert f"Removed build_output/_jit_p ({len(removed)} files; VERBOSE=1 lists them)\n" in run.output
+    assert not (place / "_jit_p").exists() and files_in(place / "_jit_q") == q_files
+
+    assert project.scons("t").status == 0
+    project.write("build_output/_jit_p/notes.md", "mine")
+    project.edit_file("build_output/_jit_p/kernels/aiv/twice.cpp", "#include", "// mine\n#include")
+    shutil.copyfile(place / "_jit_p/data/out/y.pt", place / "_jit_p/data/in/x.pt")
+    run = project.quiet("-c", "FORCE=1")
+    assert [line for line in run.output.splitlines() if line.startswith("Kept")] == [
+        f"Kept build_output/_jit_p/{name}, which was edited since it was made"
+        for name in ("kernels/aiv/twice.cpp", "data/in/x.pt")
+    ]
+    assert files_in(place / "_jit_p") == {"data/in/x.pt", "kernels/aiv/twice.cpp", "notes.md"}
+    assert files_in(place / "_jit_q") == q_files
+    shutil.rmtree(place / "_jit_p")
+    assert project.quiet("-c").status == 0
+    assert files_in(project.root) == before
+    assert project.scons("t").status == 0
 
 
 _MAKE = """import argparse
