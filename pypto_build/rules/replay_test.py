@@ -41,7 +41,9 @@ REPLAY_TEST = Rule(
             words=(REFERENCE,),
         ),
         path_attribute(
-            "golden", Kind.DIRECTORY, "another directory with a .pt file for each output than the data's out/"
+            "golden",
+            Kind.DIRECTORY,
+            "a directory with a .pt file for each output, or with out/, in place of the data's out/",
         ),
         Attribute(
             "signature", (list, tuple, dict), "directions of the tensor parameters, such as ['IN', 'OUT'], or by name"

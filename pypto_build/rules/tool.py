@@ -26,7 +26,7 @@ from pypto_build.rules.machinery.actions import spawner
 from pypto_build.rules.machinery.attributes import RuleError, each_variant
 from pypto_build.rules.machinery.database import decide_verdicts, keep_signatures_of_users
 from pypto_build.rules.machinery.deferred import note_order
-from pypto_build.rules.machinery.inputs import order_files
+from pypto_build.rules.machinery.inputs import check_installed, order_files
 from pypto_build.rules.machinery.invocation import Invocation
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.taskmaster import set_hooks
@@ -134,6 +134,8 @@ def _when_read(workspace: Workspace) -> None:
     for _, pass_on in results:
         pass_on(everything)
     if workspace.scripts:
+        with _INVOCATION.user_errors():
+            check_installed()
         order_files()
     for step in workspace.at_start:
         step()

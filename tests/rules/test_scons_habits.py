@@ -476,6 +476,9 @@ write_pt(parser.parse_args().output / "in/x.pt", "float32", (1,), struct.pack("f
 """
 
 
+_GOLDEN = '"out/y.pt", "float32", (16,), struct.pack("16f", *(2.0 * i + 1.0 for i in range(16)))'
+
+
 @pytest.mark.parametrize("ordered", [True, False])
 def test_depends_orders_what_no_scanner_sees(project: Project, ordered: bool) -> None:
     """A macro names the header: only `Depends` builds it before the kernel."""
@@ -546,3 +549,49 @@ def test_suites_and_scene_tests_are_accepted_where_nodes_are(project: Project) -
     project.edit_file("scenes/scene_chain.py", "2 * args.factor", "3 * args.factor")
     for name in names:
         assert project.quiet(name).status == 2 and not (project.root / name).exists(), name
+
+
+def test_what_has_no_file_cannot_be_installed(project: Project) -> None:
+    """One line where SCons would end in a traceback; verdicts can be."""
+    test = f"test = env.ReplayTest(name='t', artifact='{_ART}')\nsuite = env.TestSuite(name='s', tests='t')\n"
+    script(project, f"{test}env.Install('inst', suite)\n")
+    run = project.quiet("inst")
+    message = "scons: *** Install: 's' is a target without a file; install the verdicts of its tests\n"
+    assert (run.status, run.output) == (2, message)
+    script(project, f"{test}env.Install('inst', test)\n")
+    assert project.scons("inst").status == 0
+    assert (project.root / "inst/verdict.json").is_file()
+
+
+def test_a_scene_file_that_is_made(project: Project) -> None:
+    """It is made first, and once; an edit of what it is made from runs its cases again."""
+    shutil.copytree(_SCENES / "kernels", project.root / "made/kernels")
+    shutil.copyfile(_SCENES / "scene_chain.py", project.root / "scene.in")
+    script(
+        project,
+        "copy = Action('cp $SOURCE $TARGET', '[copy] make scene')\n"
+        "made = env.Command('made/scene_chain.py', 'scene.in', copy)\n"
+        "env.SceneTest(name='scene', file=made, cases=['small'])\n",
+    )
+    run = project.scons("scene")
+    assert {"make scene", "run TestChain::small"} <= set(ran(run)), run.output
+    assert ran(project.scons("scene")) == []
+    project.edit_file("scene.in", "2 * args.factor", "3 * args.factor")
+    run = project.scons("scene")
+    assert run.status == 2 and {"make scene", "run TestChain::small"} <= set(run.actions), run.output
+
+
+def test_goldens_of_data_that_a_rule_makes(project: Project) -> None:
+    """`golden=` takes what GoldenData returns, whose out/ has the goldens."""
+    project.write("make.py", _MAKE.replace('"in/x.pt", "float32", (1,), struct.pack("f", 1.0)', _GOLDEN))
+    script(
+        project,
+        "data = env.GoldenData(name='d', script='make.py')\n"
+        f"env.ReplayTest(name='t', artifact='{_ART}', golden=data)\n",
+    )
+    runs = ["run _jit_chain golden=build/data/d/snapshot"]
+    assert acted(project.scons("t")) == ["make d", *runs]
+    assert ran(project.scons("t")) == []
+    project.edit_file("make.py", "2.0 * i", "3.0 * i")
+    run = project.scons("t")
+    assert (run.status, run.actions) == (2, ["make d", *runs]), run.output
