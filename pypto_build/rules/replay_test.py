@@ -95,6 +95,9 @@ def _golden(values: Mapping[str, Any]) -> Path | None:
 
 def _comparators(values: Mapping[str, Any]) -> dict[str, str]:
     """How outputs are compared, by their names."""
+    for name, comparator in (values["comparators"] or {}).items():
+        if not isinstance(comparator, str) or comparator.endswith(".py"):
+            raise RuleError(f"ReplayTest: comparators: {name}: {comparator} is no comparator; compare= names a file")
     rest = {ALL_OUTPUTS: str(path_of(values["compare"]))} if values["compare"] else {}
     return {**(values["comparators"] or {}), **rest}
 

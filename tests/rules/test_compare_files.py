@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.project import Project, Saved
+from tests.rules.test_watch import watching
 
 _RULE = """import limits
 
@@ -73,3 +74,16 @@ def test_what_is_wrong_with_a_file_is_one_line(project: Project, old: str, new: 
     run = project.quiet("t")
     assert run.status == 2 and "Traceback" not in run.output, run.output
     assert f"): golden_error: {message}\n" in run.output, run.output
+
+
+def test_watch_sees_an_edit_of_a_file(project: Project) -> None:
+    project.write("rule.py", _RULE)
+    project.write("limits.py", 'OF = {"y": 0.25}\n')
+    project.write("SConstruct", _SCRIPT.replace("compare=rule", 'compare="rule.py"'))
+    with watching(project, "t") as rounds:
+        assert rounds.round().actions[-1] == "run _jit_chain RTOL=0.5 comparator *=rule.py"
+        for name, old, new, word in (("rule.py", "worst <=", "worst <", "FAIL"), ("limits.py", "0.25", "0.5", "PASS")):
+            project.edit_file(name, old, new)
+            run = rounds.round()
+            assert run.output.startswith(f"[watch] {name} changed\n"), run.output
+            assert run.actions == ["run _jit_chain RTOL=0.5 comparator *=rule.py"] and f"[test] {word}" in run.output

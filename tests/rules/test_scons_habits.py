@@ -117,6 +117,9 @@ MISTAKES = {
         "ReplayTest: artifact='a.py' is not a directory; it is the artifact's directory"
     ),
     "env.TestSuite(name='s')\n": "TestSuite: s has neither tests nor tags",
+    f"env.ReplayTest(name='t', artifact='{_ART}', comparators={{'y': 'a.py'}})\n": (
+        "ReplayTest: comparators: y: a.py is no comparator; compare= names a file"
+    ),
 }
 
 
@@ -430,11 +433,12 @@ def test_clean_removes_the_artifacts_that_programs_make(project: Project) -> Non
         "p = env.PtoProgram(name='p', source='p.py')\n"
         "q = env.PtoProgram(name='q', source='q.py')\n"
         "env.ReplayTest(name='t', artifact=p)\n"
-        "env.NoClean(q) if ARGUMENTS.get('FORCE') else None\n",
+        "made = env.Command('made.txt', 'p.py', Copy('$TARGET', '$SOURCE'))\n"
+        "env.NoClean(q, made) if ARGUMENTS.get('FORCE') else None\n",
     )
     before = files_in(project.root)
     place = project.root / "build_output"
-    assert project.scons("t", "q").status == 0
+    assert project.scons("t", "q", "made.txt").status == 0
     q_files, removed = files_in(place / "_jit_q"), sorted(files_in(place / "_jit_p"))
     assert {"data/golden.json", "data/in/x.pt", "data/out/y.pt", "compiled_files.json"} < set(removed)
 
@@ -458,6 +462,8 @@ def test_clean_removes_the_artifacts_that_programs_make(project: Project) -> Non
     assert files_in(place / "_jit_p") == {"data/in/x.pt", "kernels/aiv/twice.cpp", "notes.md"}
     assert files_in(place / "_jit_q") == q_files
     shutil.rmtree(place / "_jit_p")
+    assert project.quiet("-c", "JIT=_jit_q").status == 0
+    assert files_in(place / "_jit_q") == q_files and (project.root / "made.txt").is_file()
     assert project.quiet("-c").status == 0
     assert files_in(project.root) == before
     assert project.scons("t").status == 0
