@@ -4,9 +4,9 @@
 
 For each size as many programs are generated, each with a reference and a test, and `scons test` builds them once. Then
 the null build and `python -c 'import SCons.Script'` take turns. A row has the medians of seconds and of processor
-seconds (user and system; they say more on a busy machine), how many imports the null build takes, and how many that is
-for each artifact. "handed over" is what users have from their second command on, where the resident process does the
-work, so its processor seconds are not those of a child and are left out. docs/performance.md has the budgets.
+seconds, which say more on a busy machine. Then it has the null build in imports, whole and for each artifact.
+"handed over" is what users have from their second command on. The resident process does the work there, so a row has no
+processor seconds. docs/performance.md has the budgets.
 """
 
 from __future__ import annotations
@@ -112,12 +112,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="null builds of chains, program to test")
     parser.add_argument("--programs", type=int, nargs="*", default=[1, 3, 10], help="numbers of programs")
     parser.add_argument("--repeat", type=int, default=9, help="how often each is measured")
-    given = parser.parse_args()
+    options = parser.parse_args()
     print("| programs | what | seconds | processor s (imports) | imports | imports an artifact |", flush=True)
     print("|---|---|---|---|---|---|", flush=True)
-    for programs in given.programs:
+    for programs in options.programs:
         with tempfile.TemporaryDirectory(prefix="chain") as directory:
-            print(*measure(Path(directory), programs, given.repeat), sep="\n", flush=True)
+            print(*measure(Path(directory), programs, options.repeat), sep="\n", flush=True)
     print(f"load of the machine at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
     return 0
 

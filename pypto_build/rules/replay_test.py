@@ -94,7 +94,7 @@ def _golden(values: Mapping[str, Any]) -> Path | None:
 
 
 def _comparators(values: Mapping[str, Any]) -> dict[str, str]:
-    """How outputs are compared, by their names."""
+    """Return the comparators by the names of outputs."""
     for name, comparator in (values["comparators"] or {}).items():
         if not isinstance(comparator, str) or comparator.endswith(".py"):
             raise RuleError(f"ReplayTest: comparators: {name}: {comparator} is no comparator; compare= names a file")

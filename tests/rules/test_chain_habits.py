@@ -102,8 +102,8 @@ def test_clones_take_what_others_make(project: Project) -> None:
         "other.ReplayTest(name='b', artifact=program, data=data)\n"
         "clone.PtoProgram(name='p', source='team/p.in')\n",
     )
-    wanted = sorted([*_UNITS, _SIGN, "compile team/p.in", _GOLDEN, "make d", "run _jit_p", _RUN])
-    assert ran(project.scons("test")) == wanted
+    expected = sorted([*_UNITS, _SIGN, "compile team/p.in", _GOLDEN, "make d", "run _jit_p", _RUN])
+    assert ran(project.scons("test")) == expected
     assert ran(project.scons("test")) == []
 
 

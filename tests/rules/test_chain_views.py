@@ -1,4 +1,4 @@
-"""What shows a graph knows of a program's chain: from a fresh checkout, after the first run, and after an edit."""
+"""Views of the graph know of a program's chain: from a fresh checkout, after the first run, and after an edit."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_views_of_a_chain(project: Project) -> None:
 
 @pytest.mark.parametrize("words", [("t",), ("replay", "JIT=_jit_p")], ids=["a test", "an artifact"])
 def test_watch_sees_an_edit_of_a_program(project: Project, words: tuple[str, ...]) -> None:
-    """Each save of the program is a round with what it changes; what the round writes of the artifact is none."""
+    """A save of the program is a round with what it changes; what the round writes of the artifact is none."""
     rebuilt = ["compile kernels/aiv/twice.cpp", "compile p.py", "link kernels/aiv/twice.so", "run _jit_p"]
     with watching(project, *words) as rounds:
         first = rounds.round()

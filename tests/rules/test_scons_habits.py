@@ -437,33 +437,33 @@ def test_clean_removes_the_artifacts_that_programs_make(project: Project) -> Non
         "env.NoClean(q, made) if ARGUMENTS.get('FORCE') else None\n",
     )
     before = files_in(project.root)
-    place = project.root / "build_output"
+    output = project.root / "build_output"
     assert project.scons("t", "q", "made.txt").status == 0
-    q_files, removed = files_in(place / "_jit_q"), sorted(files_in(place / "_jit_p"))
+    q_files, removed = files_in(output / "_jit_q"), sorted(files_in(output / "_jit_p"))
     assert {"data/golden.json", "data/in/x.pt", "data/out/y.pt", "compiled_files.json"} < set(removed)
 
     run = project.scons("-c", "-n", "t")
-    said = [line for line in run.output.splitlines() if "_jit_p/" in line and "build_output" in line]
-    assert sorted(said) == [f"Removed build_output/_jit_p/{name}" for name in removed], run.output
-    assert sorted(files_in(place / "_jit_p")) == removed
+    lines = [line for line in run.output.splitlines() if "_jit_p/" in line and "build_output" in line]
+    assert sorted(lines) == [f"Removed build_output/_jit_p/{name}" for name in removed], run.output
+    assert sorted(files_in(output / "_jit_p")) == removed
     run = project.quiet("-c", "t")
     assert f"Removed build_output/_jit_p ({len(removed)} files; VERBOSE=1 lists them)\n" in run.output
-    assert not (place / "_jit_p").exists() and files_in(place / "_jit_q") == q_files
+    assert not (output / "_jit_p").exists() and files_in(output / "_jit_q") == q_files
 
     assert project.scons("t").status == 0
     project.write("build_output/_jit_p/notes.md", "mine")
     project.edit_file("build_output/_jit_p/kernels/aiv/twice.cpp", "#include", "// mine\n#include")
-    shutil.copyfile(place / "_jit_p/data/out/y.pt", place / "_jit_p/data/in/x.pt")
+    shutil.copyfile(output / "_jit_p/data/out/y.pt", output / "_jit_p/data/in/x.pt")
     run = project.quiet("-c", "FORCE=1")
     assert [line for line in run.output.splitlines() if line.startswith("Kept")] == [
         f"Kept build_output/_jit_p/{name}, which was edited since it was made"
         for name in ("kernels/aiv/twice.cpp", "data/in/x.pt")
     ]
-    assert files_in(place / "_jit_p") == {"data/in/x.pt", "kernels/aiv/twice.cpp", "notes.md"}
-    assert files_in(place / "_jit_q") == q_files
-    shutil.rmtree(place / "_jit_p")
+    assert files_in(output / "_jit_p") == {"data/in/x.pt", "kernels/aiv/twice.cpp", "notes.md"}
+    assert files_in(output / "_jit_q") == q_files
+    shutil.rmtree(output / "_jit_p")
     assert project.quiet("-c", "JIT=_jit_q").status == 0
-    assert files_in(place / "_jit_q") == q_files and (project.root / "made.txt").is_file()
+    assert files_in(output / "_jit_q") == q_files and (project.root / "made.txt").is_file()
     assert project.quiet("-c").status == 0
     assert files_in(project.root) == before
     assert project.scons("t").status == 0

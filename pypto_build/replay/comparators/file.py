@@ -72,9 +72,9 @@ def _code_of_users(path: Path) -> Iterator[None]:
         raise ArtifactError(f"{from_here(path)}:{error.lineno}", str(error.msg), kind=_KIND) from None
     except (Exception, SystemExit) as error:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-        place = f"{from_here(path)}:{lines[-1]}" if lines else from_here(path)
+        position = f"{from_here(path)}:{lines[-1]}" if lines else from_here(path)
         if isinstance(error, OSError) and not lines:
-            raise ArtifactError(place, f"cannot be read: {error.strerror}", kind=_KIND) from None
-        raise ArtifactError(place, f"{type(error).__name__}: {error}", kind=_KIND) from None
+            raise ArtifactError(position, f"cannot be read: {error.strerror}", kind=_KIND) from None
+        raise ArtifactError(position, f"{type(error).__name__}: {error}", kind=_KIND) from None
     finally:
         sys.dont_write_bytecode = writes

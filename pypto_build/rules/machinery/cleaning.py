@@ -133,8 +133,8 @@ def _clean_generated(workspace: Workspace, platform: str, lists: bool) -> None:
 
 def _tell(workspace: Workspace, directory: Path, before: int) -> None:
     """Say how many of the files that were there ``before`` are removed."""
-    place = os.path.relpath(directory, workspace.top)
-    terminal.say(f"Removed {place} ({before - _count(directory)} files; VERBOSE=1 lists them)")
+    path = os.path.relpath(directory, workspace.top)
+    terminal.say(f"Removed {path} ({before - _count(directory)} files; VERBOSE=1 lists them)")
 
 
 def clean_output(output: Path, workspace: Workspace) -> int:
