@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -48,21 +47,13 @@ def noted(place, action, spawn, *others):
 
 Place._build = noted
 env = Environment(tools=[pypto])
+SetOption("num_jobs", 1)  # else what is recorded before a kill is chance
 env.ReplayTest(name="t", artifact=env.PtoProgram(name="p", source="p.py"))
 """
-#: The links of the chain: their actions by the names of the results.
-_LINKS = {
-    "artifact": "compile p.py",
-    "golden": "make build_output/_jit_p/data",
-    "kernels/aiv/twice.o": "compile kernels/aiv/twice.cpp",
-    "kernels/aiv/twice.so": "link kernels/aiv/twice.so",
-    "orchestration/prog.o": "compile orchestration/prog.cpp",
-    "orchestration/prog.so": "link orchestration/prog.so",
-    "kernel_config.py": "sign kernel_config.py",
-    "replays/default": "run _jit_p",
-}
-#: Those of an edit of the kernel.
-_EDITED = ("artifact", "kernels/aiv/twice.o", "kernels/aiv/twice.so", "replays/default")
+#: The links of the chain, by the names of their results, and those of an edit of the kernel.
+_LINKS = {"artifact", "golden", "kernels/aiv/twice.o", "kernels/aiv/twice.so", "orchestration/prog.o",
+          "orchestration/prog.so", "kernel_config.py", "replays/default"}  # fmt: skip
+_EDITED = {"artifact", "kernels/aiv/twice.o", "kernels/aiv/twice.so", "replays/default"}
 _OUT = "build/a2a3sim/_jit_p"
 #: Files that appear in the middle of an action.
 _WRITTEN = (
@@ -92,29 +83,27 @@ def judged(project: Project) -> object:
     return verdict["status"], verdict["outputs"], verdict["tasks"]
 
 
-def kill_at_each(project: Project, links: Iterable[str], fresh: Run) -> None:
+def kill_at_each(project: Project, fresh: Project, links: set[str]) -> None:
     """Kill runs at the end and at the record of each link in turn. Together they do what one whole run does."""
-    recorded: set[str] = set()
+    whole = run(fresh)
+    events = (fresh.root / "events.txt").read_text().splitlines()
+    order = [event.removeprefix("end ") for event in events if event.startswith("end ")]
+    assert set(order) == links
     done: set[str] = set()
-    for link in links:
-        for event in (f"end {link}", f"record {link}"):
-            if link in recorded:  # while another link was killed
-                continue
-            killed = run(project, event)
-            assert killed.status == -signal.SIGKILL, f"{event}\n{killed.output}"
-            done.update(killed.actions)
-            events = (project.root / "events.txt").read_text().splitlines()
-            recorded |= {name for name in _LINKS if f"record {name}" in events}
+    for event in (f"{moment} {link}" for link in order for moment in ("end", "record")):
+        killed = run(project, event)
+        assert killed.status == -signal.SIGKILL, f"{event}\n{killed.output}"
+        done.update(killed.actions)
     last = run(project)
-    assert last.status == fresh.status, last.output
-    assert {action for action in done.union(last.actions) if not action.startswith("restored")} == set(fresh.actions)
+    assert last.status == whole.status, last.output
+    assert {action for action in done.union(last.actions) if not action.startswith("restored")} == set(whole.actions)
 
 
 def test_kills_at_each_link(tmp_path: Path, runtime: Path) -> None:
     """From nothing, and after an edit that makes the kernel wrong; nothing is left of it when it is taken back."""
     project, fresh = checkout(tmp_path / "here"), checkout(tmp_path / "fresh")
-    for links, old, new in ((tuple(_LINKS), "* 2.0", "* 3.0"), (_EDITED, "* 3.0", "* 2.0")):
-        kill_at_each(project, links, run(fresh))
+    for links, old, new in ((_LINKS, "* 2.0", "* 3.0"), (_EDITED, "* 3.0", "* 2.0")):
+        kill_at_each(project, fresh, links)
         assert judged(project) == judged(fresh)
         assert run(project).actions == run(fresh).actions  # a failing run is repeated
         for one in (project, fresh):
