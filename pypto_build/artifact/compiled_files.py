@@ -1,7 +1,10 @@
-"""``compiled_files.json`` (schema 1): which files of an artifact were generated, and the Python they were made from."""
+"""Records of an artifact's generated files: ``compiled_files.json`` (schema 1), ``data/golden.json`` (schema 2)."""
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -9,10 +12,12 @@ import msgspec
 from .files import decode_json, read_bytes
 
 COMPILED_FILES_NAME = "compiled_files.json"
+GOLDEN_NAME, GOLDEN_RECORD = "golden.py", "data/golden.json"
+_DATA_FILE = re.compile(r"data/(in|out)/[^/\0]+\.pt\Z")
 
 
 class CompiledFiles(msgspec.Struct, frozen=True):
-    """The document; ``files`` are paths in the artifact, ``goldens`` references there with the digests of their text.
+    """The document; ``files`` are paths in the artifact, ``digests`` has the digest of each but of this document.
 
     ``program`` and ``sources`` are the Python files, spelled as the compiler was given them.
     """
@@ -21,7 +26,28 @@ class CompiledFiles(msgspec.Struct, frozen=True):
     program: str
     sources: tuple[str, ...]
     files: tuple[str, ...]
-    goldens: dict[str, str] = {}
+    digests: dict[str, str] = {}
+
+    @property
+    def references(self) -> list[PurePosixPath]:
+        """The directories in the artifact that have a reference."""
+        return [path.parent for path in map(PurePosixPath, self.digests) if path.name == GOLDEN_NAME]
+
+
+class ComputedData(msgspec.Struct, frozen=True):
+    """The document about data that a reference computed: digests of ``golden.py`` and of all files.
+
+    ``made`` are the files that the tool wrote; None in old documents, where it wrote all of them.
+    """
+
+    golden: str
+    files: dict[str, str]
+    made: dict[str, str] | None = None
+
+    @property
+    def written(self) -> dict[str, str]:
+        """The files that the tool wrote; the other inputs are the user's."""
+        return self.files if self.made is None else self.made
 
 
 def encode_compiled_files(document: CompiledFiles) -> bytes:
@@ -38,8 +64,51 @@ def read_compiled_files(path: Path) -> CompiledFiles | None:
         document = decode_json(read_bytes(path), CompiledFiles)
     except (OSError, msgspec.DecodeError):
         return None
-    goldens = {name: digest for name, digest in document.goldens.items() if _is_inside(name)}
-    return msgspec.structs.replace(document, files=tuple(filter(_is_inside, document.files)), goldens=goldens)
+    digests = {name: digest for name, digest in document.digests.items() if _is_inside(name)}
+    return msgspec.structs.replace(document, files=tuple(filter(_is_inside, document.files)), digests=digests)
+
+
+def read_computed_data(root: Path) -> ComputedData:
+    """The document about the data in ``root``; one that names no file where there is none that can be read."""
+    try:
+        document = decode_json(read_bytes(root / GOLDEN_RECORD), ComputedData)
+    except (OSError, msgspec.MsgspecError):
+        return ComputedData("", {})
+    if all(map(_DATA_FILE.match, (*document.files, *document.written))):
+        return document
+    return ComputedData("", {})  # files of these names are removed
+
+
+def digest_of(path: Path) -> str:
+    """The digest by which the documents know a file, of any size."""
+    return hashlib.sha256(read_bytes(path, 1 << 40)).hexdigest()
+
+
+def generated_files(artifact: Path) -> tuple[list[Path], list[Path]]:
+    """The files that compiler and references wrote in ``artifact``: unchanged ones, documents last; and edited ones."""
+    document = read_compiled_files(artifact / COMPILED_FILES_NAME)
+    if document is None:
+        return [], []
+    written: list[Path] = []
+    edited: list[Path] = []
+    records: list[Path] = []
+    digests: dict[Path, str] = {artifact / name: digest for name, digest in document.digests.items()}
+    for root in (artifact / reference for reference in document.references):
+        digests |= {root / name: digest for name, digest in read_computed_data(root).written.items()}
+        records.append(root / GOLDEN_RECORD)
+    for path, digest in digests.items():
+        if path.is_file():
+            (written if digest_of(path) == digest else edited).append(path)
+    records = [path for path in (*records, artifact / COMPILED_FILES_NAME) if path.is_file()]
+    return [*written, *records], edited
+
+
+def are_as_recorded(root: Path, digests: Mapping[str, str]) -> bool:
+    """Return whether the files are there, each with its digest."""
+    try:
+        return all((root / name).is_file() and digest_of(root / name) == digest for name, digest in digests.items())
+    except OSError:
+        return False
 
 
 def program_of(artifact: Path) -> Path | None:

@@ -31,11 +31,17 @@ def snapshot(artifact: Artifact | Path, data_dir: str | Path | None = None, gold
     """Return the snapshot of ``artifact`` (read, or its directory): its own ``data/``, else ``data_dir`` (``DATA=``).
 
     ``data_dir`` is a directory with ``in/`` and ``out/``, either of those two, or a directory with ``data/`` (another
-    artifact). Goldens come from ``golden``, if it is given. Raises a usage error for other directories.
+    artifact). Goldens come from ``golden``, if it is given, or from its ``out/``. Raises a usage error for other
+    directories.
     """
     own = artifact if isinstance(artifact, Path) else artifact.root
     root = own / DATA_DIR if data_dir is None else _data_root(data_dir)
-    return Snapshot(root, _pt_files(root / "in"), _pt_files(golden or root / "out"))
+    return Snapshot(root, _pt_files(root / "in"), _pt_files(goldens_in(golden) if golden else root / "out"))
+
+
+def goldens_in(directory: Path) -> Path:
+    """The directory with a ``.pt`` file for each output: ``out/`` of a directory of data, else the directory itself."""
+    return directory / "out" if (directory / "out").is_dir() else directory
 
 
 def is_reference(data: str | Path | None, base: Path = Path()) -> bool:

@@ -8,9 +8,7 @@ torch. Exit status 0, 2 for wrong usage, 4 when the reference fails.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import os
 import re
 import runpy
 import sys
@@ -20,16 +18,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME, read_compiled_files
+from pypto_build.artifact.compiled_files import (
+    COMPILED_FILES_NAME,
+    GOLDEN_RECORD,
+    are_as_recorded,
+    digest_of,
+    read_compiled_files,
+    read_computed_data,
+)
 from pypto_build.artifact.extras import require_torch
-from pypto_build.artifact.files import decode_json, from_here, read_bytes, read_text
+from pypto_build.artifact.files import from_here, read_text
 from pypto_build.artifact.pt import write_pt
-
-STAMP = "data/golden.json"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -94,48 +95,30 @@ def program_line(root: Path, name: str, line: int) -> tuple[Path, int]:
     return root / "golden.py", line
 
 
-_DATA_FILE = re.compile(r"data/(in|out)/[^/\0]+\.pt\Z")
-
-
-class _Document(msgspec.Struct):
-    golden: str
-    files: dict[str, str]
-    made: dict[str, str] | None = None
-
-
 class _Stamp:
     """The content of data/golden.json: digests of golden.py and of the files, and the inputs made from it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.golden = _digest(root / "golden.py")
-        try:
-            document = decode_json(read_bytes(root / STAMP), _Document)
-        except (OSError, msgspec.MsgspecError):
-            document = _Document("", {})
-        if not all(map(_DATA_FILE.match, document.files)):
-            document = _Document("", {})  # files of these names are removed
+        self.golden = digest_of(root / "golden.py")
+        document = read_computed_data(root)
         self.files = document.files
-        self.made = document.files if document.made is None else document.made
+        self.made = document.written
         self.golden_then = document.golden
 
     def is_current(self) -> bool:
-        unchanged = all(
-            os.path.isfile(self.root / path) and _digest(self.root / path) == digest
-            for path, digest in self.files.items()
-        )
-        return bool(self.files) and self.golden_then == self.golden and unchanged
+        return bool(self.files) and self.golden_then == self.golden and are_as_recorded(self.root, self.files)
 
     def given(self) -> frozenset[str]:
         """The inputs that are not as this tool made them, by name."""
         paths = sorted((self.root / "data" / "in").glob("*.pt"))
-        return frozenset(path.stem for path in paths if self.made.get(f"data/in/{path.name}") != _digest(path))
+        return frozenset(path.stem for path in paths if self.made.get(f"data/in/{path.name}") != digest_of(path))
 
     def write(self, files: Mapping[str, bool]) -> None:
-        digests = {path: _digest(self.root / path) for path in sorted(files)}
+        digests = {path: digest_of(self.root / path) for path in sorted(files)}
         own = {path: digest for path, digest in digests.items() if files[path]}
         document = {"schema": 2, "golden": self.golden, "files": digests, "made": own}
-        write_bytes(self.root / STAMP, (json.dumps(document, indent=2) + "\n").encode())
+        write_bytes(self.root / GOLDEN_RECORD, (json.dumps(document, indent=2) + "\n").encode())
         for path in self.files.keys() - files.keys():
             with suppress(OSError):
                 (self.root / path).unlink()
@@ -178,10 +161,6 @@ def save(path: Path, tensor: Any) -> None:
     plain = tensor.detach().cpu().contiguous()
     data = plain.reshape(-1).view(torch.uint8).numpy().tobytes()
     write_pt(path, str(plain.dtype).removeprefix("torch."), tuple(plain.shape), data)
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(read_bytes(path, 1 << 40)).hexdigest()
 
 
 if __name__ == "__main__":

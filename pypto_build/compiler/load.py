@@ -11,7 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .beside import modules_beside
+from pypto_build.artifact.beside import modules_beside
+
 from .errors import CompileError, SourcePosition
 from .language import JitFunction
 

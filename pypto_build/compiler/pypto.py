@@ -58,7 +58,7 @@ def compile_with_pypto(
     beside = Path(program).parent
     here = beside.resolve()
     imported = [str(beside / Path(path).resolve().relative_to(here)) for path in report_["sources"]]
-    files[COMPILED_FILES_NAME] = files_document(program, [program, *imported], dict.fromkeys(files, ""))
+    files[COMPILED_FILES_NAME] = files_document(program, [program, *imported], files)
     return write_files(output, files)
 
 

@@ -22,12 +22,8 @@ _LAST = (COMPILED_FILES_NAME, "kernel_config.py")
 
 
 def files_document(program: str, sources: list[str], files: Mapping[str, str | bytes]) -> bytes:
-    """Return the document of an artifact's files: generated files, Python sources, and digests of its references.
-
-    By the digests the build knows when there is a golden to compute.
-    """
-    goldens = {path: _encoded(text) for path, text in sorted(files.items()) if Path(path).name == "golden.py" and text}
-    digests = {path: hashlib.sha256(data).hexdigest() for path, data in goldens.items()}
+    """Return the document of an artifact's files: generated files with their digests, and Python sources."""
+    digests = {path: hashlib.sha256(_encoded(content)).hexdigest() for path, content in sorted(files.items())}
     names = tuple(sorted([*files, COMPILED_FILES_NAME]))
     return encode_compiled_files(CompiledFiles(1, program, tuple(sorted(sources)), names, digests))
 

@@ -11,6 +11,8 @@ import sys
 
 import msgspec
 
+#: Among comparators, in the place of an output: all outputs that have none of their own.
+ALL_OUTPUTS = "*"
 #: Runtimes that execute a replay.
 EMBEDDED, TORCH, SIMPLER = RUNTIMES = ("embedded", "torch", "simpler")
 _OURS = (EMBEDDED, TORCH)

@@ -46,7 +46,7 @@ def difference(name: str, was: str, now: str) -> str:
 
 def _short(name: str) -> str:
     """A name without its root."""
-    return name.partition("}/")[2] if name.startswith("{") else name
+    return (name.partition("}/")[2] or ".") if name.startswith("{") else name
 
 
 def few(names: list[str], most: int = 3) -> str:

@@ -78,7 +78,7 @@ def parser() -> argparse.ArgumentParser:
     add("--verbose", action="store_true", help="say what is done at every stage, not only what came of it")
     add("--runtime", default=EMBEDDED, metavar="NAME", help="what executes the replay: embedded, or torch")
     pairs = functools.partial(add, action="append", default=[])
-    rule = "rule for one output, such as y=ratio_allclose(max_error_ratio=0.01); may be given again"
+    rule = "rule for output NAME (*: all others): ratio_allclose(max_error_ratio=0.01), or FILE.py; may be given again"
     pairs("--comparator", type=_pair, metavar="NAME=SPEC", help=rule)
     value = "value of a scalar parameter instead of the snapshot's; may be given again"
     pairs("--scalar", type=_scalar_pair, metavar="NAME=VALUE", help=value)

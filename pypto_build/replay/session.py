@@ -24,7 +24,7 @@ from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.snapshot import Snapshot, is_reference, snapshot
 from pypto_build.facts.broken_rules import counted
 from pypto_build.facts.platforms import PLATFORMS
-from pypto_build.facts.run_options import EMBEDDED, FAST, RULES_ERROR, RULES_OFF, TORCH
+from pypto_build.facts.run_options import ALL_OUTPUTS, EMBEDDED, FAST, RULES_ERROR, RULES_OFF, TORCH
 from pypto_build.replay.arena import Arena, Overrun
 from pypto_build.replay.binding import Binding, bind, lent, with_goldens
 from pypto_build.replay.broken_rules import read_broken_rules
@@ -381,15 +381,17 @@ def _comparators(given: Mapping[str, str | Comparator], binding: Binding) -> dic
     """The comparators by output name; only loaded when there are any."""
     if not given:
         return {}
-    from pypto_build.replay.comparators import parse_comparator
+    from pypto_build.replay.comparators import comparator_of
 
     outputs = [tensor.name for tensor in binding.tensors if tensor.is_output]
     for name, spec in given.items():
-        if name not in outputs:
+        if name not in (*outputs, ALL_OUTPUTS):
             raise ArtifactError(
                 f"--comparator {name}={spec}", f"'{name}' is no output", f"outputs: {', '.join(outputs)}"
             )
-    return {name: parse_comparator(spec) if isinstance(spec, str) else spec for name, spec in given.items()}
+    rules = dict.fromkeys(outputs, given[ALL_OUTPUTS]) if ALL_OUTPUTS in given else {}
+    rules |= {name: spec for name, spec in given.items() if name != ALL_OUTPUTS}
+    return {name: comparator_of(spec, name) if isinstance(spec, str) else spec for name, spec in rules.items()}
 
 
 def _remove_results(place: Path) -> None:

@@ -146,7 +146,7 @@ def _declare_parts(env: Environment, directory: Node, platform_name: str | None,
     nodes = [env.File(escape(str(output / name))) for name in ("kernel_config.py", "interface.json")]
     parts = env["PYPTO_ARTIFACTS"].parts
     if output not in parts:
-        parts[output] = _Parts(env, directory, platform_name)
+        parts[output] = _Parts(env, directory, platform_name, nodes)
         deferred = Deferred(env, lambda: [directory], parts[output].declare)
         workspace.deferred.append((output, deferred))
         leave_to_cleaning(declare_deferred(env, nodes, deferred, parts[output].sign))
@@ -157,8 +157,9 @@ def _declare_parts(env: Environment, directory: Node, platform_name: str | None,
 class _Parts:
     """The declarations of an artifact once it is there."""
 
-    def __init__(self, env: Environment, directory: Node, platform_name: str | None) -> None:
+    def __init__(self, env: Environment, directory: Node, platform_name: str | None, nodes: Nodes) -> None:
         self._env = env
+        self._nodes = nodes  # the manifest and the interface, which wait for the rest
         self._directory = directory
         self._platform = platform_name
         self.whole = False  # whether the binaries are wanted
@@ -169,7 +170,9 @@ class _Parts:
         env = self._env
         artifact = open_artifact(workspace_of(env), path_of(self._directory), self._platform)
         self._targets = declare_loaded(env, artifact, self._platform, needed=self.whole)
-        return self._targets.all if self.whole else self._targets.spliced.nodes
+        if not self.whole:
+            return self._targets.spliced.nodes
+        return [node for node in self._targets.all if node not in self._nodes]
 
     def sign(self) -> int:
         """Sign the manifest: its nodes are those that wait for the rest."""
@@ -339,9 +342,10 @@ def sign_step(workspace: Workspace, place: Place, artifact: Artifact) -> Step:
 
 
 def declare_config(env: Environment, step: Step) -> Nodes:
-    """The nodes of the signed manifest and of the interface; none where a rule has them, which signs them itself."""
-    if env.File(escape(str(step.place.path(step.action.outputs[0])))).has_builder():
-        return ()
+    """The nodes of the signed manifest and of the interface: those of a rule that signs them, if there is one."""
+    nodes = [env.File(escape(str(step.place.path(name)))) for name in step.action.outputs]
+    if nodes[0].has_builder():
+        return nodes
     return declare_step(env, step, [env.File(escape(path)) for path in step.action.inputs])
 
 

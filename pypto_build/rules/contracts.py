@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.params import Param
+from pypto_build.artifact.snapshot import goldens_in
 
 _DIRECTIONS = ("IN", "OUT", "INOUT")
 
@@ -46,6 +47,7 @@ def _check_signature(tensors: Sequence[Param], test: str, signature: Sequence[st
 def _check_golden(tensors: Sequence[Param], test: str, golden: Path) -> None:
     if not golden.is_dir():
         raise ArtifactError(f"{test}: golden", f"{golden} is no directory", "name one with a .pt file for each output")
+    golden = goldens_in(golden)
     outputs = [param.name for param in tensors if (param.direction or "").upper() != "IN"]
     files = sorted(path.stem for path in golden.glob("*.pt"))
     if strange := [name for name in files if name not in outputs]:

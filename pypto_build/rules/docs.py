@@ -81,8 +81,8 @@ and `artifacts` have no test of their own:
   says what is known before.
 - **Content decides** for what our rules make. `Decider` is for other builders, whose signatures SCons keeps in
   BUILD_DIR. Name the files that such a builder makes: SCons looks for no changes behind a directory that is a target.
-- `-c` removes what was built and what builders made of it, but what `NoClean` names. It leaves the artifacts of
-  programs, where people edit.
+- `-c` removes what was built and what builders made of it, but what `NoClean` names: also the artifacts of programs,
+  of those that a named target needs. A file in there that was edited since it was made stays, and a line says so.
 - A target that succeeds and has printed nothing else ends in a line that says what was built, or that it is up to date.
 - A HazardTest of a distributed artifact runs each time: the program that looks up lines for a rank cannot be watched.
 - A list of platforms or tolerances (`platform=["a2a3sim", "a5sim"]`, `rtol=[1e-3, 1e-5]`) declares a test for each:
@@ -90,6 +90,23 @@ and `artifacts` have no test of their own:
 - Environments, clones and SConscripts share one workspace. Two tests of one name, two programs with one artifact and
   two artifacts with one OUT are errors, and so is what depends on itself. A test
   that fails stops no other test, but a target that depends on it.
+
+## A rule of one's own for outputs
+
+`compare=` of a test names a Python file, given or made, with a function that judges each output which `comparators`
+does not name:
+
+```python
+def compare(name, actual, expected, rtol, atol):
+    worst = abs(actual - expected).max()
+    return worst <= atol, f"differs by {worst:g}"
+```
+
+`actual` and `expected` are numpy arrays. The function may have further parameters `inputs` (tensors and scalars as they
+were before the run), `actual_outputs` and `expected_outputs`, each a dictionary by name. It returns whether the output
+passes, or that and a message. It runs in the replay's process after the kernels, never when the SConstruct is read. The
+file, modules beside it, and whatever else it reads are inputs of the verdict: an edit runs the test again and builds
+nothing. An error in it is one line with file and line, and a failure of the test.
 
 ## Files of pytest tests
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +13,12 @@ from SCons.Action import Action
 
 from pypto_build import terminal
 from pypto_build.artifact import MANIFEST_NAME
-from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME, read_compiled_files
+from pypto_build.artifact.compiled_files import (
+    COMPILED_FILES_NAME,
+    are_as_recorded,
+    read_compiled_files,
+    read_computed_data,
+)
 from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.proof import Place
 from pypto_build.rules.machinery.actions import run_streaming
@@ -115,6 +118,7 @@ def _declare(
     directory = env.Dir(escape(str(artifact)))
     nodes = [*made_by_us(env, env.Command([directory], manifest, Action(_create, None))), *manifest]
     leave_to_cleaning(nodes)
+    workspace.generated[output] = directory
     stands_for(nodes, directory)
     return nodes
 
@@ -159,15 +163,9 @@ def _is_computed(artifact: Path) -> bool:
     document = read_compiled_files(artifact / COMPILED_FILES_NAME)
     if document is None:
         return False
-    try:
-        for golden in document.goldens:
-            root = (artifact / golden).parent
-            for name, digest in json.loads((root / "data/golden.json").read_bytes())["files"].items():
-                if hashlib.sha256((root / name).read_bytes()).hexdigest() != digest:
-                    return False
-    except (OSError, ValueError, KeyError, AttributeError):
-        return False
-    return True
+    roots = [artifact / reference for reference in document.references]
+    data = [(root, read_computed_data(root).files) for root in roots]
+    return all(files and are_as_recorded(root, files) for root, files in data)
 
 
 def _argv(workspace: Workspace, source: Path, artifact: Path, platform: str) -> list[str]:

@@ -20,7 +20,7 @@ from SCons.Action import Action
 from pypto_build import terminal
 from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.machinery.deferred import QUERY
-from pypto_build.rules.machinery.inputs import all_made, has_rule, is_hidden
+from pypto_build.rules.machinery.inputs import all_made, has_rule, is_hidden, makers_above
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.workspace import workspace_of
 from pypto_build.rules.options import OptionError
@@ -91,7 +91,7 @@ class Graph:
         node = self.nodes[name]
         if isinstance(node, SCons.Node.Alias.Alias):
             return "test" if name in self._tests else "suite" if name in self._suites else "target"
-        if not has_rule(node):
+        if not makers_above(node):
             return "directory" if isinstance(node, SCons.Node.FS.Dir) else "source file"
         if isinstance(node, SCons.Node.FS.Dir):
             return "generated directory"
@@ -128,10 +128,15 @@ class Graph:
 
 
 def _children(node: Node) -> Iterator[Node]:
-    for child in node.children():
+    """The nodes that a node is made from. SCons lets a directory depend on its files: what makes it makes those."""
+    if isinstance(node, SCons.Node.FS.Base) and not has_rule(node):
+        yield from makers_above(node)
+    children = node.children()
+    whole = {node, *children}
+    for child in children:
         if is_hidden(child):
             yield from _children(child)
-        else:
+        elif isinstance(child, SCons.Node.Alias.Alias) or has_rule(child) or whole.isdisjoint(makers_above(child)):
             yield child
 
 

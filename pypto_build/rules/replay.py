@@ -36,6 +36,7 @@ from pypto_build.rules.machinery import standing
 from pypto_build.rules.machinery.actions import run_streaming, run_whole
 from pypto_build.rules.machinery.configuration import Configuration, configuration, evict, note_use
 from pypto_build.rules.machinery.deferred import Deferred
+from pypto_build.rules.machinery.environment import program_environment
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.steps import Step, announce, made_by_us, perform
@@ -148,7 +149,10 @@ def declare_replay(
     )
     node = env.Command(
         escape(str(results / (TESTED if of_a_test else VERDICT))),
-        [*targets.all, *(env.File(escape(str(path))) for path in _files(targets, run.found))],
+        [
+            *targets.all,
+            *(env.File(escape(str(path))) for path in (*_files(targets, run.found), *_files_of(comparators or {}))),
+        ],
         SConsAction(_replay, announce),
         PYPTO_REPLAY=replay,
         PYPTO_STEP=step,
@@ -206,7 +210,7 @@ def _run_of(
     elif data_dir:
         workspace.data_dirs.add(data_dir)
     named = data_dir.name if label and data_dir else str(data or "")
-    way = configuration(targets.platform, options, named, targets.variant, comparators, others)
+    way = configuration(targets.platform, options, named, targets.variant, _shown(workspace, comparators), others)
     step = _replay_step(workspace, targets, way, data_dir, golden, options, comparators, found, alone, of_a_test, heard)
     verdict, limit_s = targets.output / step.action.tree / "verdict.json", _time_limit(workspace, subject)
     step = replace(
@@ -233,7 +237,19 @@ def results_of(
 ) -> Path:
     """Return the directory of results that `declare_replay` gives a replay of an artifact that is not there yet."""
     options, data, others = _settings(workspace, platform, data, chosen, golden, {})
-    return output / REPLAYS / configuration(platform, options, str(data or ""), variant, comparators, others).name
+    rules = _shown(workspace, comparators)
+    return output / REPLAYS / configuration(platform, options, str(data or ""), variant, rules, others).name
+
+
+def _shown(workspace: Workspace, comparators: Mapping[str, str]) -> dict[str, str]:
+    """The comparators as a configuration names them: files from the top."""
+    files = set(map(str, _files_of(comparators)))
+    return {name: workspace.short_of_top(Path(it)) if it in files else it for name, it in comparators.items()}
+
+
+def _files_of(comparators: Mapping[str, str]) -> list[Path]:
+    """The comparators that are files of Python."""
+    return [Path(comparator) for comparator in comparators.values() if comparator.endswith(".py")]
 
 
 def _settings(
@@ -368,11 +384,15 @@ def _replay_step(
             *targets.files,
             *targets.binary_paths,
             *_files(targets, found),
+            *_files_of(comparators),
             *rules,
         ],
         tree=f"{REPLAYS}/{way.name}",
         good=(0, EXIT_STATUS["unchecked"]),
-        settings={"simpler": workspace.simpler.identity} if simpler else {},
+        settings={
+            **({"simpler": workspace.simpler.identity} if simpler else {}),
+            **(program_environment(workspace.environment) if _files_of(comparators) else {}),
+        },
         toolkits=simpler,
         unkeyed=_unkeyed(workspace),
         private=(str(targets.output / REPLAYS), *(_repositories(workspace) if simpler else ())),

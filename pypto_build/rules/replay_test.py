@@ -11,7 +11,7 @@ from SCons.Script import COMMAND_LINE_TARGETS
 from pypto_build.artifact import ArtifactError, artifact_name, is_distributed
 from pypto_build.artifact.params import Param
 from pypto_build.artifact.snapshot import REFERENCE
-from pypto_build.facts.run_options import is_tolerance
+from pypto_build.facts.run_options import ALL_OUTPUTS, is_tolerance
 from pypto_build.rules.artifact import ArtifactTargets, declare_loaded
 from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.completion import open_artifact
@@ -24,6 +24,8 @@ from pypto_build.rules.tests import declare_test
 from pypto_build.rules.variants import WEAK
 
 _NUMBER = (int, float)
+# Attributes whose files have to be there before a test is declared.
+_INPUTS = ("artifact", "data", "golden", "compare")
 
 REPLAY_TEST = Rule(
     "ReplayTest",
@@ -39,7 +41,9 @@ REPLAY_TEST = Rule(
             words=(REFERENCE,),
         ),
         path_attribute(
-            "golden", Kind.DIRECTORY, "another directory with a .pt file for each output than the data's out/"
+            "golden",
+            Kind.DIRECTORY,
+            "a directory with a .pt file for each output, or with out/, in place of the data's out/",
         ),
         Attribute(
             "signature", (list, tuple, dict), "directions of the tensor parameters, such as ['IN', 'OUT'], or by name"
@@ -49,6 +53,7 @@ REPLAY_TEST = Rule(
         Attribute("memory", (str,), "'weak': stores as late as the device allows (default: MEMORY=)"),
         Attribute("world", (int,), "ranks of a distributed program (default: WORLD=, else those it was compiled for)"),
         Attribute("comparators", (dict,), "output name to comparator, such as {'y': 'ratio_allclose(atol=1e-3)'}"),
+        path_attribute("compare", Kind.FILE, "a Python file whose function `compare` judges the other outputs"),
         Attribute("tags", (list, tuple), "names that TAGS= selects by"),
     ),
 )
@@ -58,7 +63,7 @@ def declare_replay_test(env: Environment, **given: Any) -> Nodes:
     """Implements the rule; returns the node of the test's verdict."""
     values = REPLAY_TEST.check(given, env)
     workspace = workspace_of(env)
-    inputs = [node for name in ("artifact", "data", "golden") if (node := values[name]) and node != REFERENCE]
+    inputs = [node for name in _INPUTS if (node := values[name]) and node != REFERENCE]
     if workspace.options["TEST"] == values["name"] and "triage" in map(str, COMMAND_LINE_TARGETS):
         from pypto_build.rules.triage_of_test import triage_test
 
@@ -73,8 +78,7 @@ def _results(workspace: Workspace, values: Mapping[str, Any]) -> Path | None:
     try:
         variant = WEAK.directory if values["memory"] else workspace.variant(platform)
         data, golden = _data(workspace, values["data"]), _golden(values)
-        comparators = values["comparators"] or {}
-        results = results_of(workspace, output, platform, variant, data, _chosen(values), comparators, golden)
+        results = results_of(workspace, output, platform, variant, data, _chosen(values), _comparators(values), golden)
     except ArtifactError:
         return None
     return results / "verdict.json"
@@ -87,6 +91,15 @@ def _data(workspace: Workspace, data: Node | str | None) -> str | None:
 
 def _golden(values: Mapping[str, Any]) -> Path | None:
     return path_of(values["golden"]) if values["golden"] else None
+
+
+def _comparators(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the comparators by the names of outputs."""
+    for name, comparator in (values["comparators"] or {}).items():
+        if not isinstance(comparator, str) or comparator.endswith(".py"):
+            raise RuleError(f"ReplayTest: comparators: {name}: {comparator} is no comparator; compare= names a file")
+    rest = {ALL_OUTPUTS: str(path_of(values["compare"]))} if values["compare"] else {}
+    return {**(values["comparators"] or {}), **rest}
 
 
 def _chosen(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,7 +138,7 @@ def _declare(env: Environment, values: Mapping[str, Any]) -> Nodes:
         targets,
         _data(workspace, values["data"]),
         _chosen(values),
-        values["comparators"] or {},
+        _comparators(values),
         golden=golden,
         alone=False,
         of_a_test=True,

@@ -70,8 +70,6 @@ def declare_test(
     if result:
         workspace.deferred.append((result.parents[2], test.deferred))
     alias = env.AlwaysBuild(env.Alias(name, gate, Action(_finish, None), PYPTO_TEST=test))
-    if GetOption("clean"):
-        env.Default(alias)  # what made its inputs is cleaned with it
     if _is_named(name, chosen) or any(name in suite for suite in replays.named_suites()):
         outcomes_of(workspace).expect(name, None)
     if chosen:

@@ -26,9 +26,9 @@ from pypto_build.rules.machinery.actions import spawner
 from pypto_build.rules.machinery.attributes import RuleError, each_variant
 from pypto_build.rules.machinery.database import decide_verdicts, keep_signatures_of_users
 from pypto_build.rules.machinery.deferred import note_order
-from pypto_build.rules.machinery.inputs import order_files
+from pypto_build.rules.machinery.inputs import check_installed, made_by_users, order_files
 from pypto_build.rules.machinery.invocation import Invocation
-from pypto_build.rules.machinery.scons_types import Environment, Nodes
+from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.taskmaster import set_hooks
 from pypto_build.rules.machinery.termination import end_on_signals
 from pypto_build.rules.machinery.workspace import Workspace, workspace_of
@@ -129,13 +129,21 @@ def _begin(env: Environment) -> None:
     }
 
 
-def _when_read(workspace: Workspace) -> None:
-    """Complete the graph when all scripts have been read: a rule may stand below one that takes what it makes."""
+def _when_read(workspace: Workspace, targets: list[Node]) -> None:
+    """Complete the graph when all scripts have been read: a rule may stand below one that takes what it makes.
+
+    `scons -c` cleans what all builders make, as SCons does where the scripts name no defaults.
+    """
+    chosen = COMMAND_LINE_TARGETS or workspace.options["JIT"] or "PLATFORM" in ARGUMENTS
+    if GetOption("clean") and not chosen and list(map(str, DEFAULT_TARGETS)) == [_HELP]:
+        targets += made_by_users()
     results = workspace.extras.get(_RESULTS, [])
     everything = {node for nodes, _ in results for node in nodes}
     for _, pass_on in results:
         pass_on(everything)
     if workspace.scripts:
+        with _INVOCATION.user_errors():
+            check_installed()
         order_files()
     for step in workspace.at_start:
         step()

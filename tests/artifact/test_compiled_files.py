@@ -21,7 +21,7 @@ def test_names_that_lead_out_of_the_artifact(tmp_path: Path) -> None:
     path = tmp_path / "compiled_files.json"
     wrong = ("/etc/passwd", "../x", "a/../../x")
     files = (*DOCUMENT.files, *wrong)
-    document = CompiledFiles(1, "p.py", ("p.py",), files, {**DOCUMENT.goldens, **dict.fromkeys(wrong, "")})
+    document = CompiledFiles(1, "p.py", ("p.py",), files, {**DOCUMENT.digests, **dict.fromkeys(wrong, "")})
     path.write_bytes(encode_compiled_files(document))
     assert read_compiled_files(path) == DOCUMENT
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from pypto_build.artifact.beside import modules_beside
 from pypto_build.artifact.pt import read_pt
 from pypto_build.compiler import data
-from pypto_build.compiler.beside import modules_beside
 
 _WRITE = """import struct, sys
 from pathlib import Path

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.rules.project import Project, Run
+from tests.rules.test_chain_views import PROGRAM
 
 _SCRIPT = """from pypto_build.rules import pypto
 env = Environment(tools=[pypto])
@@ -200,3 +201,24 @@ def test_sockets_have_room_in_temporary_directories(tmp_path: Path) -> None:
     most = len(tempfile.gettempdir()) + 40
     project.write(_C, f"def test_it(tmp_path):\n    assert len(str(tmp_path)) <= {most}\n")
     assert project.lines(_C) == {_C: "PASS"}
+
+
+def test_directories_that_other_rules_make_are_there_before(tmp_path: Path) -> None:
+    """A file that lists the top is not run again when a program and a builder have made their directories there."""
+    project = Project(tmp_path / "here")
+    project.artifact.parent.rename(tmp_path / "gone")
+    rules = (
+        "program = env.PtoProgram(name='p', source='p.py')\n"
+        "made = env.Command('made/x.txt', 'p.py', Copy('$TARGET', '$SOURCE'))\n"
+        "env.Alias('all', [program, made])\n"
+    )
+    project.write("SConstruct", _SCRIPT.format(more="") + rules)
+    project.write("p.py", PROGRAM)
+    project.write(_A, "import os\n\ndef test_one():\n    assert os.listdir('.')\n")
+    assert _told(project.quiet("unit")) == {_A: "PASS"}
+    assert project.scons("all").status == 0
+    assert (project.root / "made/x.txt").exists() and (project.root / "build_output/_jit_p").is_dir()
+    assert _told(project.quiet("unit")) == {_A: "PASS cached"}
+    project.write("new.txt", "")
+    run = project.scons("unit")
+    assert _told(run) == {_A: "PASS"} and f"[pytest] run {_A}  (files in . changed)\n" in run.output, run.output

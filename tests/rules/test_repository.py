@@ -87,6 +87,19 @@ def test_a_replay_by_its_artifact_sees_the_program(sample: Project) -> None:
     ]  # fmt: skip
 
 
+def test_clean_leaves_what_was_cloned(sample: Project, tmp_path: Path) -> None:
+    """Artifacts of programs, a generated header, data and build directories go; the sources stay."""
+    copy = Project.__new__(Project)
+    copy.root = tmp_path / "here"
+    shutil.copytree(sample.root, copy.root, symlinks=True)
+    copy.write("build_output/_jit_relax/notes.md", "mine")
+    assert (copy.root / "scale/include/factor.h").is_file()
+    assert copy.quiet("-c").status == 0
+    names = {str(path.relative_to(copy.root)) for path in copy.root.rglob("*") if path.is_file()}
+    cloned = {str(path.relative_to(_SAMPLE)) for path in _SAMPLE.rglob("*") if path.is_file()}
+    assert names == {"build_output/_jit_relax/notes.md", *cloned}
+
+
 QUERIES = {
     "somepath(softmax_test, programs/softmax.py)": [
         "softmax_test", "softmax_test.a2a3sim", "build/a2a3sim/_jit_softmax/interface.json",

@@ -117,6 +117,9 @@ MISTAKES = {
         "ReplayTest: artifact='a.py' is not a directory; it is the artifact's directory"
     ),
     "env.TestSuite(name='s')\n": "TestSuite: s has neither tests nor tags",
+    f"env.ReplayTest(name='t', artifact='{_ART}', comparators={{'y': 'a.py'}})\n": (
+        "ReplayTest: comparators: y: a.py is no comparator; compare= names a file"
+    ),
 }
 
 
@@ -216,6 +219,12 @@ def twice(x: M, y: pl.Out[M]):
 @pl.jit
 def prog(x: M, y: pl.Out[M]):
     twice(x, y)
+"""
+_REFERENCE = """
+
+@prog.reference
+def reference(x, y):
+    y[:] = x * 2
 """
 
 
@@ -409,6 +418,57 @@ def test_clean_keeps_what_no_clean_names(project: Project) -> None:
     assert not (project.root / "build").exists()
 
 
+def files_in(directory: Path) -> set[str]:
+    """The files below a directory."""
+    return {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
+
+
+def test_clean_removes_the_artifacts_that_programs_make(project: Project) -> None:
+    """All that the compiler and the reference wrote, and no file that a user added or edited."""
+    shutil.rmtree(project.artifact)
+    project.write("p.py", _PROGRAM + _REFERENCE)
+    project.write("q.py", _PROGRAM)
+    script(
+        project,
+        "p = env.PtoProgram(name='p', source='p.py')\n"
+        "q = env.PtoProgram(name='q', source='q.py')\n"
+        "env.ReplayTest(name='t', artifact=p)\n"
+        "made = env.Command('made.txt', 'p.py', Copy('$TARGET', '$SOURCE'))\n"
+        "env.NoClean(q, made) if ARGUMENTS.get('FORCE') else None\n",
+    )
+    before = files_in(project.root)
+    output = project.root / "build_output"
+    assert project.scons("t", "q", "made.txt").status == 0
+    q_files, removed = files_in(output / "_jit_q"), sorted(files_in(output / "_jit_p"))
+    assert {"data/golden.json", "data/in/x.pt", "data/out/y.pt", "compiled_files.json"} < set(removed)
+
+    run = project.scons("-c", "-n", "t")
+    lines = [line for line in run.output.splitlines() if "_jit_p/" in line and "build_output" in line]
+    assert sorted(lines) == [f"Removed build_output/_jit_p/{name}" for name in removed], run.output
+    assert sorted(files_in(output / "_jit_p")) == removed
+    run = project.quiet("-c", "t")
+    assert f"Removed build_output/_jit_p ({len(removed)} files; VERBOSE=1 lists them)\n" in run.output
+    assert not (output / "_jit_p").exists() and files_in(output / "_jit_q") == q_files
+
+    assert project.scons("t").status == 0
+    project.write("build_output/_jit_p/notes.md", "mine")
+    project.edit_file("build_output/_jit_p/kernels/aiv/twice.cpp", "#include", "// mine\n#include")
+    shutil.copyfile(output / "_jit_p/data/out/y.pt", output / "_jit_p/data/in/x.pt")
+    run = project.quiet("-c", "FORCE=1")
+    assert [line for line in run.output.splitlines() if line.startswith("Kept")] == [
+        f"Kept build_output/_jit_p/{name}, which was edited since it was made"
+        for name in ("kernels/aiv/twice.cpp", "data/in/x.pt")
+    ]
+    assert files_in(output / "_jit_p") == {"data/in/x.pt", "kernels/aiv/twice.cpp", "notes.md"}
+    assert files_in(output / "_jit_q") == q_files
+    shutil.rmtree(output / "_jit_p")
+    assert project.quiet("-c", "JIT=_jit_q").status == 0
+    assert files_in(output / "_jit_q") == q_files and (project.root / "made.txt").is_file()
+    assert project.quiet("-c").status == 0
+    assert files_in(project.root) == before
+    assert project.scons("t").status == 0
+
+
 _MAKE = """import argparse
 import struct
 from pathlib import Path
@@ -420,6 +480,9 @@ parser.add_argument("--output", type=Path)
 parser.add_argument("--seed")
 write_pt(parser.parse_args().output / "in/x.pt", "float32", (1,), struct.pack("f", 1.0))
 """
+
+
+_GOLDEN = '"out/y.pt", "float32", (16,), struct.pack("16f", *(2.0 * i + 1.0 for i in range(16)))'
 
 
 @pytest.mark.parametrize("ordered", [True, False])
@@ -492,3 +555,49 @@ def test_suites_and_scene_tests_are_accepted_where_nodes_are(project: Project) -
     project.edit_file("scenes/scene_chain.py", "2 * args.factor", "3 * args.factor")
     for name in names:
         assert project.quiet(name).status == 2 and not (project.root / name).exists(), name
+
+
+def test_what_has_no_file_cannot_be_installed(project: Project) -> None:
+    """One line where SCons would end in a traceback; verdicts can be."""
+    test = f"test = env.ReplayTest(name='t', artifact='{_ART}')\nsuite = env.TestSuite(name='s', tests='t')\n"
+    script(project, f"{test}env.Install('inst', suite)\n")
+    run = project.quiet("inst")
+    message = "scons: *** Install: 's' is a target without a file; install the verdicts of its tests\n"
+    assert (run.status, run.output) == (2, message)
+    script(project, f"{test}env.Install('inst', test)\n")
+    assert project.scons("inst").status == 0
+    assert (project.root / "inst/verdict.json").is_file()
+
+
+def test_a_scene_file_that_is_made(project: Project) -> None:
+    """It is made first, and once; an edit of what it is made from runs its cases again."""
+    shutil.copytree(_SCENES / "kernels", project.root / "made/kernels")
+    shutil.copyfile(_SCENES / "scene_chain.py", project.root / "scene.in")
+    script(
+        project,
+        "copy = Action('cp $SOURCE $TARGET', '[copy] make scene')\n"
+        "made = env.Command('made/scene_chain.py', 'scene.in', copy)\n"
+        "env.SceneTest(name='scene', file=made, cases=['small'])\n",
+    )
+    run = project.scons("scene")
+    assert {"make scene", "run TestChain::small"} <= set(ran(run)), run.output
+    assert ran(project.scons("scene")) == []
+    project.edit_file("scene.in", "2 * args.factor", "3 * args.factor")
+    run = project.scons("scene")
+    assert run.status == 2 and {"make scene", "run TestChain::small"} <= set(run.actions), run.output
+
+
+def test_goldens_of_data_that_a_rule_makes(project: Project) -> None:
+    """`golden=` takes what GoldenData returns, whose out/ has the goldens."""
+    project.write("make.py", _MAKE.replace('"in/x.pt", "float32", (1,), struct.pack("f", 1.0)', _GOLDEN))
+    script(
+        project,
+        "data = env.GoldenData(name='d', script='make.py')\n"
+        f"env.ReplayTest(name='t', artifact='{_ART}', golden=data)\n",
+    )
+    runs = ["run _jit_chain golden=build/data/d/snapshot"]
+    assert acted(project.scons("t")) == ["make d", *runs]
+    assert ran(project.scons("t")) == []
+    project.edit_file("make.py", "2.0 * i", "3.0 * i")
+    run = project.scons("t")
+    assert (run.status, run.actions) == (2, ["make d", *runs]), run.output

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from pypto_build.artifact import Artifact
-from pypto_build.artifact.files import decode_json, from_here, read_bytes
+from pypto_build.artifact.compiled_files import digest_of, read_computed_data
+from pypto_build.artifact.files import from_here
 from pypto_build.artifact.pt import read_pt
 from pypto_build.diagnose.findings import Finding, Level
 from pypto_build.diagnose.triage.scratch import copy_artifact, make_golden, passes
-
-_STAMP = "data/golden.json"
-_LARGEST = 1 << 34
-
-
-class _Stamp(msgspec.Struct):
-    """Digests of golden.py and of the files of data that the goldens were made from."""
-
-    golden: str
-    files: dict[str, str]
 
 
 def golden_findings(artifact: Artifact, build_dir: Path, words: Sequence[str]) -> tuple[list[Finding], str]:
@@ -32,10 +20,7 @@ def golden_findings(artifact: Artifact, build_dir: Path, words: Sequence[str]) -
     ``words`` are those of a replay.
     """
     root, reference = artifact.root, artifact.root / "golden.py"
-    try:
-        stamp = decode_json(read_bytes(root / _STAMP), _Stamp)
-    except (OSError, msgspec.MsgspecError):
-        stamp = _Stamp("", {})
+    stamp = read_computed_data(root)
     changed = [path for path, digest in sorted(stamp.files.items()) if _digest(root / path) not in ("", digest)]
     changed += ["golden.py"] if stamp.files and _digest(reference) not in ("", stamp.golden) else []
     if not changed and reference.is_file():
@@ -97,6 +82,6 @@ def _difference(path: Path, made: Path) -> str:
 def _digest(path: Path) -> str:
     """The digest of a file; empty if there is none."""
     try:
-        return hashlib.sha256(read_bytes(path, _LARGEST)).hexdigest()
+        return digest_of(path)
     except OSError:
         return ""

@@ -1,7 +1,7 @@
 """Comparators: rules for outputs that element-wise tolerances do not fit, by the names pypto-lib's harness gives them.
 
 On a command line one is written as a call with literal arguments, `out=ratio_allclose(max_error_ratio=0.01)`; in Python
-the factories below are called directly.
+the factories below are called directly. A file of Python, `out=rules/close.py`, has a rule of the user's own.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.facts.run_options import is_tolerance
@@ -21,6 +22,7 @@ from pypto_build.replay.comparators.topk import topk_pair_compare
 __all__ = [
     "COMPARATORS",
     "Comparator",
+    "comparator_of",
     "error_distribution",
     "mapped_pool_ratio_allclose",
     "parse_comparator",
@@ -36,6 +38,18 @@ COMPARATORS: dict[str, Callable[..., Comparator]] = {
     "topk_pair_compare": topk_pair_compare,
     "error_distribution": error_distribution,
 }
+
+
+def comparator_of(spec: str, output: str) -> Comparator:
+    """The comparator of an output: a call of one of ours, or the file of a user's own (`*.py`).
+
+    Raises `ArtifactError`.
+    """
+    if not spec.endswith(".py"):
+        return parse_comparator(spec)
+    from pypto_build.replay.comparators.file import load_comparator
+
+    return load_comparator(Path(spec), output)
 
 
 def parse_comparator(spec: str) -> Comparator:

@@ -1,7 +1,8 @@
 """``scons -c``: removes what was built, and nothing else.
 
 SCons would remove the targets it knows. A run also leaves results, databases and locks, and an artifact that is gone
-still has its output; so the names that this project writes below an output directory are listed here.
+still has its output; so the names that this project writes below an output directory are listed here. Of an artifact
+that a program makes the files are removed that are as they were written; an edited file is the user's.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from SCons.Script import GetOption
+import SCons.Node
+from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 
 from pypto_build import terminal
+from pypto_build.artifact.compiled_files import generated_files
 from pypto_build.artifact.distributed import META_NAME
 from pypto_build.artifact.first_sight import FIRST_SIGHT
 from pypto_build.artifact.last_pass import LAST_PASS
@@ -81,15 +84,16 @@ def clean_outputs(workspace: Workspace, platform: str) -> None:
     name = Path(workspace.options["JIT"]).name
     workspace.extras[_KEPT] = {Path(node.get_abspath()) for node in kept_by_users()}
     found = sorted(workspace.build_dir.glob(f"{platform or '*'}/{glob.escape(name) if name else '*'}/{MARKER}"))
-    lists = GetOption("no_exec") or terminal.shows_details()
+    lists = bool(GetOption("no_exec")) or terminal.shows_details()
+    if not name:
+        _clean_generated(workspace, platform, lists)
     for output in found:
         if not GetOption("no_exec"):
             lock_output(output.parent)
         before = _count(output.parent)
         _clean(output.parent, workspace, terminal.say if lists else terminal.detail)
         if not lists:
-            place = os.path.relpath(output.parent, workspace.top)
-            terminal.say(f"Removed {place} ({before - _count(output.parent)} files; VERBOSE=1 lists them)")
+            _tell(workspace, output.parent, before)
     if name and not found:
         built = sorted({path.parent.name for path in workspace.build_dir.glob(f"{platform or '*'}/*/{MARKER}")})
         there = f"there are: {', '.join(built)}" if built else "nothing is built"
@@ -102,6 +106,35 @@ def clean_outputs(workspace: Workspace, platform: str) -> None:
         _remove(path, workspace)
     for directory in (*workspace.build_dir.glob("*"), workspace.build_dir):
         _remove_if_empty(directory)
+
+
+def _clean_generated(workspace: Workspace, platform: str, lists: bool) -> None:
+    """Remove the artifacts of the programs that the targets need; of all programs where no target is named."""
+    kept: set[Path] = workspace.extras[_KEPT]
+    for output, node in workspace.generated.items():
+        artifact = Path(node.get_abspath())
+        asked = not COMMAND_LINE_TARGETS or node.get_state() != SCons.Node.no_state
+        if not asked or platform not in ("", output.parent.name) or any(one.is_relative_to(artifact) for one in kept):
+            continue
+        if output.is_dir() and not GetOption("no_exec"):
+            lock_output(output)
+        before, (written, edited) = _count(artifact), generated_files(artifact)
+        for path in written:
+            _remove(path, workspace, terminal.say if lists else terminal.detail)
+        for path in edited:
+            terminal.say(f"Kept {os.path.relpath(path, workspace.top)}, which was edited since it was made")
+        for directory in sorted((path for path in artifact.rglob("*") if path.is_dir()), reverse=True):
+            _remove_if_empty(directory)
+        _remove_if_empty(artifact)
+        _remove_if_empty(artifact.parent)
+        if written and not lists:
+            _tell(workspace, artifact, before)
+
+
+def _tell(workspace: Workspace, directory: Path, before: int) -> None:
+    """Say how many of the files that were there ``before`` are removed."""
+    path = os.path.relpath(directory, workspace.top)
+    terminal.say(f"Removed {path} ({before - _count(directory)} files; VERBOSE=1 lists them)")
 
 
 def clean_output(output: Path, workspace: Workspace) -> int:

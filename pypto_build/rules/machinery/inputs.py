@@ -7,6 +7,7 @@ replaced), a node, the list that a builder returns, or the result of a rule of o
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
@@ -108,7 +109,9 @@ def path_of(node: Any) -> Path:
         source = node.srcnode()
         here = source is node or has_rule(node) or os.path.isdir(node.get_abspath())
         return Path((node if here else source).get_abspath())
-    path = Path((node if has_rule(node) else node.rfile()).get_abspath())
+    if has_rule(node):  # SCons memoizes there what it will store of it
+        return Path(node.get_abspath())
+    path = Path(node.rfile().get_abspath())
     node.clear_memoized_values()  # whether it exists: it may be made later
     return path
 
@@ -173,12 +176,12 @@ def made_by_users() -> list[Node]:
 
 
 def create_directories() -> None:
-    """Create the directories of the files that users' builders make, as SCons does before it makes them.
+    """Create the directories of artifacts, and of files that users' builders make, as SCons does before it makes them.
 
-    An artifact may look for headers there.
+    An artifact may look for headers there, and a test that lists the directory above would be run again.
     """
-    for node in made_by_users():
-        if not isinstance(node, SCons.Node.FS.Dir):  # a target is an entry until it is there
+    for node in _made():  # a target of a user is an entry until it is there
+        if isinstance(node, SCons.Node.FS.Dir) == getattr(node.attributes, MADE_BY_US, False):
             os.makedirs(os.path.dirname(node.get_abspath()), exist_ok=True)
 
 
@@ -206,6 +209,15 @@ def _files_below(directory: Node) -> Iterator[Any]:
             yield from _files_below(entry)
         elif not has_rule(entry):
             yield entry
+
+
+def check_installed() -> None:
+    """Raise for a target without a file that a user installs, on which SCons would end in a traceback."""
+    installing = sys.modules.get("SCons.Tool.install")
+    for target in installing._INSTALLED_FILES if installing else ():
+        for source in target.sources:
+            if isinstance(source, SCons.Node.Alias.Alias):
+                raise RuleError(f"Install: '{source}' is a target without a file; install the verdicts of its tests")
 
 
 def sources_of_all() -> list[Path]:

@@ -17,12 +17,13 @@ _START, _CLEANUP = Taskmaster.__init__, Taskmaster.cleanup
 _HIDDEN, _TEST = re.compile(r"inputs \d+$"), re.compile(r".*/\.test\.(.+)$")
 
 
-def set_hooks(start: Callable[[], None]) -> None:
-    """Call ``start`` when all scripts have been read; report what depends on itself in one line, with status 2."""
+def set_hooks(start: Callable[[list[Any]], None]) -> None:
+    """Call ``start`` with the targets when all scripts have been read; report what depends on itself in one line, with
+    status 2."""
 
-    def begin(taskmaster: Taskmaster, *words: Any, **more: Any) -> None:
-        start()
-        _START(taskmaster, *words, **more)
+    def begin(taskmaster: Taskmaster, targets: list[Any], *words: Any, **more: Any) -> None:
+        start(targets)
+        _START(taskmaster, targets, *words, **more)
 
     Taskmaster.__init__, Taskmaster.cleanup = begin, _cleanup
 

@@ -25,7 +25,7 @@ from pypto_build.rules.machinery.environment import passed_environment
 from pypto_build.rules.machinery.locks import lock_output
 from pypto_build.rules.machinery.manifests import EvaluatedManifests
 from pypto_build.rules.machinery.progress import Progress
-from pypto_build.rules.machinery.scons_types import Environment
+from pypto_build.rules.machinery.scons_types import Environment, Node
 from pypto_build.rules.options import Options
 from pypto_build.rules.targets import STATUS_VARIABLE
 from pypto_build.rules.variants import CHECKED, FOR_SIMPLER, USUAL, WEAK, Variant, with_numerics
@@ -75,6 +75,7 @@ class Workspace:
         self.of_batch = False  # whether this is one of many jobs
         self.places: dict[Path, Place] = {}  # of every OUT, and of what all workspaces share
         self.outputs: dict[Path, Path] = {}  # OUT to the artifact's directory
+        self.generated: dict[Path, Node] = {}  # the directories of artifacts that programs make, by their OUT
         self.selected: Path | None = None  # the artifact of JIT=
         self.data_dirs: set[Path] = set()  # that replays were given
         self.deferred: list[tuple[Path, Any]] = []  # what is declared later, by the OUT that it is in

@@ -28,7 +28,7 @@ from pypto_build.rules.replay import Replay, Test
 
 _NAME = "tests on the farm"
 #: What a test says that lies on this machine, beside its artifact.
-_OF_THIS_MACHINE = ("data", "golden", "signature", "comparators")
+_OF_THIS_MACHINE = ("data", "golden", "signature", "comparators", "compare")
 #: Options of the command, not of its tests.
 _OF_THE_COMMAND = OF_ALL | {*FILES, "ANNOTATE", "FAILED"}
 

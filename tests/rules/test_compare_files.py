@@ -1,0 +1,89 @@
+"""``compare=`` of a test: the user's own rule for outputs, in a file of Python that may be made by a builder."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.project import Project, Saved
+from tests.rules.test_watch import watching
+
+_RULE = """import limits
+
+
+def compare(name, actual, expected, rtol):
+    worst = abs(actual - expected).max()
+    return worst <= limits.OF[name], f"worst {worst:g} at {rtol:g}"
+"""
+_SCRIPT = """from pypto_build.rules import pypto
+
+env = Environment(tools=[pypto])
+rule = env.Command("made/rule.py", "rule.in", Copy("$TARGET", "$SOURCE"))
+env.ReplayTest(name="t", artifact="build_output/_jit_chain", compare=rule, rtol=0.5)
+env.ReplayTest(name="u", artifact="build_output/_jit_chain")
+"""
+
+
+@pytest.fixture
+def project(chain: Saved) -> Project:
+    """A replayed workspace, whose test compares by a file that is made, which imports a module."""
+    project = chain.again()
+    project.write("SConstruct", _SCRIPT)
+    project.write("rule.in", _RULE)
+    project.write("made/limits.py", 'OF = {"y": 0.25}\n')
+    project.edit("kernels/aiv/plus_one.cpp", "+ 1.0f", "+ 1.25f")
+    return project
+
+
+def test_a_file_judges_and_is_an_input(project: Project) -> None:
+    """It is made first; an edit of it, or of what it imports, runs its test again, and nothing else."""
+    built = ["compile kernels/aiv/plus_one.cpp", "link kernels/aiv/plus_one.so"]
+    runs = ["run _jit_chain", "run _jit_chain RTOL=0.5 comparator *=made/rule.py"]
+    run = project.scons("test")
+    assert run.actions == [*built, *runs], run.output
+    assert "[test] PASS      t" in run.output and "[test] FAIL      u" in run.output
+    assert "(made/rule.py)\n    worst 0.25 at 0.5\n" in run.output
+    assert project.scons("t").actions == []
+    project.edit_file("rule.in", "worst <=", "worst < ")
+    run = project.scons("t")
+    assert (run.status, run.actions) == (2, runs[1:]), run.output
+    assert "    made/rule.py: worst 0.25 at 0.5\n" in run.output
+    project.edit_file("made/limits.py", "0.25", "0.5")
+    run = project.scons("t")
+    assert (run.status, run.actions) == (0, runs[1:]), run.output
+    project.edit_file("rule.in", "import limits", "import limits  # nothing")
+    assert project.scons("t").actions == runs[1:]
+    assert project.scons("t").actions == []
+    assert not list((project.root / "made").glob("__pycache__"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("limits.OF[name]", "limits.OF[0]", "made/rule.py:6: KeyError: 0"),
+        ("import limits", "import limits, nowhere", "made/rule.py:1: ModuleNotFoundError: No module named 'nowhere'"),
+        ("def compare", "def compares", "made/rule.py: defines no function 'compare'; write def compare(name, actual, "
+         "expected, rtol, atol): return ok, message"),
+        ("rtol):", "rtol)", "made/rule.py:4: expected ':'"),
+        ("return worst", "raise SystemExit(3)  # ", "made/rule.py:6: SystemExit: 3"),
+        ("return worst <= limits.OF[name],", "return", "made/rule.py: compare returned 'worst 0.25 at 0.5' for 'y'; "
+         "return True or False, or that and a message"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_file_is_one_line(project: Project, old: str, new: str, message: str) -> None:
+    project.edit_file("rule.in", old, new)
+    run = project.quiet("t")
+    assert run.status == 2 and "Traceback" not in run.output, run.output
+    assert f"): golden_error: {message}\n" in run.output, run.output
+
+
+def test_watch_sees_an_edit_of_a_file(project: Project) -> None:
+    project.write("rule.py", _RULE)
+    project.write("limits.py", 'OF = {"y": 0.25}\n')
+    project.write("SConstruct", _SCRIPT.replace("compare=rule", 'compare="rule.py"'))
+    with watching(project, "t") as rounds:
+        assert rounds.round().actions[-1] == "run _jit_chain RTOL=0.5 comparator *=rule.py"
+        for name, old, new, word in (("rule.py", "worst <=", "worst <", "FAIL"), ("limits.py", "0.25", "0.5", "PASS")):
+            project.edit_file(name, old, new)
+            run = rounds.round()
+            assert run.output.startswith(f"[watch] {name} changed\n"), run.output
+            assert run.actions == ["run _jit_chain RTOL=0.5 comparator *=rule.py"] and f"[test] {word}" in run.output
