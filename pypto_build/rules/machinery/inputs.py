@@ -108,7 +108,9 @@ def path_of(node: Any) -> Path:
         source = node.srcnode()
         here = source is node or has_rule(node) or os.path.isdir(node.get_abspath())
         return Path((node if here else source).get_abspath())
-    path = Path((node if has_rule(node) else node.rfile()).get_abspath())
+    if has_rule(node):  # SCons memoizes there what it will store of it
+        return Path(node.get_abspath())
+    path = Path(node.rfile().get_abspath())
     node.clear_memoized_values()  # whether it exists: it may be made later
     return path
 
