@@ -1,7 +1,8 @@
-"""Function names in a ``.pto`` module, read from its text where parsing would take too long."""
+"""Names and content of a ``.pto`` module, read from its text where parsing would take too long."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 
@@ -11,6 +12,15 @@ _FUNCTION = re.compile(r"\bfunc\.func\s+(?:private\s+|public\s+)?@([\w.$-]+)")
 def function_names(text: str) -> list[str]:
     """Every function that the module defines or declares, each once, in order."""
     return list(dict.fromkeys(_FUNCTION.findall(text)))
+
+
+# Where in the program an operation comes from: it changes with every line above, and nothing is made from it.
+_POSITION = re.compile(r'[ \t]*\bloc\("[^"\n]*":\d+:\d+\)')
+
+
+def module_digest(text: str) -> str:
+    """Return the digest of a module without the positions that it has from its program."""
+    return hashlib.sha256(_POSITION.sub("", text).encode()).hexdigest()
 
 
 #: Operations that every assembler makes one instruction of each, named like them.

@@ -2,9 +2,9 @@
 
     python -m pypto_build.compiler.splice_files BODY --into FUNC_ID WRAPPER OUTPUT … [--module PTO] [--orchestration C]
 
-A wrapper takes the body of the function it is named after. If the function's arguments changed, its `kernel_entry` is
-made anew from the module and the orchestration's arguments; an argument without a value is an error. Either all outputs
-are written or none.
+A wrapper takes the body of the function that it is named after, else of the one that its `kernel_entry` calls.
+If the function's arguments changed, its `kernel_entry` is made anew from the module and the orchestration's arguments;
+an argument without a value is an error. Either all outputs are written or none.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pypto_build.pto.atomic import write_atomically
 from pypto_build.pto.errors import PtoError, SourcePosition
 from pypto_build.pto.splice import (
     BODY_SENTINEL,
+    called_function,
     find_sentinels,
     forwarded_arguments,
     functions_of,
@@ -43,8 +44,11 @@ class Unit:
     def splice(self, func_id: int, wrapper: Path) -> str:
         """The wrapper with the unit's body; raises PtoError when they do not fit."""
         text = wrapper.read_text(encoding="utf-8")
-        body, name = preprocess(self.raw, text), wrapper.stem
+        body = preprocess(self.raw, text)
         functions = functions_of(body)
+        name = wrapper.stem
+        if name not in functions:  # a file of another name, as PtoModule makes one
+            name = called_function(text, functions) or name
         if name in functions and self.module and not has_signature(text, name, functions[name], str(wrapper)):
             return self._refit(text, name, func_id, wrapper, body)
         return splice_unit(body, {name: (str(wrapper), text)})[name].text

@@ -48,7 +48,9 @@ Spawn = Callable[[list[str], dict[str, str]], tuple[int, str]]
 
 
 class Forks(Protocol):
-    """A process that commands are forked from."""
+    """A process that commands are forked from; ``directories`` are its own, and no inputs of a command."""
+
+    directories: set[str]
 
     def since(self, environment: Mapping[str, str]) -> int:
         """When it was started, by the system's clock; 0 where there is none."""
@@ -340,7 +342,8 @@ class Place:
                 ended = ahead.process.go() if ahead else None
                 status, said = ended or spawn(command, environment)
             with self._lock, span(f"judge {action.name}"):
-                account = read_account(work / "log", command, [str(work), *self._private(action, aids)])
+                private = [str(work), *self._private(action, aids), *(forks.directories if forks else ())]
+                account = read_account(work / "log", command, private)
                 attempt = _Attempt(
                     action, aids, seen, state, account, started, record, since or started, ahead is not None
                 )

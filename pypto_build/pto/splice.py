@@ -8,7 +8,7 @@ kernel function. Everything outside the sentinels keeps its bytes. Facts: PyPTO'
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from .errors import PtoError, SourcePosition
@@ -145,6 +145,17 @@ def forwarded_arguments(wrapper: str, function: str, path: str = "<wrapper>") ->
         )
         arguments.append(Parameter(_plain(declared[1]) if declared else "", name))
     return tuple(arguments)
+
+
+def called_function(wrapper: str, functions: Iterable[str]) -> str | None:
+    """Return which of `functions` the `kernel_entry` of a wrapper calls, if any."""
+    for function in functions:
+        try:
+            forwarded_arguments(wrapper, function)
+        except PtoError:
+            continue
+        return function
+    return None
 
 
 def compare_signature(wrapper: str, function: str, parameters: tuple[Parameter, ...], path: str = "<wrapper>") -> None:

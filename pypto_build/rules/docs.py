@@ -59,21 +59,8 @@ and every rule returns nodes, which `Depends`, `Requires`, `Alias`, `Default`, `
 | ReplayTest, LintTest, HazardTest, Artifacts | verdicts, findings; what depends on one waits for a test that passes |
 | SceneTest, PyTest, TestSuite | the alias, which waits for tests that pass; `Install` takes files only |
 
-The tests (`tests/rules/test_composition.py`) assert the actions of the first build from a fresh checkout, of a null
-build, and after an edit of what an attribute names. PtoModule's `kernel` and `orchestration`, GoldenData's `program`
-and `artifacts` have no test of their own:
-
-| attribute | a source | made by a builder | an edit builds |
-|---|---|---|---|
-| PtoKernel `source` | yes | yes | compile, link; only compile if the object stays |
-| PtoKernel `extra_include_dirs` | yes | yes | the same, if the header is included |
-| PtoOrchestration `source` | yes | yes | compile, link |
-| `artifact`, `dir`, `artifacts` | yes | yes | the unit that changed, then the tests on it |
-| ReplayTest `data`, `golden`; HazardTest `data` | yes | yes | the tests that read it |
-| GoldenData `script`, `deps`, `program` | yes | yes | the data, if they change the tests on them |
-| PtoProgram `source`, `deps` | yes | yes | the program; what it changes, then the tests |
-| PtoModule `source`, `kernel`, `orchestration` | yes | yes | the C++ |
-| PyTest `files`, `deps` | yes | yes | the files of tests that read it |
+[attributes.md](attributes.md) has every such attribute by every kind of input: what is done from a fresh checkout, after
+an edit that changes nothing downstream, and after one that does.
 
 - **What is made comes first**, in whatever order the rules stand: an artifact, its data, a file in an artifact by its
   name, headers that a kernel includes from a directory where a builder makes them, or that a builder makes whole. What
@@ -141,6 +128,11 @@ source file, generated file, generated directory.
 def document() -> str:
     """The whole page."""
     return "\n".join([_INTRODUCTION, *map(_rule, _rules()), _targets(), _options()])
+
+
+def attributes_of_files() -> list[str]:
+    """Return the attributes that name files or directories, as ``Rule.attribute``."""
+    return [f"{rule.name}.{attribute.name}" for rule in _rules() for attribute in rule.attributes if attribute.kind]
 
 
 def _rules() -> Iterator[Rule]:

@@ -26,14 +26,12 @@ from pypto_build.rules.machinery.inputs import path_of
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.steps import Step, announce, made_by_us
-from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
+from pypto_build.rules.machinery.workspace import TESTS, Workspace, escape, workspace_of
 from pypto_build.rules.outcomes import failed_tests
 from pypto_build.rules.tests import declare_suite, declare_test, is_wanted, run_all
 from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.forked import ForkedTools
 
-#: Below BUILD_DIR: what comes of tests, a directory a rule.
-TESTS = "tests"
 _TOOL = "pypto_build.interop.pytest_file"
 _FORKS, _TEMPORARY = "what files of tests are forked from", "where tests have their temporary files"
 # A test has one processor: others run beside it, and a fork of a process with threads of OpenMP may wait for them.

@@ -66,6 +66,8 @@ class ForkedTools:
         self._since = 0
         self._connection: socket.socket | None = None
         self._address, self._owner = "", 0
+        #: Where the processes have their own files: nothing that a command reads.
+        self.directories: set[str] = set()
 
     def run(self, command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
         """The status of ``command``, and what it printed."""
@@ -91,6 +93,7 @@ class ForkedTools:
         with self._lock:
             if self._owner != os.getpid():
                 self._start(environment)
+                self.directories.add(os.path.dirname(self._address))
             return self._address
 
     def since(self, environment: Mapping[str, str]) -> int:

@@ -168,6 +168,7 @@ class _Forks:
     def __init__(self, rig: Rig, meanwhile: Callable[[], None]) -> None:
         self._rig, self._meanwhile = rig, meanwhile
         self._since, self._header = 0, ""
+        self.directories: set[str] = set()
 
     def since(self, environment: Mapping[str, str]) -> int:
         if not self._since:
@@ -202,6 +203,20 @@ def test_a_file_that_changes_after_the_process_has_read_it_that_is_forked(rig: R
     outcome = place.perform(rig.action(), forks.spawn, tuple, forks=forks)
     assert (outcome.how, rig.built) == ("built", "one h2 "), outcome
     assert [*filter("h1 ".__eq__, rig.ran), rig.ran[-1]] == ["h1 ", "h2 "]
+
+
+def test_what_a_process_that_is_forked_has_for_itself_is_no_input(rig: Rig) -> None:
+    """Another command that is forked from it may end it, and its directory goes."""
+    forks = _Forks(rig, lambda: None)
+    forks.directories.add(str(rig.root / "header"))
+
+    def spawn(command: list[str], environment: dict[str, str]) -> Spawned:
+        spawned = forks.spawn(command, environment)
+        (rig.root / "header").write_text(str(time.time_ns()))
+        return spawned
+
+    outcome = rig.place().perform(rig.action(), spawn, tuple, forks=forks)
+    assert (outcome.how, outcome.note, len(rig.ran)) == ("built", "", 1)
 
 
 def test_an_input_that_never_rests_is_an_error(rig: Rig) -> None:
@@ -316,7 +331,6 @@ def test_a_killed_run_of_an_action_without_outputs(rig: Rig, first: str) -> None
     rig.meanwhile = kill
     with pytest.raises(KeyboardInterrupt):
         rig.run(action)
-    rig.meanwhile = lambda: None
     rig.write("source", first)
     assert [rig.run(action), rig.run(action)] == ["built", "kept"]
 

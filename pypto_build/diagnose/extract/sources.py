@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import msgspec
 
 from pypto_build.artifact import Artifact
 from pypto_build.artifact.files import decode_json, read_bytes
-from pypto_build.artifact.modules import function_names
+from pypto_build.artifact.modules import function_names, module_digest
 
 #: Which content of each module its kernels were made from, written by the build (docs/architecture.md §4.4).
 _RECORD = ".units.json"
@@ -24,13 +23,13 @@ def as_built(artifact: Artifact, build_dir: Path) -> tuple[Artifact, dict[str, P
     raw: dict[str, Path] = {}
     for path in sorted(artifact.root.glob("ptoas/**/*.pto")):
         entry = record.get(path.stem)
-        text = path.read_bytes()
-        if not isinstance(entry, dict) or entry.get("pto") == hashlib.sha256(text).hexdigest():
+        text = path.read_bytes().decode("utf-8", "replace")
+        if not isinstance(entry, dict) or entry.get("module") == module_digest(text):
             continue
         chosen = entry.get("chosen")
         if isinstance(chosen, dict) and chosen.get("prefer") == "cpp":
             continue
-        names = function_names(text.decode("utf-8", "replace"))
+        names = function_names(text)
         for kernel in artifact.kernels:
             file = build_dir / "spliced" / "kernels" / kernel.core_type / kernel.source.name
             if (kernel.name in names or kernel.source.stem in names) and file.is_file():

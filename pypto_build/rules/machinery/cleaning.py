@@ -29,7 +29,7 @@ from pypto_build.replay.results import NAMES, REPLAYS
 from pypto_build.rules.machinery.database import SIGNATURES
 from pypto_build.rules.machinery.inputs import kept_by_users
 from pypto_build.rules.machinery.locks import LOCK, lock_output
-from pypto_build.rules.machinery.workspace import DECLARED_TESTS, FAILED_TESTS, Workspace
+from pypto_build.rules.machinery.workspace import DECLARED_TESTS, FAILED_TESTS, TESTS, Workspace
 from pypto_build.rules.variants import VARIANTS
 
 _TREES = (*filter(None, VARIANTS), "kernels", "orchestration", "ptoas", "spliced", "actual", "dfx_outputs")
@@ -177,6 +177,8 @@ def _built_files(output: Path) -> Iterator[Path]:
         yield from sorted(path for path in (output / tree).rglob("*") if path.suffix in _BUILT_SUFFIXES)
     yield from sorted(output.glob(f"{WORK}*"))
     yield from sorted(output.glob(".*.tmp"))  # what a killed run was writing
+    if output.parent.name == TESTS:
+        yield from sorted(output.glob("*.xml"))
     for name in (f"{glob.escape(output.name)}.tar.*", f"{glob.escape(output.name)}.*.tar.*"):  # packs
         yield from sorted(output.glob(name))
     for name in _FILES:

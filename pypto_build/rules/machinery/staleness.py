@@ -19,7 +19,7 @@ from typing import Any
 from pypto_build.artifact import Artifact, ArtifactError, Kernel
 from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.files import decode_json, read_bytes, read_source, read_text
-from pypto_build.artifact.modules import function_names, same_operations
+from pypto_build.artifact.modules import function_names, module_digest, same_operations
 
 RECORD = ".units.json"
 SAME_TIME_S = 2.0
@@ -40,8 +40,8 @@ class PtoUnit:
 
     @property
     def digest(self) -> str:
-        """The content of the module."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
+        """The content of the module, without the positions that it has from its program."""
+        return module_digest(self.text)
 
     @property
     def assembled(self) -> str:
@@ -98,7 +98,7 @@ def find_stale(
     record = known | {
         unit.name: _entry(unit, None if unit.name in assembled else known.get(unit.name)) for unit in units
     }
-    edited = [unit for unit in units if unit.digest != record[unit.name]["pto"]]
+    edited = [unit for unit in units if unit.digest != record[unit.name]["module"]]
     counts = {unit.name: _what_counts(unit, record[unit.name], prefer) for unit in edited}
     record |= {name: record[name] | {"chosen": chosen} for name, chosen in counts.items() if chosen}
     if record != known:
@@ -165,7 +165,7 @@ def _what_counts(unit: PtoUnit, entry: Mapping[str, Any], prefer: str) -> dict[s
 
 def _entry(unit: PtoUnit, known: dict[str, Any] | None) -> dict[str, Any]:
     """What is remembered of a unit; when it was compiled anew, all of its files changed, and this is a first look."""
-    if known is None or (known["assembled"] != unit.assembled and known["pto"] != unit.digest):
+    if known is None or (known["assembled"] != unit.assembled and known["module"] != unit.digest):
         return _first_look(unit)
     return known
 
@@ -177,11 +177,11 @@ def _first_look(unit: PtoUnit) -> dict[str, Any]:
         or unit.path.stat().st_mtime > assembled.stat().st_mtime + SAME_TIME_S
         or not same_operations(unit.text, read_text(assembled, errors="replace"))
     )
-    return _current(unit) | ({"pto": ""} if edited_since else {})
+    return _current(unit) | ({"module": ""} if edited_since else {})
 
 
 def _current(unit: PtoUnit) -> dict[str, Any]:
-    return {"pto": unit.digest, "assembled": unit.assembled, "bodies": unit.bodies()}
+    return {"module": unit.digest, "assembled": unit.assembled, "bodies": unit.bodies()}
 
 
 def _body_digest(source: Path) -> str:
@@ -202,7 +202,7 @@ def _is_entry(entry: Any) -> bool:
     """Whether this module wrote an entry; of one that somebody else wrote, nothing is remembered."""
     if not isinstance(entry, dict) or not isinstance(entry.get("bodies"), dict):
         return False
-    words = [entry.get("pto"), entry.get("assembled"), *entry["bodies"].values()]
+    words = [entry.get("module"), entry.get("assembled"), *entry["bodies"].values()]
     chosen = entry.get("chosen", {"prefer": ""})
     return all(isinstance(word, str) for word in words) and isinstance(chosen, dict) and "prefer" in chosen
 

@@ -49,6 +49,8 @@ _SITE = f"{sys.prefix}/lib/python{sys.version_info.major}.{sys.version_info.mino
 FAILED_TESTS = ".failed_tests.json"
 # In BUILD_DIR: the names of the tests that the SConstruct declares, a line each, for completion in shells.
 DECLARED_TESTS = ".declared_tests"
+#: Below BUILD_DIR: results of pytest tests, a directory for each rule.
+TESTS = "tests"
 
 # Where Python itself is, unless it is the system's.
 _BASE = {} if sys.base_prefix in ("/usr", "/usr/local") else {"base": sys.base_prefix}
