@@ -165,8 +165,10 @@ def obstacle(compiler: str, environment: Mapping[str, str]) -> str:
 
 
 def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Account:
-    """What the log says of the command ``argv``, without ``private`` files, those below such directories, and those it
-    wrote."""
+    """Read the log of the command ``argv``.
+
+    Neither files that it wrote count, nor ``private`` ones and those below such directories.
+    """
     account, written = Account(started={argv[0]}), set[str]()
     own = {str(place).rstrip("/") for place in private}
     counts = _Counts(own)

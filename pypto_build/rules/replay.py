@@ -28,7 +28,7 @@ from pypto_build.facts.platforms import Platform
 from pypto_build.facts.run_options import EMBEDDED, LOG_PATH, REGIONS, RULES_OFF, RUN_OPTIONS, TORCH
 from pypto_build.proof import Action
 from pypto_build.proof.place import Spawn
-from pypto_build.replay.results import REPLAYS, show
+from pypto_build.replay.results import NAMES, REPLAYS, show
 from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Status, Verdict, read_verdict, rule_lines, write_verdict
 from pypto_build.rules.artifact import ArtifactTargets, chip_words, tell_built
 from pypto_build.rules.device_rules import note_broken_rules
@@ -395,7 +395,10 @@ def _replay_step(
         },
         toolkits=simpler,
         unkeyed=_unkeyed(workspace),
-        private=(str(targets.output / REPLAYS), *(_repositories(workspace) if simpler else ())),
+        private=(
+            *(str(targets.output / name) for name in (REPLAYS, *NAMES)),
+            *(_repositories(workspace) if simpler else ()),
+        ),
     )
     forks = workspace.forks if of_a_test else None
     run = forks.run if forks else run_tool

@@ -418,10 +418,10 @@ RULE_ROWS = {
 
 def actions(rows: Iterable[Row], name: str, kind: str = "") -> list[str]:
     """Return the actions of rows that their field ``name`` has, as the kind of input has them."""
-    given = "made" if kind == "builder" else "src"
+    directory = "made" if kind == "builder" else "src"
     tests = "made_tests" if kind == "builder" else "src"
-    scene = f"scene_one-{hashlib.sha256(given.encode()).hexdigest()[:6]}"
-    return [action.format(given, scene, tests) for row in rows for action in getattr(row, name)]
+    scene = f"scene_one-{hashlib.sha256(directory.encode()).hexdigest()[:6]}"
+    return [action.format(directory, scene, tests) for row in rows for action in getattr(row, name)]
 
 
 def change(project: Project, edit: Edit) -> None:
@@ -439,9 +439,9 @@ def change(project: Project, edit: Edit) -> None:
 def run(project: Project, expected: Iterable[str]) -> None:
     """Build and test everything, and expect these actions and no more, each as often as it is listed."""
     runs: list[Run] = [project.scons("STORE_SIZE=0", target) for target in ("all", "test")]
-    found, wanted = Counter(action for one in runs for action in one.actions), Counter(expected)
+    actual, planned = Counter(action for one in runs for action in one.actions), Counter(expected)
     output = "".join(one.output for one in runs)
-    more, fewer = sorted((found - wanted).elements()), sorted((wanted - found).elements())
+    more, fewer = sorted((actual - planned).elements()), sorted((planned - actual).elements())
     assert ([one.status for one in runs], more, fewer) == ([0, 0], [], []), f"{more=}\n{fewer=}\n{output}"
 
 
@@ -475,8 +475,8 @@ def live(project: Project, kind: str) -> None:
     step(actions(rows, "stays", kind) + copied(row.idle for row in rows), (row.idle for row in rows))
     step(actions(others, "follows", kind) + copied(row.edit for row in others), (row.edit for row in others))
     if artifact:
-        given = "made" if kind == "builder" else "src"
-        read = [action.format(given) for action in _READ_ARTIFACT]
+        directory = "made" if kind == "builder" else "src"
+        read = [action.format(directory) for action in _READ_ARTIFACT]
         step(actions(artifact, "follows", kind) + read + copied([_ARTIFACT]), [_ARTIFACT])
     clean(project)
 

@@ -83,7 +83,7 @@ def project(tmp_path: Path, runtime: Path) -> Project:
     return project
 
 
-def asked(project: Project, question: str) -> list[str]:
+def answer(project: Project, question: str) -> list[str]:
     """The names of an answer, but for those outside of the workspace."""
     run = project.quiet("query", question)
     assert run.status == 0, run.output
@@ -92,9 +92,9 @@ def asked(project: Project, question: str) -> list[str]:
 
 def test_views_of_a_chain(project: Project) -> None:
     made = ["compile p.py", f"make {_ART}/data"]
-    assert asked(project, "deps(t)") == [_ART, f"{_ART}/kernel_config.py", "p.py", "t"]
+    assert answer(project, "deps(t)") == [_ART, f"{_ART}/kernel_config.py", "p.py", "t"]
     verdict = f"{_OUT}/replays/default/verdict.json"
-    assert asked(project, "rdeps(p.py)") == [verdict, _ART, f"{_ART}/kernel_config.py", "p", "p.py", "t", "test"]
+    assert answer(project, "rdeps(p.py)") == [verdict, _ART, f"{_ART}/kernel_config.py", "p", "p.py", "t", "test"]
     run = project.scons("-n", "t", "--tree=all")
     assert (run.status, run.actions) == (0, made) and _BEFORE in run.output, run.output
     assert not (project.root / "build_output").exists() and not (project.root / _OUT).exists()
@@ -110,18 +110,18 @@ def test_views_of_a_chain(project: Project) -> None:
     assert [entry["file"] for entry in entries] == [
         str(project.root / _ART / name) for name in ("kernels/aiv/twice.cpp", "orchestration/prog.cpp")
     ]
-    assert asked(project, "deps(t)") == sorted([*_BUILT, *_GENERATED, _ART, "p.py", "t"])
-    assert asked(project, "deps(p)") == [_ART, f"{_ART}/kernel_config.py", "p", "p.py"]
-    assert set(asked(project, "rdeps(p.py)")) > {*_BUILT, *_GENERATED, verdict, "p", "t", "test"}
-    assert asked(project, f"rdeps({_ART}/kernels/aiv/twice.cpp)") == sorted([
+    assert answer(project, "deps(t)") == sorted([*_BUILT, *_GENERATED, _ART, "p.py", "t"])
+    assert answer(project, "deps(p)") == [_ART, f"{_ART}/kernel_config.py", "p", "p.py"]
+    assert set(answer(project, "rdeps(p.py)")) > {*_BUILT, *_GENERATED, verdict, "p", "t", "test"}
+    assert answer(project, f"rdeps({_ART}/kernels/aiv/twice.cpp)") == sorted([
         f"{_OUT}/kernels/aiv/twice.o", f"{_OUT}/kernels/aiv/twice.so", verdict, f"{_ART}/kernels/aiv/twice.cpp", "t",
         "test",
     ])  # fmt: skip
-    assert asked(project, f"somepath({_OUT}/kernels/aiv/twice.so, p.py)") == [
+    assert answer(project, f"somepath({_OUT}/kernels/aiv/twice.so, p.py)") == [
         f"{_OUT}/kernels/aiv/twice.so", f"{_OUT}/kernels/aiv/twice.o", f"{_ART}/kernels/aiv/twice.cpp", _ART,
         f"{_ART}/kernel_config.py", "p.py",
     ]  # fmt: skip
-    assert asked(project, "kind('source', deps(t))") == ["p.py"]
+    assert answer(project, "kind('source', deps(t))") == ["p.py"]
     run = project.scons("-n", "t", "--tree=all")
     assert (run.status, run.actions) == (0, [])
     lines = [line.strip(" |") for line in run.output.splitlines()]
