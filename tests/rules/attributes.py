@@ -76,6 +76,8 @@ env.ReplayTest(name="on_data", artifact=art, data=at("data"))
 env.ReplayTest(name="on_golden", artifact=art, golden=at("golden"))
 env.Artifacts(name="many_on_data", artifacts=art, data=at("many_data"))
 env.Artifacts(name="many_on_golden", artifacts=art, golden=at("many_golden"))
+env.ReplayTest(name="compared", artifact=art, compare=at("compare.py"))
+env.Artifacts(name="many_compared", artifacts=art, compare=at("many_compare.py"))
 env.HazardTest(name="examined_on_data", artifact=art, data=at("hazards_data"))
 env.Alias("all", env.GoldenData(name="scripted", script=at("make.py")))
 env.Alias("all", env.GoldenData(name="counted", script="fixed/read.py", deps=at("numbers.txt")))
@@ -109,7 +111,9 @@ env.LintTest(name="linted", artifact=art)
 env.HazardTest(name="examined", artifact=art)
 env.Artifacts(name="many", artifacts=art)
 env.ReplayTest(name="on_data", artifact=art, data=data)
+env.ReplayTest(name="on_golden", artifact=art, golden=data)
 env.Artifacts(name="many_on_data", artifacts=art, data=data)
+env.Artifacts(name="many_on_golden", artifacts=art, golden=data)
 env.HazardTest(name="examined_on_data", artifact=art, data=data)
 env.Alias("all", env.GoldenData(name="computed", program=art))
 env.Alias("all", env.GoldenData(name="counted", script="fixed/read.py", deps=kernel))
@@ -176,6 +180,9 @@ def generate_inputs(params):
 def compute_golden(tensors, params):
     tensors["y"][:] = 2.0 * tensors["x"]
 """
+_COMPARE = """def compare(name, actual, expected):
+    return bool((actual == expected).all())
+"""
 _SCENE = """import torch
 from simpler.task_interface import ArgDirection as D
 from simpler_setup import SceneTestCase, TaskArgsBuilder, TensorArg, scene_test
@@ -238,6 +245,8 @@ def fill(project: Project, kind: str) -> None:
         "src/make.py": _SCRIPT.format(value="0.0", **(tile if chain else one)),
         "fixed/read.py": _SCRIPT.format(value=read, **one),
         "src/numbers.txt": "3",
+        "src/compare.py": _COMPARE,
+        "src/many_compare.py": _COMPARE,
         "src/_jit_golden/golden.py": _GOLDEN,
         "src/p.py": _PROGRAM.format(factor="3.0") + (_REFERENCE if chain else ""),
         "fixed/q.py": _PROGRAM.format(factor=f'float(Path("{where}/helper.txt").read_text())'),
@@ -284,8 +293,9 @@ _ARTIFACT = ("_jit_chain/kernels/aiv/twice.cpp", "in[i];", "in[i] + 0.0f;")
 _RUN = "run _jit_chain"
 _DATA, _GOLD = "run _jit_chain DATA={0}/data", "run _jit_chain golden={0}/golden"
 _MANY_DATA, _MANY_GOLD = "run _jit_chain DATA={0}/many_data", "run _jit_chain golden={0}/many_golden"
+_BY_FILE, _MANY_BY_FILE = (f"run _jit_chain comparator *={{0}}/{name}compare.py" for name in ("", "many_"))
 #: What reads the artifact, with whatever data; which row it belongs to is another attribute.
-_READ_ARTIFACT = [_DATA, _GOLD, _MANY_DATA, _MANY_GOLD, "run examined_on_data"]
+_READ_ARTIFACT = [_DATA, _GOLD, _MANY_DATA, _MANY_GOLD, _BY_FILE, _MANY_BY_FILE, "run examined_on_data"]
 
 
 def _module(name: str, source: str) -> list[str]:
@@ -324,6 +334,8 @@ ROWS = {
     "ReplayTest.artifact": Row([_RUN], _ARTIFACT, [_RUN]),
     "ReplayTest.data": Row([_DATA], ("data/in/x.pt", "", ""), [_DATA]),
     "ReplayTest.golden": Row([_GOLD], ("golden/y.pt", "", ""), [_GOLD]),
+    "ReplayTest.compare": Row([_BY_FILE], ("compare.py", ".all()", ".min()"), [_BY_FILE]),
+    "Artifacts.compare": Row([_MANY_BY_FILE], ("many_compare.py", ".all()", ".min()"), [_MANY_BY_FILE]),
     "Artifacts.artifacts": Row([], _ARTIFACT, []),  # the test on the artifact alone is that of ReplayTest
     "Artifacts.data": Row([_MANY_DATA], ("many_data/in/x.pt", "", ""), [_MANY_DATA]),
     "Artifacts.golden": Row([_MANY_GOLD], ("many_golden/y.pt", "", ""), [_MANY_GOLD]),
@@ -368,8 +380,8 @@ ROWS = {
 NO_RULE = {
     "PtoKernel.extra_include_dirs": "headers",
     "PtoOrchestration.source": "an orchestration",
-    "ReplayTest.golden": "goldens alone",
-    "Artifacts.golden": "goldens alone",
+    "ReplayTest.compare": "a function that compares",
+    "Artifacts.compare": "a function that compares",
     "GoldenData.script": "a script",
     "PtoProgram.source": "a program",
     "PtoProgram.deps": "Python modules",
@@ -384,7 +396,7 @@ NO_RULE = {
 _P, _S = "build_output/_jit_p", "build/data/scripted/snapshot"
 _P_TWICE = _unit(f"{_P}/kernels/aiv/twice.cpp", "kernels/aiv/twice")
 _P_UNITS = [*_P_TWICE, *_unit(f"{_P}/orchestration/prog.cpp", "orchestration/prog")]
-_P_RUN, _P_DATA = "run _jit_p", f"run _jit_p DATA={_S}"
+_P_RUN, _P_DATA, _P_GOLD = "run _jit_p", f"run _jit_p DATA={_S}", f"run _jit_p golden={_S}"
 _P_EDIT, _P_IDLE = ("p.py", "3.0", "5.0"), _comment("p.py", "FACTOR =", "#")
 _S_EDIT, _S_IDLE = ("make.py", "0.0", "-0.0"), _comment("make.py", "import sys", "#")
 _M_EDIT, _M_IDLE = ("twice.pto", "pto.tmul", "pto.tadd"), _comment("twice.pto", "module")
@@ -407,6 +419,8 @@ RULE_ROWS = {
     "ReplayTest.data": Row([_P_DATA], _S_EDIT, [_P_DATA], _S_IDLE),
     "Artifacts.artifacts": Row([], _P_EDIT, [], _P_IDLE),
     "Artifacts.data": Row([], _S_EDIT, [], _S_IDLE),
+    "ReplayTest.golden": Row([_P_GOLD], _S_EDIT, [_P_GOLD], _S_IDLE),
+    "Artifacts.golden": Row([], _S_EDIT, [], _S_IDLE),
     "LintTest.artifact": Row(["run linted"], _P_EDIT, ["run linted"], _P_IDLE, ("run linted",)),
     "HazardTest.artifact": Row([*_P_UNITS, "run examined"], _P_EDIT, [*_P_TWICE, "run examined"], _P_IDLE),
     "HazardTest.data": Row(e := ["run examined_on_data"], _S_EDIT, e, _S_IDLE),
@@ -452,6 +466,7 @@ def live(project: Project, kind: str) -> None:
     other attributes name.
     """
     fill(project, kind)
+    sources = _files(project)
     rows = [*MAKERS, *RULE_ROWS.values()] if kind == "rule" else list(ROWS.values())
     artifact = [row for row in rows if row.edit == _ARTIFACT]
     others = [row for row in rows if row.edit != _ARTIFACT]
@@ -478,7 +493,8 @@ def live(project: Project, kind: str) -> None:
         directory = "made" if kind == "builder" else "src"
         read = [action.format(directory) for action in _READ_ARTIFACT]
         step(actions(artifact, "follows", kind) + read + copied([_ARTIFACT]), [_ARTIFACT])
-    clean(project)
+    done = project.scons("-c", "all", "test")
+    assert (done.status, _files(project)) == (0, sources), done.output
 
 
 def _copied(edits: Iterable[Edit | None]) -> list[str]:
@@ -487,16 +503,10 @@ def _copied(edits: Iterable[Edit | None]) -> list[str]:
     return [f"make {top}" for top in sorted(tops)]
 
 
-def clean(project: Project) -> None:
-    """Clean: what was built goes, with what builders made, and no source. tests/rules/test_cleaning.py has the
-    artifacts of programs."""
-    before = {path for path in project.root.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
-    done = project.scons("-c", "all", "test")
-    assert done.status == 0, done.output
-    gone = {path.relative_to(project.root).parts[0] for path in before if not path.exists()}
-    left = {path.relative_to(project.root).parts[0] for path in before if path.exists()}
-    assert gone <= {"build", "made", "made_tests", "build_output"} and "build" in gone, gone
-    assert left <= {"SConstruct", "generator.txt", "src", "fixed", "build_output"}, left
+def _files(project: Project) -> set[str]:
+    """Return the paths of all files of the workspace, but modules that Python compiled."""
+    paths = (path.relative_to(project.root) for path in project.root.rglob("*") if not path.is_dir())
+    return {str(path) for path in paths if "__pycache__" not in path.parts}
 
 
 PAGE = _REPOSITORY / "docs" / "attributes.md"
@@ -509,7 +519,7 @@ the life of a workspace and expects exactly these actions, and no action of a nu
 - *idle*: after an edit that changes nothing downstream, such as a comment. For all rows, a file that is written again
   as it was, and a generator that writes the same again, lead to nothing.
 - *edit*: after an edit of what the attribute names.
-- `-c` removes what was built and what builders made, and no source.
+- `-c` removes what was built, what programs and builders made, and no source.
 
 The rule whose result is given: PtoModule for a kernel's source, PtoProgram for an artifact, GoldenData for data,
 PtoKernel for files that are read. There an edit is one of the program, the script or the module.

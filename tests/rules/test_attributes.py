@@ -5,12 +5,9 @@ from __future__ import annotations
 from pypto_build.rules.docs import attributes_of_files
 from tests.rules.attributes import NO_RULE, PAGE, ROWS, RULE_ROWS, page
 
-#: Attributes whose cells are in tests/rules/test_compare_files.py.
-ELSEWHERE = {"ReplayTest.compare", "Artifacts.compare"}
-
 
 def test_every_attribute_has_a_row() -> None:
-    assert sorted(ROWS) == sorted(set(attributes_of_files()) - ELSEWHERE)
+    assert sorted(ROWS) == sorted(attributes_of_files())
 
 
 def test_a_rules_result_is_given_or_there_is_none() -> None:
