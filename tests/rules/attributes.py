@@ -111,11 +111,12 @@ env.LintTest(name="linted", artifact=art)
 env.HazardTest(name="examined", artifact=art)
 env.Artifacts(name="many", artifacts=art)
 env.ReplayTest(name="on_data", artifact=art, data=data)
-env.ReplayTest(name="on_golden", artifact=art, golden=data)
 env.Artifacts(name="many_on_data", artifacts=art, data=data)
-env.Artifacts(name="many_on_golden", artifacts=art, golden=data)
 env.HazardTest(name="examined_on_data", artifact=art, data=data)
-env.Alias("all", env.GoldenData(name="computed", program=art))
+computed = env.GoldenData(name="computed", program=art)
+env.Alias("all", computed)
+env.ReplayTest(name="on_golden", artifact=art, golden=computed)
+env.Artifacts(name="many_on_golden", artifacts=art, golden=computed)
 env.Alias("all", env.GoldenData(name="counted", script="fixed/read.py", deps=kernel))
 env.PyTest(name="reading", files="fixed/test_reads.py", deps=kernel)
 """
@@ -396,7 +397,7 @@ NO_RULE = {
 _P, _S = "build_output/_jit_p", "build/data/scripted/snapshot"
 _P_TWICE = _unit(f"{_P}/kernels/aiv/twice.cpp", "kernels/aiv/twice")
 _P_UNITS = [*_P_TWICE, *_unit(f"{_P}/orchestration/prog.cpp", "orchestration/prog")]
-_P_RUN, _P_DATA, _P_GOLD = "run _jit_p", f"run _jit_p DATA={_S}", f"run _jit_p golden={_S}"
+_P_RUN, _P_DATA, _P_GOLD = "run _jit_p", f"run _jit_p DATA={_S}", "run _jit_p golden=build/data/computed/snapshot"
 _P_EDIT, _P_IDLE = ("p.py", "3.0", "5.0"), _comment("p.py", "FACTOR =", "#")
 _S_EDIT, _S_IDLE = ("make.py", "0.0", "-0.0"), _comment("make.py", "import sys", "#")
 _M_EDIT, _M_IDLE = ("twice.pto", "pto.tmul", "pto.tadd"), _comment("twice.pto", "module")
@@ -419,8 +420,8 @@ RULE_ROWS = {
     "ReplayTest.data": Row([_P_DATA], _S_EDIT, [_P_DATA], _S_IDLE),
     "Artifacts.artifacts": Row([], _P_EDIT, [], _P_IDLE),
     "Artifacts.data": Row([], _S_EDIT, [], _S_IDLE),
-    "ReplayTest.golden": Row([_P_GOLD], _S_EDIT, [_P_GOLD], _S_IDLE),
-    "Artifacts.golden": Row([], _S_EDIT, [], _S_IDLE),
+    "ReplayTest.golden": Row([_P_GOLD], _P_EDIT, [_P_GOLD], _P_IDLE),
+    "Artifacts.golden": Row([], _P_EDIT, [], _P_IDLE),
     "LintTest.artifact": Row(["run linted"], _P_EDIT, ["run linted"], _P_IDLE, ("run linted",)),
     "HazardTest.artifact": Row([*_P_UNITS, "run examined"], _P_EDIT, [*_P_TWICE, "run examined"], _P_IDLE),
     "HazardTest.data": Row(e := ["run examined_on_data"], _S_EDIT, e, _S_IDLE),
