@@ -11,6 +11,7 @@ from SCons.Util import DisplayEngine
 from pypto_build import terminal
 from pypto_build.client.asking import SconsStart
 from pypto_build.rules.machinery.invocation import AtCall
+from pypto_build.rules.machinery.termination import end_without_a_word
 from pypto_build.rules.tool import call_first, finish
 
 _SAID = "scons: Reading SConscript files ..."
@@ -44,6 +45,7 @@ def run_scons(words: Sequence[str], at_call: AtCall | None = None, start: SconsS
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)
+    end_without_a_word()
     finish()
     terminal.step_aside()
     return status

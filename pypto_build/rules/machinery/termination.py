@@ -46,8 +46,7 @@ def end_on_signals() -> None:
 
     def reset(jobs: Jobs) -> None:
         _RESET(jobs)
-        for number in taken:
-            signal.signal(number, signal.SIG_DFL)
+        end_without_a_word()
 
     def take() -> None:
         nonlocal owner
@@ -57,6 +56,13 @@ def end_on_signals() -> None:
 
     Jobs._setup_sig_handler, Jobs._reset_sig_handler = set_up, reset
     take()
+
+
+def end_without_a_word() -> None:
+    """Let the signals that are not ignored end this process as they do by default."""
+    for number in _SIGNALS:
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _descendants(process: int) -> Iterator[int]:
