@@ -45,7 +45,10 @@ def test_a_run_that_waits_for_a_pipe(
 ) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    run = stocked.start("SCons", "-Q", "replay", f"JIT={stocked.artifact.name}", *waits(stocked, pipe))
+    words = waits(stocked, pipe)
+    before = signal.signal(number, signal.SIG_DFL)  # under nohup, SIGHUP is ignored, and so it would be in the run
+    run = stocked.start("SCons", "-Q", "replay", f"JIT={stocked.artifact.name}", *words)
+    signal.signal(number, before)
     writer = _open_when_read(pipe)
     run.send_signal(number)
     printed = run.communicate(timeout=_PATIENCE_S)[0]
