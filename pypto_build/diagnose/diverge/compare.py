@@ -47,7 +47,7 @@ class Difference:
 def mask_of(actual: Array, expected: Array, dtype: str, limits: Limits) -> npt.NDArray[np.bool_]:
     """Return a mask of the stored elements that differ beyond the limits.
 
-    NaN equals NaN here, because unwritten elements are filled with NaN on both sides.
+    NaN equals NaN here, because unwritten elements may hold NaN on both sides.
     """
     if actual.tobytes() == expected.tobytes():
         return np.zeros(actual.shape, dtype=np.bool_)

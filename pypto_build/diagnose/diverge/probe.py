@@ -227,7 +227,7 @@ def _event(line: int, name: str, target: Any) -> tuple[Event, str]:
 
 # --- matching ---------------------------------------------------------------------------------------------------------
 
-# Instructions with the same effect on their target, by the name that stands for all of them.
+# Instructions with the same effect on their target, mapped to one name that stands for all of them.
 _SAME = {row.cpp: "TFILLPAD" for row in TABLE.values() if row.family == "fillpad"}
 _SAME |= {"TMOV": "TEXTRACT", "TINSERT": "TEXTRACT", "TRESHAPE": "TEXTRACT"}
 

@@ -423,7 +423,7 @@ def _elements(count: int, size: int) -> str:
 
 
 def _submit_line(source: Path, wanted: Call | None) -> int:
-    """Return the only line with a comment that names the kernel (`// Task N: kernel`), or 0 if there are several."""
+    """Return the line with a comment that names the kernel (`// Task N: kernel`), or 0 unless exactly one does."""
     if wanted is None or not source.is_file():
         return 0
     lines = read_source(source).splitlines()

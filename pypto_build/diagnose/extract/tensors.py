@@ -202,7 +202,7 @@ def _shape(views: Sequence[TensorArgument], first: int, last: int) -> tuple[tupl
     strides = sorted({s for v in filled for s, n in zip(v.strides, v.shape, strict=True) if n > 1} | {1}, reverse=True)
     chain = all(outer % inner == 0 for outer, inner in pairwise(strides))
     if not chain or len(strides) > _MOST_DIMS:
-        return (last - first,), first  # one dimension, which each view divides
+        return (last - first,), first  # one dimension, which `steps_to` makes each view from
     rows = -(-(last - first) // strides[0])
     inner = [outer // inner for outer, inner in pairwise(strides)]
     return (rows, *inner), first

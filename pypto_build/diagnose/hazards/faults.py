@@ -80,7 +80,7 @@ def _scope(error: ErrorInfo) -> list[tuple[str, int]]:
 
 
 def _named_line(source: Path, error: ErrorInfo) -> int:
-    """Return the only line of the orchestration with the error's text or the refused call, or 0 if there are more."""
+    """Return the only line of the orchestration with the error's text or the refused call. Otherwise return 0."""
     asked = (_ASKED.get(error.fault.kind) if error.fault else None) or f'"{error.message}"'
     lines = read_source(source).splitlines()
     found = [number for number, text in enumerate(lines, 1) if asked in text]
