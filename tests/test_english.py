@@ -28,7 +28,7 @@ LEFT: dict[str, tuple[int, int, int]] = {
     "examples": (0, 4, 2),
     "pypto_build": (14, 20, 2),
     "pypto_build/artifact": (0, 1, 0),
-    "pypto_build/diagnose": (370, 644, 32),
+    "pypto_build/diagnose": (234, 644, 19),
     "pypto_build/interop": (113, 141, 7),
     "pypto_build/proof": (53, 113, 13),
     "pypto_build/replay": (150, 110, 20),

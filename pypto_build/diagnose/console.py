@@ -1,4 +1,4 @@
-"""What the instruments print: lines for people, progress where it takes time, and one place that ends on errors."""
+"""Console output of the diagnostic tools: tables, progress lines, command lines, and the reports of errors."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Item = TypeVar("Item")
 
 
 def tool_parser(name: str, text: str | None) -> argparse.ArgumentParser:
-    """The command line of a tool; the first paragraph of its module's `text` says what it does."""
+    """Return the parser of a tool. Its description is the first paragraph of `text`, the module's docstring."""
     return argparse.ArgumentParser(prog=f"pypto_build.diagnose.{name}", description=(text or "").split("\n\n")[0])
 
 
 def add_run_options(parser: argparse.ArgumentParser, timeout_s: float, *, always: bool = True) -> None:
-    """The flags of a tool that runs what was built, `always` or for some questions."""
+    """Add the flags of a tool that runs built binaries. Without `always`, the flag `--embedded` is optional."""
     add = parser.add_argument
     add("artifact", type=Path, metavar="ARTIFACT_DIR")
     add("--platform", default="a2a3sim", metavar="P", help="a2a3sim or a5sim")
@@ -44,19 +44,19 @@ def add_run_options(parser: argparse.ArgumentParser, timeout_s: float, *, always
 
 
 def add_tolerances(parser: argparse.ArgumentParser, default: str = "1e-5, or what the artifact says") -> None:
-    """Declare the flags of the tolerances; ``default`` says what holds without them."""
+    """Add the flags of the tolerances. ``default`` is the text that describes their default."""
     parser.add_argument("--rtol", type=number(NOT_NEGATIVE), metavar="R", help=f"relative tolerance ({default})")
     parser.add_argument("--atol", type=number(NOT_NEGATIVE), metavar="A", help="absolute tolerance")
 
 
 def add_beside(parser: argparse.ArgumentParser) -> None:
-    """The flag of a tool that has binaries of its own and runs the usual ones too."""
+    """Add the flag `--usual`, for a tool that runs its own binaries and the usual ones."""
     what = "where the usual kernels/ and orchestration/ are, if not in OUT"
     parser.add_argument("--usual", type=Path, metavar="DIR", help=what)
 
 
 def run_tool(name: str, tool: Callable[[], int]) -> int:
-    """Run a command line's body: an error of the user's becomes its one line and exit status."""
+    """Run the body of a tool and return its exit status. An error is reported in one line on stderr."""
     outlive_readers()
     with terminal.escaping():
         return _run(name, tool)
@@ -69,14 +69,14 @@ def _run(name: str, tool: Callable[[], int]) -> int:
         print(f"{name}: {error}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
-        return 130  # as a shell says of a command that was interrupted
+        return 130  # the exit status that a shell reports for an interrupted command
     except OSError as error:
         print(f"{name}: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
         return 2
 
 
 class Main(Protocol):
-    """The `main` of a tool: takes the words of a command line, those of the process by default."""
+    """The type of a tool's `main`, which takes the words of a command line, by default those of the process."""
 
     def __call__(self, argv: Sequence[str] | None = None) -> int: ...
 
@@ -87,8 +87,11 @@ def command(
     *more: Callable[[argparse.ArgumentParser], None],
     run: Callable[[str, Callable[[], int]], int] = run_tool,
 ) -> Callable[[Callable[[argparse.Namespace], int]], Main]:
-    """Makes the `main` of a tool of its body, which gets what `parser` reads, to which `more` add flags; the words
-    themselves are `words` in it."""
+    """Return a decorator that turns a tool's body into its `main`.
+
+    The body receives the options that `parser` reads. The functions in `more` add flags to the parser. The words of the
+    command line are the option `words`. `run` calls the body and returns the exit status.
+    """
 
     def decorate(body: Callable[[argparse.Namespace], int]) -> Main:
         @wraps(body)
@@ -106,18 +109,18 @@ def command(
 
 
 def one_of(option: str, value: str, known: Sequence[str]) -> None:
-    """Raise a usage error for a value that this tool does not take."""
+    """Raise a usage error if this tool does not accept the value of the option."""
     if value not in known:
         raise ArtifactError(f"{option}={value}", "is for another tool", f"here it is {', '.join(known)}")
 
 
 def taking_long(doing: str) -> AbstractContextManager[None]:
-    """On a terminal, a line says what is being done if the block takes more than two seconds."""
+    """Show the text `doing` on a terminal if the block takes more than two seconds."""
     return terminal.progress(lambda: doing)
 
 
 def table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> list[str]:
-    """Columns aligned at the left, numbers at the right; cells are never cut."""
+    """Return the lines of a table. Text is aligned at the left, numbers at the right, and cells are never cut."""
     cells = [list(headings), *[list(row) for row in rows]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(headings))]
     columns = [[row[column] for row in rows] for column in range(len(headings))]
@@ -137,12 +140,12 @@ def _is_number(cell: str) -> bool:
 
 
 def counted(number: int, one: str, several: str = "") -> str:
-    """`1 task`, `2,000 tasks`, `2 dispatches`."""
+    """Return a number with its noun: `1 task`, `2,000 tasks`, `2 dispatches`."""
     return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
 def progress(items: Iterable[Item], doing: str, total: int) -> Iterator[Item]:
-    """The items; on a terminal, a line says after two seconds how many are done."""
+    """Yield the items. After two seconds, a line on the terminal counts the items that are done."""
     done = 0
     with terminal.progress(lambda: f"{doing}: {done} of {total}"):
         for item in items:

@@ -1,7 +1,7 @@
-"""What an instrument found: one type for all of them, printed for people, as JSON, and as SARIF for editors and CI.
+"""Findings of the diagnostic tools, printed as text, as JSON, and as SARIF for editors and CI.
 
-A finding says what is wrong, where (a file of the artifact and a line), between which tasks, and what to edit. Tools
-write theirs as ``OUT/findings/<tool>.json`` (and ``.sarif``), where the report picks them up.
+A finding has a message, a file and line of the artifact, the tasks concerned, and the edits that mend it. Tools write
+their findings to ``OUT/findings/<tool>.json`` (and ``.sarif``), which the report reads.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that is wrong.
+    """One finding.
 
-    ``rule`` names the kind of thing (``lint/no-drain``). ``path`` is relative to the artifact (else absolute), empty
-    where no file is at fault; ``line`` counts from 1, 0 where no line is. ``hint`` says what to edit. ``detail`` are
-    further lines for people. ``tasks`` are the numbers of the tasks, ``kernel`` the name of the kernel concerned.
-    ``edits`` are what ``hint`` says, as changes that can be applied.
+    ``rule`` names its kind (``lint/no-drain``). ``path`` is relative to the artifact, or absolute outside of it, and
+    empty if no file is at fault. ``line`` counts from 1, and is 0 if no line is at fault. ``hint`` says what to edit,
+    and ``edits`` are the same changes in a form that can be applied. ``detail`` has further lines of text. ``tasks``
+    are the numbers of the tasks concerned, ``kernel`` is the name of the kernel.
     """
 
     rule: str
@@ -67,12 +67,12 @@ class Finding(msgspec.Struct, frozen=True):
 
     @property
     def position(self) -> str:
-        """``kernels/aiv/x.cpp:12``, the path alone, or nothing."""
+        """The position as ``kernels/aiv/x.cpp:12``, the path alone, or an empty text."""
         return _position(self.path, self.line) if self.path else ""
 
     @property
     def lines(self) -> list[str]:
-        """For people: ``position: level: message [rule]``, what to do, the details."""
+        """The finding as text: ``position: level: message [rule]``, details, hint and edits."""
         position = f"{self.position}: " if self.position else ""
         text = [f"{position}{self.level}: {self.message} [{self.rule}]"]
         text += [f"    {line}" for line in self.detail]
@@ -86,7 +86,7 @@ def _position(path: str, line: int) -> str:
 
 
 class Report(msgspec.Struct, frozen=True):
-    """The file a tool leaves: who looked at what, and what it found. ``state`` is that of the artifact then."""
+    """The file that a tool writes: its name, the artifact and the findings. ``state`` is the digest of the artifact."""
 
     tool: str
     artifact: str
@@ -96,23 +96,23 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """Worst first, then by position; the same finding once."""
+    """Return the findings without duplicates, sorted by level (worst first) and position."""
     return sorted(dict.fromkeys(findings), key=lambda f: (LEVELS.index(f.level), f.path, f.line, f.rule, f.message))
 
 
 def summary(findings: Sequence[Finding]) -> str:
-    """``2 errors, 1 warning``, or ``nothing found``."""
+    """Return the counts of findings: ``2 errors, 1 warning``, or ``nothing found``."""
     counts = [(sum(finding.level == level for finding in findings), level) for level in LEVELS]
     return ", ".join(f"{n} {level}{'' if n == 1 else 's'}" for n, level in counts if n) or "nothing found"
 
 
 def as_json(report: Report) -> bytes:
-    """The report as JSON, indented."""
+    """Return the report as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n"
 
 
 def read_report(path: Path) -> Report:
-    """The report at ``path``. Raises a usage error for anything else."""
+    """Read the report at ``path``. Raises a usage error if it is none."""
     try:
         return decode_json(read_bytes(path), Report)
     except OSError as error:
@@ -122,7 +122,7 @@ def read_report(path: Path) -> Report:
 
 
 def as_sarif(report: Report, root: Path) -> bytes:
-    """The report in SARIF 2.1.0; paths are relative to ``root``, the artifact's directory."""
+    """Return the report in SARIF 2.1.0. Paths are relative to ``root``, the artifact's directory."""
     rules = sorted({finding.rule for finding in report.findings})
     run = {
         "tool": {
@@ -158,11 +158,11 @@ def _sarif_place(path: str, line: int) -> dict[str, object]:
     return {"physicalLocation": {"artifactLocation": file, **region}}
 
 
-# -- what every tool does with its findings ------------------------------------------------------------------------
+# -- output of findings, the same for every tool -------------------------------------------------------------------
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
-    """The flags by which a tool's findings also go to files."""
+    """Add the flags that also write a tool's findings to files."""
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the findings as JSON")
     parser.add_argument("--sarif", type=Path, metavar="FILE", help="also write the findings as SARIF 2.1.0")
 
@@ -170,7 +170,7 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
 def deliver(
     tool: str, artifact: Path, findings: Iterable[Finding], given: argparse.Namespace, build_dir: Path | None = None
 ) -> int:
-    """Print the findings, write what ``given`` asks for, keep them in ``build_dir`` for the report.
+    """Print the findings, write the files that ``given`` names, and keep them in ``build_dir`` for the report.
 
     Returns the exit status: 1 if there is an error or a warning, else 0.
     """
@@ -190,7 +190,7 @@ def deliver(
 
 
 def state_of(root: Path) -> str:
-    """A digest of manifest and sources: findings hold for the artifact as it was then. Empty for what is none."""
+    """Return a digest of manifest and sources, which shows whether findings are stale. It is empty for no artifact."""
     try:
         digests = [hashlib.sha256(read_bytes(path)).digest() for path in load_artifact(root).sources]
         return hashlib.sha256(b"".join(digests)).hexdigest()
@@ -199,11 +199,11 @@ def state_of(root: Path) -> str:
 
 
 def kept_reports(build_dir: Path) -> list[Report]:
-    """What tools have left in ``build_dir``; files that cannot be read are passed over."""
+    """Return the reports that tools have written to ``build_dir``, without files that cannot be read."""
     reports = []
     for path in sorted((build_dir / _DIRECTORY).glob("*.json")):
         try:
             reports.append(read_report(path))
-        except ArtifactError:  # noqa: PERF203 - a half-written file is no reason to show none
+        except ArtifactError:  # noqa: PERF203 - one incomplete file must not hide the others
             continue
     return reports

@@ -1,1 +1,1 @@
-"""`pypto-build conformance`: which of the known answers a device gives where it and simulators may differ."""
+"""`pypto-build conformance`: tests which known answer a device gives where devices and simulators may differ."""

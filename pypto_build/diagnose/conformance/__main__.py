@@ -1,4 +1,4 @@
-"""Which of the known answers a device gives: `pypto-build conformance DIR [--run]`, `pypto-build conformance --read X`.
+"""`pypto-build conformance DIR [--run]` or `--read PATH`: find which of the known answers a device gives.
 
 DIR gets small artifacts whose outputs tell apart what docs/agreement.md has as answers. With --run they are replayed on
 the platform of -p, what came out is read, and DIR/results.json is the file to send. Without it, run them by hand:
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from .results import Results
 
 RESULTS = "results.json"
-# How replays end that were not begun: wrong usage, a build that failed.
+# Exit statuses of a replay that ran nothing: wrong usage, and a failed build.
 _NOTHING_RAN = (2, 3)
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+    """A parser that reports a usage error in one line."""
 
     def error(self, message: str) -> NoReturn:
         print(f"conformance: {message}; see pypto-build conformance --help", file=sys.stderr)
@@ -41,7 +41,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     options = _Parser(prog="pypto-build conformance", description=(__doc__ or "").split("\n\n")[1], allow_abbrev=False)
     add = options.add_argument
     add("directory", nargs="?", type=Path, metavar="DIR", help="where the kit is written")
@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status."""
+    """Run the command and return its exit status."""
     flags = parser()
     given, rest = flags.parse_known_args(argv)
     given.options += rest
@@ -86,11 +86,11 @@ def _write(given: argparse.Namespace) -> int:
     builds = given.directory / "build"
     words = [*own_tool("pypto_build.cli"), "replay", f"{given.directory}/_jit_conformance_*"]
     words += ["-p", platform, f"BUILD_DIR={builds}", *given.options]
-    for shown in builds.glob("*/_jit_conformance_*/actual"):  # what an earlier run gave, if this one ends early
+    for shown in builds.glob("*/_jit_conformance_*/actual"):  # an old link would show an earlier run's outputs
         if shown.is_symlink():
             shown.unlink()
     run = subprocess.run(words, env=own_environment(os.environ), stdout=subprocess.PIPE, text=True, check=False)
-    if run.returncode not in (0, 1):  # that outputs differ from what was expected is what we want to know
+    if run.returncode not in (0, 1):  # 1 means that outputs differ, which is a result here
         print(run.stdout, end="")
         if run.returncode in _NOTHING_RAN:
             return run.returncode

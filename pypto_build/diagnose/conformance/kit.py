@@ -1,4 +1,4 @@
-"""Writes the kit: an artifact for each group of questions, with inputs, what is expected, and a scene test."""
+"""Write the kit: one artifact for each group of questions, with inputs, expected outputs and a scene test."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .models import Array
 from .question import Group
 
 _PROGRAMS = Path(__file__).with_name("programs")
-#: The storage of an element type that numpy has under another name.
+#: The numpy type that stores an element type unknown to numpy.
 _STORED = {"bfloat16": "uint16"}
 
 
 def write_kit(root: Path, platform: str) -> list[Path]:
-    """Write all artifacts below ``root``, for the generation of ``platform``; returns their directories.
+    """Write all artifacts below ``root`` for the generation of ``platform``, and return their directories.
 
-    Raises ArtifactError for a place that cannot be written, or that has something else in it.
+    Raises ArtifactError if ``root`` cannot be written, or if it holds other artifacts.
     """
     names = {group.artifact for group in groups()}
     try:
@@ -72,7 +72,7 @@ def _scene_test(root: Path, platform: str) -> str:
 
 
 def digest_of_inputs() -> str:
-    """What tells one edition of the kit from another: results of one say nothing about the other's questions."""
+    """Return a digest of all inputs, which identifies the kit's edition. Results are valid for one edition only."""
     digest = hashlib.sha256()
     for group in groups():
         for name, values in sorted(group.inputs.items()):

@@ -1,7 +1,7 @@
-"""What may come out of an instruction, computed apart from our headers: sums in any order, roundings, choices.
+"""Numpy models of possible results of an instruction: sums in any order, roundings and choices.
 
-Numbers are numpy arrays in float32 or float16, bfloat16 the uint16 of its bits. The inputs of the kit are such that
-every sum in here is exact in float64 before it is rounded.
+They share no code with the runtime's headers. Numbers are numpy arrays in float32 or float16; bfloat16 is stored as
+the uint16 of its bits. The kit's inputs are chosen so that every sum here is exact in float64 before it is rounded.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ Array = npt.NDArray[Any]
 
 
 def rounded(values: Array) -> Array:
-    """float64 to float32 to float64."""
+    """Round float64 numbers to float32, and return them as float64."""
     return values.astype(np.float32).astype(np.float64)
 
 
 def products_in_steps(start: Array, left: Array, right: Array, group: int = 1, apart: bool = False) -> Array:
-    """start + left @ right along k, ``group`` products at a time: their exact sum is added and rounded once, or, where
-    they are summed ``apart``, rounded before that too."""
+    """Return start + left @ right, summed along k with ``group`` products at a time.
+
+    The exact sum of a group is added to the total, which is then rounded. With ``apart``, the sum of the group is also
+    rounded before it is added.
+    """
     total = start.astype(np.float64)
     a, b = left.astype(np.float64), right.astype(np.float64)
     for k in range(0, a.shape[1], group):
@@ -32,25 +35,25 @@ def products_in_steps(start: Array, left: Array, right: Array, group: int = 1, a
 
 
 def neighbours(values: Array, add: Callable[[Array, Array], Array]) -> Array:
-    """A row of a power of two elements, combined as a binary tree of neighbours."""
+    """Combine each row as a binary tree of neighbours. The length of a row is a power of two."""
     while values.shape[1] > 1:
         values = add(values[:, ::2], values[:, 1::2])
     return values
 
 
 def add_floats(a: Array, b: Array) -> Array:
-    """The sum in the operands' type."""
+    """Return the sum in the operands' type."""
     with np.errstate(over="ignore"):
         return np.asarray(a + b)
 
 
 def add_saturated(a: Array, b: Array) -> Array:
-    """The sum of halves; what would be infinite is the largest half."""
+    """Return the sum of halves, with an infinite sum replaced by the largest half (65504)."""
     return np.clip(add_floats(a, b), np.float16(-65504), np.float16(65504))
 
 
 def sum_in_sequence(rows: Array, add: Callable[[Array, Array], Array] = add_floats) -> Array:
-    """Each row from left to right, beginning with its first element."""
+    """Sum each row from left to right, starting from its first element."""
     total = rows[:, :1]
     for column in range(1, rows.shape[1]):
         total = add(total, rows[:, column : column + 1])
@@ -58,7 +61,11 @@ def sum_in_sequence(rows: Array, add: Callable[[Array, Array], Array] = add_floa
 
 
 def sum_in_pieces(rows: Array) -> Array:
-    """As the headers for a2a3 have it: pieces of 64 in pairs, an odd one to the first, then a tree of neighbours."""
+    """Sum rows as the headers for a2a3 do.
+
+    Pieces of 64 elements are added in pairs, and an odd last piece to the first sum. The result is summed as a tree of
+    neighbours.
+    """
     pieces = [rows[:, at : at + 64] for at in range(0, rows.shape[1], 64)]
     sums = [add_floats(pieces[i], pieces[i + 1]) for i in range(0, len(pieces) - 1, 2)]
     if len(pieces) % 2:
@@ -69,13 +76,13 @@ def sum_in_pieces(rows: Array) -> Array:
 
 
 def sum_of_trees(rows: Array) -> Array:
-    """As the headers for a5 have it: each piece of 64 as a tree of neighbours, piece after piece."""
+    """Sum rows as the headers for a5 do: each piece of 64 elements as a tree of neighbours, piece after piece."""
     trees = [neighbours(rows[:, at : at + 64], add_floats) for at in range(0, rows.shape[1], 64)]
     return sum_in_sequence(np.concatenate(trees, axis=1))
 
 
 def sum_by_clang(rows: Array) -> Array:
-    """As clang vectorises the loop of upstream's simulator: eight sums, their halves, then the lanes in turn."""
+    """Sum rows as clang vectorises the loop of upstream's simulator: eight sums, their halves, then lane by lane."""
     sums = np.zeros((len(rows), 8), np.float32)
     for at in range(0, rows.shape[1], 8):
         sums = add_floats(sums, rows[:, at : at + 8])
@@ -83,7 +90,7 @@ def sum_by_clang(rows: Array) -> Array:
 
 
 def sum_side_by_side(rows: Array) -> Array:
-    """As the embedded runtime has it: four vectors of eight sums, then their halves."""
+    """Sum rows as the embedded runtime does: four vectors of eight sums, then their halves."""
     sums = [np.zeros((len(rows), 8), np.float32) for _ in range(4)]
     for at in range(0, rows.shape[1], 32):
         sums = [add_floats(total, rows[:, at + 8 * k : at + 8 * k + 8]) for k, total in enumerate(sums)]
@@ -95,34 +102,34 @@ def sum_side_by_side(rows: Array) -> Array:
 
 
 def bfloat16(values: Array, away: bool) -> Array:
-    """The bits of float32 numbers as bfloat16: to the nearest, ties away from zero or to even."""
+    """Return the bits of float32 numbers as bfloat16, rounded to nearest with ties away from zero or to even."""
     bits = values.view(np.uint32)
     kept: Array = (bits + (0x8000 if away else 0x7FFF + ((bits >> 16) & 1))) >> 16
     return kept.astype(np.uint16)
 
 
 def half_away(values: Array) -> Array:
-    """float32 numbers as half: to the nearest, ties away from zero. They are normal halves."""
+    """Round float32 numbers to half, to nearest with ties away from zero. The results must be normal halves."""
     kept: Array = (values.view(np.uint32) + 0x1000) & ~np.uint32(0x1FFF)
     return kept.view(np.float32).astype(np.float16)
 
 
 def words_cut_off(words: Array) -> Array:
-    """int32 as float32, rounded towards zero."""
+    """Convert int32 to float32, rounded towards zero."""
     nearest = words.astype(np.float32)
     beyond = np.abs(nearest.astype(np.float64)) > np.abs(words.astype(np.float64))
     return np.where(beyond, np.nextafter(nearest, np.float32(0)), nearest)
 
 
 def hf32(values: Array) -> Array:
-    """float32 numbers with ten bits after the point, to nearest even."""
+    """Round float32 numbers to HF32: ten bits after the point, to nearest even."""
     bits = values.view(np.uint32)
     kept: Array = (bits + 0xFFF + ((bits >> 13) & 1)) & ~np.uint32(0x1FFF)
     return kept.view(np.float32)
 
 
 def to_words(values: Array, nan: int, high: int) -> Array:
-    """float32 numbers as int32, cut off: what has no integer becomes ``nan``, or what is too large ``high``."""
+    """Convert float32 numbers to int32, truncated. NaN becomes ``nan``, and numbers that are too large ``high``."""
     finite = np.where(np.isfinite(values) & (np.abs(values) < 2**31), values, 0).astype(np.int32)
     with np.errstate(invalid="ignore"):
         low, up = values < -(2**31), values >= 2**31
@@ -131,7 +138,7 @@ def to_words(values: Array, nan: int, high: int) -> Array:
 
 
 def select_running_on(condition: Array, valid: int, bytes_a_row: int) -> Array:
-    """What a mask chooses whose rows begin at rows of its tile, read as if bits went on through all of it."""
+    """Return the choices of a mask whose rows are padded but whose bits are read as one run without padding."""
     mask = np.zeros((len(condition), 8 * bytes_a_row), bool)
     mask[:, :valid] = condition[:, :valid]
     return mask.ravel()[: len(condition) * valid].reshape(len(condition), valid)

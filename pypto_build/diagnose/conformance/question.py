@@ -1,4 +1,4 @@
-"""What the kit asks: questions, their known answers, and which program asks them with which inputs."""
+"""Questions of the kit: their known answers, and the program and inputs that test them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 
 from .models import Array
 
-#: How far an answer may be off that is known up to an error, in units of the last place.
+#: Error bounds in units of the last place, for answers that are known only up to an error.
 _ULPS = (1, 4, 64, 1024)
 
 
 class By(Flag):
-    """Who is known to give an answer: the embedded runtime as it is, a device, upstream's simulator."""
+    """The implementations that give an answer: the embedded runtime, a device, upstream's simulator."""
 
     HERE = auto()
     DEVICE = auto()
@@ -27,8 +27,10 @@ NOBODY, HERE, DEVICE, SIMULATOR = By(0), By.HERE, By.DEVICE, By.SIMULATOR
 
 @dataclass(frozen=True)
 class KnownAnswer:
-    """One known answer: what it is called, its elements, who gives it, and how many units in the last place may be
-    between."""
+    """A known answer: its label, its elements, the implementations that give it, and its tolerance.
+
+    ``ulps`` is the tolerance in units of the last place.
+    """
 
     label: str
     values: Array
@@ -38,7 +40,7 @@ class KnownAnswer:
 
 @dataclass(frozen=True)
 class Question:
-    """A row of the table of agreements (`pto/ops/agreement.py`), of the same name as the output that tells."""
+    """A row of the table of agreements (`pto/ops/agreement.py`). The output that answers it has the same name."""
 
     name: str
     dtype: str
@@ -49,37 +51,40 @@ class Question:
 
     @property
     def here(self) -> str:
-        """The label of what the embedded runtime gives as it is."""
+        """The label of the embedded runtime's answer."""
         return self._label(HERE)
 
     @property
     def device(self) -> str:
-        """The label of what a device is known to give, empty where nobody says."""
+        """The label of a device's answer, or an empty text if it is unknown."""
         return self._label(DEVICE)
 
     @property
     def simulator(self) -> str:
-        """The label of what upstream's simulator is known to give."""
+        """The label of the answer of upstream's simulator."""
         return self._label(SIMULATOR)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Questions that one program asks; ``inputs`` are its tensors, ``shapes`` tell how large the outputs are."""
+    """The questions that one program answers. ``inputs`` are its input tensors by name."""
 
     name: str
     inputs: Mapping[str, Array]
     questions: tuple[Question, ...]
-    untouched: Mapping[str, Array] = field(default_factory=dict)  # outputs of which only a part is written
+    untouched: Mapping[str, Array] = field(default_factory=dict)  # outputs that are written only in part
 
     @property
     def artifact(self) -> str:
-        """The name of its artifact."""
+        """The name of the group's artifact."""
         return f"_jit_conformance_{self.name}"
 
 
 def within(exact: Array, by: By, nearly: By = NOBODY) -> tuple[KnownAnswer, ...]:
-    """An answer in float32 that is rounded correctly, and the same up to errors; ``nearly`` who makes the smallest."""
+    """Return a correctly rounded answer in float32, and answers with the same values up to larger and larger errors.
+
+    ``by`` gives the correctly rounded answer, ``nearly`` the one with the smallest error.
+    """
     values = exact.astype(np.float32)
     return (
         KnownAnswer("rounded correctly", values, by),
@@ -89,5 +94,5 @@ def within(exact: Array, by: By, nearly: By = NOBODY) -> tuple[KnownAnswer, ...]
 
 
 def floats(*numbers: float) -> Array:
-    """These numbers again and again in a float32 tile of 8 x 64."""
+    """Return a float32 tile of 8 x 64 that repeats these numbers."""
     return np.resize(np.array(numbers, np.float32), (8, 64))

@@ -1,4 +1,4 @@
-"""What a device gave: collected from where a run left it, kept in one file to send, and compared with the answers."""
+"""Results of a device: collects them from a run, keeps them in one file to send, compares them with the answers."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from .kit import digest_of_inputs
 from .models import Array
 from .question import Group, Question
 
-_LARGEST = 1 << 22  # bytes of a file of results; one of all questions has a tenth of it
+_LARGEST = 1 << 22  # bytes of a results file; a file with all questions has a tenth of it
 
 
 class GivenOutput(msgspec.Struct, forbid_unknown_fields=True):
-    """The elements of one output: their type and the bytes as they lie in memory, in hexadecimal digits."""
+    """The elements of one output: their type, and their bytes in memory order as hexadecimal digits."""
 
     dtype: str
     bits: str
 
 
 class Results(msgspec.Struct, forbid_unknown_fields=True):
-    """The file to send. ``kit`` tells which edition of the inputs it is about, ``platform`` what executed it."""
+    """The file to send. ``kit`` identifies the edition of the inputs, ``platform`` the platform that ran them."""
 
     kit: str
     platform: str
@@ -44,9 +44,10 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Judgement:
-    """What came of one question: the labels of the answers that fit, the exact ones first, or how far the nearest is.
+    """The judgement of one question: the labels of the answers that fit, with the exact ones first.
 
-    ``missing``: nothing was given for it.
+    If none fits, ``nearest`` says how far the output is from the nearest answer. ``missing`` means that there is no
+    output for the question.
     """
 
     question: Question
@@ -56,12 +57,12 @@ class Judgement:
 
     @property
     def state(self) -> str:
-        """agreed, differs or open, as the page has it."""
+        """The state of the question in docs/agreement.md: agreed, differs or open."""
         return AGREEMENTS[self.question.name].state
 
 
 def read_results(path: Path) -> Results:
-    """A file of results. Raises ArtifactError for one that is none, or of another edition of the kit."""
+    """Read a file of results. Raises ArtifactError for another kind of file, and for another edition of the kit."""
     try:
         data = read_bytes(path, _LARGEST)
     except OSError as error:
@@ -80,14 +81,15 @@ def read_results(path: Path) -> Results:
 
 
 def write_results(results: Results) -> bytes:
-    """The text of the file."""
+    """Return the text of the results file."""
     return msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n"
 
 
 def collect(root: Path, platform: str = "") -> Results:
-    """What runs left below ``root``: beside the kit's artifacts (by scene tests) or in a directory of builds.
+    """Collect the outputs of runs below ``root``.
 
-    Raises ArtifactError where there is nothing, or where several platforms left something.
+    Scene tests write them beside the kit's artifacts, replays into a directory of builds. Raises ArtifactError if there
+    are no outputs, or outputs of several runs.
     """
     if not root.is_dir():
         raise ArtifactError(root, "no such directory", "name the kit's, or the BUILD_DIR= of its replays")
@@ -109,7 +111,7 @@ def collect(root: Path, platform: str = "") -> Results:
 
 
 def _places(root: Path, group: Group, platform: str) -> list[Path]:
-    """Directories of outputs of one artifact, at most two levels below the root."""
+    """Return the directories with outputs of one artifact. They are at most two levels below the root."""
     levels = ["", f"{platform}/" if platform else "*/", f"build/{platform}/" if platform else "build/*/"]
     return [
         place for level in levels for place in sorted(root.glob(f"{level}{group.artifact}/actual")) if place.is_dir()
@@ -117,7 +119,7 @@ def _places(root: Path, group: Group, platform: str) -> list[Path]:
 
 
 def _platform(output: Path) -> str:
-    """What a replay ran on, from its verdict."""
+    """Return the platform of a replay from its verdict, or an empty text if there is no verdict."""
     verdict = output / "verdict.json"
     if not verdict.is_file():
         return ""
@@ -134,9 +136,9 @@ def _outputs(place: Path, group: Group) -> Iterator[tuple[str, GivenOutput]]:
 
 
 def judge(results: Results, source: Path | str = "") -> list[Judgement]:
-    """Every question of the kit, in its order; ``source`` is the file that the results are from.
+    """Judge every question of the kit, in the kit's order. ``source`` is the file that the results are from.
 
-    Raises ArtifactError for an output that cannot be a question's.
+    Raises ArtifactError for an output of an unknown question, or of a wrong type or size.
     """
     known = {question.name: question for group in groups() for question in group.questions}
     if unknown := sorted(set(results.outputs) - known.keys()):
@@ -146,7 +148,7 @@ def judge(results: Results, source: Path | str = "") -> list[Judgement]:
 
 
 def _shown(text: str) -> str:
-    """A text of somebody else's, on a line."""
+    """Return an untrusted text as printable ASCII on one line, cut to 60 characters."""
     return ascii(text[:60])
 
 
@@ -169,7 +171,7 @@ def _judge(question: Question, outputs: Mapping[str, GivenOutput], source: Path 
 
 
 def _apart(actual: Array, expected: Array) -> Array:
-    """How many numbers of the type lie between, element by element; all NaN are one, and zeros have signs."""
+    """Return the distance of each element in units of the last place. All NaN are equal, and -0 differs from 0."""
     if expected.dtype.kind != "f":
         return np.abs(actual.astype(np.int64) - expected.astype(np.int64))
     bits = np.int32 if expected.itemsize == 4 else np.int16
@@ -184,7 +186,7 @@ def _apart(actual: Array, expected: Array) -> Array:
 
 
 def lines_of(results: Results, judgements: list[Judgement]) -> Iterator[str]:
-    """What is told: a line for each question, and what it means for the page."""
+    """Return the report: a line for each question, and a line that counts the recognised answers."""
     settled = [each for each in judgements if each.fits]
     neither = [each for each in judgements if not (each.fits or each.missing)]
     width = max(len(each.question.name) for each in judgements)
@@ -198,7 +200,7 @@ def lines_of(results: Results, judgements: list[Judgement]) -> Iterator[str]:
 
 
 def _who(judgement: Judgement) -> str:
-    """Whose known answer it is."""
+    """Return the names of the implementations that give the recognised answer, in parentheses."""
     question, label = judgement.question, next(iter(judgement.fits), "")
     who = [name for name in ("device", "simulator", "here") if label and getattr(question, name) == label]
     return f"  ({', '.join(who)})" if who else ""

@@ -1,1 +1,1 @@
-"""A debugger on the kernels of one task."""
+"""Debug the kernels of one task with gdb, lldb or rr."""

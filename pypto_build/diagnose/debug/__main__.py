@@ -1,10 +1,10 @@
 """A debugger on the kernels of a task: `python -m pypto_build.diagnose.debug ARTIFACT_DIR --task 3 --break 69 …`.
 
-The kernels of the task are those compiled for a debugger, -O0 -g; tasks before it run as they are replayed. Without a
-task all kernels are. With SCRIPT= commands are executed and their output printed, else the terminal is the debugger's.
-A crash leaves a core, which CORE=1 opens.
+The task runs kernels compiled for a debugger (-O0 -g). Earlier tasks run the usual kernels. Without a task, all kernels
+are compiled for a debugger. With SCRIPT=, the debugger executes commands and prints their output; otherwise it uses the
+terminal. A crash leaves a core, which CORE=1 opens.
 
-Exit status: 0; 1 where no breakpoint was met, 2 usage, 3 build, 5 a crash, or a fault of the run.
+Exit status: 0; 1 if no breakpoint was reached, 2 usage, 3 build, 5 a crash or a fault of the run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pypto_build.toolchain.python import own_tool
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line's options."""
+    """Return the parser of the command line."""
     options = tool_parser("debug", __doc__)
     add = options.add_argument
     add_run_options(options, 0.0)
@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
 
 @command("debug", parser)
 def main(given: argparse.Namespace) -> int:
-    """The exit status."""
+    """Run the debugger and return the exit status."""
     one_of("DEBUGGER", given.debugger, ("gdb", "lldb"))
     if given.task and (not given.task.isdecimal() or len(given.task) > 9):
         raise ArtifactError("", f"TASK={given.task} is no task's number", "give one, such as TASK=3")

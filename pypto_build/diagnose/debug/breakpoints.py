@@ -1,4 +1,4 @@
-"""Where `BREAK=` means: lines and functions of kernels."""
+"""Parser of `BREAK=`, which names lines and functions of kernels."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from pathlib import Path
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.files import read_source
 
-#: `kernel_mul.cpp:69 if v19 == 128`, `69`, `kernel_mul`.
+#: One breakpoint: `kernel_mul.cpp:69 if v19 == 128`, `69` or `kernel_mul`.
 _ONE = re.compile(r"(?:(?P<file>[^:\s]+):)?(?P<where>\d{1,9}|[A-Za-z_][\w:~]*)(?:\s+if\s+(?P<condition>.+))?")
 _ENTRY = "kernel_entry"
-# Debuggers split and evaluate what is told to them: `k if $_shell("ls").cpp` is a breakpoint with a condition.
+# Debuggers split and evaluate their commands: a file named `k if $_shell("ls").cpp` would become a condition that runs.
 _PLAIN = re.compile(r"[\w.+-]+")
 
 
 def breakpoints_of(artifact: Path, text: str, default: bool) -> list[tuple[str, str, str]]:
-    """(file, line or function, condition) of each; of none, where `default` says so, the begins of all kernels.
+    """Return each breakpoint as (file, line or function, condition).
 
-    Raises ArtifactError for a file or line that is not there, and for a file that no debugger can be told of.
+    If `text` is empty and `default` is true, return the entry of every kernel. Raises ArtifactError for a missing file
+    or line, and for a file name that is unsafe in a debugger's command.
     """
     sources = {kernel.source.name: kernel.source for kernel in load_artifact(artifact).kernels}
     for name, path in sources.items():
@@ -51,7 +52,7 @@ def _with_line(files: list[str], sources: dict[str, Path], line: int, part: str)
 
 
 def _begin(source: Path) -> str:
-    """The function that a kernel's entry calls, else the entry itself."""
+    """Return the function that a kernel's entry calls, or the entry if the source defines no such function."""
     text = read_source(source)
     name = source.stem
     return name if re.search(rf"\b{re.escape(name)}\s*\([^;{{}}]*\)\s*\{{", text) else _ENTRY

@@ -1,4 +1,4 @@
-"""Command lines of gdb, lldb and rr for a run that is debugged."""
+"""Command lines of gdb, lldb and rr for a debug session."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from pypto_build.diagnose.debug.given import TASK_FILE
 from pypto_build.facts.places import HEADERS
 
 _INSTALL = {"gdb": "apt-get install gdb", "lldb": "apt-get install lldb", "rr": "apt-get install rr"}
-#: What a batch without a script shows.
+#: The commands of a batch without a script.
 DEFAULT_SCRIPT = {"gdb": ("bt 8", "pypto-args", "info locals"), "lldb": ("bt 8", "frame variable")}
 
 
-#: Our headers: `step` goes through them.
+#: Headers of the runtime, which `step` does not stop in.
 _SKIPPED = [f"{HEADERS}/{headers}" for headers in ("pto/*.hpp", "pto/detail/*.hpp", "pypto/*.h", "*.h")]
 
 
 @dataclass(frozen=True)
 class DebugSession:
-    """A session: the program, breakpoints as (file, line or function, condition), commands; none: for a terminal.
+    """A debug session: the program, breakpoints as (file, line or function, condition), and commands.
 
-    `work` is the directory of what a session leaves; `sources` are the directories that debug information names.
+    Without `commands` the session is interactive. It writes its files to `work`. `sources` maps directory names in the
+    debug information to real directories.
     """
 
     program: Sequence[str]
@@ -37,7 +38,7 @@ class DebugSession:
 
 
 def require(name: str) -> str:
-    """The program. Raises a usage error that says what to install."""
+    """Return the path of a program. If it is missing, raises a usage error that says what to install."""
     found = shutil.which(name)
     if found is None:
         other = " (or DEBUGGER=lldb)" if name == "gdb" and shutil.which("lldb") else ""
@@ -46,7 +47,7 @@ def require(name: str) -> str:
 
 
 def gdb_words(wanted: DebugSession) -> list[str]:
-    """gdb on the program, or on the core of one."""
+    """Return the command line of gdb on the program, or on its core."""
     words = [require("gdb"), "-q", *(["-nx", "-batch"] if wanted.commands is not None else [])]
     words += _gdb_setup(wanted, core="" if wanted.core else str(wanted.work / "core"))
     if wanted.core:
@@ -60,7 +61,7 @@ def gdb_words(wanted: DebugSession) -> list[str]:
 
 def _gdb_setup(wanted: DebugSession, core: str) -> list[str]:
     printers = Path(__file__).with_name("gdb_printers.py")
-    quiet = ["-iex", "set auto-load no"]  # Python's own extensions are of no use here
+    quiet = ["-iex", "set auto-load no"]  # skips the gdb extensions of Python itself
     return quiet + _execute(
         "set confirm off",
         "set breakpoint pending on",
@@ -77,7 +78,7 @@ def _gdb_setup(wanted: DebugSession, core: str) -> list[str]:
 
 
 def place(file: str, where: str, condition: str) -> str:
-    """`kernel_mul.cpp:69 if v19 == 128`, as gdb reads it."""
+    """Return a breakpoint in gdb's syntax, such as `kernel_mul.cpp:69 if v19 == 128`."""
     return f"{file}:{where}" + (f" if {condition}" if condition else "")
 
 
@@ -92,7 +93,7 @@ def _execute(*commands: str) -> list[str]:
 
 
 def rr_words(wanted: DebugSession) -> tuple[list[str], list[str]]:
-    """Recording the run, and stepping through what was recorded, back too."""
+    """Return two command lines of rr: one records the run, the other replays it under gdb, forward and back."""
     rr, trace = require("rr"), wanted.work / "rr"
     require("gdb")
     batch = ["-nx", "-batch"] if wanted.commands is not None else []
@@ -102,7 +103,7 @@ def rr_words(wanted: DebugSession) -> tuple[list[str], list[str]]:
 
 
 def lldb_words(wanted: DebugSession) -> list[str]:
-    """lldb on the program, or on the core of one."""
+    """Return the command line of lldb on the program, or on its core."""
     words = [require("lldb"), *(["--no-lldbinit", "--batch"] if wanted.commands is not None else [])]
     named = " ".join(f"{name} {shlex.quote(str(path))}" for name, path in wanted.sources.items())
     words += ["-O", f"settings set target.source-map {named}"]
@@ -110,7 +111,7 @@ def lldb_words(wanted: DebugSession) -> list[str]:
     commands += ["run"] if wanted.core is None else []
     commands += _script(wanted, "lldb")
     words += [word for command in commands for word in ("-o", command)]
-    if wanted.commands is not None:  # a crash ends a batch otherwise before its commands
+    if wanted.commands is not None:  # after a crash, a batch executes only the commands of -k
         words += [word for command in _script(wanted, "lldb") for word in ("-k", command)]
     if wanted.core:
         return [*words, "-c", str(wanted.core), wanted.program[0]]

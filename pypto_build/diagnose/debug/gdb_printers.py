@@ -1,7 +1,7 @@
-"""Inside of gdb: how tiles, tensors and a task's arguments are shown, and a core for a crash.
+"""Extensions of gdb: printers of tiles, tensors and a task's arguments, and a core after a crash.
 
-Loaded by gdb's own Python, which has nothing of ours and none of our libraries. `pypto-tile v17 0:8 0:8` shows
-elements, `pypto-args` what the task was given.
+gdb's own Python loads this file, so it imports only the standard library and `gdb`. `pypto-tile v17 0:8 0:8` shows
+elements, `pypto-args` the arguments of the task.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import gdb
 
 #: Memories in the order of pto::TileType.
 _SPACES = ("UB", "L1", "L0A", "L0B", "L0C", "BIAS", "FBUF", "SCALE_A", "SCALE_B")
-#: How elements are unpacked, by the type's name; bfloat16 is half of a float32.
+#: The `struct` format of each element type, by the type's name. bfloat16 is missing: it is the upper half of a float32.
 _FORMATS = {
     "float": "f", "half": "e", "_Float16": "e", "double": "d", "bool": "?",
     "signed char": "b", "char": "b", "unsigned char": "B", "short": "h", "unsigned short": "H", "int": "i",
@@ -33,7 +33,7 @@ def _read(address: int, size: int) -> bytes:
 
 
 def _decode(data: bytes, name: str, size: int) -> Any:
-    """One element as a number."""
+    """Return one element as a number."""
     name = name.removeprefix("const ")
     if "bfloat16" in name:
         return struct.unpack("<f", b"\0\0" + data)[0]
@@ -48,7 +48,7 @@ def _text(value: Any) -> str:
 
 
 class _Tile:
-    """A pto::Tile of the program: its type's arguments, and where its elements are."""
+    """A pto::Tile of the program: the arguments of its type, and the layout of its elements in memory."""
 
     def __init__(self, value: Any) -> None:
         kind = value.type.strip_typedefs()
@@ -68,7 +68,7 @@ class _Tile:
         self.address = int(value["pointer_"])
 
     def offset(self, row: int, col: int) -> int:
-        """Of an element, in elements."""
+        """Return the offset of an element from the tile's address, in elements."""
         if self.inner == 0:
             return row * self.cols + col if self.row_major else col * self.rows + row
         across = self.high * (self.cols if self.row_major else self.wide)
@@ -78,12 +78,12 @@ class _Tile:
         return row // self.high * across + col // self.wide * along + inner
 
     def at(self, row: int, col: int) -> Any:
-        """An element's value."""
+        """Return the value of an element."""
         data = _read(self.address + self.offset(row, col) * self.size, self.size)
         return _decode(data, self.element, self.size)
 
     def place(self) -> str:
-        """`UB 0x40`, or the address where the core is not known."""
+        """Return memory and offset, such as `UB 0x40`. Without a current core, return the address."""
         if self.address == 0:
             return "without an address"
         try:
@@ -101,7 +101,7 @@ class _Printer:
 
 
 class _TilePrinter(_Printer):
-    """`UB 0x0  128x128 float {0.77, -0.58, …}`"""
+    """Prints a tile: `UB 0x0  128x128 float {0.77, -0.58, …}`."""
 
     def to_string(self) -> str:
         tile = _Tile(self.value)
@@ -118,7 +118,10 @@ class _TilePrinter(_Printer):
 
 
 def _extents(value: Any) -> list[int]:
-    """The five numbers of a pto::Shape or pto::Stride: its type's arguments, those that are open as it holds them."""
+    """Return the five numbers of a pto::Shape or pto::Stride.
+
+    Fixed numbers are arguments of its type (negative if dynamic); dynamic ones are stored in the object.
+    """
     kind = value.type.strip_typedefs()
     fixed = [int(kind.template_argument(i)) for i in range(5)]
     base = next(field for field in kind.fields() if field.is_base_class)
@@ -128,7 +131,7 @@ def _extents(value: Any) -> list[int]:
 
 
 class _GlobalTensorPrinter(_Printer):
-    """`0x7f…  [1, 1, 1, 128, 128] strides [16384, 16384, 16384, 128, 1] float {…}`"""
+    """Prints a global tensor: `0x7f…  [1, 1, 1, 128, 128] strides [16384, 16384, 16384, 128, 1] float {…}`."""
 
     def to_string(self) -> str:
         element = self.value.type.strip_typedefs().template_argument(0).strip_typedefs()
@@ -139,7 +142,7 @@ class _GlobalTensorPrinter(_Printer):
 
 
 def _few(address: int, name: str, size: int, count: int, stride: int) -> str:
-    """The first elements."""
+    """Return the text of the first elements, such as `{0.77, -0.58, …}`."""
     try:
         found = [_decode(_read(address + i * stride * size, size), name, size) for i in range(min(count, _FEW))]
     except gdb.MemoryError:
@@ -154,7 +157,7 @@ _DTYPES = {
 
 
 class _ChipTensorPrinter(_Printer):
-    """A task's tensor: `[128, 128] strides [128, 1] float32 at 0x7f… of a buffer of 65536 bytes {…}`"""
+    """Prints a task's tensor: `[128, 128] strides [128, 1] float32 at 0x7f… of a buffer of 65536 bytes {…}`."""
 
     def to_string(self) -> str:
         value = self.value
@@ -238,7 +241,7 @@ _CRASHES = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT")
 
 
 class _Session:
-    """What a session leaves: a core where the program crashed."""
+    """A gdb session, which writes a core if the program crashes."""
 
     def __init__(self, core: str) -> None:
         self.core = core
@@ -256,14 +259,14 @@ class _Session:
         print(f"[debug] {event.stop_signal}: the core is {self.core}; CORE=1 opens it again")
 
     def prepare(self, skipped: list[str], breakpoints: list[str]) -> None:
-        """Headers that `step` does not stop in, and breakpoints at lines of libraries that are not loaded yet."""
+        """Skip headers in `step`, and set breakpoints. Their libraries need not be loaded yet."""
         for pattern in skipped:
             gdb.execute(f"skip -gfi {pattern}", to_string=True)
         for where in breakpoints:
             gdb.execute(f"break {where}", to_string=True)
 
     def over(self) -> None:
-        """Ends a batch: 5 for a crash, what the program returned where it had ended, else 0."""
+        """End a batch with an exit status: 5 after a crash, else that of the ended program, else 0."""
         code = gdb.convenience_variable("_exitcode")
         status = 5 if self.crashed else int(code) if code is not None else 0
         gdb.execute(f"quit {status}")
@@ -285,13 +288,16 @@ class _RunCommand(gdb.Command):  # type: ignore[misc]
 
 
 class _OwnFrames:
-    """Shows the frames of the artifact and those that they call: not the runtime and Python, which call them. gdb finds
-    it by these names; `bt -no-filters` shows all."""
+    """A frame filter that shows the frames of the artifact and the frames that they call.
+
+    It hides the runtime and Python, which call the artifact. `bt -no-filters` shows all frames. gdb requires the
+    attributes `name`, `enabled` and `priority`.
+    """
 
     name, enabled, priority = "pypto-frames", True, 100
 
     def filter(self, frames: Any) -> Any:
-        """The frames of the artifact, with what the first of them has called."""
+        """Return the innermost frame of the artifact, its callees, and the other frames of the artifact."""
         seen = list(frames)
         own = [number for number, frame in enumerate(seen) if _is_of_artifact(frame.inferior_frame())]
         return iter([*seen[: own[0]], *(seen[number] for number in own)] if own else seen)
@@ -324,7 +330,7 @@ class _LocalsCommand(gdb.Command):  # type: ignore[misc]
 
 
 def begin(task_file: str, core: str) -> _Session:
-    """Called once printers are loaded."""
+    """Register printers, filters and commands, and return the session. gdb calls it after loading this file."""
     gdb.pretty_printers.append(_printer)
     gdb.frame_filters[_OwnFrames.name] = _OwnFrames()
     _LocalsCommand()

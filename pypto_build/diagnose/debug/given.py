@@ -1,4 +1,4 @@
-"""What a task is given, as the debugger's printers read it."""
+"""Arguments of a task, written to a file that the debugger's printers read."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import msgspec
 from pypto_build.diagnose.recorded.names import Names
 from pypto_build.facts.dtypes import ITEMSIZE
 
-#: The file that printers read, below the directory of a session.
+#: The name of that file in the session's directory.
 TASK_FILE = "task.json"
 
 
 class GivenArgument(msgspec.Struct, frozen=True):
-    """A tensor by its first element's address, shape and strides in elements, or a scalar (``text``)."""
+    """An argument: a tensor (address of its first element, shape, strides in elements) or a scalar (``text``)."""
 
     name: str
     direction: str = ""
@@ -26,7 +26,7 @@ class GivenArgument(msgspec.Struct, frozen=True):
 
 
 class GivenTask(msgspec.Struct, frozen=True):
-    """A task with its kernels and arguments; ``block`` is None where all its blocks run together."""
+    """A task with its kernels and arguments. ``block`` is None if all its blocks run together."""
 
     task: int
     block: int | None
@@ -36,7 +36,7 @@ class GivenTask(msgspec.Struct, frozen=True):
 
 
 def describe(call: Any, names: Names) -> GivenTask:
-    """What the runtime's callback tells of a task."""
+    """Return the description of a task from the call that the runtime passes to its callback."""
     func_ids = [func_id for _, func_id, _ in call.kernels]
     arguments = []
     for index, slot in enumerate(call.slots()):

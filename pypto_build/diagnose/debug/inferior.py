@@ -1,8 +1,8 @@
 """The program under the debugger: `python -m pypto_build.diagnose.debug.inferior ARTIFACT_DIR … --task 3`.
 
-Tasks before the one that is debugged run as they are replayed. For that one, or for all where none is named, the
-kernels compiled for a debugger take their places, so that breakpoints at their lines are met there and nowhere else.
-What the task is given is written down for the debugger's printers.
+Earlier tasks run the usual kernels. The debugged task runs kernels compiled for a debugger, so its breakpoints stop in
+that task only. Without a task number, all tasks are debugged. The task's arguments are written to a file for the
+debugger's printers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pypto_build.replay.reference.launch import Launch, open_launch
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line's options."""
+    """Return the parser of the command line."""
     options = tool_parser("debug.inferior", __doc__)
     add = options.add_argument
     add_run_options(options, 0.0)
@@ -37,11 +37,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 class Over(Exception):
-    """The task that is debugged is over."""
+    """Ends the run when the debugged task has ended."""
 
 
 class _Debugged:
-    """The callback of the run."""
+    """The callback of the run, which replaces the kernels of the debugged task."""
 
     def __init__(self, launch: Launch, binaries: Path, task: int, block: int, work: Path) -> None:
         self.launch, self.task, self.block, self.work = launch, task, block, work
@@ -80,7 +80,7 @@ def _said(given: GivenTask) -> str:
 
 @command("debug", parser)
 def main(given: argparse.Namespace) -> int:
-    """The exit status."""
+    """Run the artifact and return the exit status."""
     built = (given.artifact, given.build_dir, given.embedded, given.platform)
     launch = open_launch(*built, given.data, given.seed, given.usual, given.numerics)
     work = given.binaries / "session"
@@ -89,7 +89,7 @@ def main(given: argparse.Namespace) -> int:
     try:
         with suppress(Over):
             launch.run(callback)
-    except RuntimeError as fault:  # a RuntimeFault; the room of the runtime is not imported from here
+    except RuntimeError as fault:  # a RuntimeFault, whose module is not imported here
         print(f"[debug] the run ends: {fault}", file=sys.stderr)
         return 5
     if not callback.seen:

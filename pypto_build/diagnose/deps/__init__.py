@@ -1,1 +1,1 @@
-"""The task graph of a run in words, columns and the formats of other tools."""
+"""Print the task graph of a run, or export it to the formats of other tools."""

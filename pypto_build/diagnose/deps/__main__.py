@@ -20,7 +20,7 @@ EXPORTS = ("dot", "html", "trace")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     options = tool_parser("deps", __doc__)
     add = options.add_argument
     add("root", type=Path, metavar="ARTIFACT_DIR|RECORDS", help="an artifact that was replayed, or a run's records")
@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run_deps(given: argparse.Namespace) -> int:
-    """What the command line asks for; the exit status."""
+    """Do what the options ask for, and return the exit status."""
     evidence = Evidence(given.root, given.build_dir, given.platform)
     if evidence.graph is None and evidence.timeline is None:
         directory = given.build_dir or given.root
@@ -61,7 +61,7 @@ def run_deps(given: argparse.Namespace) -> int:
 
 
 def _order(evidence: Evidence, one: str, other: str) -> int:
-    """What orders two tasks; 1 if nothing does."""
+    """Print the chain of dependencies between two tasks. Returns 1 if there is none."""
     graph = evidence.graph
     if graph is None or not one:
         raise ArtifactError("--to", "needs --task and a deps.json", "name the two tasks, and replay with DEP_GEN=1")
@@ -77,7 +77,7 @@ def _order(evidence: Evidence, one: str, other: str) -> int:
 
 
 def _export(evidence: Evidence, form: str, output: Path | None, build_dir: Path | None) -> Path:
-    """Write the file, where no replay removes it; its path."""
+    """Write the exported file, by default to a directory that replays do not clear, and return its path."""
     records = evidence.graph or evidence.timeline
     assert records is not None
     if form == "trace":
@@ -99,7 +99,7 @@ def _export(evidence: Evidence, form: str, output: Path | None, build_dir: Path 
 
 @command("deps", parser)
 def main(given: argparse.Namespace) -> int:
-    """Print or write what was asked for; 0, 1 where --to finds no order, 2 where there are no records."""
+    """Run the command. Returns 0, 1 if --to finds no order, or 2 if there are no records."""
     return run_deps(given)
 
 

@@ -1,4 +1,4 @@
-"""The graph and the timeline in the forms of other tools: Graphviz DOT, and Chrome's trace format for Perfetto."""
+"""Export of the graph to Graphviz DOT, and of the timeline to Chrome's trace format for Perfetto."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from pypto_build.diagnose.recorded.evidence import SIMULATED, Evidence
 from pypto_build.diagnose.recorded.graph import TaskGraph
 
-#: Fill colours by core type; a task on both is a group.
+#: Fill colours by core type. A task on both core types has the colour of its first kernel.
 _FILLS = {"aic": "#cfe2ff", "aiv": "#d1f0d9", "": "#f4f4f4"}
 
 
 def dot(evidence: Evidence, graph: TaskGraph) -> str:
-    """The graph for Graphviz: a node a task with kernel and number, an edge labelled with its tensor."""
+    """Return the graph in DOT. A node is a task with its kernel and number, and an edge is labelled with its tensor."""
     critical = {step.task for step in evidence.analysis.observed} if evidence.analysis else set()
     lines = ["digraph tasks {", "  rankdir=TB;", '  node [shape=box, style="rounded,filled", fontname="Helvetica"];']
     for task in graph.tasks:
@@ -38,7 +38,7 @@ _CORES, _ORCHESTRATION = 1, 2
 
 
 def trace(evidence: Evidence) -> str:
-    """The timeline in Chrome's trace format: a track a core, flow arrows along dependencies; Perfetto opens it."""
+    """Return the timeline in Chrome's trace format, with a track for each core and an arrow for each dependency."""
     timeline = evidence.timeline
     assert timeline is not None
     process = f"cores of {evidence.platform}" + (" (simulated)" if evidence.simulated else "")
@@ -71,12 +71,12 @@ def trace(evidence: Evidence) -> str:
 
 
 def track(process: int, what: str, name: str, thread: int = 0) -> dict[str, Any]:
-    """The event that names a process or a thread."""
+    """Return the event that names a process or a thread."""
     return {"name": what, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
 
 
 def _flows(evidence: Evidence) -> list[dict[str, Any]]:
-    """An arrow for every dependency between tasks that ran: from the end of the one to the start of the other."""
+    """Return an arrow for every dependency between tasks that ran, from the end of one to the start of the other."""
     if evidence.graph is None or evidence.timeline is None:
         return []
     first = {row.task: row for row in reversed(evidence.timeline.rows)}

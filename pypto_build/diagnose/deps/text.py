@@ -1,4 +1,4 @@
-"""The task graph and the timeline in words and columns."""
+"""Text reports of the task graph and the timeline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN_KERNELS = 20
 
 
 def task_lines(evidence: Evidence, raw: int) -> list[str]:
-    """One task: what it waits for, who waits for it, through which tensors, and when it ran."""
+    """Return the lines about one task: its predecessors and successors, the tensors between them, and its times."""
     graph = evidence.graph
     assert graph is not None
     task = graph.by_id[raw]
@@ -66,7 +66,7 @@ def _arguments(evidence: Evidence, task: Task) -> list[str]:
 
 
 def summary_lines(evidence: Evidence) -> list[str]:
-    """The whole run: size of the graph, kernels, critical path, cores."""
+    """Return the lines about the whole run: size of the graph, kernels, critical path and cores."""
     lines = _graph_lines(evidence, evidence.graph) if evidence.graph else []
     if evidence.analysis:
         lines += ["", *_time_lines(evidence, evidence.analysis)]
@@ -94,7 +94,7 @@ def _graph_lines(evidence: Evidence, graph: TaskGraph) -> list[str]:
 
 
 def graph_levels(graph: TaskGraph) -> dict[int, int]:
-    """For each task the number of tasks that have to run before it, one after the other; allocations do not count."""
+    """For each task, return its level: the longest chain of tasks before it. Allocations do not count."""
     levels: dict[int, int] = {}
     for raw in graph.topological():
         before = [levels[pred] + (pred in graph.by_id) for pred in graph.preds.get(raw, {})]
@@ -148,7 +148,7 @@ def _core_lines(evidence: Evidence) -> list[str]:
 
 
 def path_between(graph: TaskGraph, first: int, second: int) -> list[Edge]:
-    """A shortest chain of edges from one task to another; empty if nothing orders them."""
+    """Return a shortest chain of edges from one task to another, or an empty list if nothing orders them."""
     reached: dict[int, Edge] = {}
     frontier: Iterable[int] = [first]
     while frontier:

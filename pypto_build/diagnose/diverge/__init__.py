@@ -1,1 +1,1 @@
-"""The first task whose output leaves the PyTorch reference."""
+"""Find the first task whose output differs from the PyTorch reference."""

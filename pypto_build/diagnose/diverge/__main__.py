@@ -1,11 +1,11 @@
 """The first task whose output leaves the reference: `python -m pypto_build.diagnose.diverge ARTIFACT_DIR …`.
 
-Every task runs twice on the same bytes, as compiled and as PyTorch made from its `.pto` module; what it wrote is
-compared. A kernel that computes something else is run again with probes, which tell the line of the module and the
-line of the kernel. Where all kernels agree with their modules and the golden does not, the module or the orchestration
-is wrong: `--program` tells which. `--against` examines a recorded dump instead of a run.
+Every task runs twice on the same bytes: as compiled, and as PyTorch generated from its `.pto` module. Their outputs are
+compared. A kernel that differs runs again with probes, which find the line of the module and the line of the kernel. If
+all kernels agree with their modules but not with the golden, the modules or the orchestration are wrong. `--program`
+finds out which. `--against` examines a recorded dump instead of a run.
 
-Exit status: 0 nothing found, 1 something was, 2 usage, 3 build, 4 golden, 5 runtime fault, 6 hang.
+Exit status: 0 no finding, 1 findings, 2 usage, 3 build, 4 golden, 5 runtime fault, 6 hang.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pypto_build.diagnose.requests import run_tool_on_runs
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line's options."""
+    """Return the parser of the command line."""
     options = tool_parser("diverge", __doc__)
     add = options.add_argument
     add_run_options(options, 600.0)
@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
 
 @command("diverge", parser, run=run_tool_on_runs)
 def main(given: argparse.Namespace) -> int:
-    """The exit status."""
+    """Run the command and return the exit status."""
     require_torch("the reference")
     from pypto_build.diagnose.diverge.run import diverge
 

@@ -1,4 +1,4 @@
-"""Whether two versions of a tensor differ, where, and what stands there."""
+"""Comparison of two versions of a tensor: the elements that differ, and their values."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from pypto_build.replay.values import Array, decode, is_float, storage
 
-#: Relative difference that the order of a sum, or one unit in the last place, explains.
+#: Relative difference that is explained by the order of a sum, or by one unit in the last place.
 _RTOL = {"float32": 4e-5, "float16": 1.0 / 1024, "bfloat16": 1.0 / 128}
-#: Share of elements that may be off by a unit in the last place, or by one, because a rounding went the other way.
+#: Share of elements that may differ by a unit in the last place, or by one, because of a different rounding.
 _ROUNDED = 0.02
 _SMALL = 1e-3  # of the maximum
 _CONTEXT = 4
@@ -19,7 +19,7 @@ _CONTEXT = 4
 
 @dataclass(frozen=True)
 class Limits:
-    """What is allowed; None stands for what the element type's rounding explains."""
+    """Allowed differences. None allows differences that the rounding of the element type explains."""
 
     rtol: float | None = None
     atol: float | None = None
@@ -27,8 +27,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Difference:
-    """Elements that differ: how many, the first one's flat index, both values there, and both in its neighbourhood
-    (flat index of the first neighbour, values)."""
+    """Elements that differ: their count, the flat index of the first one, and both values there.
+
+    ``near_actual`` and ``near_expected`` are the values around it, from flat index ``around`` on.
+    """
 
     count: int
     numel: int
@@ -43,8 +45,10 @@ class Difference:
 
 @np.errstate(all="ignore")
 def mask_of(actual: Array, expected: Array, dtype: str, limits: Limits) -> npt.NDArray[np.bool_]:
-    """Which stored elements differ beyond the limits. Not-a-number equals not-a-number here: what nobody wrote is the
-    same on both sides."""
+    """Return a mask of the stored elements that differ beyond the limits.
+
+    NaN equals NaN here, because unwritten elements may hold NaN on both sides.
+    """
     if actual.tobytes() == expected.tobytes():
         return np.zeros(actual.shape, dtype=np.bool_)
     a, e = decode(actual, dtype), decode(expected, dtype)
@@ -62,13 +66,13 @@ def mask_of(actual: Array, expected: Array, dtype: str, limits: Limits) -> npt.N
     close = np.abs(a - e) <= atol + rtol * np.abs(e)
     mask = np.asarray(~(close | (a == e) | (np.isnan(a) & np.isnan(e))))
     if limits.rtol is None and limits.atol is None and np.count_nonzero(mask) <= _ROUNDED * mask.size:
-        # few elements, and by little: an operand was rounded to 16 bits, the other way
+        # few and small differences: an operand was rounded to 16 bits in the other direction
         mask &= ~(np.abs(a - e) <= _SMALL * scale)
     return mask
 
 
 def _integers_differ(a: Array, e: Array, limits: Limits) -> npt.NDArray[np.bool_]:
-    """Exactly; by default a few that are off by one are taken for ties of a rounding."""
+    """Return a mask of the integers that differ. By default, a few differences of one count as rounding ties."""
     mask = np.asarray(a != e)
     if limits.rtol is None and limits.atol is None and a.dtype != np.bool_:
         off = np.abs(a.astype(np.float64) - e.astype(np.float64))[mask]
@@ -81,7 +85,7 @@ def _integers_differ(a: Array, e: Array, limits: Limits) -> npt.NDArray[np.bool_
 
 @np.errstate(all="ignore")
 def describe(actual: Array, expected: Array, dtype: str, mask: npt.NDArray[np.bool_]) -> Difference:
-    """The difference that a mask marks; at least one element is."""
+    """Return the difference that a mask marks. At least one element must be marked."""
     flat = mask.reshape(-1)
     a, e = (decode(side.reshape(-1), dtype).astype(np.float64) for side in (actual, expected))
     first = int(np.argmax(flat))
@@ -98,12 +102,12 @@ def describe(actual: Array, expected: Array, dtype: str, mask: npt.NDArray[np.bo
 def compare_bytes(
     actual: bytes | memoryview, expected: bytes | memoryview, dtype: str, limits: Limits
 ) -> Difference | None:
-    """The difference of two stored rows of elements, None where there is none."""
+    """Return the difference of two byte strings of stored elements, or None if there is none."""
     left, right = (storage(side, dtype, (-1,)) for side in (actual, expected))
     return compare(left, right, dtype, limits)
 
 
 def compare(actual: Array, expected: Array, dtype: str, limits: Limits) -> Difference | None:
-    """The difference of two arrays of stored elements, None where there is none."""
+    """Return the difference of two arrays of stored elements, or None if there is none."""
     mask = mask_of(actual, expected, dtype, limits)
     return describe(actual, expected, dtype, mask) if mask.any() else None

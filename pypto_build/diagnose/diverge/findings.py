@@ -1,4 +1,4 @@
-"""What a lockstep run found, in words: the task, the kernel, the element, the lines, and whose fault it is."""
+"""Findings of a lockstep run as text: the task, the kernel, the element, the lines, and the likely cause."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pypto_build.replay.reference.entry import read_entry
 from pypto_build.replay.reference.launch import Launch
 
 KERNEL, MODULE, ORCHESTRATION = "diverge/kernel", "diverge/module", "diverge/orchestration"
-#: What makes the golden and the outputs agree when it is tried: evidence, and no proof.
+#: An edit after which the golden and the outputs agree. It is evidence, not proof.
 TRIAL = "diverge/trial"
 
 
 def describe_run(launch: Launch, outcome: Outcome, partings: Mapping[int, Sequence[KernelParting]]) -> list[Finding]:
-    """One finding for each kernel that computes something else than its module; the first one in full."""
+    """Return a finding for each kernel that differs from its module, and a note for each kernel without a module."""
     sources = {kernel.func_id: kernel.source for kernel in load_artifact(launch.artifact).kernels}
     findings = [
         _kernel_finding(launch.artifact, finding, partings.get(number, ()), sources)
@@ -62,13 +62,13 @@ def _kernel_finding(
 
 
 def line_of(artifact: Path, parting: KernelParting) -> Related:
-    """The line of the module where its kernel parts from it."""
+    """Return the line of the module where its kernel first differs from it."""
     where = parting.parting
     return Related(relative(artifact, parting.module), where.pto_line, where.operation or "the module ends")
 
 
 def hint_of(first: KernelParting | None) -> str:
-    """What to do about a kernel that parts from its module, at a line if one is known."""
+    """Return the hint for a kernel that differs from its module. It names the module's line if there is one."""
     if first is None:
         return "the kernel's body differs from its .pto module: compare them, or splice the module again"
     line = f"{first.module.name}:{first.parting.pto_line}"
@@ -80,7 +80,7 @@ def _block(finding: TaskFinding) -> str:
 
 
 def argument_names(finding: TaskFinding, sources: Mapping[int, Path]) -> dict[int, str]:
-    """The names a kernel's entry gives its arguments, by their number."""
+    """Return the names of a task's arguments by number, as the entry of its kernel declares them."""
     names: dict[int, str] = {}
     for _, func_id, name in finding.kernels:
         source = sources.get(func_id)
@@ -112,7 +112,7 @@ def element_text(
     offset: int = 0,
     sides: tuple[str, str] = ("kernel", "reference"),
 ) -> list[str]:
-    """Three lines: the argument and its first element that differs, and both sides' values there."""
+    """Return three lines: the argument with its first element that differs, and the values of both sides there."""
     width = len("reference")
     what = f"argument {number}{f' ({name})' if name else ''} {list(shape)} {dtype}"
     where = f"first at {tuple(index)}" if index else f"outside of its window, at element {offset} of its buffer"
@@ -147,6 +147,6 @@ def _values(difference: Difference | None) -> str:
 
 
 def relative(artifact: Path, path: Path) -> str:
-    """A path within the artifact as findings spell it."""
+    """Return a path relative to the artifact, or the full path if it lies outside."""
     root, full = artifact.resolve(), path.resolve()
     return str(full.relative_to(root)) if full.is_relative_to(root) else str(full)

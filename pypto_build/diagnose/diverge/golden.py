@@ -1,5 +1,8 @@
-"""The outputs of a plain run against the golden, which only tells that something is wrong: which elements are, which
-task wrote them, and which edit of the orchestration makes them right."""
+"""Comparison of a plain run's outputs with the golden.
+
+The golden only shows that something is wrong. This module finds the wrong elements, the tasks that wrote them, and an
+edit that makes them right.
+"""
 
 from __future__ import annotations
 
@@ -37,31 +40,35 @@ _SHOWN_TASKS = 4
 _SHOWN_FILES = 16
 _SHOWN_CHANGES = 6
 _COMPILE_S = 120
-#: Trials that end the process, after which no more are made.
+#: Number of trials that may end the process before no more are made.
 _DEATHS = 8
-#: Differences by rounding: the share of elements that differ, the mean as a part of the mean size, and the size itself
-#: as a part of the values, squares averaged.
+#: Marks of differences by rounding: the least share of elements that differ, and the largest ratio of the mean
+#: difference to the mean absolute difference. _ROUNDINGS has the root mean square of the differences, relative to that
+#: of the values.
 _SPREAD, _BIAS = 0.25, 0.25
 _ROUNDINGS = {"bfloat16": (2.0**-11.5, 2.0**-6.5), "float16": (2.0**-15, 2.0**-11.5)}
 
 
 @dataclass(frozen=True)
 class _Wrong:
-    """Elements of an output that differ: where, and the tasks that wrote the first of them, with their kernels."""
+    """Elements of an output that differ from the golden, and the tasks (with kernels) that wrote the first of them."""
 
     name: str
     found: Difference
     region: str
     writers: tuple[tuple[int, str], ...]
-    rounding: str = ""  # the element type whose rounding explains the size of the differences
+    rounding: str = ""  # the element type whose rounding explains the differences
 
 
 def golden_findings(
     launch: Launch, data: Path | None, limits: Limits, timeout_s: float, program: Path | None = None
 ) -> list[Finding]:
-    """The outputs of a plain run against the golden: a finding for each that differs, or the one edit that makes all of
-    them right: of the ``program``, which the artifact agrees with; where there is none, of the orchestration or a
-    module. With DATA=reference the lockstep has compared with the golden."""
+    """Compare the outputs of a plain run with the golden.
+
+    Returns a finding for each output that differs, or one finding with the edit that makes all of them right. The edit
+    is of the ``program``, which the artifact agrees with. Without a program, it is of the orchestration or a module.
+    With DATA=reference, the lockstep run has already compared with the golden.
+    """
     if is_reference(data):
         return []
     binding = (
@@ -136,7 +143,7 @@ def _since(edited: Sequence[Change]) -> list[str]:
 def _as_before(
     launch: Launch, binding: Binding, within: Limits, source: Path, edited: Sequence[Change], timeout_s: float
 ) -> list[Change] | None:
-    """What was edited of the orchestration, if the one that was first built here gives the golden."""
+    """Return the edits of the orchestration since it was first built here, if undoing them gives the golden."""
     path = relative(launch.artifact, source)
     mine = [change for change in edited if change.path == path]
     text = first_text(launch.build_dir, path) if mine else None
@@ -166,7 +173,10 @@ def _makes_right(wrong: Sequence[_Wrong], what: str) -> str:
 
 
 def _changed(artifact: Path) -> list[str]:
-    """What was edited since a file was kept beside it (`.bak`, which splicing leaves): the first line that differs."""
+    """Return a line for each file that was edited since its `.bak` copy, which splicing leaves beside it.
+
+    The line shows the first difference.
+    """
     found = []
     for kept in sorted(artifact.glob("**/*.bak*"))[:_SHOWN_FILES]:
         now = kept.with_name(kept.name.partition(".bak")[0])
@@ -184,7 +194,7 @@ def _changed(artifact: Path) -> list[str]:
 def _vary(
     launch: Launch, binding: Binding, within: Limits, program: Path | None, data: Path | None, rounding: str
 ) -> tuple[Tried, Tried]:
-    """Try edits of the program, else of the modules; and of the reference."""
+    """Try edits of the program (or of the modules, if there is no program) and of the reference."""
     of_reference = vary_reference(launch, within, rounding) if data is None else Tried()
     if program is not None:
         return vary_program(launch, binding, within, program, rounding), of_reference
@@ -194,7 +204,10 @@ def _vary(
 def _edit_finding(
     wrong: Sequence[_Wrong], edits: Tried, of_reference: Tried, whose: str, edited: Sequence[Change]
 ) -> Finding:
-    """The first edit that makes all right. Which of two sides is wrong no run can tell: the other one is named too."""
+    """Return the finding with the first edit that makes all outputs right.
+
+    A run cannot tell which of the two sides is wrong, so the finding also names an edit of the other side.
+    """
     first = (edits.hits or of_reference.hits)[0]
     others = [hit for hit in (edits.hits or of_reference.hits)[1:4] if hit.what != first.what]
     either = of_reference.hits[0] if edits.hits and of_reference.hits else None
@@ -219,7 +232,7 @@ def _edit_finding(
 
 
 def _outputs(launch: Launch, binding: Binding, within: Limits) -> list[tuple[int, TensorArg, Difference]]:
-    """The outputs that the last run left otherwise than the golden."""
+    """Return the outputs of the last run that differ from the golden."""
     found = []
     for index, tensor in enumerate(binding.tensors):
         if tensor.golden is None or not tensor.is_output:
@@ -260,7 +273,10 @@ def _wrong_outputs(launch: Launch, binding: Binding, within: Limits) -> list[_Wr
 
 @np.errstate(all="ignore")
 def _rounding(memory: memoryview, tensor: TensorArg) -> str:
-    """Return the 16-bit type whose rounding the differences look like: small, almost everywhere, to either side."""
+    """Return the 16-bit type whose rounding explains the differences, or an empty text.
+
+    Differences by rounding are small, almost everywhere, and of either sign.
+    """
     assert tensor.golden is not None
     if "float" not in tensor.dtype:
         return ""
@@ -286,7 +302,7 @@ def _rounding_lines(wrong: Sequence[_Wrong]) -> list[str]:
 
 
 def _region(memory: memoryview, tensor: TensorArg, within: Limits) -> str:
-    """The smallest block that has all elements that differ."""
+    """Return the smallest block that contains all elements that differ."""
     assert tensor.golden is not None
     actual, expected = (storage(bytes(data), tensor.dtype, tensor.shape) for data in (memory, tensor.golden))
     places = np.argwhere(mask_of(actual, expected, tensor.dtype, within).reshape(tensor.shape))
@@ -299,7 +315,7 @@ def _region(memory: memoryview, tensor: TensorArg, within: Limits) -> str:
 def _try(
     launch: Launch, binding: Binding, within: Limits, text: str, timeout_s: float
 ) -> tuple[list[Trial], list[Trial]]:
-    """The trials that were made, and those that give the golden."""
+    """Return the trials that were made, and the trials that give the golden."""
     tried = trials(text, launch.interface.kernels)
     right = _right(launch, binding, within, with_choice(text, tried), len(tried), timeout_s) if tried else None
     if right is None:
@@ -310,14 +326,17 @@ def _try(
 def _right(
     launch: Launch, binding: Binding, within: Limits, text: str, count: int, timeout_s: float
 ) -> set[int] | None:
-    """Which of the trials from 1 to `count` in the text of an orchestration give the golden; None if it is no C++."""
+    """Return the numbers of the trials that give the golden, from 1 to `count`.
+
+    `text` is the orchestration with the trials in it. Returns None if it does not compile.
+    """
     with tempfile.TemporaryDirectory(prefix="pypto-trials-") as name:
         directory = Path(name)
         library = _compile(launch, text, directory)
         if library is None:
             return None
         other = _with_orchestration(launch, library, directory)
-        right = mmap.mmap(-1, count + 1)  # what a child that dies has found stays
+        right = mmap.mmap(-1, count + 1)  # shared memory keeps the results of a child that dies
         progress = Progress()
 
         def work() -> None:
@@ -344,7 +363,7 @@ def _right(
 
 
 def _compile(launch: Launch, text: str, directory: Path) -> Path | None:
-    """The library; None if the text with the trials is no C++."""
+    """Compile the text with the trials. Returns the library, or None if it does not compile."""
     compiler = find_compiler()
     source, library = directory / "trials.cpp", directory / "trials.so"
     source.write_text(text, encoding="utf-8")
@@ -358,7 +377,7 @@ def _compile(launch: Launch, text: str, directory: Path) -> Path | None:
 
 
 def _with_orchestration(launch: Launch, library: Path, directory: Path) -> Launch:
-    """The same launch with another orchestration; kernels are found where they are."""
+    """Return the same launch with another orchestration. The kernels stay the same."""
     (directory / "kernels").symlink_to((launch.build_dir / "kernels").resolve())
     target = directory / f"{launch.interface.orchestration.binary}.so"
     target.parent.mkdir(parents=True, exist_ok=True)

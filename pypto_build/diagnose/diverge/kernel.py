@@ -1,4 +1,4 @@
-"""A kernel that computes something else than its module: the instruction where the two part."""
+"""Search for the first instruction where a kernel and its module compute different values."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pypto_build.replay.reference.hook import ReferenceFault, References, slots_
 from pypto_build.replay.reference.launch import Launch
 from pypto_build.toolchain.host import kernel_numerics
 
-#: The variable that says where kernels with probes write; without it they write nothing.
+#: The environment variable with the directory that probes write to. Without it, they write nothing.
 PROBE_DIRECTORY = "PYPTO_PROBE_DIR"
 
 
 @dataclass(frozen=True)
 class KernelParting:
-    """Where one kernel of a task parts from its module; `lane` is its vector core."""
+    """The instruction where one kernel of a task first differs from its module. `lane` is its vector core."""
 
     kernel: str
     lane: int
@@ -34,8 +34,10 @@ class KernelParting:
 
 
 def locate(launch: Launch, finding: TaskFinding, limits: Limits) -> list[KernelParting]:
-    """Run up to the finding's task again, with probes in its kernels. Raises ArtifactError where one cannot be
-    compiled."""
+    """Run again up to the finding's task, with probes in its kernels.
+
+    Raises ArtifactError if a kernel with probes cannot be compiled.
+    """
     directory = launch.build_dir / "diverge"
     shutil.rmtree(directory, ignore_errors=True)
     sources = {kernel.name: kernel for kernel in load_artifact(launch.artifact).kernels}
@@ -52,7 +54,7 @@ def locate(launch: Launch, finding: TaskFinding, limits: Limits) -> list[KernelP
 
 
 def run_probed(call: Any, directory: Path) -> None:
-    """Run a task whose kernels have probes, which write to a directory."""
+    """Run a task whose kernels have probes. The probes write to a directory."""
     os.environ[PROBE_DIRECTORY] = str(directory)
     try:
         call.run()
@@ -61,7 +63,7 @@ def run_probed(call: Any, directory: Path) -> None:
 
 
 class _AtTask:
-    """The callback: the task's kernels with probes, its PyTorch with probes, then the end of the run."""
+    """The callback that runs the task's kernels and its PyTorch with probes, and then ends the run."""
 
     def __init__(self, launch: Launch, finding: TaskFinding, directory: Path) -> None:
         self.finding, self.directory = finding, directory
@@ -78,7 +80,7 @@ class _AtTask:
         self.slots, self.block = slots_of(call), call.block or 0
         copies = Copies(self.slots, call)
         self.members = self.references.members(call) or []
-        with suppress(ReferenceFault):  # what it had written until then counts
+        with suppress(ReferenceFault):  # the records before the fault are still valid
             self.references.execute(call, copies.slots)
         run_probed(call, self.directory)
         raise Stop
@@ -92,5 +94,5 @@ class _AtTask:
             parting = find_parting(kernel, module.events, module.dtypes, limits)
             if parting is not None:
                 found.append(KernelParting(name, lane, member.body.unit.path, sources[name], parting))
-        # what a member popped is another's doing, if that one parts elsewhere
+        # A difference at TPOP may come from another member, so it is sorted last.
         return sorted(found, key=lambda each: each.parting.instruction == "TPOP")

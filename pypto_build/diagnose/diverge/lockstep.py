@@ -1,5 +1,6 @@
-"""The embedded runtime and the PyTorch reference in lockstep: every task starts from the same bytes in both, and what
-it wrote is compared before the next one begins.
+"""Lockstep run of the embedded runtime and the PyTorch reference.
+
+Every task starts from the same bytes in both. Its outputs are compared before the next task begins.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from pypto_build.replay.values import STORAGE, storage
 
 @dataclass(frozen=True)
 class Element:
-    """An element of a task's argument: which argument, and its coordinates there. Outside of the argument's window the
-    coordinates are empty and `offset` counts elements from the buffer's start."""
+    """An element of a task's argument: the argument's number, its coordinates, and its offset in the buffer.
+
+    Outside the argument's window the coordinates are empty. `offset` counts elements from the buffer's start.
+    """
 
     argument: int
     index: tuple[int, ...]
@@ -32,7 +35,7 @@ class Element:
 
 @dataclass
 class TaskFinding:
-    """A task whose kernels computed something else than their .pto modules say."""
+    """A task whose kernels and .pto modules computed different outputs."""
 
     task: int
     block: int | None
@@ -42,19 +45,19 @@ class TaskFinding:
     shape: tuple[int, ...] = ()
     element: Element | None = None
     difference: Difference | None = None
-    fault: str = ""  # what ended the reference instead
-    inputs: list[bytes] = field(default_factory=list)  # what the task read, argument by argument
-    inputs_differed: list[int] | None = None  # of these, those that differ in a run by the reference alone
+    fault: str = ""  # the error that ended the reference, if one did
+    inputs: list[bytes] = field(default_factory=list)  # content of each argument before the task
+    inputs_differed: list[int] | None = None  # numbers of arguments that differ from a run by the reference alone
 
     @property
     def kernel(self) -> str:
-        """`gemm_aic+gemm_aiv`."""
+        """The names of the kernels, such as `gemm_aic+gemm_aiv`."""
         return "+".join(dict.fromkeys(name for _, _, name in self.kernels))
 
 
 @dataclass
 class Outcome:
-    """What a lockstep run found: the first finding of each kernel, in order; kernels that had no .pto module."""
+    """The result of a lockstep run: the first finding of each kernel, and the kernels without a .pto module."""
 
     tasks: int = 0
     findings: list[TaskFinding] = field(default_factory=list)
@@ -62,7 +65,7 @@ class Outcome:
 
 
 class Lockstep:
-    """The runtime's callback. `started` is told the number of each task before it runs."""
+    """The runtime's callback. It calls `started` with the number of each task before the task runs."""
 
     def __init__(
         self,
@@ -104,7 +107,7 @@ class Lockstep:
 
 
 class Copies:
-    """The buffers that a task writes, copied; the reference gets the copies, the kernels the originals."""
+    """Copies of the buffers that a task writes. The reference gets the copies, the kernels the originals."""
 
     def __init__(self, slots: list[Slot], call: Any) -> None:
         import torch
@@ -128,11 +131,11 @@ class Copies:
                 self.slots.append(slot)
 
     def arguments(self) -> list[bytes]:
-        """What the arguments hold now."""
+        """Return the current content of each argument."""
         return [window(slot).tobytes() if isinstance(slot, TensorArgument) else b"" for slot in self.originals]
 
     def compare(self, finding: TaskFinding, limits: Limits) -> bool:
-        """Fill in the first element that differs; False when none does."""
+        """Fill in the first element that differs. Returns False if none does."""
         for number, (slot, copied) in enumerate(zip(self.originals, self.slots, strict=True)):
             if isinstance(slot, int) or isinstance(copied, int) or (slot.buffer, slot.size) not in self.buffers:
                 continue
@@ -157,7 +160,7 @@ class Copies:
         return True
 
     def _rest_differs(self, finding: TaskFinding, limits: Limits) -> bool:
-        """Writes beside the arguments' windows, in the buffers they lie in."""
+        """Fill in the first element that differs outside the arguments' windows, in their buffers."""
         for number, slot in enumerate(self.originals):
             if not isinstance(slot, TensorArgument) or (slot.buffer, slot.size) not in self.buffers:
                 continue
@@ -178,12 +181,12 @@ def _bytes(address: int, size: int) -> Any:
 
 
 def _elements(data: Any, dtype: str) -> Any:
-    """Bytes as stored elements, as many as there are whole."""
+    """Return bytes as stored elements, without an incomplete last element."""
     return data[: len(data) // ITEMSIZE[dtype] * ITEMSIZE[dtype]].view(STORAGE[dtype])
 
 
 def window(slot: TensorArgument) -> Any:
-    """An argument's elements as stored, in its shape; shares memory with the buffer."""
+    """Return an argument's stored elements in its shape. The array shares memory with the buffer."""
     whole = _elements(_bytes(slot.buffer, slot.size), slot.dtype)
     strides = tuple(stride * whole.itemsize for stride in slot.strides)
     if 0 in slot.shape:
@@ -192,11 +195,11 @@ def window(slot: TensorArgument) -> Any:
 
 
 class Stop(Exception):
-    """Ends a run once it has shown what it was started for."""
+    """Ends a run when it has reached its goal."""
 
 
 class ReferenceInputs:
-    """The callback of a run by the reference alone, up to a finding's task: which of its inputs differed."""
+    """The callback of a run by the reference alone, up to a finding's task. It finds the inputs that differed."""
 
     def __init__(self, artifact: Path, finding: TaskFinding, limits: Limits, numerics: str = FAST) -> None:
         self.references = References(artifact, numerics=numerics)

@@ -1,4 +1,4 @@
-"""Edits of a .pto module that are tried against the golden where the program is not there."""
+"""Edits of a .pto module that are tried against the golden if there is no program."""
 
 from __future__ import annotations
 

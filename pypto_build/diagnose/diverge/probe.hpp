@@ -1,5 +1,5 @@
-// Tells what every instruction of a kernel wrote: `scons diverge` compiles a kernel with this in front and a
-// PYPTO_PROBE behind each instruction. Records go to $PYPTO_PROBE_DIR/<kernel>.<lane>.<block>, and nowhere without it.
+// Records the data that every instruction of a kernel writes. `scons diverge` compiles a kernel with this header and
+// a PYPTO_PROBE behind each instruction. Records go to $PYPTO_PROBE_DIR/<kernel>.<lane>.<block> if it is set.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
-"""Which instruction of a kernel parts from its module: both tell what every instruction wrote, and the first pair that
-differs names the lines.
+"""Search for the first instruction of a kernel that differs from its module.
 
-The kernel's C++ is compiled once more with a probe behind each instruction; the module's PyTorch is generated with
-probes of its own. What they tell is matched instruction by instruction.
+The kernel's C++ is compiled again with a probe behind each instruction, and the module's PyTorch is generated with
+probes. Probes record the data that each instruction writes. The records are matched instruction by instruction, and the
+first pair that differs names the lines.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.reference.tasks import Member
 
 _HEADER = struct.Struct("<24sIiQIII4x")
-#: Number of each memory as the runtime counts them, by its name in .pto.
+#: The runtime's number of each memory, by its name in .pto.
 SPACES = {"vec": 0, "mat": 1, "left": 2, "right": 3, "acc": 4, "bias": 5, "scaling": 6}
 _NAMES = {number: space for space, number in SPACES.items()}
 
 
 @dataclass(frozen=True)
 class Event:
-    """What one instruction wrote: `rows` x `cols` elements at a byte address of a memory, or at one of a tensor's
-    buffer when `space` is gm."""
+    """The data that one instruction wrote: `rows` x `cols` elements at a byte address of a memory.
+
+    If `space` is gm, the address counts from the start of a tensor's buffer.
+    """
 
     line: int
     name: str
@@ -49,7 +51,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Parting:
-    """Where a kernel leaves its module: both lines, both instructions, and what differs."""
+    """The first difference between a kernel and its module: both lines, both instructions, and a description."""
 
     pto_line: int
     cpp_line: int
@@ -68,7 +70,7 @@ _KNOWN = {d.cpp for d in TABLE.values() if d.cpp and d.cpp.isupper()} | _SECOND
 
 
 def instrument(source: str) -> str:
-    """The kernel with a probe behind every instruction; lines keep their numbers."""
+    """Return the kernel's source with a probe behind every instruction. Lines keep their numbers."""
     return "\n".join(_with_probe(line) for line in source.split("\n"))
 
 
@@ -86,7 +88,7 @@ def _with_probe(line: str) -> str:
 def compile_probe(
     source: Path, name: str, core_type: str, platform: str, directory: Path, more_flags: Sequence[str] = ()
 ) -> Path:
-    """The instrumented kernel as a library. Raises a build_error."""
+    """Compile a kernel with probes, and return the library. Raises ArtifactError (build_error) if that fails."""
     from pypto_build.facts.platforms import PLATFORMS
     from pypto_build.toolchain.host import INCLUDE_DIR, find_compiler, kernel_flags
 
@@ -106,7 +108,7 @@ def compile_probe(
 
 
 def read_events(path: Path, tensors: Sequence[object]) -> list[Event]:
-    """What a probed kernel told; addresses in global memory become offsets within the task's buffers."""
+    """Read the records of a kernel with probes. Addresses in global memory become offsets in the task's buffers."""
     if not path.is_file():
         return []
     data, at, events = memoryview(read_bytes(path)), 0, []
@@ -115,7 +117,7 @@ def read_events(path: Path, tensors: Sequence[object]) -> list[Event]:
         at += _HEADER.size
         size = element * rows * cols
         if size < 0 or at + size > len(data):
-            break  # the kernel ended while it wrote this one
+            break  # the kernel ended while it wrote this record
         if space < 0:
             address = _within(address, tensors)
         text = name.rstrip(b"\0").decode(errors="replace")
@@ -136,8 +138,10 @@ def _within(address: int, tensors: Sequence[object]) -> int:
 
 @dataclass
 class Written:
-    """What one function wrote on one vector core, each with its element type; and the numbers that its variables held
-    then, by name, if they are asked for."""
+    """Records of one function on one vector core, with the element type of each.
+
+    ``scalars`` has the numeric variables of the function at each record, if the recorder keeps them.
+    """
 
     events: list[Event] = field(default_factory=list)
     dtypes: list[str] = field(default_factory=list)
@@ -145,8 +149,7 @@ class Written:
 
 
 class Recorder:
-    """What the generated PyTorch calls as `_probe`. `kept` is a file for the data, where it may be too much for
-    memory."""
+    """The function `_probe` of the generated PyTorch. `kept` is a file for data that may not fit into memory."""
 
     def __init__(self, with_scalars: bool = False, kept: Path | None = None) -> None:
         self._recorded: dict[tuple[str, int], Written] = {}
@@ -154,11 +157,11 @@ class Recorder:
         self._kept = _Kept(kept) if kept is not None else None
 
     def of(self, member: Member) -> Written:
-        """What a member of a task wrote."""
+        """Return the records of a member of a task."""
         return self._recorded.get((member.body.call.__name__, member.lane), Written())
 
     def clear(self) -> None:
-        """Forget what was written before; what `of` returned stays as it is."""
+        """Forget all records. Results of `of` stay valid."""
         self._recorded.clear()
 
     def __call__(self, line: int, name: str, target: object) -> None:
@@ -177,7 +180,7 @@ class Recorder:
 
 
 class _Kept:
-    """Bytes in a file without a name, which are in memory when they are looked at."""
+    """Bytes in an unlinked file, which is mapped into memory."""
 
     _PIECE = 64 << 20
 
@@ -187,7 +190,7 @@ class _Kept:
         self._piece, self._used, self._size = memoryview(b""), 0, 0
 
     def add(self, data: memoryview) -> memoryview:
-        """The same bytes, in the file."""
+        """Write bytes to the file, and return their mapped copy."""
         if self._used + len(data) > len(self._piece):
             more = -(-max(len(data), self._PIECE) // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
             self._file.truncate(self._size + more)
@@ -224,27 +227,27 @@ def _event(line: int, name: str, target: Any) -> tuple[Event, str]:
 
 # --- matching ---------------------------------------------------------------------------------------------------------
 
-# Instructions that do the same to what they write, whichever of them a side has.
+# Instructions with the same effect on their target, mapped to one name that stands for all of them.
 _SAME = {row.cpp: "TFILLPAD" for row in TABLE.values() if row.family == "fillpad"}
 _SAME |= {"TMOV": "TEXTRACT", "TINSERT": "TEXTRACT", "TRESHAPE": "TEXTRACT"}
 
 
 def instruction_of(operation: str) -> str:
-    """The C++ instruction of a .pto operation."""
+    """Return the C++ instruction of a .pto operation."""
     name = operation.removeprefix("pto.")
     if name.startswith(("tpush", "tpop")):
         return name[:5].upper() if name.startswith("tpush") else "TPOP"
     row = TABLE[operation]
     if row.family == "ternary":
-        return "TADD"  # of the two instructions that it becomes, the one that writes the result
+        return "TADD"  # it becomes two instructions, and TADD writes the result
     return "SetValue" if "SetValue" in row.cpp else row.cpp
 
 
 def find_parting(
     kernel: Sequence[Event], module: Sequence[Event], dtypes: Sequence[str], limits: Limits
 ) -> Parting | None:
-    """The first instruction that wrote something else, elsewhere, or more or less than its counterpart."""
-    matched: dict[int, int] = {}  # lines of the module, and those of the kernel that did the same before
+    """Return the first instruction that differs from its counterpart in values, address or number of elements."""
+    matched: dict[int, int] = {}  # lines of the module, and the matching lines of the kernel
     for kind, here, there in pairs([e.name for e in kernel], [instruction_of(e.name) for e in module]):
         if kind == "equal":
             matched[module[there].line] = kernel[here].line
@@ -258,7 +261,7 @@ def find_parting(
 
 
 def _rounds(kernel: Sequence[Event], module: Sequence[Event], matched: dict[int, int], found: Parting) -> str:
-    """Return how often each side's loop ran, where an instruction ran before and not as often on both."""
+    """Return how often each side's loop ran, or an empty text if both ran equally often."""
     here = matched.get(found.pto_line, found.cpp_line)
     there = found.pto_line if found.pto_line in matched else next((t for t, h in matched.items() if h == here), 0)
     mine, theirs = (sum(event.line == line for event in side) for side, line in ((kernel, here), (module, there)))
@@ -267,20 +270,20 @@ def _rounds(kernel: Sequence[Event], module: Sequence[Event], matched: dict[int,
 
 
 def pairs(kernel: Sequence[str], module: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """Positions of instructions that belong together ("equal"), and where one side has something else."""
+    """Yield the positions of matching instructions ("equal"), and of differences between the sides."""
     left, right = ([_SAME.get(name, name) for name in side] for side in (kernel, module))
     same = 0
     while same < min(len(left), len(right)) and left[same] == right[same]:
         yield "equal", same, same
         same += 1
-    window = 2000  # a kernel that takes another branch shows in what follows
+    window = 2000  # instructions that are compared after the first difference
     matcher = difflib.SequenceMatcher(None, left[same : same + window], right[same : same + window], autojunk=False)
     for tag, i, i_end, j, _ in matcher.get_opcodes():
         if tag == "equal":
             for step in range(i_end - i):
                 yield "equal", same + i + step, same + j + step
         elif tag == "delete" and set(left[same + i : same + i_end]) <= {"TADD", "TSUB", "TADDS", "TSUBS", "TEXTRACT"}:
-            continue  # instructions that an operation is made of
+            continue  # extra instructions of an operation that becomes several
         else:
             yield tag, same + i, same + j
 

@@ -1,7 +1,7 @@
-"""When every kernel agrees with its module: is the module wrong, or the orchestration?
+"""Comparison of an artifact with its program, to find out whether a module or the orchestration is wrong.
 
-The program that the artifact was made of is the judge. Its PyTorch runs first and tells which kernels it calls with
-what; the artifact's tasks have to be the same calls, and each module has to compute what the program's kernel computes.
+It runs if every kernel agrees with its module. The program's PyTorch runs first and records its kernel calls with their
+arguments. The artifact's tasks must be the same calls, and each module must compute the same as the program's kernel.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CalledTensor:
-    """A tensor of a call: which memory, its first byte there, its shape."""
+    """A tensor of a call: its memory, the offset of its first byte there, and its shape."""
 
     storage: int
     offset: int
@@ -46,7 +46,7 @@ class CalledTensor:
 
 @dataclass(frozen=True)
 class Call:
-    """One kernel call of the program, and where it stands."""
+    """One kernel call of the program, with its position in the source."""
 
     kernel: str
     tensors: tuple[CalledTensor, ...]
@@ -66,13 +66,13 @@ class ProgramText:
     modules: dict[str, str] = field(default_factory=dict)  # unit -> the module that the compiler makes of it today
 
     def namespace(self) -> dict[str, Any]:
-        """What the text defines."""
+        """Execute the text and return the names that it defines."""
         namespace: dict[str, Any] = {}
         exec(compile(self.translation.text, f"<{self.path.name}>", "exec"), namespace)
         return namespace
 
     def named(self, function: str) -> str:
-        """What a function of the program is called in the text."""
+        """Return the name that a function of the program has in the text."""
         return self.translation.names[function]
 
 
@@ -82,7 +82,10 @@ def check_program(launch: Launch, path: Path, limits: Limits, timeout_s: float) 
 
 
 def read_program(path: Path, name: str, platform: str) -> ProgramText:
-    """A program's PyTorch; `name` is that of its orchestration where there are several. Raises CompileError."""
+    """Return a program's PyTorch and its modules as compiled now. `name` chooses one of several orchestrations.
+
+    Raises CompileError.
+    """
     from pypto_build.compiler.driver import compile_entry
 
     read, entry = translate_program(path, name, platform)
@@ -93,7 +96,10 @@ def read_program(path: Path, name: str, platform: str) -> ProgramText:
 
 
 def translate_program(path: Path, name: str, platform: str, text: str = "") -> tuple[ProgramText, JitFunction]:
-    """The PyTorch of a program, or of another ``text`` of its, and its orchestration. Raises CompileError."""
+    """Return the PyTorch of a program, and its orchestration. ``text`` replaces the program's text if it is not empty.
+
+    Raises CompileError.
+    """
     from pypto_build.compiler.frontend import build_program
     from pypto_build.compiler.load import entries_of, load_module
     from pypto_build.compiler.torch_program import translated, typed_program
@@ -112,7 +118,7 @@ def _with_program(launch: Launch, path: Path, limits: Limits) -> list[Finding]:
     _require_match(launch, program)
     try:
         calls = record_calls(launch, program)
-    except Exception as error:  # whatever the program's own code raises
+    except Exception as error:  # the program's own code may raise anything
         raise ArtifactError(path, f"does not run on the artifact's inputs: {_one_line(error)}", _NAME_IT) from None
     judge = _Judge(launch, program, calls, limits)
     with suppress(Stop):
@@ -125,7 +131,7 @@ _NAME_IT = "name the program that the artifact was made of with PROGRAM="
 
 
 def _require_match(launch: Launch, program: ProgramText) -> None:
-    """Raise ArtifactError for a program that does not take what the artifact takes."""
+    """Raise ArtifactError if the program's parameters differ from the artifact's."""
     takes = [param.variable for param in program.functions[program.entry].params]
     given = [*(t.name for t in launch.binding.tensors), *(s.name for s in launch.binding.scalars)]
     if set(takes) != set(given):
@@ -150,10 +156,10 @@ def _one_line(error: Exception) -> str:
 
 
 def record_calls(launch: Launch, program: ProgramText) -> list[Call]:
-    """What the program calls on the launch's inputs, in order."""
+    """Run the program on the launch's inputs, and return its kernel calls in order."""
     namespace = program.namespace()
     calls: list[Call] = []
-    kept: list[Any] = []  # freed memory could be another tensor's
+    kept: list[Any] = []  # keeps memory from being reused by another tensor
     for name, function in program.functions.items():
         if function.kind == "kernel":
             named = program.named(name)
@@ -168,7 +174,7 @@ def record_calls(launch: Launch, program: ProgramText) -> list[Call]:
 
 
 def arguments(launch: Launch, entry: IrFunction) -> dict[str, Any]:
-    """Return what the program is called with, by parameter: copies of the launch's inputs, and its scalars."""
+    """Return the program's arguments by parameter: copies of the launch's inputs, and its scalars."""
     import torch
 
     values: dict[str, Any] = {}
@@ -187,7 +193,7 @@ def arguments(launch: Launch, entry: IrFunction) -> dict[str, Any]:
 
 
 def _renumbered(call: Call, external: dict[int, int]) -> Call:
-    """Parameters of the program by their number, -1 and below."""
+    """Return a call whose parameters of the program are identified by negative numbers, from -1 down."""
     tensors = tuple(CalledTensor(external.get(t.storage, t.storage), t.offset, t.shape) for t in call.tensors)
     return replace(call, tensors=tensors)
 
@@ -229,8 +235,10 @@ def _recorded(
 
 
 class _Judge:
-    """The callback of the artifact's run: the first task that is not the program's call, or whose module computes
-    something else than the program's kernel."""
+    """The callback of the artifact's run.
+
+    It reports the first task that differs from the program's call, or whose module differs from the program's kernel.
+    """
 
     def __init__(self, launch: Launch, program: ProgramText, calls: list[Call], limits: Limits) -> None:
         self.launch, self.program, self.calls, self.limits = launch, program, calls, limits
@@ -254,14 +262,17 @@ class _Judge:
         call.run()
 
     def ended(self) -> None:
-        """The run is over: were there as many tasks as calls?"""
+        """Report a run that ended with fewer tasks than the program has calls."""
         if self.tasks < len(self.calls):
             wanted = self.calls[self.tasks]
             text = f"the orchestration ends after {self.tasks} tasks, the program goes on to {wanted.kernel}"
             self.findings.append(self._orchestration_finding(text, (), wanted))
 
     def _orchestration(self, call: Any, wanted: Call | None) -> tuple[str, str] | None:
-        """What of a task is not as in the program: (what it is, detail)."""
+        """Return the first difference of a task from the program as (what the task does, the program's part).
+
+        Returns None if they agree.
+        """
         names = [name for _, _, name in call.kernels]
         if wanted is None:
             return f"submits {'+'.join(names)}", f"the program ends after {len(self.calls)} kernels"
@@ -315,7 +326,7 @@ class _Judge:
         )
 
     def _module(self, call: Any, wanted: Call) -> None:
-        """The task's module and the program's kernel on the same bytes."""
+        """Run the task's module and the program's kernel on the same bytes, and report a difference."""
         slots = slots_of(call)
         ours, theirs = Copies(slots, call), Copies(slots, call)
         if not self.references.execute(call, ours.slots):
@@ -365,7 +376,10 @@ class _Judge:
         raise Stop
 
     def _changed_lines(self, path: Path) -> tuple[int, list[str]]:
-        """Where the module differs from what the compiler makes of the program today."""
+        """Return the line and the text of the first difference between the module and its compilation now.
+
+        The line is 0 if there is no difference.
+        """
         from pypto_build.pto import parse, parse_file
         from pypto_build.pto.diff import diff_modules
 
@@ -382,7 +396,7 @@ class _Judge:
 
 
 def _in_order(params: Sequence[IrParam], values: list[Any]) -> list[Any]:
-    """Values, tensors first, in the order of a kernel's parameters."""
+    """Return values in the order of a kernel's parameters."""
     from pypto_build.compiler.ir import TensorParam
 
     tensors = [v for v in values if hasattr(v, "shape")]
@@ -409,7 +423,7 @@ def _elements(count: int, size: int) -> str:
 
 
 def _submit_line(source: Path, wanted: Call | None) -> int:
-    """The line that submits a kernel, where only one does: the comment `Task N: kernel` or the call behind it."""
+    """Return the line with a comment that names the kernel (`// Task N: kernel`), or 0 unless exactly one does."""
     if wanted is None or not source.is_file():
         return 0
     lines = read_source(source).splitlines()

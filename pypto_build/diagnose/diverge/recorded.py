@@ -1,7 +1,7 @@
-"""A recorded run against the reference: what each task of a dump wrote, computed again from what it read.
+"""Comparison of a recorded run with the reference, which computes each task of a dump again from its inputs.
 
-The artifact runs here too, which tells the kernels and blocks of each task and what it reads here; the reference runs
-on the dump's own bytes, so a run on hardware can be examined anywhere.
+The artifact also runs here, which gives the kernels, blocks and inputs of each task. The reference runs on the bytes of
+the dump, so a run on hardware can be examined on any machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pypto_build.replay.values import STORAGE, Array
 
 
 def examine_dump(launch: Launch, directory: Path, limits: Limits, timeout_s: float) -> Outcome:
-    """The tasks of a dump that wrote something else than their modules say. Raises a usage error for no dump."""
+    """Return the tasks of a dump whose outputs differ from their modules'. Raises a usage error without a dump."""
     manifest = find_manifest(directory)
     if manifest is None:
         raise ArtifactError(f"--against {directory}", "holds no dump of arguments", "record one with DUMP=2")
@@ -87,7 +87,7 @@ class _DumpHook:
     def _slots(
         self, local: Sequence[Slot], before: dict[int, DumpedArg], after: dict[int, DumpedArg], fill: int
     ) -> list[Slot]:
-        """The task's arguments with the dump's content; what was not recorded before the task is filled with a byte."""
+        """Return the task's arguments with the dump's content. Arguments without content get the byte ``fill``."""
         slots: list[Slot] = []
         for index, slot in enumerate(local):
             record = before.get(index) or after.get(index)
@@ -119,7 +119,7 @@ class _DumpHook:
         return True
 
     def _inputs(self, local: Sequence[Slot], before: dict[int, DumpedArg]) -> list[int]:
-        """Which of the recorded inputs are not what the task reads here."""
+        """Return the indices of recorded inputs that differ from the task's inputs in the run here."""
         differing = []
         for index, record in sorted(before.items()):
             slot = local[index]

@@ -1,4 +1,4 @@
-"""The work of `diverge`: the lockstep run or the recorded dump, then what its first parting is due to."""
+"""The work of `diverge`: compare a lockstep run or a recorded dump, then search for the cause of a difference."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pypto_build.replay.reference.launch import Launch, Progress, in_child, open
 
 
 def diverge(given: argparse.Namespace) -> int:
-    """What `given` asks for; returns the exit status."""
+    """Do what the options ask for, and return the exit status."""
     limits = Limits(given.rtol, given.atol)
     built = (given.artifact, given.build_dir, given.embedded, given.platform)
     launch = open_launch(*built, given.data, given.seed, given.binaries, given.numerics)
@@ -43,7 +43,7 @@ def diverge(given: argparse.Namespace) -> int:
 
 
 def examine_run(launch: Launch, limits: Limits, timeout_s: float) -> tuple[Outcome, dict[int, list[KernelParting]]]:
-    """The findings of a lockstep run, and for each of them where its kernels part from their modules."""
+    """Return the outcome of a lockstep run, and for each finding the point where kernel and module differ."""
     progress = Progress()
 
     def lockstep() -> Outcome:
@@ -63,7 +63,7 @@ def examine_run(launch: Launch, limits: Limits, timeout_s: float) -> tuple[Outco
 
 
 def _inputs(launch: Launch, finding: TaskFinding, limits: Limits) -> list[int] | None:
-    """Which inputs of a task a run by the reference alone had otherwise."""
+    """Return the inputs of a task that differ from a run by the reference alone."""
     callback = ReferenceInputs(launch.artifact, finding, limits, launch.numerics)
     try:
         launch.run(callback)

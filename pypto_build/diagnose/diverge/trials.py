@@ -1,8 +1,13 @@
-"""Edits of an orchestration that are tried where only a golden tells that something is wrong: which one reproduces it?
+"""Edits of an orchestration that are tried if only the golden shows that something is wrong.
 
-All of them are compiled into one library, in which a number chooses. Tried are, within what the text has already: two
-inputs or two scalars of a submission exchanged, a loop that begins or ends a step earlier or later, a submission left
-out, another kernel with the same arguments, a scalar or an input of another one.
+An edit after which the outputs match the golden shows the likely mistake. All edits are compiled into one library, and
+a number chooses one. The edits use only names of the text:
+
+- Two inputs or two scalars of a submission are exchanged.
+- A loop begins or ends a step earlier or later.
+- A submission is left out.
+- A submission gets another kernel with the same arguments.
+- A submission gets a scalar or an input of another one.
 """
 
 from __future__ import annotations
@@ -14,9 +19,9 @@ from dataclasses import dataclass
 from pypto_build.artifact.interface import KernelInterface
 from pypto_build.diagnose.findings import Edit
 
-#: More are not tried; each is a run.
+#: The largest number of edits that are tried, because each takes a run.
 MOST = 300
-#: What the library is asked for; 0 is the text as it is.
+#: The variable of the library that chooses an edit; 0 is the original text.
 CHOICE = "pypto_trial"
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
@@ -38,7 +43,7 @@ _SCALAR = re.compile(r"\b(\w+)\s+(\w+)\s*=\s*from_u64\s*<[^>]*>\s*\(\s*orch_args
 
 @dataclass(frozen=True)
 class Passage:
-    """A part of the text, and what it is."""
+    """A part of the text: its offsets, and its content."""
 
     start: int
     end: int
@@ -47,7 +52,7 @@ class Passage:
 
 @dataclass(frozen=True)
 class Trial:
-    """An edit: the spans that get another text, and what it is in words."""
+    """An edit: the passages with their new texts, and its description."""
 
     what: str
     changes: tuple[tuple[Passage, str], ...]
@@ -69,14 +74,14 @@ class _Argument:
     statement: Passage
 
     def with_value(self, value: str) -> str:
-        """The statement with another value."""
+        """Return the statement with another value."""
         call, _, rest = self.statement.text.partition("(")
         before, _, after = rest.partition(self.value)
         return f"{call}({before}{value}{after}"
 
 
 def trials(text: str, kernels: Sequence[KernelInterface] = ()) -> list[Trial]:
-    """The edits of an orchestration's `text` that submits `kernels`, those first that people get wrong most."""
+    """Return the edits of an orchestration's `text` that submits `kernels`. Edits of frequent mistakes come first."""
     plain = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     arguments = [
         _Argument(match["list"], match["method"], match["value"].strip(), Passage(match.start(), match.end(), match[0]))
@@ -92,12 +97,12 @@ def _span(match: re.Match[str], group: str) -> Passage:
 
 
 def _known(value: str, at: int, plain: str) -> bool:
-    """Whether all variables in a value stand somewhere before a place."""
+    """Return whether all variables of a value occur in the text before an offset."""
     return all(re.search(rf"\b{name}\b", plain[:at]) for name in _NAME.findall(value))
 
 
 def _exchanges(arguments: Sequence[_Argument], plain: str) -> Iterator[Trial]:
-    """Two inputs, or two scalars, of one submission."""
+    """Yield edits that exchange two inputs, or two scalars, of one submission."""
     for number, one in enumerate(arguments):
         for other in arguments[number + 1 :]:
             alike = one.method == other.method == "scalar" or {one.method, other.method} <= {*_TENSORS}
@@ -112,7 +117,7 @@ def _exchanges(arguments: Sequence[_Argument], plain: str) -> Iterator[Trial]:
 
 
 def _loops(plain: str) -> Iterator[Trial]:
-    """A first or a last step more, or less."""
+    """Yield edits that begin or end a loop one step earlier or later."""
     for match in _FOR.finditer(plain):
         step = int(match["step"] or 1)
         first, end = int(match["first"]), int(match["end"])
@@ -127,13 +132,13 @@ def _loops(plain: str) -> Iterator[Trial]:
 
 
 def _omissions(plain: str) -> Iterator[Trial]:
-    """A submission that is there twice."""
+    """Yield edits that leave out one submission, which may be there twice by mistake."""
     for match in _SUBMIT.finditer(plain):
         yield Trial("this submission left out", ((_span(match, "call"), ""),))
 
 
 def _kernels(plain: str, kernels: Sequence[KernelInterface]) -> Iterator[Trial]:
-    """Another kernel of the same core type that takes the same arguments."""
+    """Yield edits that submit another kernel of the same core type and signature."""
     known = {kernel.func_id: kernel for kernel in kernels}
     for match in _SUBMIT.finditer(plain):
         alone = _KERNEL.match(match["call"])
@@ -148,10 +153,10 @@ def _kernels(plain: str, kernels: Sequence[KernelInterface]) -> Iterator[Trial]:
 
 
 def _replacements(arguments: Sequence[_Argument], plain: str) -> Iterator[Trial]:
-    """A scalar or an input that another submission has, or a scalar of the program."""
+    """Yield edits that replace a scalar or an input by another of the orchestration's values or arguments."""
     scalars = [f"to_u64({name})" if kind == "float" else name for kind, name in _SCALAR.findall(plain)]
     scalars += [argument.value for argument in arguments if argument.method == "scalar"]
-    # A whole tensor is known everywhere; a view may be one of another block.
+    # Only whole tensors are used: a view may belong to another block.
     tensors = [item.value for item in arguments if item.method in _TENSORS and _WHOLE.fullmatch(item.value)]
     tensors += _TENSOR.findall(plain)
     for kinds, values in ((("scalar",), dict.fromkeys(scalars)), (_TENSORS, dict.fromkeys(tensors))):
@@ -163,7 +168,7 @@ def _replacements(arguments: Sequence[_Argument], plain: str) -> Iterator[Trial]
 
 
 def with_choice(text: str, tried: Sequence[Trial]) -> str:
-    """The text with all trials in it; number n, from 1, is the n-th."""
+    """Return the text with all trials in it. The number n, counted from 1, chooses the n-th trial."""
     alternatives: dict[Passage, list[tuple[int, str]]] = {}
     for number, trial in enumerate(tried, 1):
         for span, value in trial.changes:
@@ -181,7 +186,7 @@ def with_choice(text: str, tried: Sequence[Trial]) -> str:
 
 
 def edits_of(trial: Trial, text: str, path: str) -> tuple[Edit, ...]:
-    """A trial as edits of lines; none where it is not one within lines."""
+    """Return a trial as edits of lines, or nothing if it changes the number of lines."""
     before, after = text.splitlines(), trial.applied(text).splitlines()
     pairs = enumerate(zip(before, after, strict=True), 1) if len(before) == len(after) else ()
     return tuple(Edit(path, line, old.strip(), new.strip()) for line, (old, new) in pairs if old != new)

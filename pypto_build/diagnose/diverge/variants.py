@@ -1,6 +1,6 @@
 """Edits of a program's or a reference's Python that are tried against the golden.
 
-One operator, call, constant, axis, cast or argument is another one at a time, within what the text has already.
+Each edit replaces one operator, call, constant, axis, cast or argument. Replacing names come from the text itself.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from pypto_build.diagnose.diverge.trials import Passage, Trial
 
-#: More are not tried.
+#: The largest number of edits that are tried.
 MOST = 600
 
 _OPERATORS: dict[type, tuple[str, ...]] = {
@@ -27,7 +27,7 @@ _SYMBOLS: dict[type, str] = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
 }  # fmt: skip
 _EXCHANGED = (ast.Sub, ast.Div, ast.MatMult, ast.FloorDiv, ast.Mod)
-#: Calls that take the same arguments, of the language and of PyTorch.
+#: Calls of the language and of PyTorch that take the same arguments.
 _ALIKE = (
     ("add", "sub", "mul", "div", "maximum", "minimum"),
     ("max", "min"),
@@ -39,16 +39,16 @@ _ALIKE = (
     ("floor", "ceil", "round", "trunc"),
 )
 _OTHERS = {name: tuple(other for other in names if other != name) for names in _ALIKE for name in names}
-#: Element types and ways to round.
+#: Element types of 16 bits, and rounding modes.
 _TYPES = ("BF16", "FP16", "bfloat16", "float16", "half")
 _ROUNDINGS = ("round", "rint", "floor", "ceil", "trunc")
 _COMPARISONS = {"==": ("!=",), "!=": ("==",), "<": ("<=", ">"), "<=": ("<", ">="), ">": (">=", "<"), ">=": (">", "<=")}
 
 
 def python_trials(text: str, functions: Collection[str], rounding: str = "") -> list[Trial]:
-    """Return the edits of these functions, and of constants of the module, those first that people get wrong most.
+    """Return the edits of these functions and of the module's constants. Edits of frequent mistakes come first.
 
-    ``rounding`` is the element type that the difference looks like: casts to it are tried first.
+    ``rounding`` is the element type whose rounding explains the difference. Casts to it are tried first of all.
     """
     source = _Source(text)
     tree = ast.parse(text)
@@ -72,7 +72,7 @@ def python_trials(text: str, functions: Collection[str], rounding: str = "") -> 
 
 
 class _Source:
-    """The text by positions of the syntax tree, whose columns are bytes."""
+    """The text, addressed by positions of the syntax tree. Their columns count bytes."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -92,7 +92,7 @@ class _Source:
         return Passage(start, end, self.text[start:end])
 
     def between(self, left: ast.expr, right: ast.expr, symbol: str) -> Passage | None:
-        """Return where an operator between two operands stands."""
+        """Return the passage of an operator between two operands, or None if it is not in the text."""
         start, end = self.span(left).end, self.span(right).start
         at = self.text.find(symbol, start, end)
         return Passage(at, at + len(symbol), symbol) if at >= 0 else None
@@ -118,7 +118,7 @@ def _operators(source: _Source, node: ast.AST) -> Iterator[Trial]:
 
 
 def _exchanged(source: _Source, node: ast.AST) -> Iterator[Trial]:
-    """Two operands, or two arguments that stand side by side."""
+    """Yield edits that exchange two operands, or two arguments of a call."""
     pairs: list[tuple[ast.expr, ast.expr]] = []
     if isinstance(node, ast.BinOp) and isinstance(node.op, _EXCHANGED):
         pairs = [(node.left, node.right)]
@@ -133,7 +133,7 @@ def _exchanged(source: _Source, node: ast.AST) -> Iterator[Trial]:
 
 
 def _calls(source: _Source, node: ast.AST) -> Iterator[Trial]:
-    """Another function with the same arguments; a function of one argument left out."""
+    """Yield edits that call another function with the same arguments, or leave out a function of one argument."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return
     end = source.span(node.func).end
@@ -159,7 +159,7 @@ def _axes(source: _Source, node: ast.AST) -> Iterator[Trial]:
 
 
 def _casts(source: _Source, node: ast.AST) -> Iterator[Trial]:
-    """Another element type of 16 bits, another way to round."""
+    """Yield edits with another element type in place of a 16-bit one, or another rounding mode."""
     if isinstance(node, ast.Attribute) and node.attr in _TYPES:
         end = source.span(node).end
         others = ("BF16", "FP16", "FP32") if node.attr.isupper() else ("bfloat16", "float16", "float32")
@@ -169,7 +169,7 @@ def _casts(source: _Source, node: ast.AST) -> Iterator[Trial]:
 
 
 def _omitted(source: _Source, node: ast.AST) -> Iterator[Trial]:
-    """A call that stands alone left out; an operand that is added or multiplied left out."""
+    """Yield edits that leave out a call whose result is unused, or one operand of an operator."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         yield _trial(source.span(node), "pass", f"'{_short(source.span(node).text)}' left out")
     if isinstance(node, ast.BinOp):
@@ -202,7 +202,7 @@ def _constants(source: _Source, node: ast.AST) -> Iterator[Trial]:
 
 
 def _names(source: _Source, body: ast.FunctionDef, constants: Sequence[str]) -> Iterator[Trial]:
-    """A name in place of another one that the function has read before, a constant in place of another one."""
+    """Yield edits that replace a name by another local name or another constant, or shift a loop by one step."""
     known = [argument.arg for argument in body.args.args]
     inside = [node for statement in body.body for node in ast.walk(statement) if isinstance(node, ast.Name)]
     for node in sorted(inside, key=lambda n: (n.lineno, n.col_offset)):
@@ -213,7 +213,7 @@ def _names(source: _Source, body: ast.FunctionDef, constants: Sequence[str]) -> 
             if node.id in names:
                 yield from (_trial(source.span(node), name) for name in dict.fromkeys(names) if name != node.id)
     calls = (node for node in ast.walk(body) if isinstance(node, ast.Call) and len(node.args) == 3)
-    for call in calls:  # a loop that ends or begins a step earlier or later
+    for call in calls:  # the loop ends or begins a step earlier or later
         if source.span(call.func).text.rpartition(".")[2] != "range":
             continue
         step = source.span(call.args[2]).text
@@ -228,7 +228,7 @@ _PLAIN = (ast.Constant, ast.List, ast.Tuple)
 
 
 def _added(source: _Source, body: ast.FunctionDef, alias: str) -> Iterator[Trial]:
-    """A function of one argument, or an operand, that a value lacks."""
+    """Yield edits that add a function of one argument, or an operand, to a value."""
     names = [argument.arg for argument in body.args.args]
     for node in (inner for statement in body.body for inner in ast.walk(statement)):
         inner = [arg for arg in node.args if not isinstance(arg, _PLAIN)] if isinstance(node, ast.Call) else []
@@ -252,7 +252,7 @@ def _added(source: _Source, body: ast.FunctionDef, alias: str) -> Iterator[Trial
 
 
 def _rounded(source: _Source, node: ast.AST, dtype: str, alias: str) -> Iterator[Trial]:
-    """A value rounded to 16 bits."""
+    """Yield edits that round a value to a 16-bit type."""
     values: list[ast.expr] = []
     if isinstance(node, ast.Call):
         values = [value for value in node.args if not isinstance(value, (ast.Constant, ast.List, ast.Tuple))]

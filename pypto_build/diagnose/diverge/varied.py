@@ -1,7 +1,8 @@
-"""Finds the one edit that makes program, modules and kernels agree with the golden, where only the golden differs.
+"""Search for the one edit after which program, modules and kernels agree with the golden.
 
-The program's PyTorch, or the modules' where the program is not there, runs with each edit of `variants` in turn.
-So does the reference, against what the program computes: which of the two is wrong, no run can tell.
+It is used if only the golden differs. The program's PyTorch runs with each edit of `variants` in turn; without a
+program, the PyTorch of the modules does. The reference is edited too, and compared with the artifact's outputs, because
+a run cannot tell which side is wrong.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from pypto_build.replay.binding import Binding
 from pypto_build.replay.reference.hook import References
 from pypto_build.replay.reference.launch import Launch
 
-#: Seconds for the edits of one text, and for one of them.
+#: Time limits in seconds: for all edits of one text, and for one edit.
 _BUDGET_S, _ONE_S = 12.0, 2.0
 #: Functions of a golden.py that are not taken from the program.
 _OWN = {"make_inputs", "generate_inputs", "_random", "_number"}
@@ -38,7 +39,7 @@ _LOCATION = re.compile(r'loc\("([^"]+)":(\d+)')
 
 @dataclass(frozen=True)
 class Hit:
-    """An edit after which every output is right: a file and line, what is edited, and how."""
+    """An edit after which every output is right: its file and line, its description, and the lines it changes."""
 
     path: str
     line: int
@@ -48,14 +49,14 @@ class Hit:
 
 @dataclass(frozen=True)
 class Tried:
-    """The number of edits tried, and the hits."""
+    """The number of tried edits, and the hits among them."""
 
     count: int = 0
     hits: tuple[Hit, ...] = ()
 
 
 def _hits(text: str, trials: Sequence[Trial], right: Callable[[str], bool]) -> tuple[int, list[Trial]]:
-    """Return how many edits of a text were tried, and those with which it is right."""
+    """Try edits of a text within the time limit. Returns the number of tried edits, and the edits that are right."""
     end = time.monotonic() + _BUDGET_S
     found: list[Trial] = []
     for number, trial in enumerate(trials):
@@ -69,7 +70,7 @@ def _hits(text: str, trials: Sequence[Trial], right: Callable[[str], bool]) -> t
 
 @contextmanager
 def _limited() -> Iterator[None]:
-    """End the block after a while; an edit that does not run at all is not right."""
+    """End the block at the time limit, and ignore its exceptions: an edit that fails is not right."""
 
     def late(*_: object) -> None:
         raise TimeoutError
@@ -109,12 +110,12 @@ def vary_program(launch: Launch, binding: Binding, within: Limits, path: Path, r
 
 
 def _inlined(text: str) -> set[str]:
-    """Return the names of functions that are decorated as inline ones, which are no functions of the program."""
+    """Return the names of functions decorated as inline, which the translated program does not list."""
     return set(re.findall(r"@[\w.]+\.inline[^\n]*\n(?:@[^\n]*\n)*def (\w+)", text))
 
 
 def vary_reference(launch: Launch, within: Limits, rounding: str) -> Tried:
-    """Try edits of golden.py against what the artifact computes."""
+    """Try edits of golden.py against the outputs of the artifact."""
     path = launch.artifact / "golden.py"
     if not path.is_file():
         return Tried()
@@ -153,7 +154,7 @@ def _outputs_of(path: Path, text: str) -> Mapping[str, Any]:
 
 
 def _functions_of(path: Path, text: str) -> Collection[str]:
-    """Return what compute_golden calls; itself too where it is not one that the compiler wrote."""
+    """Return the functions that compute_golden calls, and compute_golden itself unless the compiler wrote it."""
     namespace: dict[str, Any] = {"__file__": str(path), "__name__": "golden"}
     exec(compile(text, str(path), "exec"), namespace)
     found = {"compute_golden"}
@@ -166,7 +167,7 @@ def _functions_of(path: Path, text: str) -> Collection[str]:
 
 
 def vary_modules(launch: Launch, binding: Binding, within: Limits) -> Tried:
-    """Try edits of the modules against the golden; a hit is at the program's line where a module tells it."""
+    """Try edits of the modules against the golden. A hit names the program's line if the module records it."""
     import torch
 
     torch.set_num_threads(1)
@@ -196,7 +197,7 @@ def vary_modules(launch: Launch, binding: Binding, within: Limits) -> Tried:
 
 
 def _in_program(hit: Hit, text: str) -> Hit:
-    """Return a hit in a module at the line of the program that the module names, if that file is there."""
+    """Return a hit with the program's line that the module records, or the same hit if that file is missing."""
     place = _LOCATION.search(text.splitlines()[hit.line - 1])
     if place is None or not Path(place[1]).is_file():
         return hit

@@ -1,1 +1,1 @@
-"""What the dump of a run holds."""
+"""Show the dump of a run's arguments."""

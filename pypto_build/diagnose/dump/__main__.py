@@ -30,7 +30,7 @@ from pypto_build.replay.values import Array, decode, storage
 
 EXPORTS = ("pt", "npy", "txt")
 
-#: Tensors up to this many elements are printed whole.
+#: Tensors with up to this number of elements are printed completely.
 _SHOWN_ELEMENTS = 64
 _SHOWN_MISMATCHES = 10
 
@@ -40,19 +40,19 @@ HEADINGS = ("task", "kernel", "arg", "name", "role", "stage", "dtype", "shape", 
 
 
 class Viewer:
-    """A dump with everything that gives its numbers names."""
+    """A dump with the names of its tasks, kernels and arguments."""
 
     def __init__(self, dump: ArgsDump, names: Names, order: TaskOrder) -> None:
         self.dump, self.names, self.order = dump, names, order
 
     def arg_name(self, record: DumpedArg) -> str:
-        """The argument's name in the kernel's wrapper, or its index."""
+        """Return the argument's name in the kernel's wrapper, or its index."""
         return self.names.argument(record.func_ids, record.index) or str(record.index)
 
     def select(self, given: argparse.Namespace) -> list[DumpedArg]:
-        """The records that the options name, in the order of submission.
+        """Return the records that the options select, in the order of submission.
 
-        Raises a usage error for a task, kernel or argument that the dump does not have.
+        Raises a usage error for a task, kernel or argument that is not in the dump.
         """
         records = sorted(self.dump.records, key=self._position)
         if given.task:
@@ -88,7 +88,7 @@ class Viewer:
     # -- text ---------------------------------------------------------------------------------------------------
 
     def rows(self, records: Sequence[DumpedArg]) -> list[list[str]]:
-        """Cells under `HEADINGS` for each record; scalars with their value."""
+        """Return the cells under `HEADINGS` for each record. Scalars are shown with their value."""
         return [
             [
                 self.order.label(record.task_id),
@@ -114,7 +114,7 @@ class Viewer:
         return f"{record.size:,} bytes" + (" (truncated)" if record.truncated else "")
 
     def _scalar(self, record: DumpedArg) -> str:
-        """A scalar as the kernel takes it: what is recorded are 64 bits."""
+        """Return a scalar in the type of the kernel's argument. The dump has its 64 bits only."""
         if record.dtype != "uint64" or type(record.value) is not int:
             return str(record.value)
         taken = self.names.scalar(record.func_ids, record.index, record.value)
@@ -124,7 +124,7 @@ class Viewer:
         return f"{value:.9g} ({name})" if isinstance(value, float) else f"{value} ({name})"
 
     def describe(self, record: DumpedArg) -> list[str]:
-        """Heading, statistics, histogram, and the values where they are few."""
+        """Return the lines about a record: heading, statistics, histogram, and all values if they are few."""
         lines = [self.title(record)]
         if record.kind == "scalar":
             return [*lines, f"  value {self._scalar(record)}"]
@@ -141,7 +141,7 @@ class Viewer:
         return lines
 
     def title(self, record: DumpedArg) -> str:
-        """`task 3 (1:4) kernel_mul arg 2 'out' output after float32[128, 128]`."""
+        """Return the heading of a record: `task 3 (1:4) kernel_mul arg 2 'out' output after float32[128, 128]`."""
         name = self.names.argument(record.func_ids, record.index)
         words = [f"task {self.order.label(record.task_id)}", self.names.joined(record.func_ids), f"arg {record.index}"]
         words += [f"'{name}'"] if name else []
@@ -153,7 +153,7 @@ def _numbers(values: Array) -> str:
 
 
 def compare(viewer: Viewer, record: DumpedArg, path: Path, rtol: float, atol: float) -> tuple[bool, list[str]]:
-    """Whether a dumped tensor agrees with a torch file, and where not."""
+    """Compare a dumped tensor with a torch file. Returns whether they agree, and the lines of the report."""
     tensor = read_pt(path)
     stored = viewer.dump.stored(record)
     if tensor.dtype != record.dtype or tensor.numel != stored.size:
@@ -176,14 +176,14 @@ def compare(viewer: Viewer, record: DumpedArg, path: Path, rtol: float, atol: fl
     return False, lines
 
 
-#: What to do where there is no dump; a selection that names nothing leaves none.
+#: The hint if there is no dump. A run whose selection matches nothing writes none.
 _NO_DUMP = "DUMP=2 dumps all, DUMP=1 what the orchestration marks; DUMP_ARGS= and DUMP_TASKS= have to name what ran"
 
 
 def export(viewer: Viewer, record: DumpedArg, form: str, directory: Path) -> Path:
-    """Write one tensor as `pt` (stored elements), `npy` or `txt` (numbers); returns the file."""
+    """Write one tensor as `pt` (stored elements), `npy` or `txt` (numbers), and return the file's path."""
     number = viewer.order.numbers.get(record.task_id, record.task_id)
-    kernels = re.sub(r"[^\w.+-]+", "_", viewer.names.joined(record.func_ids))  # names of a foreign record
+    kernels = re.sub(r"[^\w.+-]+", "_", viewer.names.joined(record.func_ids))  # names from the dump are untrusted
     name = f"task{number}_{kernels}_{viewer.arg_name(record)}"
     path = directory / f"{name}_{record.stage}.{form}"
     directory.mkdir(parents=True, exist_ok=True)
@@ -204,7 +204,7 @@ def export(viewer: Viewer, record: DumpedArg, form: str, directory: Path) -> Pat
 
 
 def open_viewer(root: Path, build_dir: Path | None) -> Viewer:
-    """The dump of an artifact's last run (in `build_dir`), or of a directory that holds one."""
+    """Open the dump of an artifact's last run (in `build_dir`), or the dump in a directory."""
     directories = [path for path in (build_dir, root) if path is not None]
     manifest = next(filter(None, map(find_manifest, directories)), None)
     if manifest is None:
@@ -218,7 +218,7 @@ def open_viewer(root: Path, build_dir: Path | None) -> Viewer:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     options = tool_parser("dump", __doc__)
     add = options.add_argument
     add("root", type=Path, metavar="ARTIFACT_DIR|DUMP_DIR", help="an artifact that was replayed, or a dump directory")
@@ -240,7 +240,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def show(viewer: Viewer, given: argparse.Namespace) -> int:
-    """What the command line asks for of one dump; the exit status."""
+    """Show, export or compare the records that the options select, and return the exit status."""
     records = viewer.select(given)
     if given.against:
         return _compare_all(viewer, records, given)
@@ -273,7 +273,7 @@ def _compare_all(viewer: Viewer, records: Sequence[DumpedArg], given: argparse.N
 
 
 def remarks(viewer: Viewer) -> list[str]:
-    """What has to be known of a dump besides its records."""
+    """Return notes on a dump: dropped records, missing submission order, missing contents."""
     dump = viewer.dump
     lines = []
     if dump.dropped:
@@ -287,7 +287,7 @@ def remarks(viewer: Viewer) -> list[str]:
 
 @command("dump", parser)
 def main(given: argparse.Namespace) -> int:
-    """View a dump; 0, or 1 where --against finds a difference."""
+    """View a dump. Returns 0, or 1 if --against finds a difference."""
     return show(open_viewer(given.root, given.build_dir), given)
 
 

@@ -1,4 +1,4 @@
-"""What an array of numbers is like, in a few: range, moments, special values, and how they are distributed."""
+"""Statistics of an array of numbers: range, moments, special values, and a histogram."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _BARS = " ▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True)
 class Statistics:
-    """Over all finite elements, but for the counts. The moments are NaN where there is no finite element."""
+    """Statistics of an array: range and moments of its finite elements, and counts over all elements.
+
+    Range and moments are NaN if there is no finite element. `distinct` is None if there are many distinct values.
+    """
 
     numel: int
     minimum: float
@@ -27,7 +30,7 @@ class Statistics:
 
     @property
     def text(self) -> str:
-        """One line for people."""
+        """The statistics in one line."""
         if self.numel == 0:
             return "no elements"
         parts = [
@@ -42,12 +45,12 @@ class Statistics:
         return ", ".join(parts)
 
 
-#: Arrays up to this size are searched for the number of distinct values when there are few.
+#: The largest number of distinct values that is reported.
 _FEW = 16
 
 
 def statistics(values: Array) -> Statistics:
-    """The statistics of an array of any shape and type."""
+    """Return the statistics of an array of any shape and type."""
     flat, numbers = np.asarray(values).reshape(-1), _numbers(values)
     finite = np.isfinite(numbers)
     good = numbers[finite]
@@ -68,13 +71,13 @@ def statistics(values: Array) -> Statistics:
 
 
 def _numbers(values: Array) -> Array:
-    with np.errstate(invalid="ignore"):  # the NaN that mark bytes nobody wrote are signalling ones
+    with np.errstate(invalid="ignore"):  # unwritten bytes are marked by signalling NaN
         return np.asarray(values).reshape(-1).astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """Counts in equally wide bins from `low` to `high` over the finite elements."""
+    """Counts of finite elements in equally wide bins from `low` to `high`."""
 
     low: float
     high: float
@@ -82,14 +85,14 @@ class Histogram:
 
     @property
     def line(self) -> str:
-        """The bins as a row of blocks, the fullest one full; a bin that holds anything is visible."""
+        """The bins as a row of block characters. The largest bin has a full block, and no used bin is blank."""
         top = max(self.counts, default=0)
         blocks = (0 if not count else max(1, round(count / top * (len(_BARS) - 1))) for count in self.counts)
         return f"{self.low:.4g} |{''.join(_BARS[block] for block in blocks)}| {self.high:.4g}"
 
 
 def histogram(values: Array, bins: int = 40) -> Histogram | None:
-    """The distribution of an array; None if it has no finite element."""
+    """Return the histogram of an array, or None if it has no finite element."""
     numbers = _numbers(values)
     finite = numbers[np.isfinite(numbers)]
     if not finite.size:

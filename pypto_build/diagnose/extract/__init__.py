@@ -1,1 +1,1 @@
-"""Some tasks of a run as an artifact of their own, with the arguments they had as its data."""
+"""Extract tasks of a run into an artifact of their own, whose data are the tasks' arguments."""

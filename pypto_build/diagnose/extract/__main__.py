@@ -22,7 +22,7 @@ from pypto_build.diagnose.requests import run_tool_on_runs
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     options = tool_parser("extract", __doc__)
     add = options.add_argument
     add_run_options(options, 600.0)
@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
 
 @command("extract", parser, run=run_tool_on_runs)
 def main(given: argparse.Namespace) -> int:
-    """The exit status."""
+    """Run the command and return the exit status."""
     from pypto_build.diagnose.extract.work import Plan, extract
     from pypto_build.replay.reference.launch import open_launch
 

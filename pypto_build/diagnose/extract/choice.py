@@ -1,4 +1,4 @@
-"""Which tasks are meant: TASK=37, TASK=3-7, KERNEL=name, FROM=37."""
+"""Choice of tasks: TASK=37, TASK=3-7, KERNEL=name or FROM=37."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ class Choice:
 
     @property
     def last(self) -> int | None:
-        """The last task that can be meant; None where that may be the last of the run."""
+        """The last task that can be chosen, or None if that is the last task of the run."""
         ends = [last for _, last in self.ranges]
         return None if not ends or None in ends else max(last for last in ends if last is not None)
 
     def takes(self, call: Any) -> bool:
-        """Whether a task, as the runtime's callback sees it, is meant."""
+        """Return whether the task of the runtime's call is chosen."""
         if self.kernel:
             return any(self.kernel in (name, str(func_id)) for _, func_id, name in call.kernels)
         return self.takes_number(call.number)
 
     def takes_number(self, number: int) -> bool:
-        """Whether the task with this number is meant; without ranges none is."""
+        """Return whether a task number is in one of the ranges."""
         return any(first <= number and (last is None or number <= last) for first, last in self.ranges)
 
 
 def choose(task: str, kernel: str, first: str) -> Choice:
-    """The choice that the options make. Raises a usage error unless exactly one of them says something."""
+    """Return the choice that the options make. Raises a usage error unless exactly one of them is set."""
     given = {name: text for name, text in (("TASK", task), ("KERNEL", kernel), ("FROM", first)) if text}
     if len(given) != 1:
         what = " and ".join(f"{name}={text}" for name, text in given.items()) or "TASK="
@@ -55,7 +55,7 @@ def choose(task: str, kernel: str, first: str) -> Choice:
 
 
 def of_numbers(numbers: Sequence[int], label: str) -> Choice:
-    """The tasks with these numbers."""
+    """Return the choice of the tasks with these numbers."""
     return Choice(tuple((number, number) for number in numbers), label=label)
 
 

@@ -1,4 +1,4 @@
-"""The orchestration of an extracted artifact: C++ that submits just its tasks, with the views and scalars recorded."""
+"""Writer of an extracted artifact's orchestration: C++ that submits its tasks with the recorded views and scalars."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ void aicpu_orchestration_entry(const {args}& orch_args) {{
 
 
 class Text:
-    """Writes the orchestration of ``tasks`` on ``parameters``.
+    """Writer of the orchestration of ``tasks`` on ``parameters``.
 
-    ``after`` has for each task (by number) those that it waits for explicitly; ``manual`` are the tasks that the
-    runtime looks for no dependencies of.
+    ``after`` maps task numbers to the tasks that a task waits for explicitly. ``manual`` are tasks whose dependencies
+    the runtime does not track.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class Text:
         self.tasks, self.vintage, self.after, self.manual = tasks, vintage, after, manual
         self.setter = "set_core_num" if a5 else "set_block_num"
         self.parameters = parameters
-        self.views: dict[str, str] = {}  # what makes a view -> the variable that has it
+        self.views: dict[str, str] = {}  # expression of a view -> the variable that holds it
         self.uses = {
             (number, use.index): (parameter, use) for parameter in parameters for number, use in parameter.uses
         }
 
     def render(self, name: str, origin: str) -> str:
-        """The whole file."""
+        """Return the text of the whole file."""
         external = [one for one in self.parameters if not one.scratch]
         head = _HEAD.format(name=name, origin=origin, args=self.vintage.entry_args, count=len(external))
         kind = f"{self.vintage.tensor} " if self.vintage.by_value else f"const {self.vintage.tensor}& "
@@ -160,7 +160,7 @@ def _numbers(values: Sequence[int]) -> str:
 
 
 def _scalar(arg: ScalarUse) -> str:
-    """The word as it was given; small ones in decimal, since they are sizes and counts."""
+    """Return a scalar's 64-bit word as C++. Small words are decimal, because they are sizes and counts."""
     bits = arg.bits & (1 << 64) - 1
     if arg.dtype.startswith("int") and bits >= 1 << 63:
         return f"(int64_t){bits - (1 << 64)}" if bits != 1 << 63 else "(int64_t)INT64_MIN"

@@ -1,4 +1,4 @@
-"""What orders the extracted tasks besides their tensors, and what the orchestration calls those."""
+"""Explicit dependencies of extracted tasks, and the names of their parameters."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pypto_build.diagnose.recorded.sites import aliases, match_tasks, read_sites
 
 @dataclass(frozen=True)
 class OrderBesides:
-    """For each task those that it has to be told to wait for; ``manual`` are tasks whose tensors order nothing."""
+    """Dependencies that do not follow from tensors. ``manual`` are tasks whose tensors create no dependencies."""
 
     after: Mapping[int, Sequence[int]] = field(default_factory=dict)
     manual: frozenset[int] = frozenset()
 
 
 def order_of(graph: TaskGraph, tasks: Sequence[RecordedTask], parameters: Sequence[Parameter]) -> OrderBesides:
-    """The order that the run had, as far as it does not follow from the tensors of the extracted tasks."""
+    """Return the order of the run, as far as it does not follow from the tensors of the extracted tasks."""
     by_id = {task.task_id: task for task in tasks}
     together = _sharing(parameters)
     after: dict[int, list[int]] = {}
@@ -50,7 +50,7 @@ def order_of(graph: TaskGraph, tasks: Sequence[RecordedTask], parameters: Sequen
 
 
 def _sharing(parameters: Sequence[Parameter]) -> set[tuple[int, int]]:
-    """Pairs of tasks, first the earlier one, that use one parameter."""
+    """Return the pairs of tasks that use one parameter, with the earlier task first."""
     pairs = set()
     for one in parameters:
         users = sorted({number for number, _ in one.uses})
@@ -59,14 +59,14 @@ def _sharing(parameters: Sequence[Parameter]) -> set[tuple[int, int]]:
 
 
 def _implied(edges: Sequence[Edge], pair: tuple[int, int], together: set[tuple[int, int]]) -> bool:
-    """Whether the runtime finds the edge again by itself."""
+    """Return whether the runtime finds the dependency from the tensors."""
     return pair in together and any(edge.arg >= 0 for edge in edges)
 
 
 def name_parameters(
     parameters: Sequence[Parameter], tasks: Sequence[RecordedTask], source: Artifact, graph: TaskGraph
 ) -> None:
-    """Give each the name that its variable has in the orchestration, else that of the kernel's argument."""
+    """Give each parameter the name of its variable in the orchestration, else that of the kernel's argument."""
     orchestration = source.orchestration.source
     sites = match_tasks(graph, read_sites(orchestration))
     variables = tensor_names(graph, sites, aliases(orchestration))
@@ -93,6 +93,6 @@ def name_parameters(
 
 
 def kept_graph(text: str, directory: Path) -> TaskGraph:
-    """The graph of a run, whose text is kept in ``directory``."""
+    """Write the text of a run's graph to ``directory``, and return the graph."""
     write_bytes(directory / "deps.json", text.encode())
     return read_graph(directory / "deps.json")

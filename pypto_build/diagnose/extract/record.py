@@ -1,4 +1,4 @@
-"""One run of the embedded runtime, tasks one by one: what each chosen task was given, and what it made of it."""
+"""Recording of a run of the embedded runtime: the arguments of each chosen task, before and after it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pypto_build.replay.faults import RunFault
 from pypto_build.replay.reference.launch import Launch, Progress, in_child
 from pypto_build.replay.reference.slots import TensorArgument
 
-#: What recorded arguments may take together; more does not fit beside the run.
+#: The most bytes that recorded arguments may take, since they are kept in memory beside the run.
 _MOST_BYTES = 4 << 30
 
 
 @dataclass(frozen=True)
 class TensorUse:
-    """A tensor that a task was given: how it was declared (IN, OUT, INOUT, NO_DEP), and the bytes of its window."""
+    """A tensor argument of a task: its declared direction (IN, OUT, INOUT, NO_DEP), and the bytes of its window."""
 
     index: int
     direction: str
@@ -35,7 +35,7 @@ class TensorUse:
 
 @dataclass(frozen=True)
 class ScalarUse:
-    """A scalar that a task was given: the 64-bit word, and the element type it was added as."""
+    """A scalar argument of a task: the 64-bit word, and the element type that it was added as."""
 
     index: int
     bits: int
@@ -44,9 +44,9 @@ class ScalarUse:
 
 @dataclass
 class RecordedTask:
-    """A task: its kernels as (role, func_id, name), its blocks, its arguments in the order of args[].
+    """A task: its kernels as (role, func_id, name), its blocks, and its arguments in the order of args[].
 
-    ``together`` is whether its blocks start at the same time.
+    ``together`` says that its blocks start at the same time.
     """
 
     number: int
@@ -58,7 +58,7 @@ class RecordedTask:
 
     @property
     def title(self) -> str:
-        """`task 3 kernel_mul`."""
+        """The number and the kernels, such as `task 3 kernel_mul`."""
         return f"task {self.number} {'+'.join(dict.fromkeys(name for _, _, name in self.kernels))}"
 
     @property
@@ -69,7 +69,7 @@ class RecordedTask:
 
 @dataclass
 class RecordedRun:
-    """The chosen tasks in the order of submission, how many ran in all, the text of deps.json, and what to tell."""
+    """The chosen tasks in the order of submission, the number of all tasks, the text of deps.json, and notes."""
 
     tasks: list[RecordedTask] = field(default_factory=list)
     count: int = 0
@@ -78,11 +78,11 @@ class RecordedRun:
 
 
 def record(launch: Launch, choice: Choice, timeout_s: float, *, golden: str = "run") -> tuple[RecordedRun, str]:
-    """Run everything and record the chosen tasks, and say who made their outputs.
+    """Run the artifact and record the chosen tasks. Returns the recording and the source of their outputs.
 
-    With ``golden`` "reference", PyTorch executes the chosen tasks in place of their kernels. So it does where the run
-    ends in one of them, if it can; else nobody does, and the answer is empty. Raises ArtifactError where no task is
-    meant, and RunFault.
+    The source is "run" (kernels), "reference" (PyTorch) or empty. With ``golden`` "reference", PyTorch executes the
+    chosen tasks in place of their kernels. It also does if the run ends in one of them. If PyTorch cannot execute them,
+    they are not executed, and the source is empty. Raises ArtifactError if no task is chosen, and RunFault.
     """
     progress = Progress()
     try:
@@ -99,7 +99,10 @@ def record(launch: Launch, choice: Choice, timeout_s: float, *, golden: str = "r
 def _again(
     launch: Launch, choice: Choice, timeout_s: float, progress: Progress, golden: str, fault: RunFault
 ) -> tuple[str, RecordedRun]:
-    """Where the run ended: without what comes after the chosen tasks, and without their kernels if it was in them."""
+    """Record again after a fault, without the tasks behind the chosen ones.
+
+    If the fault was in a chosen task, their kernels are left out too.
+    """
     inside = bool(choice.kernel) or choice.takes_number(progress.task)
     ways = [golden] if not inside else [*(["reference"] if has_torch() else []), ""]
     for way in ways:
@@ -130,7 +133,7 @@ def _run(
 
 
 def has_torch() -> bool:
-    """Whether a reference can be executed here."""
+    """Return whether PyTorch is installed, which the reference needs."""
     return importlib.util.find_spec("torch") is not None
 
 
@@ -147,8 +150,11 @@ def _none(choice: Choice, count: int) -> ArtifactError:
 
 
 class _Recorder:
-    """The runtime's callback. ``golden`` says who executes the chosen tasks: their kernels ("run"), PyTorch
-    ("reference"), nobody (""); tasks after ``last`` are not executed."""
+    """The runtime's callback, which records the chosen tasks.
+
+    ``golden`` chooses what executes them: their kernels ("run"), PyTorch ("reference") or nothing (""). Tasks after
+    ``last`` are not executed.
+    """
 
     def __init__(
         self, choice: Choice, started: Callable[[int], None], artifact: Path, golden: str, last: int | None
@@ -213,7 +219,7 @@ def _after(use: TensorUse) -> TensorUse:
 
 
 def window_bytes(view: TensorArgument) -> bytes:
-    """The bytes of a view's window now."""
+    """Return the current bytes of a view's window."""
     if view.empty:
         return b""
     first, last = view.window
@@ -222,7 +228,7 @@ def window_bytes(view: TensorArgument) -> bytes:
 
 
 def elements(view: TensorArgument, array: np.ndarray[Any, Any], base: int) -> np.ndarray[Any, Any]:
-    """The view's elements of an array whose first element is number ``base`` of the allocation; shares its memory."""
+    """Return a view's elements in an array that starts at element ``base`` of the allocation. They share memory."""
     if view.empty:
         return array[:0]
     item = array.itemsize
@@ -232,7 +238,7 @@ def elements(view: TensorArgument, array: np.ndarray[Any, Any], base: int) -> np
 
 
 def numbers(tasks: Sequence[RecordedTask]) -> str:
-    """`3`, `3-7`, `3,9`: the tasks as TASK= takes them."""
+    """Return the numbers of tasks in the syntax of TASK=: `3`, `3-7` or `3,9`."""
     parts: list[list[int]] = []
     for task in tasks:
         if parts and parts[-1][1] == task.number - 1:

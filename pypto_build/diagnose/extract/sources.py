@@ -1,4 +1,4 @@
-"""What was compiled: kernels with the bodies of edited modules where those count, as the build left them in OUT."""
+"""Sources that the build compiled: a kernel whose module was edited has the module's body, which is kept in OUT."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from pypto_build.artifact import Artifact
 from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.artifact.modules import function_names, module_digest
 
-#: Which content of each module its kernels were made from, written by the build (docs/architecture.md §4.4).
+#: The build's record of the module contents that kernels were made from (docs/architecture.md §4.4).
 _RECORD = ".units.json"
 
 
 def as_built(artifact: Artifact, build_dir: Path) -> tuple[Artifact, dict[str, Path]]:
-    """The artifact with the files that its kernels were compiled from, and by unit the assembler's output for those
-    whose module was edited."""
+    """Return the artifact with the files that its kernels were compiled from.
+
+    Also returns the assembler's output for each unit whose module was edited.
+    """
     record = _remembered(build_dir / _RECORD)
     spliced: dict[str, Path] = {}
     raw: dict[str, Path] = {}
@@ -43,7 +45,7 @@ def as_built(artifact: Artifact, build_dir: Path) -> tuple[Artifact, dict[str, P
 
 
 def _remembered(path: Path) -> dict[str, Any]:
-    """The record, or nothing: without it no module is known to have been edited."""
+    """Return the record, or an empty one if it cannot be read. Without it, all modules count as unedited."""
     try:
         found = decode_json(read_bytes(path), dict[str, Any])
     except (OSError, msgspec.DecodeError):

@@ -1,7 +1,7 @@
-"""The tensors of an extracted artifact: windows of allocations that overlap become one parameter, with its content.
+"""The tensors of an extracted artifact: overlapping windows of an allocation become one parameter with its content.
 
-A parameter begins anew where a task that is not extracted has changed what the extracted ones see: the content that
-was recorded then is an input of its own.
+If another task changed the content between two extracted tasks, a new parameter begins. Its input is the content
+recorded then.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE, decode
 
 Elements = np.ndarray[Any, Any]
-#: What an orchestration can make of a tensor (simpler's MAX_TENSOR_DIMS).
+#: The largest number of dimensions of a tensor (simpler's MAX_TENSOR_DIMS).
 _MOST_DIMS = 5
 
 
 @dataclass
 class Parameter:
-    """A tensor of the extracted artifact: ``shape`` row-major from element ``base`` of its allocation.
+    """A tensor of the extracted artifact: ``shape`` in row-major order from element ``base`` of its allocation.
 
-    ``initial`` is its content before the first extracted task, ``final`` after the last; ``direction`` is IN, OUT or
-    INOUT, and OUT only where the tasks write every element and read none before. ``scratch`` is what members of a group
-    work in: the artifact allocates it.
+    ``initial`` is its content before the first extracted task, ``final`` that after the last. ``direction`` is IN, OUT
+    or INOUT. It is OUT only if the tasks write every element before they read it. A ``scratch`` tensor is working
+    memory of a group, which the artifact allocates itself.
     """
 
     key: tuple[int, int, str]
@@ -43,7 +43,7 @@ class Parameter:
     final: Elements
     name: str = ""
     scratch: bool = False
-    uses: list[tuple[int, TensorUse]] = field(default_factory=list)  # with the number of the task
+    uses: list[tuple[int, TensorUse]] = field(default_factory=list)  # with the task numbers
 
     @property
     def dtype(self) -> str:
@@ -61,21 +61,21 @@ class ViewStep:
 
 
 class _Growing:
-    """A parameter while its tasks are looked at."""
+    """A parameter that is built from the uses of tasks."""
 
     def __init__(self, key: tuple[int, int, str], first: int, last: int, *, scratch: bool = False) -> None:
         self.key, self.first, self.scratch = key, first, scratch
         dtype = np.dtype(f"<u{ITEMSIZE[key[2]]}")  # bits are compared, since a NaN is not equal to itself
         self.initial, self.now = np.zeros(last - first, dtype), np.zeros(last - first, dtype)
         self.known, self.written = np.zeros(last - first, bool), np.zeros(last - first, bool)
-        self.seen = np.zeros(last - first, bool)  # of a window, whether in a view or beside it
-        self.needed = np.zeros(last - first, bool)  # read, or perhaps not written, before it was written here
+        self.seen = np.zeros(last - first, bool)  # in a window, inside or outside the view
+        self.needed = np.zeros(last - first, bool)  # its initial content may be needed
         self.read = np.zeros(last - first, bool)
         self.changed = np.zeros(last - first, bool)
         self.uses: list[tuple[int, TensorUse]] = []
 
     def follows(self, use: TensorUse) -> bool:
-        """Whether what the task found is what the tasks before have left."""
+        """Return whether the content before the task equals the content after the earlier tasks."""
         here = elements(use.view, self.now, self.first)
         known = elements(use.view, self.known, self.first)
         found = elements(use.view, self._window(use.before), use.view.window[0])
@@ -104,12 +104,12 @@ class _Growing:
         elements(view, self.known, self.first)[...] = True
 
     def wrote(self, use: TensorUse) -> None:
-        """Note what a task wrote, once all that it read has been looked at."""
+        """Mark the elements that a task wrote. All uses of the task must be added before."""
         if use.direction != "IN" and not use.view.empty:
             elements(use.view, self.written, self.first)[...] = True
 
     def done(self) -> Parameter:
-        """What it has become."""
+        """Return the finished parameter."""
         self._forget_poison()
         shape, base = _shape([use.view for _, use in self.uses], self.first, self.first + len(self.now))
         count = int(np.prod(shape, dtype=np.int64))
@@ -121,7 +121,7 @@ class _Growing:
         return Parameter(self.key, base, shape, direction, initial, final, scratch=self.scratch, uses=self.uses)
 
     def _forget_poison(self) -> None:
-        """Zeros in place of the NaN that the run had put where no task has written, which equal nothing."""
+        """Replace by zero the NaN that the run put into unwritten memory, because NaN is unequal to itself."""
         dtype = self.key[2]
         if "float" in dtype:
             nan = np.isnan(decode(self.now.view(STORAGE[dtype]), dtype)) & ~(self.changed | self.read)
@@ -131,7 +131,7 @@ class _Growing:
         return np.frombuffer(data, self.initial.dtype)
 
     def _resized(self, content: Elements, base: int, count: int) -> Elements:
-        """The content of a shape that begins at ``base``; what nobody was given is zero."""
+        """Return the content as ``count`` elements from ``base`` on. Elements outside all windows are zero."""
         result = np.zeros(count, content.dtype)
         at = self.first - base
         result[at : at + len(content)] = content
@@ -139,10 +139,7 @@ class _Growing:
 
 
 def parameters(tasks: Sequence[RecordedTask]) -> list[Parameter]:
-    """The parameters that the tasks need, in the order in which they use them.
-
-    Raises ArtifactError for arguments that no view of one tensor gives.
-    """
+    """Return the parameters of the tasks, in the order of their first use."""
     growing: list[_Growing] = []
     current: dict[tuple[tuple[int, int, str], int], _Growing] = {}
     groups = {task.number for task in tasks if len({name for _, _, name in task.kernels}) > 1}
@@ -152,7 +149,7 @@ def parameters(tasks: Sequence[RecordedTask]) -> list[Parameter]:
         for use in task.tensors:
             key = _key(use.view)
             if task.number in groups and use.direction == "OUT" and use.after is use.before:
-                # What the members of a group work in. Each task has its own, though one allocation may follow another.
+                # Working memory of a group. Each task has its own, even if allocations reuse the same addresses.
                 growing.append(_Growing(key, *use.view.window, scratch=True))
                 growing[-1].add(task.number, use)
                 continue
@@ -169,7 +166,7 @@ def parameters(tasks: Sequence[RecordedTask]) -> list[Parameter]:
 
 
 def _again(one: _Growing, task: RecordedTask) -> bool:
-    """Whether the task itself is why the content differs: it was given the tensor in another argument, too."""
+    """Return whether the task has the tensor in another argument, too, which explains a difference in content."""
     return any(number == task.number for number, _ in one.uses)
 
 
@@ -178,7 +175,7 @@ def _key(view: TensorArgument) -> tuple[int, int, str]:
 
 
 def _merged(uses: Iterable[TensorUse]) -> dict[tuple[int, int, str], list[tuple[int, int]]]:
-    """By allocation and element type, the windows, joined where they touch."""
+    """Return the windows by allocation and element type. Windows that touch are joined."""
     found: dict[tuple[int, int, str], list[tuple[int, int]]] = {}
     for use in uses:
         found.setdefault(_key(use.view), []).append(use.view.window if not use.view.empty else (0, 0))
@@ -195,7 +192,7 @@ def _merged(uses: Iterable[TensorUse]) -> dict[tuple[int, int, str], list[tuple[
 
 
 def _shape(views: Sequence[TensorArgument], first: int, last: int) -> tuple[tuple[int, ...], int]:
-    """The row-major shape of which all views can be made, and the element that it begins at."""
+    """Return the row-major shape that all views can be made from, and its first element."""
     filled = [view for view in views if not view.empty]
     if not filled:
         return views[0].shape, first
@@ -205,15 +202,17 @@ def _shape(views: Sequence[TensorArgument], first: int, last: int) -> tuple[tupl
     strides = sorted({s for v in filled for s, n in zip(v.strides, v.shape, strict=True) if n > 1} | {1}, reverse=True)
     chain = all(outer % inner == 0 for outer, inner in pairwise(strides))
     if not chain or len(strides) > _MOST_DIMS:
-        return (last - first,), first  # each view has to find its own way
+        return (last - first,), first  # one dimension, which `steps_to` makes each view from
     rows = -(-(last - first) // strides[0])
     inner = [outer // inner for outer, inner in pairwise(strides)]
     return (rows, *inner), first
 
 
 def steps_to(shape: tuple[int, ...], base: int, view: TensorArgument) -> list[ViewStep]:
-    """The calls that make ``view`` of a row-major tensor of ``shape`` that begins at element ``base``. Raises
-    ArtifactError where none do."""
+    """Return the calls that make ``view`` from a row-major tensor of ``shape`` that begins at element ``base``.
+
+    Raises ArtifactError if no calls do.
+    """
     strides = row_major_strides(shape)
     count = int(np.prod(shape, dtype=np.int64))
     offset = view.offset - base
@@ -243,7 +242,10 @@ def steps_to(shape: tuple[int, ...], base: int, view: TensorArgument) -> list[Vi
 def _windowed(
     shape: tuple[int, ...], strides: tuple[int, ...], offset: int, view: TensorArgument
 ) -> list[ViewStep] | None:
-    """A view of each axis, with a step or an exchange of axes where the strides say so; None where that is not it."""
+    """Return the calls if each axis of the view is part of one axis of the tensor, else None.
+
+    The calls may take steps (`slice`) and exchange axes (`permute`).
+    """
     moving = [(extent, stride) for extent, stride in zip(view.shape, view.strides, strict=True) if extent > 1]
     axes: list[int] = []
     sizes, slices = [1] * len(shape), []

@@ -1,4 +1,4 @@
-"""The whole of an extraction: record, lay out, write."""
+"""The steps of an extraction: record the tasks, derive parameters and order, write the artifact."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from pypto_build.diagnose.extract.tensors import parameters
 from pypto_build.diagnose.extract.write import Extracted, api_of, write_artifact
 from pypto_build.replay.reference.launch import Launch
 
-#: The most tensors that simpler passes to an orchestration.
+#: The largest number of tensors that simpler passes to an orchestration.
 _MOST_PARAMETERS = 128
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to extract, and where it goes: ``golden`` is `run` or `reference`; ``scratch`` is for files on the way."""
+    """A planned extraction: the chosen tasks, and the directory ``root`` of the artifact.
+
+    ``golden`` is `run` or `reference`, and ``scratch`` is a directory for temporary files.
+    """
 
     choice: Choice
     root: Path

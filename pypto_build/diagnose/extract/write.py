@@ -1,4 +1,4 @@
-"""Writes an extracted artifact: manifest, kernels with their modules, orchestration, metadata, data."""
+"""Writer of an extracted artifact: manifest, kernels with their modules, orchestration, metadata and data."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from pypto_build.diagnose.extract.tensors import Parameter
 from pypto_build.facts.dtypes import DTYPES
 from pypto_build.replay.reference.entry import read_entry
 
-#: Says that extract wrote the directory, from what; only such a directory is replaced.
+#: The file that marks a directory as written by extract, and names its origin. Only such a directory is replaced.
 ORIGIN_NAME = "extracted.json"
 _HEADERS = (".h", ".hpp", ".inc", ".inl")
 
 
 @dataclass(frozen=True)
 class Extracted:
-    """What goes into the artifact ``name``; ``golden`` says who made the outputs, empty where nobody did."""
+    """The content of the artifact ``name``. ``golden`` is the source of the outputs, empty if there are none."""
 
     name: str
     source: Artifact
@@ -42,16 +42,16 @@ class Extracted:
     parameters: Sequence[Parameter]
     order: OrderBesides
     golden: str
-    raw: Mapping[str, Path] = field(default_factory=dict)  # what edited modules were assembled to
+    raw: Mapping[str, Path] = field(default_factory=dict)  # assembler's output of edited modules, by unit
 
     @property
     def external(self) -> list[Parameter]:
-        """The parameters of its orchestration."""
+        """The parameters of the artifact's orchestration."""
         return [one for one in self.parameters if not one.scratch]
 
 
 def api_of(vintage: str, where: Path) -> ApiVintage:
-    """The words of an API. Raises ArtifactError for one that is too old to be written."""
+    """Return the names of an API. Raises ArtifactError if extract does not write that API."""
     if vintage in VINTAGES:
         return VINTAGES[vintage]
     oldest = next(iter(VINTAGES))
@@ -60,9 +60,9 @@ def api_of(vintage: str, where: Path) -> ApiVintage:
 
 
 def write_artifact(given: Extracted, root: Path) -> None:
-    """Write it to ``root``, in place of one that was extracted there before.
+    """Write the artifact to ``root``, in place of one that was extracted there before.
 
-    Raises ArtifactError where something else is there.
+    Raises ArtifactError if ``root`` holds anything else.
     """
     require_own(root)
     origin = {
@@ -76,8 +76,10 @@ def write_artifact(given: Extracted, root: Path) -> None:
 
 @contextmanager
 def replacing(root: Path, origin: Mapping[str, object]) -> Iterator[Path]:
-    """A directory for an artifact, which takes the place of ``root`` when it is whole; ``origin`` is what it says of
-    where it comes from."""
+    """Yield a temporary directory for an artifact, which replaces ``root`` at the end of the block.
+
+    ``origin`` describes where the artifact comes from, and is written into it.
+    """
     temporary = root.with_name(f".{root.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     yield temporary
@@ -87,7 +89,7 @@ def replacing(root: Path, origin: Mapping[str, object]) -> Iterator[Path]:
 
 
 def require_own(root: Path) -> None:
-    """Raise where something stands in the way that extract or reduce did not write."""
+    """Raise ArtifactError if ``root`` holds something that extract or reduce did not write."""
     if root.exists() and any(root.iterdir()) and not (root / ORIGIN_NAME).is_file():
         hint = "move it away, or name another place with BUILD_OUTPUT="
         raise ArtifactError(root, "is there, and nothing here wrote it", hint)
@@ -114,7 +116,7 @@ def _write(given: Extracted, root: Path) -> None:
 
 @dataclass(frozen=True)
 class Frame:
-    """What an artifact has besides tasks: names, the runtime's configuration, what it was compiled for."""
+    """Properties of an artifact besides its tasks: its name, platform, backend, and the runtime's configuration."""
 
     program: str
     platform: str
@@ -123,12 +125,12 @@ class Frame:
 
     @property
     def a5(self) -> bool:
-        """Whether it is for a5, whose API has other words in places."""
+        """True if the artifact is for a5, whose API has some other names."""
         return self.platform.startswith("a5")
 
 
 def frame_of(source: Artifact, platform: str, name: str) -> Frame:
-    """That of ``source`` for an artifact called ``name``."""
+    """Return the frame of an artifact called ``name``, with the properties of ``source``."""
     meta = source.meta
     declared = (meta.platform if meta else None) or platform
     return Frame(name.removeprefix("_jit_"), declared, source.runtime_config, meta.backend_type if meta else None)
@@ -141,14 +143,14 @@ def write_texts(
     kernels: Sequence[tuple[Kernel, Path]],
     external: Sequence[Parameter],
 ) -> None:
-    """Write orchestration, manifest and metadata; ``kernels`` with their places below ``root``."""
+    """Write orchestration, manifest and metadata. ``kernels`` have their paths relative to ``root``."""
     write_bytes(root / "orchestration" / f"{frame.program}.cpp", orchestration.encode())
     write_bytes(root / "kernel_config.py", _manifest(frame, kernels, external).encode())
     write_bytes(root / "compiled_meta.json", _meta(frame, external).encode())
 
 
 def write_data(parameters: Sequence[Parameter], data: Path, *, golden: bool) -> None:
-    """The snapshot: what was there before as in/, what the tasks left as out/."""
+    """Write the snapshot: the content before the tasks to in/, and the content after them to out/."""
     for one in parameters:
         if one.direction != "OUT":
             write_pt(data / "in" / f"{one.name}.pt", one.dtype, one.shape, one.initial.tobytes())
@@ -157,7 +159,7 @@ def write_data(parameters: Sequence[Parameter], data: Path, *, golden: bool) -> 
 
 
 def _copy_kernel(kernel: Kernel, source: Path, root: Path) -> Path:
-    """Copy a kernel's C++ and the headers beside it; where it is, below ``root``."""
+    """Copy a kernel's C++ and the headers beside it. Returns its path relative to ``root``."""
     inside = kernel.source.is_relative_to(source)
     place = kernel.source.relative_to(source) if inside else Path("kernels", kernel.core_type, f"{kernel.name}.cpp")
     (root / place).parent.mkdir(parents=True, exist_ok=True)
@@ -169,7 +171,10 @@ def _copy_kernel(kernel: Kernel, source: Path, root: Path) -> Path:
 
 
 def copy_modules(kernels: Sequence[Kernel], source: Path, root: Path, raw: Mapping[str, Path]) -> None:
-    """Copy the .pto modules that the kernels were made from, and what was assembled from them (``raw``: elsewhere)."""
+    """Copy the .pto modules that the kernels were made from, and the assembler's output.
+
+    ``raw`` has the output of modules, by unit, if it is not beside the module.
+    """
     paths = sorted(source.glob("ptoas/**/*.pto"))
     modules = {path: function_names(path.read_text("utf-8", "replace")) for path in paths}
     functions = [name for names in modules.values() for name in names]

@@ -1,1 +1,1 @@
-"""Which outputs of a run depend on the order of its tasks."""
+"""Find the outputs of a run that depend on the order of its tasks."""

@@ -32,7 +32,7 @@ _NOT_SHARED = "; they share no argument, so what they race for is passed in anot
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     options = tool_parser("flaky", __doc__)
     add = options.add_argument
     add_run_options(options, 60.0)
@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 class Failed(Exception):
-    """A run that gave no result: the verdict says why."""
+    """A run without a result. The verdict has the reason."""
 
     def __init__(self, verdict: Verdict) -> None:
         super().__init__(str(verdict.error or verdict.status))
@@ -60,7 +60,7 @@ class Outputs:
     dtypes: dict[str, str] = field(default_factory=dict)
 
     def varying(self, other: Outputs) -> dict[str, Any]:
-        """For each output that differs the flat indices of its elements that do."""
+        """Return the flat indices of differing elements, for each output that differs."""
         found = {}
         for name, value in self.values.items():
             if value != other.values[name]:
@@ -71,7 +71,7 @@ class Outputs:
 
 
 class Runner:
-    """Runs one artifact in any order, each run in a process of its own; by an `engine` if it is a distributed one."""
+    """Runs one artifact in any order, with a new process for each run. A distributed artifact runs by an `engine`."""
 
     def __init__(self, given: argparse.Namespace, engine: Engine | None = None) -> None:
         self.given, self.engine = given, engine
@@ -79,7 +79,7 @@ class Runner:
         self.runs = 0
 
     def run(self, **options: SettingValue) -> Outputs:
-        """The outputs of one run. Raises `Failed`."""
+        """Run once and return the outputs. Raises `Failed`."""
         given = self.given
         first = request_of(given, self.results)
         request = replace(once_more(first) if self.runs else first, options=options, engine=self.engine)
@@ -98,7 +98,7 @@ class Runner:
 
 @command("flaky", parser)
 def main(given: argparse.Namespace) -> int:
-    """0 where every order gives the same outputs, 1 where not, else the exit status of a run that failed."""
+    """Return 0 if every order gives the same outputs, 1 if not, or the exit status of a failed run."""
     runner = Runner(given)
     try:
         base = runner.run(serial=True, dep_gen=True)
@@ -123,7 +123,7 @@ def main(given: argparse.Namespace) -> int:
 def _orders(
     runner: Runner, evidence: Evidence, base: Outputs, tasks: list[int], pairs: list[tuple[int, int]]
 ) -> list[Finding]:
-    """Run the orders, up to the first that changes an output; then look for the two tasks that do it."""
+    """Run orders up to the first that changes an output, then search for the two tasks that cause it."""
     given = runner.given
     refused = 0
     for number in progress(range(given.rounds), "running orders", given.rounds):
@@ -133,7 +133,7 @@ def _orders(
         except Failed as failed:
             if failed.verdict.status == "hang":
                 raise
-            refused += 1  # the orchestration itself waits for tasks that this order has later
+            refused += 1  # the orchestration waits for a task that comes later in this order
             continue
         if found:
             swap = flipping_swap(tasks, order, lambda o: _differs(runner, base, o))
@@ -145,7 +145,7 @@ def _orders(
 
 
 def _visibility(runner: Runner, base: Outputs) -> list[Finding]:
-    """Run with stores that become visible late, in one order, up to the first run whose outputs differ."""
+    """Run one order with stores that become visible late, up to the first run whose outputs differ."""
     given = runner.given
     for number in progress(range(given.rounds), "running", given.rounds):
         seed = given.seed + number
@@ -174,7 +174,7 @@ def _same_order(found: dict[str, Any], base: Outputs) -> Finding:
 
 
 def varying(found: dict[str, Any], base: Outputs) -> str:
-    """`output 'f' varies in 3 of 16 elements, first at (0, 1), (0, 2)`."""
+    """Return the text `output 'f' varies in 3 of 16 elements, first at (0, 1), (0, 2)`."""
     name, indices = next(iter(found.items()))
     shape = base.shapes[name]
     total = int(np.prod(shape, dtype=np.int64))
@@ -212,7 +212,7 @@ def _order_finding(
 
 
 def _writers(evidence: Evidence, name: str, byte: int) -> list[int]:
-    """The tasks whose written arguments hold a byte of an output."""
+    """Return the tasks whose written arguments contain a byte of an output."""
     assert evidence.graph is not None
     return [
         task.id
@@ -225,7 +225,7 @@ def _writers(evidence: Evidence, name: str, byte: int) -> list[int]:
 
 
 def _shared(evidence: Evidence, one: int, other: int) -> list[tuple[int, int]]:
-    """Pairs of arguments of two tasks in one buffer, of which one is written."""
+    """Return the pairs of arguments of two tasks in one buffer. Pairs with a written argument come first."""
     assert evidence.graph is not None
     first, second = evidence.graph.by_id[one].args, evidence.graph.by_id[other].args
     pairs = [
@@ -240,7 +240,7 @@ def _shared(evidence: Evidence, one: int, other: int) -> list[tuple[int, int]]:
 def _place(
     evidence: Evidence, one: int, other: int, shared: list[tuple[int, int]]
 ) -> tuple[str, int, tuple[Related, ...]]:
-    """The line of the second task's argument that both have, and that of the first."""
+    """Return the line where the second task declares the shared argument, and that of the first task."""
     sites = [evidence.sites.get(raw) for raw in (one, other)]
     if evidence.artifact is None or sites[1] is None:
         return "", 0, ()

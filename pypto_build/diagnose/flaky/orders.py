@@ -1,7 +1,7 @@
-"""Legal orders of the tasks of a run: random ones, and the shortest way from one to another.
+"""Legal orders of the tasks of a run: random orders, and steps from one order to another.
 
-Two legal orders are joined by swaps of neighbours, each of which is legal: the two tasks swapped stand the other way
-round in the second order, so nothing orders them.
+Swaps of neighbours lead from one legal order to another. Each swap is legal: the second order has the two tasks the
+other way round, so no dependency orders them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 
 def random_order(tasks: Sequence[int], pairs: Iterable[tuple[int, int]], seed: int) -> list[int]:
-    """`tasks` in a random order that keeps the first of each of `pairs` before the second; the same for one seed."""
+    """Return `tasks` in a random order that keeps the first task of each pair before the second.
+
+    The same seed gives the same order.
+    """
     waits = dict.fromkeys(tasks, 0)
     then: dict[int, list[int]] = {}
     for first, second in set(pairs):
@@ -36,9 +39,10 @@ def random_order(tasks: Sequence[int], pairs: Iterable[tuple[int, int]], seed: i
 def flipping_swap(
     good: Sequence[int], bad: Sequence[int], differs: Callable[[list[int]], bool]
 ) -> tuple[list[int], int] | None:
-    """An order with the result of `good` and a position: swapping the tasks there and after gives another result.
+    """Return an order with the result of `good`, and a position where a swap with the next task changes the result.
 
-    `differs(order)` runs an order. About log2(tasks) + log2(tasks) runs; None if the results cannot be pinned down.
+    `differs(order)` runs an order. The search takes about 2 * log2(tasks) runs. Returns None if the results do not
+    lead to a single swap.
     """
     steps = _between(0, len(bad), lambda count: differs(_moved(good, bad, count)))
     if steps is None:
@@ -52,7 +56,7 @@ def flipping_swap(
 
 
 def _between(low: int, high: int, differs: Callable[[int], bool]) -> int | None:
-    """A number whose result is that of `low` and whose successor's is not; `high` is known to differ."""
+    """Return a number with the result of `low` whose successor differs. `high` must differ from `low`."""
     while high - low > 1:
         middle = (low + high) // 2
         if differs(middle):
@@ -63,13 +67,13 @@ def _between(low: int, high: int, differs: Callable[[int], bool]) -> int | None:
 
 
 def _moved(good: Sequence[int], bad: Sequence[int], count: int) -> list[int]:
-    """The first `count` tasks of `bad`, then the others as in `good`."""
+    """Return the first `count` tasks of `bad`, then the others in the order of `good`."""
     head = list(bad[:count])
     taken = set(head)
     return head + [task for task in good if task not in taken]
 
 
 def _shifted(order: Sequence[int], at: int, count: int) -> list[int]:
-    """The task at `at` moved forward by `count` neighbours."""
+    """Return the order with the task at `at` moved forward by `count` neighbours."""
     rest = [*order[:at], *order[at + 1 :]]
     return [*rest[: at - count], order[at], *rest[at - count :]]

@@ -1,1 +1,1 @@
-"""What the logs of simpler say about a hang or a fault."""
+"""Explain a hang or a fault from simpler's logs, or from the flight recorder of the last run here."""

@@ -4,9 +4,9 @@ simpler say about a hang or a fault, in words and names.
     python -m pypto_build.diagnose.hang ARTIFACT_DIR --build-dir OUT
     python -m pypto_build.diagnose.hang [ARTIFACT_DIR] --log DIR [--build-dir OUT]
 
-The first reads the flight recorder. Of logs: with the artifact, func_ids become kernels; with a deps.json (in the logs'
-directory, or of a replay with DEP_GEN=1, whose ids are the same) task ids become numbers, kernels, source lines, and
-what each waits for.
+The first form reads the flight recorder, the second form reads logs. The artifact gives names to func_ids. A deps.json
+gives numbers, kernels, source lines and predecessors to task ids. It is in the logs' directory, or comes from a replay
+with DEP_GEN=1, which has the same ids.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _SHOWN_TASKS = 12
 
 
 class Hang:
-    """The logs' facts with names."""
+    """The facts of the logs, with the names of tasks and kernels."""
 
     def __init__(self, facts: LogFacts, evidence: Evidence, root: Path) -> None:
         self.facts, self.evidence, self.root = facts, evidence, root
 
     def culprit(self) -> StalledTask | None:
-        """The running task that was submitted last; without a picture of the stall the one the scheduler names."""
+        """Return the running task that was submitted last. Without a list of tasks, return the scheduler's task."""
         running = [task for task in self.facts.stalled if task.state == "RUNNING"]
         if running:
             return max(running, key=self._position)
@@ -60,7 +60,7 @@ class Hang:
 
     @cached_property
     def _by_order(self) -> dict[int, tuple[tuple[int, ...], int]]:
-        """Kernels and lines by id, for an orchestration without loops: every line that makes a task makes one."""
+        """Kernels and lines by task id, for an orchestration without loops, where each line submits one task."""
         artifact, timeout = self.evidence.artifact, self.facts.timeout
         if artifact is None or timeout is None:
             return {}
@@ -71,7 +71,7 @@ class Hang:
         return {number: (func_ids, line) for number, (line, func_ids) in enumerate(sorted(numbered))}
 
     def title(self, task: StalledTask) -> str:
-        """`task 3 (1:4) kernel_mul on core=8(AIV0)`."""
+        """Return the title of a task: `task 3 (1:4) kernel_mul on core=8(AIV0)`."""
         names = self.evidence.names
         func_ids = task.func_ids or self._func_ids(task.id)
         words = [f"task {self.evidence.order.label(task.id) if self.evidence.graph else id_text(task.id)}"]
@@ -86,7 +86,7 @@ class Hang:
     # -- findings -----------------------------------------------------------------------------------------------
 
     def findings(self) -> list[Finding]:
-        """One finding: the cause that the logs name, at the source line it leads to."""
+        """Return at most one finding: the cause that the logs name, at its source line."""
         facts = self.facts
         if facts.fault:
             path, line = self._kernel_place(self.culprit())
@@ -152,7 +152,7 @@ class Hang:
         )
 
     def _kernel_place(self, task: StalledTask | None) -> tuple[str, int]:
-        """The kernel's entry: the loop, if it has one that never ends by its looks, else the function that works."""
+        """Return the position of the function that the kernel's entry calls, else of the entry itself."""
         func_ids = (task.func_ids or self._func_ids(task.id)) if task else ()
         known = next((self.evidence.names.kernels[i] for i in func_ids if i in self.evidence.names.kernels), None)
         if known is None or known.source is None:
@@ -175,7 +175,7 @@ class Hang:
     # -- text ---------------------------------------------------------------------------------------------------
 
     def waits(self, task: StalledTask) -> list[str]:
-        """What a stalled task waits for that had not ended."""
+        """Return lines on the predecessors of a stalled task that had not ended."""
         graph = self.evidence.graph
         if graph is None:
             missing = task.fanin - task.met
@@ -192,7 +192,7 @@ class Hang:
         return lines
 
     def summary(self) -> list[str]:
-        """Progress, the codes, and every task that had not ended."""
+        """Return lines on the progress, the error codes, and the tasks that had not ended."""
         facts, lines = self.facts, []
         if facts.timeout:
             timeout = facts.timeout
@@ -218,7 +218,7 @@ class Hang:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     options = tool_parser("hang", __doc__)
     add = options.add_argument
     add("artifact", type=Path, nargs="?", metavar="ARTIFACT_DIR", help="the artifact that ran, for names and lines")
@@ -231,12 +231,12 @@ def parser() -> argparse.ArgumentParser:
 
 @command("hang", parser)
 def main(given: argparse.Namespace) -> int:
-    """Explain a run, or logs: 1 if they tell of a fault, 0 if they do not, 2 if there are none."""
+    """Explain a run or logs. Returns 1 if there is a fault, 0 if there is none, and 2 if there is nothing to read."""
     return _recorded(given) if given.log is None else _logged(given)
 
 
 def _recorded(given: argparse.Namespace) -> int:
-    """What the last run here recorded."""
+    """Explain the last run here from its flight recorder."""
     if given.artifact is None or given.build_dir is None:
         raise ArtifactError("hang", "nothing to read", "JIT=x names an artifact that ran here, LOG=dir logs of another")
     last = LastRun(given.artifact, given.build_dir)

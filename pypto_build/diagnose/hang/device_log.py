@@ -1,6 +1,7 @@
-"""Reads simpler's logs, host and device: latched codes, the scheduler's picture of a stall, faults of cores.
+"""Reader of simpler's logs of host and device: error codes, the scheduler's report of a stall, faults of cores.
 
-Lines of several threads and files come in any order, each complete by itself; of a stall's rounds the last counts.
+Lines of several threads and files come in any order, and each line is complete. The scheduler reports a stall in
+rounds, and the last round counts.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import open_file
 
 _MAX_BYTES = 64 << 20
-#: Of a line; what is looked for stands at its beginning, behind a time and a source position.
+#: The part of a line that is read. The facts are at its beginning, behind a time and a source position.
 _MAX_CHARACTERS = 4000
 _SUFFIXES = ("", ".log", ".txt", ".out", ".err")
 
@@ -34,7 +35,7 @@ _STALL = re.compile(
     r"kernels=\[aic:(?P<aic>-?\d{1,20}) aiv0:(?P<aiv0>-?\d{1,20}) aiv1:(?P<aiv1>-?\d{1,20})\]"
     r"(?:\s+running_on=\[owner_thread=\d+ cores=\[(?P<cores>[^\]]*)\]\])?"
 )
-# Until May 2026 the scheduler counted its idle turns, and drew its picture of them in these lines.
+# Until May 2026 the scheduler counted its idle turns, and reported a stall in these lines.
 _IDLE = re.compile(r"PTO2 timeout after (?P<turns>\d{1,20}) idle iterations")
 _PROGRESS = re.compile(r"PTO2 \d{1,20} idle iterations, (?P<done>\d{1,20})/(?P<total>\d{1,20}) completed")
 _STUCK = re.compile(
@@ -56,7 +57,7 @@ _FAULT_CORE = re.compile(
 
 @dataclass(frozen=True)
 class StalledTask:
-    """A task that had not ended, as the scheduler saw it. `id` has the ring in its upper half."""
+    """A task that had not ended when the scheduler reported a stall. The upper half of `id` is the ring."""
 
     id: int
     state: str
@@ -76,7 +77,7 @@ class Timeout:
     running: int
     ready: int
     waiting: int
-    orchestration_done: bool | None  # None: the log does not tell
+    orchestration_done: bool | None  # None if the log does not say
     task: int | None
     core: int | None
 
@@ -91,7 +92,7 @@ class Where:
 
 @dataclass
 class LogFacts:
-    """What the logs say; positions where each fact stands."""
+    """The facts of the logs, with their positions."""
 
     code: int | None = None
     code_at: Where | None = None
@@ -105,22 +106,22 @@ class LogFacts:
     rounds: dict[int, dict[int, StalledTask]] = field(default_factory=dict)
     idle_at: Where | None = None
     progress: tuple[int, int] | None = None  # tasks that had ended, and all
-    of_the_runtime: bool = False  # whether a line is the runtime's
+    of_the_runtime: bool = False  # True if a line comes from the runtime
 
     @property
     def stalled(self) -> list[StalledTask]:
-        """The tasks of the last round."""
+        """The tasks of the last round of a stall's report."""
         return list(self.rounds[max(self.rounds)].values()) if self.rounds else []
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was recognised."""
+        """True if no fact was recognised."""
         known = (self.code, self.exception, self.cann, self.timeout, self.idle_at)
         return all(fact is None for fact in known) and not self.rounds and not self.fault
 
 
 def log_files(directory: Path) -> list[Path]:
-    """The logs at or below `directory`. Raises a usage error if there are none."""
+    """Return the logs at or below `directory`. Raises a usage error if there are none."""
     if directory.is_file():
         return [directory]
     if not directory.is_dir():
@@ -134,7 +135,7 @@ def log_files(directory: Path) -> list[Path]:
 
 
 def read_logs(paths: Iterable[Path]) -> LogFacts:
-    """All facts of all files."""
+    """Return the facts of all files."""
     facts = LogFacts()
     for path in paths:
         for number, line in _lines(path):
@@ -145,7 +146,7 @@ def read_logs(paths: Iterable[Path]) -> LogFacts:
 
 
 def _idle(facts: LogFacts) -> Timeout:
-    """What the scheduler of before June 2026 would have concluded from its own picture."""
+    """Return the verdict on a stall that a scheduler from before June 2026 reported without one."""
     counts = Counter(task.state for task in facts.stalled)
     known = {"RUNNING": "S1", "READY": "S3", "WAIT": "S4"}
     name = next((known[state] for state in known if counts[state]), "unknown")
@@ -154,7 +155,7 @@ def _idle(facts: LogFacts) -> Timeout:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file; of a huge one its beginning, where the first error stands, and numbers stay right."""
+    """Yield the numbered lines of a file. Only the beginning of a huge file is read, which has the first error."""
     with open_file(path) as file:
         text = file.read(_MAX_BYTES).decode("utf-8", "replace")
     for number, line in enumerate(text.splitlines(), 1):

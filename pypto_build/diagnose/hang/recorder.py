@@ -1,4 +1,4 @@
-"""What the flight recorder says of the last run here that hung or crashed."""
+"""Reader of the flight recorder of the last run here that hung or crashed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VERDICT = "verdict.json"
 
 
 class LastRun:
-    """The verdict of the last replay in `out`, and the events before its end (none where it ended well)."""
+    """The verdict of the last replay in `out`, and the events before its end if it failed."""
 
     def __init__(self, root: Path, out: Path) -> None:
         if not (out / _VERDICT).is_file():
@@ -33,11 +33,11 @@ class LastRun:
 
     @property
     def failed(self) -> bool:
-        """Whether it hung, or ended by a fault."""
+        """True if the run hung or ended by a fault."""
         return self.verdict.status in ("hang", "runtime_error")
 
     def lines(self) -> list[str]:
-        """What it ended with, where every core was, and the last events."""
+        """Return lines on the end of the run, the last event of every core, and the last events of all."""
         verdict = self.verdict
         if not self.failed or verdict.error is None:
             return [f"[hang] {verdict.artifact}: the last replay here neither hung nor crashed: {verdict.status}"]
@@ -51,7 +51,7 @@ class LastRun:
         return [*lines, *(f"    {line}" for line in shown)]
 
     def findings(self) -> list[Finding]:
-        """What ended it, at its line."""
+        """Return the finding on the cause of the end, or nothing if the run did not fail."""
         found = None if is_distributed(self.root) else fault_finding(load_artifact(self.root), self.verdict, "hang")
         if found is None and self.failed and (error := self.verdict.error):
             found = Finding(f"hang/{error.kind}", error.message, hint=error.hint, detail=tuple(error.detail))

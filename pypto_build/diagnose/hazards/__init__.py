@@ -1,1 +1,1 @@
-"""Hazards: what a replay of the checked build did to memory, against what the orchestration declared and ordered."""
+"""Compare the memory accesses of a checked replay with the declarations and the order of the orchestration."""

@@ -23,7 +23,7 @@ from pypto_build.replay.verdict import Verdict
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     options = tool_parser("hazards", __doc__)
     add = options.add_argument
     add_run_options(options, 60.0)
@@ -35,9 +35,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def checked_replay(given: argparse.Namespace, meanwhile: Callable[[], object]) -> tuple[Verdict, Path]:
-    """Replay the checked binaries with everything recorded; the verdict, and the directory of the record."""
+    """Replay the checked binaries and record all accesses. Returns the verdict and the directory of the record.
+
+    `meanwhile` is called while the replay runs.
+    """
     binaries = given.binaries or given.build_dir / ("weak" if given.memory_model else "check")
-    (binaries / "dfx_outputs" / "accesses.json").unlink(missing_ok=True)  # a run that hangs leaves none
+    (binaries / "dfx_outputs" / "accesses.json").unlink(missing_ok=True)  # a run that hangs would leave an old record
     request = replace(
         request_of(given, binaries),
         binaries=binaries,
@@ -48,7 +51,10 @@ def checked_replay(given: argparse.Namespace, meanwhile: Callable[[], object]) -
 
 
 def _wrong(verdict: Verdict) -> Level | None:
-    """How much loads of memory that nobody wrote matter: it is filled with NaN, which then shows in the outputs."""
+    """Return the level of findings on loads of unwritten memory, or None if the outputs are right.
+
+    Unwritten memory is filled with NaN. If NaN appear in wrong outputs, such loads are errors, otherwise notes.
+    """
     mismatches = [output for output in verdict.outputs if output.status == "mismatch"]
     shows = any(output.tainted or any(one.actual == "nan" for one in output.first) for output in mismatches)
     return "error" if shows else "note" if mismatches else None
@@ -56,11 +62,11 @@ def _wrong(verdict: Verdict) -> Level | None:
 
 @command("hazards", parser)
 def main(given: argparse.Namespace) -> int:
-    """0 nothing found, 1 findings, else the exit status of the replay that could not be made, or ended early."""
+    """Return 0 for no finding, 1 for findings, or the exit status of a replay that failed."""
     declared: list[Finding] = []
 
     def meanwhile() -> None:
-        """What needs no record: numpy and the analysis are a third of the whole time."""
+        """Import numpy and the analysis, a third of the total time, and find what needs no record."""
         from pypto_build.diagnose.hazards.analysis import declared_findings
 
         declared.extend(declared_findings(load_artifact(given.artifact)))
@@ -92,6 +98,6 @@ def main(given: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's library starts threads on import, and none is used
-    gc.disable()  # a record is many objects in no cycles: collecting takes a third of the analysis and frees nothing
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's library starts unused threads on import
+    gc.disable()  # a record has many objects and no cycles: collection takes a third of the analysis and frees nothing
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""From the record of a checked run to findings."""
+"""Analysis of the record of a checked run, which gives findings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pypto_build.diagnose.hazards.wasted import wasted_findings
 from pypto_build.diagnose.lint import arguments
 from pypto_build.diagnose.lint.subject import Subject
 
-#: What is not worth counting: pairs of accesses looked up for one finding.
+#: The largest number of conflicts that are collected.
 _MOST_CONFLICTS = 20_000
 
 
@@ -37,11 +37,11 @@ def analyse(
     right: Container[str] = (),
     of_chip: bool = False,
 ) -> list[Finding]:
-    """Everything found in one checked run, with what the declarations alone have shown.
+    """Return all findings of one checked run. ``declared`` are the findings from the declarations alone.
 
-    ``wrong`` is the level of loads of memory that nobody wrote, None where the outputs were right: there they do no
-    harm; kernels load whole tiles and use a part. ``right`` are the outputs that are as they should be. ``of_chip``:
-    other ranks take part, so what is not written or not waited for here may be there.
+    ``wrong`` is the level of loads of unwritten memory. It is None if the outputs are right, because kernels may load
+    whole tiles and use a part. ``right`` are the names of the correct outputs. With ``of_chip``, other ranks may write
+    memory and wait for tasks, so findings on missing writes and waits are left out.
     """
     buffers = find_buffers(record)
     context = Context(artifact, record, buffers)
@@ -90,7 +90,7 @@ def analyse(
         return findings
     if record.document.complete and not any(finding.level == "error" for finding in findings):
         findings += output_findings(context, right)
-    if wrong and not any(finding.level == "error" for finding in findings):  # else most likely a consequence
+    if wrong and not any(finding.level == "error" for finding in findings):  # else likely a consequence
         findings += unwritten_findings(context, wrong)
     if record.document.complete:
         findings += [*untouched_findings(context), *wasted_findings(context, order, pairs)]
@@ -98,7 +98,10 @@ def analyse(
 
 
 def declared_findings(artifact: Artifact) -> Iterator[Finding]:
-    """Signature, orchestration and wrapper against each other: count, order, types. Directions are what runs show."""
+    """Compare signature, orchestration and wrapper: count, order and types of arguments.
+
+    Directions are not compared here, since the run shows them.
+    """
     source = artifact.orchestration.source
     try:
         vintage = detect_vintage(read_source(source), source)

@@ -1,6 +1,7 @@
-"""Regions by buffer: which argument of its task each region lies in, and a buffer's bytes cut where any region ends.
+"""Assignment of regions to buffers, and division of a buffer's bytes at the ends of regions.
 
-Buffers are told apart by address and allocation, since the runtime hands memory out again once its tasks are over.
+The arguments of a region's task determine its buffer. Address and allocation identify a buffer, since the runtime
+reuses memory when its tasks have ended.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Buffers:
-    """`keys[i]` is (address, owner) of buffer i; `of_region` gives each region's buffer, -1 for none."""
+    """`keys[i]` is (address, owner) of buffer i. `of_region` has the buffer of each region, -1 for none."""
 
     keys: list[tuple[int, int]]
     of_region: Array
 
     def shared_and_written(self, record: Record) -> Iterator[tuple[int, Array, bool]]:
-        """Buffers that are written and that more than one task touches: the buffer, its regions in task order, and
-        whether all of them are the same bytes, in one piece."""
+        """Yield the buffers that are written, and that more than one task accesses.
+
+        Yields the buffer, its regions in task order, and True if all regions are the same contiguous bytes.
+        """
         known = np.flatnonzero(self.of_region >= 0)
         if not len(known):
             return
@@ -44,7 +47,7 @@ class Buffers:
 
 
 def find_buffers(record: Record) -> Buffers:
-    """The buffer of every region: of those among its task's arguments that hold its first byte the innermost."""
+    """Find the buffer of every region: the innermost buffer of its task's arguments that contains its first byte."""
     table, bases = record.arguments, record.regions["base"]
     chosen = np.full(len(bases), -1, dtype=np.int64)  # a row of the table
     for some, rows in record.with_arguments():
@@ -59,7 +62,7 @@ def find_buffers(record: Record) -> Buffers:
     rows = chosen[held]
     pairs = np.stack((table.low[rows], table.owner[rows]), axis=1)
     keys, first, numbers = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
-    by_use = np.argsort(first)  # buffers are numbered as they come up
+    by_use = np.argsort(first)  # buffers are numbered in the order of first use
     of_region = np.full(len(bases), -1, dtype=np.int64)
     of_region[held] = np.argsort(by_use)[numbers.reshape(-1)]
     return Buffers([(int(low), int(owner)) for low, owner in keys[by_use].tolist()], of_region)
@@ -67,26 +70,29 @@ def find_buffers(record: Record) -> Buffers:
 
 @dataclass(frozen=True)
 class Segments:
-    """A buffer's bytes in pieces that no region covers in part. `edges[i]` to `edges[i + 1]` is piece i."""
+    """A buffer's bytes in pieces, each covered completely or not at all by a region.
+
+    Piece i reaches from `edges[i]` to `edges[i + 1]`. `pieces` has the pieces of each region.
+    """
 
     edges: Array
     pieces: list[Array]
 
     def span(self, pieces: Array) -> tuple[int, int, int]:
-        """First byte, one past the last, and the number of bytes of some pieces, as addresses."""
+        """Return the address of the first byte of some pieces, one past the last, and the number of bytes."""
         sizes = self.edges[pieces + 1] - self.edges[pieces]
         return int(self.edges[pieces.min()]), int(self.edges[pieces.max() + 1]), int(sizes.sum())
 
     def left_over(self, count: int) -> Array:
-        """The pieces of the first `count` regions that none of the others has."""
+        """Return the pieces of the first `count` regions that no other region has."""
         return np.setdiff1d(np.concatenate(self.pieces[:count]), np.concatenate((*self.pieces[count:], self.edges[:0])))
 
 
 def cut(regions: Array) -> Segments:
-    """The pieces of each of `regions`, which lie in one buffer."""
+    """Divide a buffer into pieces at the ends of `regions`, which all lie in it."""
     first = regions[0]
     alike = (regions["base"] == first["base"]) & (regions["length"] == first["length"]) & (regions["rows"] == 1)
-    if alike.all():  # by far the most frequent
+    if alike.all():  # by far the most frequent case
         begin = int(first["base"])
         return Segments(np.array([begin, begin + int(first["length"])]), [np.zeros(1, np.int64)] * len(regions))
     rows = regions["rows"].astype(np.int64)

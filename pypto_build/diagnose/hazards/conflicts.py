@@ -1,8 +1,8 @@
-"""Pairs of accesses to the same bytes, at least one of them a write, that nothing orders.
+"""Search for conflicts: unordered pairs of accesses to the same bytes, at least one of them a write.
 
-Between tasks: a buffer's regions are looked at in the order of submission. Each piece remembers its last writer and who
-has read it since; whoever comes next has to be ordered after those, and with them, as they were, after all before.
-So no pair is looked at twice, and a run of thousands of tasks takes as many steps as it has regions.
+Between tasks, a buffer's regions are visited in the order of submission. Each piece remembers its last writer and the
+readers since. The next access must be ordered after those, and through them it is ordered after all earlier accesses.
+So no pair is checked twice, and the number of steps grows with the number of regions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pypto_build.diagnose.hazards.record import ATOMIC, WRITE, Record
 
 @dataclass(frozen=True)
 class Conflict:
-    """`first` and `second` are numbers of regions; the bytes are addresses, `size` how many are shared."""
+    """Two regions (by number) in conflict. `begin` and `end` are addresses, `size` is the number of shared bytes."""
 
     buffer: int
     first: int
@@ -31,14 +31,14 @@ class Conflict:
 
 @dataclass
 class _Chains:
-    """Sets of regions that only grow at the end: a set is the number of its last link, 0 the empty one."""
+    """Sets of regions as linked lists with shared tails. A set is the number of its last link, 0 is the empty set."""
 
     parents: list[int] = field(default_factory=lambda: [0])
     regions: list[int] = field(default_factory=lambda: [-1])
     _known: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def add(self, chain: int, region: int) -> int:
-        """The set with one more region."""
+        """Return the set with one more region."""
         key = (chain, region)
         if key not in self._known:
             self._known[key] = len(self.parents)
@@ -47,14 +47,14 @@ class _Chains:
         return self._known[key]
 
     def members(self, chain: int) -> Iterator[int]:
-        """The regions of a set."""
+        """Yield the regions of a set, the last one first."""
         while chain:
             yield self.regions[chain]
             chain = self.parents[chain]
 
 
 class Frontier:
-    """What a buffer's pieces have seen so far: last writer, readers and atomic writers since."""
+    """The accesses to each piece of a buffer so far: the last writer, and the readers and atomic writers since."""
 
     def __init__(self, record: Record, order: Order, pieces: int) -> None:
         self._record = record
@@ -63,14 +63,14 @@ class Frontier:
         self._readers = np.zeros(pieces, dtype=np.int64)
         self._adders = np.zeros(pieces, dtype=np.int64)
         self._chains = _Chains()
-        #: Pairs of positions that touch the same bytes, one writing: what dependencies are for.
+        #: Pairs of task positions that access the same bytes, one of them writing. They need dependencies.
         self.pairs: set[tuple[int, int]] = set()
 
     def _task(self, region: int) -> int:
         return self._record.positions[self._record.task_of[region]]
 
     def access(self, region: int, pieces: Array) -> Iterator[tuple[int, Array]]:
-        """Earlier regions that conflict with this one and are not ordered before it, with the pieces they share."""
+        """Add an access. Yields the earlier regions that conflict with it and are unordered, with the shared pieces."""
         kind = self._record.kind_of[region]
         against = [self._earlier_writers(pieces)]
         if kind & WRITE:
@@ -109,7 +109,7 @@ class Frontier:
                     yield region, shared
 
     def _extend(self, chains: Array, pieces: Array, region: int) -> None:
-        """Add a region to the sets of some pieces; one whose task is over before this one starts says nothing more."""
+        """Add a region to the sets of some pieces, and drop regions whose task ended before its task starts."""
         held = chains[pieces]
         mine = self._task(region)
         for chain in _distinct(held):
@@ -132,7 +132,7 @@ def _distinct(values: Array) -> list[int]:
 
 
 def between_tasks(record: Record, buffers: Buffers, order: Order, pairs: set[tuple[int, int]]) -> Iterator[Conflict]:
-    """Conflicts between tasks; `pairs` receives every pair of tasks that touch the same bytes, one writing."""
+    """Yield the conflicts between tasks. `pairs` receives all pairs of tasks that share bytes, one writing them."""
     for buffer, chosen, whole in buffers.shared_and_written(record):
         if whole:
             begin, end = int(record.regions["base"][chosen[0]]), int(record.ends[chosen[0]])
@@ -150,7 +150,7 @@ def between_tasks(record: Record, buffers: Buffers, order: Order, pairs: set[tup
 def _in_one_piece(
     record: Record, order: Order, chosen: list[int], pairs: set[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
-    """What `Frontier` does, for a buffer that every region covers whole: by far the most frequent."""
+    """Do the work of `Frontier` for a buffer that every region covers completely, by far the most frequent case."""
     kinds, positions, tasks, ancestors = record.kind_of, record.positions, record.task_of, order.ancestors
     writer = -1
     readers: list[int] = []
@@ -176,7 +176,7 @@ def _in_one_piece(
 
 
 def within_tasks(record: Record, buffers: Buffers) -> Iterator[Conflict]:
-    """Conflicts between the blocks of one task and between the members of one group."""
+    """Yield the conflicts between the blocks of one task, and between the members of one group."""
     regions = record.regions
     for task in record.tasks:
         if task.number < 0 or task.number in record.signalling:
@@ -220,7 +220,7 @@ def _among_units(record: Record, buffer: int, chosen: Array, units: Array) -> It
 
 
 def _concurrent(regions: Array, one: int, other: int) -> bool:
-    """Whether two regions of one task have nothing that orders them: barrier, pipes, or one core."""
+    """Return whether two regions of one task are concurrent: no barrier, pipe or common core orders them."""
     a, b = regions[one], regions[other]
     if a["phase"] != b["phase"] or (a["kind"] & ATOMIC and b["kind"] & ATOMIC):
         return False

@@ -1,4 +1,4 @@
-"""Words for what was found: tasks by number and kernel, tensors by variable, lines of kernels and orchestration."""
+"""Names for findings: tasks by number and kernel, tensors by variable, lines of kernels and orchestration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MEMBERS = ("AIC", "AIV0", "AIV1")
 
 
 class Context:
-    """One checked run of one artifact."""
+    """One checked run of an artifact, with the names of its tasks, kernels and tensors."""
 
     def __init__(self, artifact: Artifact, record: Record, buffers: Buffers) -> None:
         self.artifact = artifact
@@ -37,31 +37,31 @@ class Context:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The orchestration's lines."""
+        """The lines of the orchestration's source."""
         return read_source(self.artifact.orchestration.source).splitlines()
 
     def task(self, number: int) -> TaskRecord:
-        """The task of that number."""
+        """Return the task with a number."""
         return self.record.tasks[self.record.by_number[number]]
 
     def site(self, number: int) -> SubmitSite | None:
-        """Where the task was submitted, if that is certain."""
+        """Return the line that submitted the task, or None if it is not certain."""
         return self._sites.get(number)
 
     def title(self, number: int) -> str:
-        """`task 3 kernel_mul`."""
+        """Return the number and kernels of a task, such as `task 3 kernel_mul`."""
         return f"task {number} {self.kernels(number)}"
 
     def kernels(self, number: int) -> str:
-        """The kernels of a task: `gemm_aic+gemm_aiv`."""
+        """Return the kernels of a task, such as `gemm_aic+gemm_aiv`."""
         return self._names.joined(self.task(number).kernels)
 
     def kernel(self, number: int, member: int) -> str:
-        """The name of the kernel that a member of a task runs."""
+        """Return the name of the kernel that a member of a task runs."""
         return self._names.kernel(self.task(number).kernels[member])
 
     def member(self, region: int) -> str:
-        """`block 3`, `block 0, AIV1`, or nothing for the only one."""
+        """Return block and core of a region: `block 3`, `block 0, AIV1`, or an empty text if there is only one."""
         row = self.record.regions[region]
         task = self.task(int(row["task"]))
         words = [f"block {row['block']}"] if task.block_num > 1 else []
@@ -71,7 +71,7 @@ class Context:
     # -- arguments --
 
     def candidates(self, region: int) -> list[int]:
-        """The arguments of a region's task whose views it touches; those of its buffer if it touches none."""
+        """Return the arguments whose views a region touches. If it touches none, return those with its buffer."""
         number = self.record.task_of[region]
         begin, end = self.record.extent_of[region]
         touched = [i for i, (low, high) in enumerate(self.spans(number)) if low < end and high > begin]
@@ -82,13 +82,16 @@ class Context:
         return [i for i, key in enumerate(keys) if buffer >= 0 and key == self.buffers.keys[buffer]]
 
     def spans(self, number: int) -> list[tuple[int, int]]:
-        """First byte and one past the last of each argument of a task."""
+        """Return the first byte and one past the last of each argument of a task, as addresses."""
         if number not in self._spans:
             self._spans[number] = [arg.span for arg in self.task(number).args]
         return self._spans[number]
 
     def argument_of(self, region: int) -> int:
-        """The argument a region most likely belongs to: one that is declared to be accessed so, else the first."""
+        """Return the argument that a region most likely belongs to.
+
+        That is the first one whose declaration allows the access, else the first candidate.
+        """
         row = self.record.regions[region]
         args = self.task(int(row["task"])).args
         found = self.candidates(region)
@@ -96,16 +99,16 @@ class Context:
         return (fitting or found or [0])[0]
 
     def argument(self, number: int, index: int) -> Argument:
-        """Argument `index` of a task."""
+        """Return argument `index` of a task."""
         return self.task(number).args[index]
 
     def site_arg(self, number: int, index: int) -> SiteArg | None:
-        """How and where the orchestration adds the argument."""
+        """Return the statement of the orchestration that adds the argument, or None if it is not certain."""
         site = self.site(number)
         return site.args[index] if site and index < len(site.args) else None
 
     def tensor(self, number: int, index: int) -> str:
-        """`'c'` as the orchestration calls it, or `argument 2 'out'` as the kernel does."""
+        """Return the tensor's name in the orchestration (`'c'`), else in the kernel (`argument 2 'out'`)."""
         given = self.site_arg(number, index)
         if given and given.variable.isidentifier():
             return f"'{given.variable.removeprefix('ext_')}'"
@@ -113,25 +116,25 @@ class Context:
         return f"argument {index}" + (f" '{name.removesuffix('_tensor')}'" if name else "")
 
     def declared_at(self, variable: str, before: int = 0) -> int:
-        """The last line, up to `before` where it is given, that declares a tensor of the orchestration; 0 for none."""
+        """Return the last line, up to `before`, that declares a tensor of the orchestration, or 0 for none."""
         pattern = re.compile(rf"\b(?:ChipTensor|Tensor|auto)\b[\s&]*{re.escape(variable)}\s*=")
         lines = self.lines[: before or None]
         return max((number for number, text in enumerate(lines, 1) if pattern.search(text)), default=0)
 
     @cached_property
     def views(self) -> dict[str, str]:
-        """Variables of the orchestration that are views of others."""
+        """The variables of the orchestration that are views, with the variables that they view."""
         return aliases(self.artifact.orchestration.source)
 
     def method(self, number: int, index: int) -> str:
-        """`add_output(c)`: how the argument was declared."""
+        """Return the declaration of an argument, such as `add_output(c)`."""
         given = self.site_arg(number, index)
         tag = self.argument(number, index).tag
         method = {"INPUT": "input", "INOUT": "inout", "NO_DEP": "no_dep"}.get(tag, "output")
         return f"add_{method}({given.variable})" if given else f"add_{method}"
 
     def change_method(self, number: int, index: int, to: str) -> Edit | None:
-        """The edit that declares an argument another way; None where its line is not certain."""
+        """Return the edit that changes the declaration of an argument, or None if its line is not certain."""
         given = self.site_arg(number, index)
         if given is None:
             return None
@@ -148,13 +151,13 @@ class Context:
     # -- positions --
 
     def position(self, site: int) -> InstructionPosition:
-        """Instruction and line of a position of the record."""
+        """Return the instruction and line of a site of the record."""
         if site not in self._positions:
             self.resolve([site])
         return self._positions[site]
 
     def resolve(self, sites: Iterable[int]) -> None:
-        """Look up positions together, which costs one process a kernel."""
+        """Look up positions together, which takes one process for each kernel."""
         wanted = [site for site in dict.fromkeys(sites) if site not in self._positions]
         found = find_positions([self.record.sites[site] for site in wanted], self.artifact.root)
         for site in wanted:
@@ -167,10 +170,10 @@ class Context:
         return next((relative(k.source, root) for k in self.artifact.kernels if k.func_id == func_id), "")
 
     def position_of(self, region: int) -> InstructionPosition:
-        """Instruction and line of a region."""
+        """Return the instruction and line of a region."""
         return self.position(int(self.record.regions["site"][region]))
 
     def bytes_in(self, buffer: int, begin: int, end: int) -> str:
-        """`bytes 0 to 65536` of a buffer."""
+        """Return addresses as bytes of a buffer, such as `bytes 0 to 65536`."""
         base = self.buffers.keys[buffer][0]
         return f"bytes {begin - base} to {end - base}"

@@ -1,4 +1,4 @@
-"""Arguments that a kernel treats otherwise than the orchestration declares them."""
+"""Findings on arguments whose accesses contradict their declaration in the orchestration."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pypto_build.diagnose.hazards.buffers import Array
 from pypto_build.diagnose.hazards.context import Context
 from pypto_build.diagnose.hazards.record import READ, WRITE, Record
 
-#: (kernels of the task, argument, what is wrong) -> regions that show it.
+#: (kernels of the task, argument, kind of contradiction) -> regions that show it.
 Misuse = dict[tuple[tuple[int, ...], int, str], list[int]]
 
 
 def find_misuse(context: Context) -> Misuse:
-    """What regions contradict the declarations; each region counts for the first argument it can belong to."""
+    """Find the regions that contradict the declarations. Each region counts for its first possible argument."""
     found: Misuse = {}
     for region in np.flatnonzero(~_as_declared(context.record)).tolist():
         task = context.task(context.record.task_of[region])
@@ -40,7 +40,7 @@ def find_misuse(context: Context) -> Misuse:
 
 
 def _as_declared(record: Record) -> Array:
-    """For each region whether an argument holds all of it and is declared for it: nothing is wrong then."""
+    """For each region, return whether an argument contains it and is declared for such an access."""
     table, regions, ends = record.arguments, record.regions, record.ends
     reads, writes = (regions["kind"] & READ) > 0, (regions["kind"] & WRITE) > 0
     fine = np.zeros(len(regions), dtype=bool)
@@ -57,7 +57,7 @@ def _holds(context: Context, region: int, index: int) -> bool:
 
 
 def misuse_findings(context: Context, misuse: Misuse, consequences: dict[int, list[str]]) -> Iterator[Finding]:
-    """One finding a kernel, argument and kind of contradiction. `consequences` are lines by region."""
+    """Yield one finding for each kernel, argument and kind of contradiction. `consequences` are lines by region."""
     for (_, index, wrong), regions in misuse.items():
         yield _FINDING[wrong](context, context.record.task_of[regions[0]], index, regions, consequences)
 
@@ -121,7 +121,7 @@ def _read(context: Context, number: int, index: int, regions: list[int], consequ
 
 
 def _round_trip(context: Context, number: int, regions: list[int]) -> bool:
-    """Whether the task writes the buffer before it reads it; regions stand in the order of their first access."""
+    """Return whether the task writes the buffer before it reads it. Regions are in the order of their first access."""
     part = context.record.regions_of(number)
     first = min(regions)
     return any(
@@ -140,7 +140,7 @@ def _beyond(
     kernel = context.kernel(number, int(context.record.regions["member"][regions[0]]))
     given, site = context.site_arg(number, index), context.site(number)
     view = context.declared_at(given.variable, site.line) if given and site and given.variable in context.views else 0
-    if given and view and begin == low:  # the kernel starts where the view does: it is the view that is too small
+    if given and view and begin == low:  # kernel and view start at the same byte, so the view is too small
         return Finding(
             rule="hazards/out-of-bounds",
             message=f"the view '{given.variable}' has {high - low} bytes, and {context.title(number)} touches "
@@ -171,7 +171,7 @@ _FINDING = {"written": _written, "read": _read, "beyond": _beyond}
 
 
 def untouched_findings(context: Context) -> Iterator[Finding]:
-    """Arguments declared to be read or written that no task of these kernels touches and their code never names."""
+    """Yield findings on arguments that are declared, but never touched by a task or named by its kernels' code."""
     touched: dict[tuple[int, ...], set[int]] = {}
     first: dict[tuple[int, ...], int] = {}
     for task in context.record.tasks:
@@ -220,9 +220,9 @@ _UNPACKED = re.compile(r"\b(\w+)\s*=[^;]{0,999}?\bargs\s*\[\s*(\d{1,9})\s*\]")
 
 
 def _uses(source: Path, index: int) -> bool:
-    """Whether a kernel's code may use argument `index`: true unless it can be seen that it does not.
+    """Return whether a kernel's code may use argument `index`. It is False only if the code clearly does not.
 
-    The wrapper unpacks args[index] and hands a pointer to the body by position; the body names its parameters.
+    The wrapper unpacks args[index] and passes a pointer to the body by position. The body names its parameters.
     """
     text = re.sub(r"//[^\n]*", "", read_source(source))
     entry = text.find("kernel_entry")
@@ -255,13 +255,13 @@ def _uses(source: Path, index: int) -> bool:
 
 
 def _without(wrapper: str, known: set[str], function: str) -> str:
-    """A wrapper without the statements that give ``known`` names a value, and without the calls of the body."""
+    """Return a wrapper without the assignments to ``known`` names, and without the calls of the body."""
     others = _ASSIGNED.sub(lambda match: "" if match[1] in known else match[0], wrapper)
     return re.sub(rf"^[ \t]*{function}\([^;]{{0,4000}}\);", "", others, flags=re.MULTILINE)
 
 
 def _last_call(entry: str) -> tuple[str, list[str]] | None:
-    """The statement that calls the body: the last `name(a, b, ...);` of the wrapper."""
+    """Return function and arguments of the call of the body, the last `name(a, b, ...);` of the wrapper."""
     calls = re.findall(r"^[ \t]*(\w+)\(([^;]{0,4000})\);", entry, re.MULTILINE)
     if not calls:
         return None

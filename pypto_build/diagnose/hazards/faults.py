@@ -1,4 +1,4 @@
-"""A checked run that crashed or hung, as a finding at a line: where it crashed, else the kernel or the submission."""
+"""Finding on a run that crashed or hung, at the line of the crash, of the kernel, or of the submission."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from pypto_build.diagnose.recorded.sites import read_sites
 from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.verdict import OUT_OF_BOUNDS, ErrorInfo, Verdict
 
-#: `#2 kernel_entry (kernels/aiv/x.cpp:12)` in the stack of a crash.
+#: A frame in the stack of a crash: `#2 kernel_entry (kernels/aiv/x.cpp:12)`.
 _FRAME = re.compile(r"#\d+ .*? \((?P<path>[^()]+):(?P<line>\d+)\b[^()]*(?:\([^()]*\))?\)")
 _LOOP = re.compile(r"\b(?:for|while)\s*\(")
 _NO_END = re.compile(r"for\s*\([^;()]{0,400};\s*(?:true|1)?\s*;|while\s*\(\s*(?:true|1)\s*\)")
 _NO_STEP = re.compile(r"for\s*\([^;()]{0,400};[^;()]{0,400};\s*\)")
 _STEP_OF_NOTHING = re.compile(r"for\s*\([^;]{0,400};[^;]{0,400};\s*\w+\s*[+-]=\s*0\s*\)")
-# Kinds of errors that the rules have other words for.
+# Rules of the kinds of errors whose rule has another name.
 _RULES = {"runtime_error": "fault", OUT_OF_BOUNDS: "out-of-bounds"}
-#: What the orchestration calls to ask for what a fault refuses.
+#: The call in the orchestration that requests what a fault refuses.
 _ASKED = {FaultKind.TOO_MANY_BLOCKS_TOGETHER: "set_require_sync_start("}
 
 
 def fault_finding(artifact: Artifact, verdict: Verdict, tool: str = "hazards") -> Finding | None:
-    """What ended the run, as `tool` reports it; None where it was nothing that the artifact did."""
+    """Return the finding on the end of the run, with a rule of `tool`. None if the artifact did not cause it."""
     error = verdict.error
     if error is None or verdict.status not in ("runtime_error", "hang"):
         return None
@@ -67,12 +67,12 @@ def _position(artifact: Artifact, error: ErrorInfo) -> tuple[str, int]:
 
 
 def _spins(error: ErrorInfo) -> bool:
-    """Whether it had not ended at the time limit: the runtime notices every other hang by itself."""
+    """Return whether a kernel did not end before the time limit. The runtime detects all other hangs itself."""
     return error.kind == "hang" and error.fault is None
 
 
 def _scope(error: ErrorInfo) -> list[tuple[str, int]]:
-    """Where the scope begins that holds too much."""
+    """Return the position where a scope begins that needs too much memory, if the fault is about one."""
     if error.fault is None or "ring" not in error.fault.fields:
         return []
     file, line = error.fault.fields.get("file"), error.fault.fields.get("line")
@@ -80,7 +80,7 @@ def _scope(error: ErrorInfo) -> list[tuple[str, int]]:
 
 
 def _named_line(source: Path, error: ErrorInfo) -> int:
-    """The one line of the orchestration that has the report's text, or asks for what was refused; else 0."""
+    """Return the only line of the orchestration with the error's text or the refused call. Otherwise return 0."""
     asked = (_ASKED.get(error.fault.kind) if error.fault else None) or f'"{error.message}"'
     lines = read_source(source).splitlines()
     found = [number for number, text in enumerate(lines, 1) if asked in text]
@@ -88,12 +88,12 @@ def _named_line(source: Path, error: ErrorInfo) -> int:
 
 
 def _tail(path: str) -> str:
-    """The last two parts of a path: debug information has paths of the machine that compiled."""
+    """Return the last two parts of a path, since debug information has paths of the compiling machine."""
     return "/" + "/".join(Path(path).parts[-2:]).lstrip("/")
 
 
 def _body_line(source: Path, spins: bool) -> int:
-    """Where the function begins that does the kernel's work; of one that `spins`, the loop, if it is clear which."""
+    """Return the line of the kernel's body. If it `spins`, return the line of its endless loop if that is certain."""
     try:
         wrapper = read_wrapper(source, source.name)
     except ArtifactError:
@@ -105,8 +105,11 @@ def _body_line(source: Path, spins: bool) -> int:
 
 
 def _loop_around(source: Path, line: int) -> int:
-    """The loop that a kernel was in when its time was over: the innermost one, or the only one without a step; the line
-    itself where it was in none."""
+    """Return the line of the loop that a kernel was in at the time limit.
+
+    That is the only surrounding loop without an end or a step, else the innermost one. Without a loop, return the line
+    itself.
+    """
     try:
         code = read_wrapper(source, source.name).code
     except ArtifactError:
@@ -120,7 +123,7 @@ def _loop_around(source: Path, line: int) -> int:
 
 
 def _loops(code: str) -> list[tuple[int, int]]:
-    """Where loops begin and end, outer ones first: at the brace, or the semicolon, that closes the body."""
+    """Return the start and end of each loop, outer loops first. The end is the brace or semicolon behind the body."""
     found = []
     for match in _LOOP.finditer(code):
         end = matching(code, match.end() - 1) + 1
@@ -131,8 +134,10 @@ def _loops(code: str) -> list[tuple[int, int]]:
 
 
 def _endless(code: str, start: int, end: int) -> int | None:
-    """Where the loop is that has no end: the one that says so, else that never steps, else the only one; None where
-    there are several."""
+    """Return the offset of the endless loop: the one without an end, else without a step, else the only one.
+
+    Returns None if there are several, or no loop.
+    """
     loops = [found.start() for found in _LOOP.finditer(code, start, end)]
     kinds = [[at for at in loops if pattern.match(code, at)] for pattern in (_NO_END, _NO_STEP)]
     found = next(filter(None, (*kinds, loops)), [])

@@ -1,8 +1,8 @@
-"""Findings on what cores of one chip do to each other's stores.
+"""Findings on stores of cores of one chip that affect each other.
 
-Lines of 64 bytes that two cores store into at the same time, one of them through its data cache: a line is written back
-whole, and what the other core stored beside it is lost. Stores that another block reads after a barrier: it orders who
-has arrived and makes nothing visible.
+- Two cores store into one line of 64 bytes at the same time, one of them through its data cache. The cache writes back
+  the whole line, so the other core's store is lost.
+- A block reads a store of another block after a barrier. The barrier orders the blocks, but makes no store visible.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pypto_build.diagnose.hazards.markers import LINE_BYTES, after_store, edits_
 from pypto_build.diagnose.hazards.order import Order
 from pypto_build.diagnose.hazards.record import PLAIN, READ, WRITE, LateStore, Record
 
-#: Of one region that are looked at: a store of more lines shares its first or its last with another core's.
+#: The largest number of lines of one region that are checked.
 _MOST_LINES = 4096
 
 
 def line_findings(context: Context, order: Order) -> Iterator[Finding]:
-    """One finding for each pair of places."""
+    """Yield one finding on a shared line for each pair of positions."""
     record = context.record
     kinds = record.regions["kind"]
     plain = np.flatnonzero((kinds & PLAIN > 0) & (kinds & WRITE > 0))
@@ -47,7 +47,7 @@ def line_findings(context: Context, order: Order) -> Iterator[Finding]:
 
 
 def barrier_findings(context: Context) -> Iterator[Finding]:
-    """One finding for each store."""
+    """Yield one finding for each store that is read after a barrier without being visible."""
     record, regions = context.record, context.record.regions
     told: set[object] = set()
     for store in record.document.late:
@@ -95,7 +95,7 @@ def _lines(record: Record, region: int) -> set[int]:
 
 
 def _together(record: Record, order: Order, one: int, other: int) -> bool:
-    """Whether the two are of cores that may run at the same time."""
+    """Return whether two regions belong to cores that may run at the same time."""
     a, b = record.regions[one], record.regions[other]
     if a["task"] == b["task"]:
         return bool((a["block"], a["member"]) != (b["block"], b["member"]) and a["phase"] == b["phase"])

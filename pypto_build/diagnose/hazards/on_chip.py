@@ -1,4 +1,4 @@
-"""Findings on what accesses did wrong by themselves: on-chip memory, order of pipes, bounds of global memory."""
+"""Findings on errors of single accesses: on-chip memory, order of pipes, bounds of global memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _HINTS = {
 
 
 def error_findings(context: Context) -> Iterator[Finding]:
-    """One finding for each position and kind of error."""
+    """Yield one finding for each position and kind of error."""
     errors: dict[tuple[str, object, object], CheckError] = {}
     for error in context.record.errors:
         if error.kind == UNWRITTEN:
@@ -52,7 +52,7 @@ def _first(context: Context, error: CheckError) -> tuple[int, str, int]:
 
 
 def _subject(context: Context, error: CheckError) -> tuple[object, object]:
-    """What makes an error another one: the tile where it is misplaced, else the positions."""
+    """Return the key that distinguishes errors of one kind: the misplaced tile, else the positions."""
     if error.tile:
         return context.record.sites[error.site].kernel, error.tile
     return context.position(error.site), error.other_site >= 0 and context.position(error.other_site)
@@ -88,12 +88,12 @@ def _finding(context: Context, error: CheckError) -> Finding:
 
 
 def _with_name(message: str, reported: str, known: str) -> str:
-    """`message` with the name that the kernel reported replaced by the one that the debug information knows."""
+    """Return `message` with the reported name of an instruction replaced by that of the debug information."""
     return re.sub(rf"(?<!\w){re.escape(reported)}(?!\w)", lambda _: known, message, count=1)
 
 
 def _edits(context: Context, error: CheckError, path: str, line: int) -> tuple[Edit, ...]:
-    """What orders the instruction after the earlier one, where that is certain."""
+    """Return the edit that orders the instruction after the earlier one, or nothing if it is not certain."""
     if error.kind not in ("unordered-pipes", "no-barrier", "flags") and not error.markers:
         return ()
     text = read_source(context.artifact.root / path)
@@ -117,7 +117,7 @@ def _edits(context: Context, error: CheckError, path: str, line: int) -> tuple[E
 
 
 def _markers(lines: list[str], error: CheckError, path: str, line: int) -> tuple[Edit, ...]:
-    """What makes it visible: before the access, or before the function of a store returns."""
+    """Return the edit that puts the markers before the access, or before the storing function returns."""
     if error.at_end:
         line = next((number for number in range(line + 1, len(lines) + 1) if lines[number - 1].startswith("}")), 0)
         back = line - 1
@@ -129,6 +129,6 @@ def _markers(lines: list[str], error: CheckError, path: str, line: int) -> tuple
 
 
 def _free_event(text: str, first: str, second: str) -> int:
-    """The first event id that a kernel does not use between two pipes; -1 where it uses all eight."""
+    """Return the first event id that a kernel does not use between two pipes, or -1 if it uses all eight."""
     taken = set(re.findall(rf"_flag\({first}, {second}, EVENT_ID(\d)\)", text))
     return next((number for number in range(8) if str(number) not in taken), -1)

@@ -1,7 +1,7 @@
-"""Which tasks of a run are ordered: by dependencies, and by the orchestration waiting for some before it goes on.
+"""Order of the tasks of a run, from dependencies and from waits of the orchestration itself.
 
-Every submission has the set of those that are over before it starts, as the bits of one integer, so that a question is
-one look at a bit. Positions count submissions, allocations among them.
+For every submission, the bits of one integer are the submissions that end before it starts. A query then reads one bit.
+Positions count submissions, including allocations.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pypto_build.diagnose.hazards.record import HostWait, TaskRecord
 
 
 class Order:
-    """The order of one run. `ancestors[i]` has bit j set when j is over before i starts."""
+    """The order of one run. `ancestors[i]` has bit j set if j ends before i starts."""
 
     def __init__(self, tasks: Sequence[TaskRecord], host_waits: Sequence[HostWait]) -> None:
         self._tasks, self._host_waits = tasks, host_waits
@@ -38,17 +38,17 @@ class Order:
         self._forward()
 
     def _waited(self, wait: HostWait, consumers: dict[int, int]) -> int:
-        """What is over once the orchestration has waited."""
+        """Return the submissions that have ended after a wait of the orchestration."""
         over = 0
         for raw in wait.tasks:
             position = self._position.get(raw)
-            if position is not None and position < len(self.ancestors):  # what is submitted later is not over
+            if position is not None and position < len(self.ancestors):  # later submissions have not ended
                 over |= self.ancestors[position] | 1 << position
                 over |= consumers.get(position, 0) if wait.readers else 0
         return over
 
     def _forward(self) -> None:
-        """Dependencies on tasks that were submitted later (rare): repeat until nothing changes."""
+        """Add dependencies on tasks that are submitted later, which are rare, until nothing changes."""
         later = any(producer > index for index, direct in enumerate(self.direct) for producer, _ in direct)
         while later:
             later = False
@@ -60,7 +60,7 @@ class Order:
                     self.ancestors[index], later = before, True
 
     def without(self, producer: int, consumer: int) -> Order:
-        """The order as it were without the explicit dependency of one submission on another."""
+        """Return the order without the explicit dependency of one submission on another."""
         tasks = [
             msgspec.structs.replace(
                 task, waits=[wait for wait in task.waits if wait != (self._tasks[producer].id, "explicit")]
@@ -72,9 +72,9 @@ class Order:
         return Order(tasks, self._host_waits)
 
     def before(self, first: int, second: int) -> bool:
-        """Whether `first` is over before `second` starts."""
+        """Return whether `first` ends before `second` starts."""
         return bool(self.ancestors[second] >> first & 1)
 
     def ordered(self, one: int, other: int) -> bool:
-        """Whether one of the two is over before the other starts."""
+        """Return whether one of the two ends before the other starts."""
         return one == other or self.before(one, other) or self.before(other, one)

@@ -1,4 +1,4 @@
-"""Elements of the program's outputs that no task writes: the submission, loop, view or store that falls short."""
+"""Findings on elements of the outputs that no task writes, at the submission, loop, view or store that misses them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ _LOOP = re.compile(r"\b(?:for|while)\s*\(")
 
 @dataclass(frozen=True)
 class _Missing:
-    """What is left of an output: first byte and one past the last, as addresses, and the tasks that write the rest."""
+    """The unwritten part of an output.
+
+    ``begin`` is the address of its first byte, ``end`` is one past its last. ``writers`` are the tasks that write the
+    rest.
+    """
 
     hole: OutputHole
     begin: int
@@ -30,7 +34,7 @@ class _Missing:
 
 @dataclass(frozen=True)
 class _Blame:
-    """What falls short: a position, words on it, and the way out."""
+    """The cause of missing elements: a position, a description, and the hint."""
 
     path: str
     line: int
@@ -40,7 +44,7 @@ class _Blame:
 
 
 def output_findings(context: Context, right: Container[str]) -> Iterator[Finding]:
-    """One finding for each output with elements that no task has written, but for those that are ``right``."""
+    """Yield one finding for each output with unwritten elements, except for ``right`` outputs."""
     for hole in context.record.document.holes:
         if hole.name in right:
             continue
@@ -63,7 +67,11 @@ def output_findings(context: Context, right: Container[str]) -> Iterator[Finding
 
 
 def _missing(context: Context, hole: OutputHole) -> _Missing:
-    """By what instructions were seen to write; code that stores by itself is seen by what it left only."""
+    """Return the unwritten part of an output from the recorded stores.
+
+    If the recorded stores do not match the count of unwritten elements, kernels also store by plain C++ code. Then the
+    part reaches from the first unwritten element to the output's end.
+    """
     regions = context.record.regions
     low, high = hole.address, hole.address + hole.bytes
     whole = np.zeros(1, dtype=REGION)
@@ -77,7 +85,7 @@ def _missing(context: Context, hole: OutputHole) -> _Missing:
 
 
 def _writers(context: Context, low: int, high: int) -> list[int]:
-    """Tasks that declare to write some of these bytes."""
+    """Return the tasks that declare to write some of these bytes."""
     table = context.record.arguments
     rows = np.flatnonzero(table.writes & (table.begin < high) & (table.end > low))
     tasks = np.repeat(np.arange(len(table.count)), table.count)
@@ -132,7 +140,7 @@ def _nobody(context: Context, name: str) -> _Blame:
 
 
 def _beside(context: Context, number: int, site: SubmitSite, missing: _Missing) -> _Blame:
-    """A task whose view ends before: the view's line where there is one."""
+    """Return the blame of a task that writes next to the missing part, at the line of its view if it has one."""
     low = missing.hole.address
     for given, arg in zip(site.args, context.task(number).args, strict=False):
         begin, end = arg.span
@@ -145,7 +153,7 @@ def _beside(context: Context, number: int, site: SubmitSite, missing: _Missing) 
 
 
 def _view(context: Context, number: int, missing: _Missing) -> tuple[int, int]:
-    """What a task declares to write of the output, from the first byte to one past the last."""
+    """Return the first byte of the output that a task declares to write, and one past the last."""
     low, high = missing.hole.address, missing.hole.address + missing.hole.bytes
     spans = [arg.span for arg in context.task(number).args if arg.writes]
     inside = [(begin, end) for begin, end in spans if begin < high and end > low]
@@ -158,7 +166,7 @@ def _distance(view: tuple[int, int], missing: _Missing) -> int:
 
 
 def _loop(context: Context, site: SubmitSite, writers: list[int]) -> tuple[int, int]:
-    """The line of the innermost loop around a submission, 0 if there is none, and how many writers it submitted."""
+    """Return the line of the innermost loop around a submission (0 for none), and the number of its writers."""
     code = Code(context.orchestration, "\n".join(context.lines))
     line = 0
     for found in _LOOP.finditer(code.code):
@@ -169,20 +177,20 @@ def _loop(context: Context, site: SubmitSite, writers: list[int]) -> tuple[int, 
 
 
 def _store(context: Context, number: int, missing: _Missing) -> int | None:
-    """The last write of a task to the output, as a region."""
+    """Return the region of a task's last write to the output, or None."""
     part = context.record.regions_of(number)
     written = np.flatnonzero(_writing(context.record.regions[part], missing.hole))
     return int(part.start + written[-1]) if len(written) else None
 
 
 def _writing(regions: Array, hole: OutputHole) -> Array:
-    """Which regions are stores that begin in the output."""
+    """Return a mask of the regions that are stores and begin in the output."""
     low, high = hole.address, hole.address + hole.bytes
     return np.asarray((regions["kind"] & WRITE > 0) & (regions["base"] >= low) & (regions["base"] < high))
 
 
 def _stores(context: Context, missing: _Missing) -> tuple[Related, ...]:
-    """Where the rest is written."""
+    """Return the positions of stores that write the rest of the output."""
     found: dict[tuple[str, int], Related] = {}
     for number in missing.writers[:64]:
         region = _store(context, number, missing)

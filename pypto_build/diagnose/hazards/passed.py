@@ -1,5 +1,7 @@
-"""Findings on what tasks are passed: a tensor of another element type than the kernel reads, and one tensor for two
-outputs. The orchestration is at fault, whatever the kernel makes of it."""
+"""Findings on wrong arguments: a tensor of another element type than the kernel reads, or one tensor for two outputs.
+
+The orchestration is at fault in both cases.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ _OUTPUTS = ("OUTPUT", "OUTPUT_EXISTING")
 
 
 def passed_findings(context: Context, level: Level) -> Iterator[Finding]:
-    """One finding for each kernel and argument, of the first task where it is so."""
+    """Yield one finding for each kernel and argument, on the first task with the mistake."""
     told: set[tuple[tuple[int, ...], int]] = set()
     for task in context.record.tasks:
         if task.number < 0:
@@ -31,7 +33,7 @@ def passed_findings(context: Context, level: Level) -> Iterator[Finding]:
 
 
 def _same_output(context: Context, task: TaskRecord, index: int) -> tuple[str, str] | None:
-    """Return what is said of an output that an earlier argument is, too."""
+    """Return rule and message if an output is the same memory as an earlier output argument, else None."""
     mine = task.args[index]
     for before in range(index):
         other = task.args[before]
@@ -44,7 +46,7 @@ def _same_output(context: Context, task: TaskRecord, index: int) -> tuple[str, s
 
 
 def _other_type(context: Context, task: TaskRecord, index: int) -> tuple[str, str] | None:
-    """Return what is said of a tensor that the kernel reads as another type."""
+    """Return rule and message if the kernel reads a tensor as another element type, else None."""
     kind = _reads(context, task, index)
     read, given = torch_name(kind.ctype) if kind else None, torch_name(task.args[index].dtype)
     if kind is None or not read or not given or alike(given, read):
@@ -54,7 +56,7 @@ def _other_type(context: Context, task: TaskRecord, index: int) -> tuple[str, st
 
 
 def _reads(context: Context, task: TaskRecord, index: int) -> Unpacked | None:
-    """Return how a kernel of the task unpacks an argument, if its file tells."""
+    """Return the statement in which a kernel of the task unpacks an argument, or None."""
     for kernel in context.artifact.kernels:
         if kernel.func_id not in task.kernels:
             continue
@@ -69,7 +71,7 @@ def _reads(context: Context, task: TaskRecord, index: int) -> Unpacked | None:
 
 
 def _origin(context: Context, key: tuple[int, int]) -> str:
-    """The name of a buffer: the variable of the first task that was passed it, through its declaration."""
+    """Return the name of a buffer: the first variable that passes it to a task, or the variable it is declared from."""
     for task in context.record.tasks:
         for index, arg in enumerate(task.args):
             given = context.site_arg(task.number, index) if task.number >= 0 and arg.key == key else None
@@ -101,6 +103,6 @@ def _finding(context: Context, task: TaskRecord, index: int, level: Level, rule:
 
 
 def _assigned(context: Context, variable: str) -> list[int]:
-    """The lines that give a variable another value."""
+    """Return the lines that assign a variable."""
     pattern = re.compile(rf"^\s*{re.escape(variable)}\s*=(?!=)")
     return [number for number, text in enumerate(context.lines, 1) if pattern.match(text)]

@@ -1,6 +1,7 @@
-"""From the positions that a checked kernel reports, addresses in shared objects, to instructions and source lines.
+"""Lookup of instructions and source lines for addresses in the shared objects of checked kernels.
 
-The debug information knows which inlined calls an address belongs to; binutils' addr2line reads it, once a file.
+The debug information has the inlined calls of an address. The addr2line program of binutils reads it, once for each
+file.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from pathlib import Path
 from pypto_build.artifact.outputs import actual_place
 from pypto_build.diagnose.hazards.record import AccessSite
 
-#: Our own headers: frames above the kernel's line.
+#: Headers of the runtime, whose frames are inlined into the kernel's line.
 _OURS = re.compile(r"/include/pto/|/include/pypto/")
 _NAME = re.compile(r"\b([A-Za-z_]\w*)\s*(?:<|\(|$)")
 
 
 @dataclass(frozen=True)
 class InstructionPosition:
-    """An instruction at a line of a file; no path where there is no debug information."""
+    """An instruction at a line of a file. The path is empty without debug information."""
 
     instruction: str
     path: str = ""
@@ -30,14 +31,14 @@ class InstructionPosition:
 
 
 def find_positions(sites: Iterable[AccessSite], root: Path) -> dict[AccessSite, InstructionPosition]:
-    """The positions of `sites`; paths below `root`, the artifact's directory, are relative to it."""
+    """Return the positions of `sites`. Paths below `root`, the artifact's directory, are relative to it."""
     by_file: dict[str, list[AccessSite]] = {}
     for site in dict.fromkeys(sites):
         by_file.setdefault(site.file, []).append(site)
     found: dict[AccessSite, InstructionPosition] = {}
     for file, wanted in by_file.items():
         offsets = [f"0x{int(site.offset):x}" for site in wanted]
-        text = _looked_up(file, offsets) if os.path.isfile(file) else ""  # False for names that no file can have
+        text = _looked_up(file, offsets) if os.path.isfile(file) else ""  # isfile is False for invalid names, too
         blocks = re.split(r"(?m)^0x[0-9a-f]+\n", text)[1:]
         for site, block in zip(wanted, blocks or [""] * len(wanted), strict=False):
             found[site] = _position(site, block.splitlines(), root)
@@ -49,12 +50,12 @@ def _looked_up(file: str, offsets: list[str]) -> str:
         return subprocess.run(
             ["addr2line", "-Cfiae", file, *offsets], capture_output=True, text=True, errors="replace", check=False
         ).stdout
-    except OSError:  # not installed: names without lines
+    except OSError:  # addr2line is not installed: positions have no lines
         return ""
 
 
 def _position(site: AccessSite, lines: list[str], root: Path) -> InstructionPosition:
-    """Lines are function and position by turns, from the innermost call out."""
+    """Return the position of a site. ``lines`` alternate function and position, from the innermost call outwards."""
     instruction = site.instruction
     for function, where in zip(lines[::2], lines[1::2], strict=False):
         path, _, line = where.partition(" (")[0].rpartition(":")
@@ -68,14 +69,14 @@ def _position(site: AccessSite, lines: list[str], root: Path) -> InstructionPosi
 
 
 def _instruction_name(function: str) -> str:
-    """`pto::RecordEvent pto::TADD<...>(...)` is TADD."""
+    """Return the instruction of a function: TADD for `pto::RecordEvent pto::TADD<...>(...)`, else an empty text."""
     head = re.sub(r"<.*", "", function.partition("(")[0].replace("operator()", ""))
     name = head.split("::")[-1].split(" ")[-1]
     return name if re.fullmatch(r"T[A-Z0-9_]+|M(?:GATHER|SCATTER)|[GS]etValue", name) else ""
 
 
 def relative(path: Path, root: Path) -> str:
-    """The path from `root` on where it lies below it, wherever links lead; else as it is."""
+    """Return the path relative to `root` if it lies below it after resolving links, else the path unchanged."""
     try:
         return str(path.resolve().relative_to(root.resolve()))
     except ValueError:

@@ -3,9 +3,9 @@
 python -m pypto_build.diagnose.hazards.ranks ARTIFACT_DIR --platform P --build-dir OUT --embedded PATH
     --chip NAME=DIR ...
 
-Each rank has a clock of all ranks' progress, which a notification hands on and a wait takes over. Of two accesses to
-the same bytes by different ranks, one a write, neither knew the other: then they may happen in any order on a device,
-whatever this run did.
+Each rank has a vector clock of all ranks' progress. A notification passes the clock on, and a wait takes it over. Two
+accesses to the same bytes by different ranks, one of them a write, conflict if neither happens before the other. On a
+device, they may happen in any order.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _AGAIN = "run the tool again"
 class Access(msgspec.Struct, frozen=True):
     """One access: bytes `start` to `stop` of a window of `owner` in `domain`, by a task of a dispatch.
 
-    `visible` is the clock from which on others see what is written, None if they never do; of what is read, that of the
-    line of the data cache that it is read from.
+    `visible` is the clock at which other ranks see a write, None if they never do. For a read, it is the clock of the
+    data cache line that it reads from.
     """
 
     domain: int
@@ -64,18 +64,18 @@ class Access(msgspec.Struct, frozen=True):
         return bool(self.kind & _WRITE)
 
     def known_to(self, other: Access) -> bool:
-        """Whether `other` comes after this access, whatever the schedule."""
+        """Return whether this access happens before `other` in every schedule."""
         return other.clock[self.dispatch.rank] >= self.clock[self.dispatch.rank]
 
     def unseen_by(self, other: Access) -> bool:
-        """Whether `other` reads these bytes after they were written, and may still find what was there before."""
+        """Return whether `other` happens after this write, but may still read the old bytes."""
         if not self.writes or other.writes or self.dispatch.rank == other.dispatch.rank or not self.known_to(other):
             return False
         rank = self.dispatch.rank
         return self.visible is None or other.visible is None or other.visible[rank] < self.visible[rank]
 
     def conflicts(self, other: Access) -> bool:
-        """Whether both touch the same bytes from different ranks, one writes, and nothing orders them."""
+        """Return whether both access the same bytes from different ranks, unordered, and one writes."""
         return (
             self.dispatch.rank != other.dispatch.rank
             and (self.writes or other.writes)
@@ -88,7 +88,7 @@ class Access(msgspec.Struct, frozen=True):
 
 
 def _by_window(accesses: Iterable[Access]) -> dict[tuple[int, int], list[Access]]:
-    """By domain and owner of the window, in the order of their first bytes."""
+    """Return the accesses by domain and owner of the window, sorted by their first byte."""
     windows: dict[tuple[int, int], list[Access]] = {}
     for access in accesses:
         windows.setdefault((access.domain, access.owner), []).append(access)
@@ -98,7 +98,7 @@ def _by_window(accesses: Iterable[Access]) -> dict[tuple[int, int], list[Access]
 
 
 def unordered(accesses: Iterable[Access], domains: Sequence[DomainRow]) -> Iterator[Finding]:
-    """A finding for each pair of instructions whose accesses nothing orders."""
+    """Yield a finding for each pair of instructions with unordered accesses."""
     seen: set[tuple[str, str, str, str]] = set()
     for (domain, _), found in _by_window(accesses).items():
         for place, one in enumerate(found):
@@ -115,8 +115,11 @@ def unordered(accesses: Iterable[Access], domains: Sequence[DomainRow]) -> Itera
 
 
 def _roles(one: Access, other: Access, found: Sequence[Access]) -> tuple[Access, Access]:
-    """Which of two accesses should come first: a read does if it has its bytes from an earlier write of that rank, else
-    what belongs to the dispatch that was submitted first."""
+    """Return two accesses in the order that they should have.
+
+    A read comes first if its bytes are from an earlier write of the writing rank. Otherwise the access of the earlier
+    dispatch comes first.
+    """
     for read, write in ((one, other), (other, one)):
         if read.writes or not write.writes:
             continue
@@ -131,7 +134,7 @@ def _roles(one: Access, other: Access, found: Sequence[Access]) -> tuple[Access,
 
 
 def _finding(first: Access, second: Access, domain: DomainRow) -> Finding:
-    """What is said of two accesses; `second` belongs to the dispatch that was submitted later, or reads."""
+    """Return the finding on two unordered accesses. `first` is the one that should come first."""
     place = _window_bytes(first, second, domain)
     reads_first = second.writes and not first.writes
     a, b = first.dispatch.rank, second.dispatch.rank
@@ -164,7 +167,10 @@ def _does(access: Access) -> str:
 
 
 def _split(access: Access) -> tuple[str, int]:
-    """File and line, relative to the distributed artifact; of a spliced kernel, which is no file of its, the path."""
+    """Return file and line of an access, relative to the distributed artifact.
+
+    A spliced kernel is not a file of the artifact, so its own path is used.
+    """
     path, _, line = access.position.rpartition(":")
     below = f"next_levels/{access.dispatch.program}/"
     return (
@@ -175,7 +181,7 @@ def _split(access: Access) -> tuple[str, int]:
 
 
 def unseen(accesses: Iterable[Access], domains: Sequence[DomainRow], root: Path) -> Iterator[Finding]:
-    """A finding for each store that a rank is told of, and reads, before it need be visible to it."""
+    """Yield a finding for each store that another rank reads after a notification, but before it must be visible."""
     told: set[tuple[str, str]] = set()
     for (domain, _), found in sorted(_by_window(accesses).items()):
         writes = sorted((access for access in found if access.writes), key=lambda one: (one.dispatch.number, one.start))
@@ -193,7 +199,7 @@ def unseen(accesses: Iterable[Access], domains: Sequence[DomainRow], root: Path)
 
 
 def _is_stale(write: Access, read: Access) -> bool:
-    """Whether the store was visible in time, and the reading core's data cache is what is old."""
+    """Return whether the store was visible in time, so that the reading core's data cache is stale."""
     rank = write.dispatch.rank
     return write.visible is not None and read.clock[rank] >= write.visible[rank]
 
@@ -233,7 +239,7 @@ def _unseen_finding(write: Access, read: Access, domain: DomainRow, root: Path) 
 
 
 def _window_bytes(one: Access, other: Access, domain: DomainRow) -> str:
-    """`d.part+0..63 of rank 1`: what both touch."""
+    """Return the bytes that both access, such as `d.part+0..63 of rank 1`."""
     buffer = next((item for item in domain.buffers if item.offset <= one.start < item.offset + item.nbytes), None)
     name, base = (buffer.name, buffer.offset) if buffer else ("window", 0)
     start, stop = max(one.start, other.start) - base, min(one.stop, other.stop) - base
@@ -241,7 +247,10 @@ def _window_bytes(one: Access, other: Access, domain: DomainRow) -> str:
 
 
 def of_signals(signals: Sequence[SignalRow]) -> Iterator[Finding]:
-    """Signals that lose notifications: set by several ranks, or set in a line that others notify."""
+    """Yield findings on signals that lose notifications.
+
+    That happens if a signal is set and notified by others, or set in a cache line that other ranks notify.
+    """
     for signal in signals:
         setting = [note for note in signal.notes if note.sets]
         if setting and len(signal.notes) > 1:
@@ -271,7 +280,7 @@ def of_signals(signals: Sequence[SignalRow]) -> Iterator[Finding]:
 
 
 def read_accesses(directory: Path, record: RanksRecord, outputs: Mapping[str, Path]) -> list[Access]:
-    """All accesses to windows that a run of programs which are built in `outputs` left in `directory`."""
+    """Read all accesses to windows that a run recorded in `directory`. The programs are built in `outputs`."""
     found: list[Access] = []
     for dispatch in record.dispatches:
         path = directory / f"rank{dispatch.rank}" / f"d{dispatch.index}" / "windows.json"
@@ -298,7 +307,7 @@ def read_accesses(directory: Path, record: RanksRecord, outputs: Mapping[str, Pa
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     options = tool_parser("hazards.ranks", __doc__)
     add_run_options(options, 60.0)
     add_chip_options(options)
@@ -314,12 +323,12 @@ def parser() -> argparse.ArgumentParser:
 
 @command("hazards", parser)
 def main(given: argparse.Namespace) -> int:
-    """0 nothing found, 1 findings, else the exit status of the replay that could not be made."""
+    """Return 0 for no finding, 1 for findings, or the exit status of a replay that could not run."""
     variant = (given.binaries or Path("weak" if given.memory_model else "check")).name
     results = given.build_dir / variant
     request = replace(
         request_of(given, results),
-        binaries=None,  # each chip program has its own
+        binaries=None,  # each chip program has its own binaries
         options={"accesses": True, "trap": list(traps(given.trap)), "memory": given.memory_model},
         engine=engine_of(given, variant),
     )
@@ -335,7 +344,7 @@ def main(given: argparse.Namespace) -> int:
     findings = [*unordered(accesses, record.domains), *of_signals(record.signals)]
     if given.memory_model:
         findings += unseen(accesses, record.domains, given.artifact)
-    told = {(finding.path, finding.line) for finding in findings}  # what a rank never writes back, another does not see
+    told = {(finding.path, finding.line) for finding in findings}  # an unclean store is also an unseen one
     for found in findings_within(given.artifact, records, record):
         findings += [] if found.rule == "memory/unclean-store" and (found.path, found.line) in told else [found]
     findings += dispatched(record, verdict.status not in ("pass", "unchecked"))

@@ -1,4 +1,4 @@
-"""Reads what a checked run recorded: `accesses.json` (tasks, sites, errors) and `accesses.bin` (regions)."""
+"""Reader of a checked run's record: `accesses.json` (tasks, sites, errors) and `accesses.bin` (regions)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ READ, WRITE, ATOMIC, PLAIN = 1, 2, 4, 32
 
 _AGAIN = "replay the checked build again"
 _LARGEST = 1 << 34
-#: Of a region; tiles have fewer.
+#: The largest number of rows of a region. Tiles have fewer.
 _MOST_ROWS = 1 << 20
-#: No address is larger.
+#: The largest address.
 _END = 1 << 62
 _Size = Annotated[int, msgspec.Meta(ge=0, le=_END)]
 _Number = Annotated[int, msgspec.Meta(ge=-1, le=(1 << 31) - 1)]
 
-#: One region, as the runtime writes it.
+#: The layout of one region, as the runtime writes it.
 REGION = np.dtype(AccessRecord)
 
 
@@ -38,9 +38,9 @@ _WRITTEN = frozenset(("OUTPUT", "OUTPUT_EXISTING", "INOUT", "NO_DEP"))
 
 
 class Argument(msgspec.Struct, frozen=True, array_like=True):
-    """One tensor of a task as the orchestration passed it: a buffer and the view of it, in elements of `item` bytes.
+    """One tensor argument of a task: a buffer, and a view of it in elements of `item` bytes.
 
-    `reach` are the bytes from the view's first to one past its last.
+    `reach` is the number of bytes from the view's first byte to its last.
     """
 
     tag: str
@@ -55,28 +55,28 @@ class Argument(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def reads(self) -> bool:
-        """Whether the declaration says that the kernel reads it."""
+        """True if it is declared to be read by the kernel."""
         return self.tag in _READ
 
     @property
     def writes(self) -> bool:
-        """Whether the declaration says that the kernel writes it."""
+        """True if it is declared to be written by the kernel."""
         return self.tag in _WRITTEN
 
     @property
     def key(self) -> tuple[int, int]:
-        """The buffer: its address, and who allocated it, since memory is used again."""
+        """The buffer's address and its allocation. Both are needed because memory is reused."""
         return self.address, self.owner
 
     @property
     def span(self) -> tuple[int, int]:
-        """First byte of the view and one past the last, as addresses."""
+        """The addresses of the view's first byte and one past its last."""
         begin = self.address + self.offset * self.item
         return begin, begin + self.reach
 
 
 class TaskRecord(msgspec.Struct, frozen=True):
-    """One submission. `number` is -1 for an allocation; `waits` are producers with the reason of the dependency."""
+    """One submission. `number` is -1 for an allocation. `waits` are producers with the reason of each dependency."""
 
     id: str
     number: _Number
@@ -89,7 +89,7 @@ class TaskRecord(msgspec.Struct, frozen=True):
 
 
 class HostWait(msgspec.Struct, frozen=True):
-    """The orchestration itself waited for tasks before it went on."""
+    """A wait of the orchestration itself for tasks, and with `readers` for their consumers."""
 
     readers: bool
     tasks: list[str]
@@ -105,11 +105,11 @@ class AccessSite(msgspec.Struct, frozen=True):
 
 
 class CheckError(msgspec.Struct, frozen=True):
-    """An error of an access; `other_site` is the earlier access that it is not ordered after, or -1.
+    """An error of an access. `other_site` is the earlier access that it must be ordered after, or -1.
 
-    `pipe` should have waited for `other_pipe`; `tile` is where a tile is that is misplaced. Of flags: `flag` is an
-    event id that is wrong, `other_flag` what it should be; with `flag` alone, it is only set, or only waited for.
-    -1 where not said. `markers` are missing before the access, or where the kernel returns (`at_end`).
+    `pipe` should have waited for `other_pipe`. `tile` is the position of a misplaced tile. `flag` is a wrong event id,
+    and `other_flag` the right one; a `flag` alone is only set, or only waited for. Both are -1 if unused. `markers` are
+    missing before the access, or with `at_end` where the kernel returns.
     """
 
     kind: str
@@ -130,7 +130,7 @@ class CheckError(msgspec.Struct, frozen=True):
 
 
 class OutputHole(msgspec.Struct, frozen=True):
-    """`count` elements of an output that no task wrote, the first at flat index `first`; the tensor is at `address`."""
+    """`count` unwritten elements of an output, the first at flat index `first`. The tensor is at `address`."""
 
     name: str
     address: _Size
@@ -141,7 +141,7 @@ class OutputHole(msgspec.Struct, frozen=True):
 
 
 class LateStore(msgspec.Struct, frozen=True, array_like=True):
-    """A store of a unit (block, member) that the others need not see in `phase`, which a barrier has begun."""
+    """A store of a unit (block, member) that may be invisible to other units in `phase`, which a barrier begins."""
 
     task: Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
     block: _Number
@@ -154,7 +154,7 @@ class LateStore(msgspec.Struct, frozen=True, array_like=True):
     length: Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
 
     def bytes_shared(self, base: int, rows: int, stride: int, length: int) -> int:
-        """The first byte that a region shares with it, -1 for none."""
+        """Return the address of the first byte that a region shares with the store, or -1."""
         for row in range(self.rows):
             begin = self.base + row * self.stride
             first = max(0, (begin - base) // stride) if stride else 0
@@ -181,9 +181,9 @@ class _Document(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class ArgumentTable:
-    """The arguments of all tasks in columns: those of task `n` from `first[n]` on, `count[n]` of them.
+    """The arguments of all tasks in columns. Task `n` has `count[n]` arguments from row `first[n]` on.
 
-    `begin` and `end` are the view's bytes as addresses, `low` and `high` the buffer's, `owner` who allocated it.
+    `begin` and `end` are the addresses of the view, `low` and `high` those of the buffer. `owner` is its allocation.
     """
 
     first: np.ndarray[Any, Any]
@@ -206,58 +206,58 @@ class Record:
 
     @property
     def tasks(self) -> list[TaskRecord]:
-        """Every submission in order, allocations among them."""
+        """All submissions in order, including allocations."""
         return self.document.tasks
 
     @property
     def sites(self) -> list[AccessSite]:
-        """Sites by number."""
+        """The sites by number."""
         return self.document.sites
 
     @property
     def errors(self) -> list[CheckError]:
-        """What the accesses themselves did wrong."""
+        """The errors of single accesses."""
         return self.document.errors
 
     @cached_property
     def signalling(self) -> frozenset[int]:
-        """Numbers of tasks that order themselves with others through memory."""
+        """The numbers of tasks that synchronize with others through memory."""
         return frozenset(self.document.signalling)
 
     @cached_property
     def by_number(self) -> dict[int, int]:
-        """Position among `tasks` by number."""
+        """The position in `tasks`, by task number."""
         return {task.number: index for index, task in enumerate(self.tasks) if task.number >= 0}
 
     @cached_property
     def positions(self) -> list[int]:
-        """Positions among `tasks`, by number."""
+        """The positions in `tasks` as a list, indexed by task number."""
         return [self.by_number[number] for number in range(len(self.by_number))]
 
     @cached_property
     def task_of(self) -> list[int]:
-        """Each region's task, by number."""
+        """The task number of each region."""
         return [int(number) for number in self.regions["task"].tolist()]
 
     @cached_property
     def kind_of(self) -> list[int]:
-        """Each region's kind."""
+        """The kind of each region, a combination of READ, WRITE, ATOMIC and PLAIN."""
         return [int(kind) for kind in self.regions["kind"].tolist()]
 
     @cached_property
     def extent_of(self) -> list[tuple[int, int]]:
-        """Each region's first byte and one past its last, as addresses."""
+        """The addresses of each region's first byte and one past its last."""
         return list(zip(self.regions["base"].tolist(), self.ends.tolist(), strict=True))
 
     @cached_property
     def first_region(self) -> list[int]:
-        """Where each task's regions begin, by number; one more at the end."""
+        """The index of each task's first region, by task number, and the number of regions at the end."""
         numbers = np.arange(len(self.by_number) + 1)
         return [int(first) for first in np.searchsorted(self.regions["task"], numbers).tolist()]
 
     @cached_property
     def arguments(self) -> ArgumentTable:
-        """The arguments of all tasks, by number."""
+        """The arguments of all tasks, in the order of task numbers."""
         tasks = [self.tasks[position].args for position in self.positions]
         args = [arg for of_task in tasks for arg in of_task]
         count = np.array([len(of_task) for of_task in tasks], dtype=np.int64)
@@ -271,9 +271,9 @@ class Record:
         )
 
     def with_arguments(self) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
-        """All regions with each argument of their tasks: the first of all tasks, the second of those that have it, …
+        """Pair all regions with the arguments of their tasks, one argument index at a time.
 
-        Yields numbers of regions and, for each, the row of `arguments`.
+        Yields the numbers of regions whose task has that argument, and the row in `arguments` for each.
         """
         table, tasks = self.arguments, self.regions["task"]
         for index in range(int(table.count.max(initial=0))):
@@ -282,17 +282,17 @@ class Record:
 
     @cached_property
     def ends(self) -> np.ndarray[Any, Any]:
-        """Each region's end: one past its last byte, as an address."""
+        """The address one past the last byte of each region."""
         rows = (self.regions["rows"] - 1).astype(np.uint64)
         end: np.ndarray[Any, Any] = self.regions["base"] + rows * self.regions["stride"] + self.regions["length"]
         return end
 
     def regions_of(self, number: int) -> slice:
-        """The regions of a task."""
+        """Return the slice of a task's regions."""
         return slice(self.first_region[number], self.first_region[number + 1])
 
     def submitted(self, orchestration: Path) -> dict[int, SubmitSite]:
-        """Where tasks were submitted, by number, as far as that is certain."""
+        """Return the lines that submitted the tasks, by task number, as far as they are certain."""
         tasks = [
             Task(
                 task.number,
@@ -306,7 +306,7 @@ class Record:
 
 
 def read_record(directory: Path) -> Record:
-    """What a run left in `directory`. Raises a usage error where there is none that can be read."""
+    """Read the record of a run in `directory`. Raises a usage error if there is none, or it cannot be read."""
     path = directory / "accesses.json"
     binary = directory / "accesses.bin"
     try:
@@ -324,13 +324,13 @@ def read_record(directory: Path) -> Record:
     found = region_fault(document, regions)
     if found:
         raise ArtifactError(binary, f"is no record of accesses: {found}", _AGAIN)
-    if (regions["block"] > 0).any():  # cores recorded them, in whatever order blocks came to them
+    if (regions["block"] > 0).any():  # blocks are recorded in a random order
         return Record(document, regions[np.lexsort((regions["member"], regions["block"], regions["task"]))])
     return Record(document, regions[np.argsort(regions["task"], kind="stable")])
 
 
 def document_fault(document: _Document) -> str:
-    """What a run would not have written, since later steps rely on it; empty if there is nothing."""
+    """Return an inconsistency of a document that later steps could not handle, or an empty text."""
     numbers = sorted(task.number for task in document.tasks if task.number >= 0)
     if numbers != list(range(len(numbers))):
         return "the tasks' numbers have gaps"
@@ -348,7 +348,7 @@ def document_fault(document: _Document) -> str:
 
 
 def region_fault(document: _Document, regions: np.ndarray[Any, Any]) -> str:
-    """What is wrong with the regions of a document; empty if nothing is."""
+    """Return an inconsistency of the regions of a document, or an empty text."""
     lanes = np.array(
         [len(task.kernels) for task in sorted(document.tasks, key=attrgetter("number")) if task.number >= 0]
     )

@@ -1,4 +1,4 @@
-"""What a checked run can be ended for."""
+"""Kinds of values that can end a checked run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ TRAPS = ("nan", "inf", "saturate", "denormal")
 
 
 def traps(text: str) -> tuple[str, ...]:
-    """What a trap is set for, with commas between. Raises a usage error for anything else."""
+    """Parse the kinds of TRAP=, separated by commas. Raises a usage error for an unknown kind."""
     kinds = tuple(filter(None, (kind.strip() for kind in text.split(","))))
     for kind in kinds:
         if kind not in TRAPS:

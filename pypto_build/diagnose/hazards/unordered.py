@@ -1,4 +1,4 @@
-"""Findings on conflicts: two accesses to the same bytes that nothing orders, and the declaration that would."""
+"""Findings on unordered accesses to the same bytes, with the declaration that would order them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pypto_build.diagnose.hazards.record import WRITE
 
 
 def kind_of(context: Context, conflict: Conflict) -> str:
-    """RAW, WAR or WAW, in the order of submission."""
+    """Return the kind of a conflict in the order of submission: RAW, WAR or WAW."""
     first, second = (bool(context.record.regions["kind"][r] & WRITE) for r in (conflict.first, conflict.second))
     return "WAW" if first and second else "RAW" if first else "WAR"
 
 
 def line_of(context: Context, conflict: Conflict) -> str:
-    """One line about a conflict, for the details of another finding."""
+    """Return one line about a conflict, for the details of another finding."""
     one, other = (int(context.record.regions["task"][r]) for r in (conflict.first, conflict.second))
     span = context.bytes_in(conflict.buffer, conflict.begin, conflict.end)
     kind = kind_of(context, conflict)
@@ -26,7 +26,10 @@ def line_of(context: Context, conflict: Conflict) -> str:
 
 
 def task_findings(context: Context, conflicts: Iterable[Conflict]) -> Iterator[Finding]:
-    """Conflicts between tasks: one finding for what the same edit would order, else for a pair of declarations."""
+    """Yield findings on conflicts between tasks. Conflicts that the same edit would order share one finding.
+
+    Without an edit, conflicts of the same pair of declarations share one.
+    """
     groups: dict[tuple[object, ...], list[Conflict]] = {}
     for conflict in conflicts:
         one, other = conflict.first, conflict.second
@@ -41,7 +44,7 @@ def task_findings(context: Context, conflicts: Iterable[Conflict]) -> Iterator[F
 
 
 def _ends(context: Context, conflict: Conflict) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Task and argument of both sides."""
+    """Return task and argument of both sides of a conflict."""
     one, other = (
         (int(context.record.regions["task"][r]), context.argument_of(r)) for r in (conflict.first, conflict.second)
     )
@@ -88,8 +91,11 @@ def _between(context: Context, group: list[Conflict]) -> Finding:
 
 
 def _order_them(context: Context, kind: str, one: tuple[int, int], other: tuple[int, int]) -> tuple[list[Edit], str]:
-    """The declarations to change, by the rules of the runtime: reads look up writers, existing outputs do not, and only
-    INOUT and outputs are remembered."""
+    """Return the edits of declarations that order two tasks, and the hint.
+
+    They follow from the rules of the runtime. A read depends on earlier writers, an existing output does not, and only
+    INOUT and outputs count as writers.
+    """
     first, second = context.argument(*one), context.argument(*other)
     wanted: list[tuple[tuple[int, int], str]] = []
     if context.task(one[0]).manual or context.task(other[0]).manual:
@@ -112,14 +118,14 @@ def _order_them(context: Context, kind: str, one: tuple[int, int], other: tuple[
 
 
 def _without_manual(context: Context) -> list[Edit]:
-    """The creations of tensors that say manual_dep, if there is one line that does."""
+    """Return the edit that creates a tensor without manual_dep, if exactly one line uses manual_dep."""
     old = "/*manual_dep=*/true"
     lines = [number for number, text in enumerate(context.lines, 1) if old in text]
     return [Edit(context.orchestration, lines[0], old, "/*manual_dep=*/false")] if len(lines) == 1 else []
 
 
 def unit_findings(context: Context, conflicts: Iterable[Conflict]) -> Iterator[Finding]:
-    """Conflicts inside a task: one finding for each pair of lines."""
+    """Yield findings on conflicts inside a task, one for each pair of lines."""
     groups: dict[tuple[InstructionPosition, InstructionPosition, bool], list[Conflict]] = {}
     for conflict in conflicts:
         positions = sorted(
@@ -140,7 +146,7 @@ def _within(context: Context, group: list[Conflict], same_block: bool) -> Findin
     def units_of(conflict: Conflict) -> list[tuple[int, int]]:
         return sorted((unit(conflict.first), unit(conflict.second)))
 
-    # Which of them ran, and was recorded, first differs from run to run; the one that is told does not.
+    # The order of recording differs from run to run; the minimum reports the same conflict every time.
     conflict = min(group, key=units_of)
     number = int(regions["task"][conflict.first])
     pair = sorted((conflict.first, conflict.second), key=lambda r: (not regions["kind"][r] & WRITE, unit(r)))

@@ -1,4 +1,4 @@
-"""Loads of global memory that no task ever writes: where results that are no numbers begin."""
+"""Findings on loads of global memory that no task writes, a source of NaN in the results."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from pypto_build.diagnose.hazards.context import Context
 from pypto_build.diagnose.hazards.positions import InstructionPosition
 from pypto_build.diagnose.hazards.record import READ, WRITE, CheckError
 
-#: The kind of error by which the runtime says that a load found memory as it was before the run.
+#: The kind of error that the runtime reports for a load of memory that is unwritten.
 KIND = "unwritten"
 
 
 @dataclass(frozen=True)
 class _Load:
-    """A load, what it reads of a buffer that nobody writes (first address, end, size), and the regions that write."""
+    """A load of unwritten bytes: ``missing`` is their first address, end and number.
+
+    ``writes`` are the regions that write other bytes of the buffer.
+    """
 
     error: CheckError
     region: int
@@ -29,7 +32,10 @@ class _Load:
 
 
 def unwritten_findings(context: Context, level: Level) -> Iterator[Finding]:
-    """One finding for all loads of what the same stores leave out. What is written too late is a hazard, not this."""
+    """Yield one finding for all loads of bytes that the same stores leave out.
+
+    Bytes that are written after the load belong to another finding, an unordered access.
+    """
     groups: dict[tuple[InstructionPosition, ...], list[_Load]] = {}
     for load in sorted(_loads(context), key=lambda load: load.error.task):
         written = {context.position_of(region) for region in load.writes.tolist()}
@@ -56,7 +62,7 @@ def _loads(context: Context) -> Iterator[_Load]:
 
 
 def _missing(regions: Array, reads: Array, writes: Array) -> tuple[int, int, int] | None:
-    """First address, end, and number of the bytes that are read and not written; None where there are none."""
+    """Return first address, end and number of the bytes that are read but not written, or None."""
     segments = cut(regions[np.concatenate((reads, writes))])
     left = segments.left_over(len(reads))
     return segments.span(left) if len(left) else None
@@ -96,7 +102,7 @@ def _finding(context: Context, group: list[_Load], level: Level) -> Finding:
 
 
 def _never(context: Context, group: list[_Load], variable: str, line: int, level: Level) -> Finding:
-    """A tensor that is created, and that no task writes at all."""
+    """Return the finding on a tensor that is created, but written by no task."""
     readers: dict[tuple[str, int], Related] = {}
     for load in group:
         at = context.position(load.error.site)

@@ -1,4 +1,4 @@
-"""Ranks that wait for each other, as a finding at the line of a kernel that waits."""
+"""Finding on ranks that wait for each other, at the line of a waiting kernel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CONSTANT = r"\bconst\s+\w+\s+{}\s*=\s*(-?\d{{1,10}})\s*;"
 
 
 def ended_finding(artifact: Path, error: ErrorInfo) -> Finding:
-    """What ended a run of several ranks; of a wait, with the lines where its kernel waits."""
+    """Return the finding on the end of a run of several ranks. For a wait, it has the lines where the kernel waits."""
     path, lines = _waits(artifact, error)
     more = tuple(Related(path, line, "it waits here too") for line in lines[1:])
     return Finding(
@@ -28,7 +28,7 @@ def ended_finding(artifact: Path, error: ErrorInfo) -> Finding:
 
 
 def _waits(artifact: Path, error: ErrorInfo) -> tuple[str, list[int]]:
-    """The kernel that the first rank waits in, and the lines of it that wait for this value; else all that wait."""
+    """Return the kernel in which the first rank waits, and its lines that wait for this value, else all waits."""
     fields = error.fault.fields if error.fault is not None else {}
     program, kernel, expected = (fields.get(name) for name in ("program", "kernel", "expected"))
     try:
@@ -44,7 +44,7 @@ def _waits(artifact: Path, error: ErrorInfo) -> tuple[str, list[int]]:
 
 
 def _value(text: str, word: str) -> int | None:
-    """What a word is: a number, or a constant of the text."""
+    """Return the value of a word: a number, or a constant that the text defines. None if it is neither."""
     word = _CAST.sub(r"\1", word)
     if word.isdigit():
         return int(word)

@@ -1,4 +1,4 @@
-"""Explicit dependencies that order nothing: no access before them touches the bytes of an access after them."""
+"""Findings on explicit dependencies that order no accesses to the same bytes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from pypto_build.diagnose.findings import Edit, Finding
 from pypto_build.diagnose.hazards.context import Context
 from pypto_build.diagnose.hazards.order import Order
 
-#: Dependencies that are looked at, each against the whole graph.
+#: The largest number of dependencies that are checked, since each is compared with the whole graph.
 _MOST = 500
 
 _ADD_DEP = re.compile(r"\b\w+\s*\.\s*(?:add_dep(?:_wait)?|set_dependencies(?:_with_kinds)?)\s*\([^;]{0,4000}\)\s*;")
 
 
 def wasted_findings(context: Context, order: Order, pairs: set[tuple[int, int]]) -> Iterator[Finding]:
-    """One warning for each line with a dependency without which all of `pairs` (positions of tasks) stay ordered."""
+    """Yield one note for each line with an unnecessary dependency.
+
+    All `pairs` of tasks (by position) stay ordered without it.
+    """
     tasks = context.record.tasks
     if context.record.signalling:
         return
@@ -38,7 +41,7 @@ def wasted_findings(context: Context, order: Order, pairs: set[tuple[int, int]])
 
 
 def _wasted(order: Order, producer: int, index: int, pairs: set[tuple[int, int]]) -> str:
-    """Why no two tasks that touch the same bytes would lose their order with this dependency; empty where some do."""
+    """Return the reason why a dependency is unnecessary, or an empty text if it is needed."""
     before = order.ancestors[producer] | 1 << producer
     affected = [
         (one, other) for one, other in pairs if before >> one & 1 and (other == index or order.before(index, other))
@@ -68,7 +71,7 @@ def _finding(context: Context, one: int, other: int, why: str) -> Finding:
 
 
 def _statement(context: Context, submit: int) -> tuple[int, str]:
-    """The last line above a submission that names dependencies, and how; 0 and nothing if there is none."""
+    """Return the last line above a submission that adds dependencies, with its statement. (0, "") if there is none."""
     for number in range(submit, max(submit - 40, 0), -1):
         text = context.lines[number - 1]
         if found := _ADD_DEP.search(text):

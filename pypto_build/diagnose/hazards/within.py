@@ -1,4 +1,4 @@
-"""What the checked runs of a distributed artifact's chip programs did wrong by themselves, whatever other ranks do."""
+"""Findings within single chip programs of a distributed artifact, which do not depend on other ranks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from pypto_build.replay.chips.records import RanksRecord
 
 
 def findings_within(artifact: Path, directory: Path, record: RanksRecord) -> Iterator[Finding]:
-    """Of what a run left in `directory`, what is wrong within a dispatch; the same on several ranks is told once."""
+    """Yield the findings within each dispatch that a run recorded in `directory`.
+
+    The same finding on several ranks is yielded once, with the ranks in its details.
+    """
     chips = load_distributed(artifact).chips
     told: dict[tuple[object, ...], tuple[Finding, set[int]]] = {}
     for dispatch in record.dispatches:
@@ -33,7 +36,7 @@ def findings_within(artifact: Path, directory: Path, record: RanksRecord) -> Ite
 
 
 def _placed(finding: Finding, artifact: Path, chip: Path) -> Finding:
-    """A finding of a chip program as one of the artifact that has it."""
+    """Return a chip program's finding with paths relative to the distributed artifact."""
     root = PurePosixPath(chip.relative_to(artifact)) if chip.is_relative_to(artifact) else PurePosixPath(chip)
 
     def path(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The questions of the kit, a module for each program."""
+"""The kit's questions, with one module for each program."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from . import choices, functions, products, rounding, sums
 
 @cache
 def groups() -> tuple[Group, ...]:
-    """All of them; inputs are the same on every machine."""
+    """Return all groups of questions. Their inputs are the same on every machine."""
     return (products.group(), sums.group(), rounding.group(), functions.group(), choices.group())

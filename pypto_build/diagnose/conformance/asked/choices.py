@@ -1,4 +1,4 @@
-"""Choices and comparisons: see programs/choices.py."""
+"""Questions about choices and comparisons, which `programs/choices.py` computes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..question import DEVICE, HERE, SIMULATOR, Group, KnownAnswer, Question, fl
 
 
 def group() -> Group:
-    """The questions."""
+    """Return the questions with their inputs."""
     inputs = _inputs()
     questions = (*_largest(inputs), _relu(inputs["zeros"]), *_comparisons(inputs), _mask_rows(inputs["signs"]))
     return Group("choices", inputs, questions, {"mask_rows": np.zeros((8, 64), np.float32)})
@@ -38,7 +38,7 @@ def _inputs() -> dict[str, Array]:
 
 
 def _largest(inputs: dict[str, Array]) -> tuple[Question, Question]:
-    """NaN among what max chooses from: of two tiles, and of a row."""
+    """Return the questions on NaN as an operand of a maximum: of two tiles, and of a row."""
     nan, first, second, some = np.float32(np.nan), inputs["first"], inputs["second"], inputs["some_nan"]
     greater = np.where(first < second, second, first)
     one, other = np.isnan(first), np.isnan(second)

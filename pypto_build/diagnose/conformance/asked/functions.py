@@ -1,4 +1,4 @@
-"""Elementary functions: see programs/functions.py."""
+"""Questions about elementary functions, which `programs/functions.py` computes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..question import DEVICE, HERE, SIMULATOR, Group, KnownAnswer, Question, wi
 
 
 def group() -> Group:
-    """The questions."""
+    """Return the questions with their inputs."""
     random = np.random.default_rng(4)
     powers = random.uniform(-80, 80, (8, 64)).astype(np.float32)
     positive = np.ldexp(random.uniform(1, 2, (8, 64)), random.integers(-60, 60, (8, 64))).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Products of matrices: see programs/products.py."""
+"""Questions about products of matrices, which `programs/products.py` computes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..question import DEVICE, HERE, SIMULATOR, Group, KnownAnswer, Question
 
 
 def group() -> Group:
-    """The questions."""
+    """Return the questions with their inputs."""
     random = np.random.default_rng(1)
     corner = np.zeros((16, 16), np.float16)
     corner[:, 0] = 4096

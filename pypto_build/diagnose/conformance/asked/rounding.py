@@ -1,4 +1,4 @@
-"""Conversions: see programs/rounding.py."""
+"""Questions about conversions, which `programs/rounding.py` computes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..question import DEVICE, HERE, SIMULATOR, Group, KnownAnswer, Question, fl
 
 
 def group() -> Group:
-    """The questions."""
+    """Return the questions with their inputs."""
     random = np.random.default_rng(3)
     steps = np.arange(512).reshape(8, 64)
     sign = np.where(steps % 2, 1.0, -1.0)

@@ -1,4 +1,4 @@
-"""Sums of rows and columns: see programs/sums.py."""
+"""Questions about sums of rows and columns, which `programs/sums.py` computes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..question import DEVICE, HERE, SIMULATOR, Group, KnownAnswer, Question
 
 
 def group() -> Group:
-    """The questions."""
+    """Return the questions with their inputs."""
     random = np.random.default_rng(2)
     rows = np.ldexp(random.uniform(-1, 1, (16, 192)), random.integers(-9, 10, (16, 192))).astype(np.float32)
     halves = random.uniform(-3, 3, (16, 128)).astype(np.float16)

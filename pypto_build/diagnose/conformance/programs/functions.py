@@ -1,4 +1,4 @@
-"""Elementary functions, quotients, roots, and numbers below the normal ones."""
+"""Elementary functions, quotients, roots and subnormal numbers."""
 
 from __future__ import annotations
 

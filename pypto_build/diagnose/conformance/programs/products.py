@@ -1,4 +1,4 @@
-"""Products of matrices: what they begin with, the order of their sums, the precision of float."""
+"""Products of matrices: the start of the accumulation, the order of sums, and the precision of float operands."""
 
 from __future__ import annotations
 

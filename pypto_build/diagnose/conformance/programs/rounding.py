@@ -1,4 +1,4 @@
-"""Conversions whose rounding mode matters, and numbers that have no integer."""
+"""Conversions whose rounding mode matters, and conversions of numbers without an integer value."""
 
 from __future__ import annotations
 

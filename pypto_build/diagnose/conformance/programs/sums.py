@@ -1,4 +1,4 @@
-"""Sums of rows and columns: in which order, and in which precision."""
+"""Sums of rows and columns, whose order and precision differ between implementations."""
 
 from __future__ import annotations
 
