@@ -1,4 +1,4 @@
-"""Asks git about directories on this machine; what the user's environment says of repositories does not count."""
+"""Runs git on directories of this machine, without the repository variables of the user's environment (``GIT_*``)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def changed_files(path: Path) -> list[str]:
 
 
 def kept_at(path: Path) -> list[Path]:
-    """Where git keeps what it knows of a checkout: a directory in it, or a file, and the repository that this names."""
+    """Return the paths at which git keeps its data of a checkout: its ``.git``, and the repository that this file may
+    name.
+    """
     entry = path / ".git"
     found = [entry]
     with suppress(OSError, ValueError):

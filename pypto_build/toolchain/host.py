@@ -76,7 +76,7 @@ class HostCompiler:
 
     @property
     def identity(self) -> str:
-        """What has to be equal for two compilations to be interchangeable."""
+        """Return the compiler's path and version: two compilations are interchangeable only if these are equal."""
         return f"{self.path} {self.version}"
 
 
@@ -182,9 +182,10 @@ def host_recipe(
     more_kernel_flags: Sequence[str] = (),
     user_flags: Sequence[str] = (),
 ) -> Recipe:
-    """How units become libraries for the embedded runtime. ``runtime`` is simpler's that the artifact was made for.
+    """Return the recipe that turns units into libraries for the embedded runtime.
 
-    With flags of the user's, which may mean anything, each kernel has its own instances of instructions.
+    ``runtime`` is the runtime of simpler that the artifact was made for. Flags of the user's may mean anything. With
+    them, each kernel has its own instances of instructions.
     """
     flags = {
         **{

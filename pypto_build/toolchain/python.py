@@ -1,6 +1,6 @@
-"""How Python is started for tools of ours: nothing is imported from the working directory, which may be an artifact's.
+"""Command lines that start Python for our tools, without imports from the working directory.
 
-What lies there comes from anywhere, and ``json.py`` is as good a file name as any.
+The working directory may be that of an artifact, whose files come from anywhere: one may be called ``json.py``.
 """
 
 from __future__ import annotations
