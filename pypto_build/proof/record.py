@@ -77,7 +77,9 @@ class RecordFile:
         return record
 
     def news(self) -> list[Record] | None:
-        """What others have added since this process has read or written; None where the record is another one."""
+        """Return the records that others have added since this process has read or written; None if the record was
+        replaced.
+        """
         if not self._seal or read_file(self._path, SEAL_BYTES) != self._seal:
             return None
         if self._end and read_file(self._more, SEAL_BYTES, self._end - SEAL_BYTES) != self._digest:
@@ -85,7 +87,7 @@ class RecordFile:
         return list(self._added())
 
     def add(self, more: Record) -> bool:
-        """Add to what is there; whether that could be done, which it cannot where somebody else has written."""
+        """Add to the record; return False if that is impossible, as it is when another process has written."""
         if not self._seal:
             return False
         payload = msgspec.msgpack.encode(more)
@@ -139,7 +141,7 @@ def _decode(payload: bytes | None) -> Record | None:
 
 
 def _append(path: Path, piece: bytes, end: int) -> bool:
-    """Add to a file that has so many bytes; whether it has."""
+    """Add to a file of the expected size; return True if that was done."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -45,7 +45,7 @@ class RemoteDamage(RemoteError):
 
 
 class RemoteRefusal(RemoteError):
-    """Somebody who may only read wanted to write."""
+    """A write was refused, because this user may only read."""
 
 
 class Remote(Protocol):
@@ -55,7 +55,7 @@ class Remote(Protocol):
         """The file, of ``largest`` bytes at most; None where there is none. RemoteDamage where it is none of ours."""
 
     def has(self, name: str) -> bool:
-        """Whether the file is there."""
+        """Return True if the file is in the store."""
 
     def put(self, name: str, data: bytes) -> None:
         """Write the file; RemoteRefusal where that is not allowed."""
@@ -278,7 +278,7 @@ def _read(file: BinaryIO, largest: int, deadline: float) -> bytes:
 
 
 def _has_port(parts: SplitResult) -> bool:
-    """Whether the port is one, if there is any."""
+    """Return True if the port is valid, or there is none."""
     try:
         return parts.port != 0
     except ValueError:

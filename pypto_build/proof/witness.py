@@ -1,7 +1,7 @@
-"""What a tool was seen to read: a small library is preloaded into it, which writes down every file.
+"""Watches the files that a tool reads: a small library is preloaded into the tool and writes them to a log.
 
-So nothing has to be known of a compiler's rules for finding headers, or of the programs that it starts. A program that
-is linked statically cannot be watched; the account then names it as ``unseen``, and what was built is not recorded.
+So no knowledge is needed of a compiler's rules for finding headers, or of the programs that it starts. A program that
+is linked statically cannot be watched. The account then names it as ``unseen``, and the result is not recorded.
 """
 
 from __future__ import annotations
@@ -301,7 +301,7 @@ def _note_refusal(account: Account, _: str, numbers: list[str]) -> None:
 
 
 def _note_failure(account: Account, question: str, number: int) -> None:
-    """Note why a file could not be had. A sandbox, which nobody can ask later, refuses to write whatever is there."""
+    """Note why a file could not be had. A sandbox cannot be asked later, and refuses to write whatever is there."""
     if number != errno.EROFS:
         _note_answer(account, question, failure(number))
 
@@ -376,12 +376,14 @@ def _leave_out(account: Account, written: set[str], counts: _Counts) -> None:
 
 
 def of_python(account: Account, whole: bool = False) -> Account:
-    """The account of one of our own tools, with modules by their sources and packages by what installed them.
+    """Return the account of one of our own tools, with modules by their sources and packages by their installations.
 
-    The standard library is that of the interpreter, which counts as a program; our own modules count by content, those
-    of other distributions by the list of files and versions that came with them. What only says where interpreter,
-    packages and our modules are found, with the paths of this machine, does not count: what is found does. A ``whole``
-    account is that of a test, which may know by the status of a file what that holds, as a build does of a result.
+    The standard library belongs to the interpreter, which counts as a program. Our own modules count by content.
+    Modules of other packages count by the list of files and versions that was installed with them.
+
+    Files that only tell the paths of interpreter, packages and our modules do not count; the modules themselves do. A
+    ``whole`` account is that of a test. A test may learn a file's content from its status, as a build does for a
+    result.
     """
     homes = _Homes(account)
     mine = replace(account, read={}, absent=set(), listed=set(), loaded=set(), asked={}, earlier=set())
@@ -418,8 +420,10 @@ def _is_compiled(path: str) -> bool:
 
 
 class _Homes:
-    """The directories of the standard libraries and packages of a command's interpreters: below what they were
-    installed into, the environments that they run in, and what the user has of his own."""
+    """The directories of the standard libraries and packages of a command's interpreters.
+
+    They lie below installation prefixes, virtual environments, and the user's own directory.
+    """
 
     def __init__(self, account: Account) -> None:
         prefixes = {sys.prefix, sys.base_prefix, "/usr", "/usr/local", os.path.expanduser("~/.local")}
@@ -481,7 +485,9 @@ def _source(path: str) -> str:
 
 @cache
 def _records(directory: str, name: str) -> tuple[str, ...]:
-    """The files that tell one installation of a package from another; its own first file where nothing does."""
+    """Return the files that distinguish one installation of a package from another; its first file if there are
+    none.
+    """
     package = os.path.join(directory, name)
     distribution = name if name.endswith(_INFO) else _distributions(directory).get(_normal(name.partition(".")[0]))
     if distribution:

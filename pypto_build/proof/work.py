@@ -12,7 +12,7 @@ WORK = ".work."
 
 
 class WorkDirectories:
-    """Those of one place, below ``directory``. Methods may be called from several threads."""
+    """The working directories of one place, below ``directory``. Methods may be called from several threads."""
 
     _numbers: ClassVar = itertools.count()  # of all places
 
@@ -21,8 +21,9 @@ class WorkDirectories:
         self._spare: list[Path] = []  # what commands have left
 
     def take(self) -> Path:
-        """A directory for one run of a command, with an empty log. It has a name that none had before: what an earlier
-        command left running knows another one.
+        """Return a directory for one run of a command, with an empty log.
+
+        Its name is new each time, so that a process that an earlier command left running does not write to it.
         """
         work = self._directory / f"{WORK}{os.getpid()}.{next(self._numbers)}"
         try:
