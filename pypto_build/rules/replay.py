@@ -437,7 +437,7 @@ def _tool(targets: ArtifactTargets) -> str:
 
 
 def _repositories(workspace: Workspace) -> list[str]:
-    """Return git's directories for simpler and pto-isa; the run asks for their revisions, which its settings have
+    """Return git's directories for simpler and pto-isa. The run asks for their revisions, which its settings have
     already.
     """
     tree = workspace.simpler.tree

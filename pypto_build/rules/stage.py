@@ -1,4 +1,4 @@
-"""Targets of the command line that are declared when what they work on has been made."""
+"""Targets of the command line that are declared after their inputs have been made."""
 
 from __future__ import annotations
 

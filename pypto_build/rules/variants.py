@@ -1,6 +1,6 @@
-"""The ways an artifact's binaries can be built besides the usual one, each in a directory of its own below OUT.
+"""Variants: ways to build an artifact's binaries besides the usual one, each in a directory of its own below OUT.
 
-A directory each, so that going from one to another and back compiles nothing again.
+Because of these directories, switching between variants compiles nothing again.
 """
 
 from __future__ import annotations
