@@ -348,8 +348,10 @@ def includes_made(env: Environment, plan: Plan, made: Collection[Node]) -> tuple
 
 
 def ensure(workspace: Workspace, steps: Sequence[Step], early: bool = False) -> int:
-    """Do those steps of a unit that have to be done; the status of the first that fails, of which nothing is said if it
-    is done ``early``."""
+    """Do those steps of a unit that are not up to date; return the status of the first that fails.
+
+    With ``early``, failures are not reported.
+    """
     return next((status for step in steps if (status := perform(workspace, step, early).status)), 0)
 
 

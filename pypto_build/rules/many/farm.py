@@ -60,7 +60,7 @@ def _check_options(given: Mapping[str, str]) -> None:
 
 
 class Farm:
-    """Who does the jobs that are handed over, and what they get besides their own options."""
+    """The scheduler that gets the jobs that are handed over, with their verb and further options."""
 
     def __init__(
         self, scheduler: str, targets: Sequence[str], given: Mapping[str, str], limits: Limits, memory_gb: float
@@ -74,9 +74,9 @@ class Farm:
         self._workers, self._memory = limits.processors, int(memory_gb * (1 << 30))
 
     def start(self, jobs: Sequence[Job], *, apart: bool = True) -> tuple[int, int]:
-        """Start the process that hands them out; its number, and the descriptor by which it tells results.
+        """Start the process that hands the jobs out; return its number, and the descriptor by which it reports results.
 
-        One that is ``apart`` gets no Ctrl-C; who started it ends it.
+        A process that is ``apart`` gets no Ctrl-C; its parent ends it.
         """
         order = Order(self._scheduler, self._workers, [self._job(job) for job in jobs], self._memory)
         terminal.step_aside()

@@ -1,4 +1,4 @@
-"""How much memory the jobs of a batch may take together."""
+"""Memory that the jobs of a batch may take together."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _of_the_machine() -> int:
 
 
 def _of_the_group() -> list[int]:
-    """What the control group may still take, if it is limited."""
+    """Return the bytes that the control group may still take; an empty list if it has no limit."""
     with suppress(OSError, ValueError, IndexError):
         group = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()[0].rpartition(":")[2]
         place = Path("/sys/fs/cgroup", group.lstrip("/"))
