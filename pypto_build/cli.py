@@ -65,7 +65,7 @@ _TOOLS = {
 
 # Flags of a dump in its older form.
 _OLD_DUMP = ("--dump-tensor", "--enable-dump-tensor")
-# What one of them means without a level: they were switches, and dumped everything.
+# Level of such a flag without a value: these flags were switches, and dumped everything.
 _OLD_LEVEL = 2
 # Flags of upstream's runners for which there is nothing to do, and why.
 _NO_EFFECT = {
@@ -74,7 +74,7 @@ _NO_EFFECT = {
     "--log-sync-pypto": "PyPTO takes no part in a replay",
     "--enable-swimlane-overhead": "the cost of the timeline is not measured; --enable-chip-swimlane writes it",
 }
-# What stands for a sanitizer of simpler's: the compiler's own does not know a kernel's on-chip memories.
+# Our options in place of simpler's sanitizers: the compiler's own do not know a kernel's on-chip memories.
 _SANITIZERS: dict[str, dict[str, bool | str]] = {
     "asan": {"CHECK": True},
     "ubsan": {"KERNEL_FLAGS": "-fsanitize=undefined -fsanitize-undefined-trap-on-error"},

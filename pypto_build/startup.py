@@ -42,6 +42,6 @@ def _end(kind: type[BaseException], error: BaseException, trace: TracebackType |
     try:
         sys.stdout.flush()
         print("pypto-build: interrupted", file=sys.stderr, flush=True)
-    except (OSError, ValueError):  # nobody reads it
+    except (OSError, ValueError):  # there is no reader
         pass
     os._exit(INTERRUPTED)

@@ -19,15 +19,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import IO, Any
 
-#: What takes less than this shows no progress.
+#: Seconds of work without a line of progress.
 QUIET_S = 2.0
 _EVERY_S = 0.5
 
 _GREEN, _RED, _YELLOW, _DIM, _BOLD, _END = "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[2m", "\x1b[1m", "\x1b[0m"
 _ERASE = "\r\x1b[K"
 _CODES = r"\x1b\[[0-9;]*[mK]"
-# Where a word stands for a result, and what is said besides. Groups are coloured, the rest of a line is not. None is
-# compiled where nothing is coloured.
+# Places of words that are results, and other coloured text. Groups are coloured, the rest of a line is not. None is
+# compiled if nothing is coloured.
 _RESULT = r"(?:^\[RUN\] (?:  '[^']*' )?|^  '[^']*' |^\[test\] )"
 _COLOURS: tuple[tuple[str, str], ...] = (
     (_RESULT + r"(PASS)\b", _BOLD + _GREEN),
@@ -48,9 +48,9 @@ _COLOURS: tuple[tuple[str, str], ...] = (
     (r"^([A-Z][\w ,]*:)(?: |$)", _BOLD),
 )
 
-#: What stands before each line that an artifact's code printed.
+#: Mark before each line that an artifact's code printed.
 MARK = "| "
-# What moves a terminal's cursor or changes how it shows text, letters that are not seen, and bytes that are no text.
+# Control characters, which move a terminal's cursor or change its display; invisible letters; bytes that are no text.
 _OBEYED = re.compile(
     "\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-#: Where a process that is to wait finds the number of its descriptor.
+#: The variable with the descriptor's number for a process that is to wait.
 VARIABLE = "PYPTO_BUILD_TURN"
 
 

@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Any
 
-#: How long each step of an exchange may take, in seconds.
+#: Time limit of each step of an exchange, in seconds.
 STEP_S = 10.0
 
 

@@ -28,15 +28,15 @@ LISTING = "/"
 
 _TICK_NS = 50_000_000
 TICK_S = _TICK_NS / 1e9
-#: Of a file system that keeps times in seconds.
+#: The tick of a file system that keeps times in seconds.
 _COARSE_TICK_NS = 2_100_000_000
 _PIECE = 1 << 20
 # Permissions of the owner of a file that is no program.
 _USUAL = 0o600
-# What only installers, editors and Python leave in a directory that one of our own tools lists.
+# Names of files that only installers, editors and Python leave in a directory; listings of our tools omit them.
 _BESIDE = ("~", ".swp", ".swx", ".swo", ".pyc", ".bak", ".tmp", "__pycache__")
 
-# What an installer writes about its work, and lines of it that are its own.
+# The list of files that an installer writes, and the lines in it that differ between installations.
 _RECORD = ".dist-info/RECORD"
 _OF_A_PLACE = re.compile(rb"^__editable__|\.pyc,|\.dist-info/(?:INSTALLER|REQUESTED|direct_url\.json|RECORD),")
 
@@ -60,7 +60,7 @@ class Digests:
     (`questions`), which is answered with directories called by ``name``.
     """
 
-    # What any of these has read in this process: many places look at the same packages and headers.
+    # Digests that any object of this class has read in this process: places share packages and headers.
     _read_here: ClassVar[dict[str, tuple[Identity, str]]] = {}
     _devices_here: ClassVar[dict[int, str]] = {}
 

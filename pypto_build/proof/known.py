@@ -23,9 +23,9 @@ _GLANCE_S = 0.3
 _SAVE_EVERY_S = 1.0
 # Digests of files that a run did not look at are kept up to this number.
 _KEPT_DIGESTS = 20_000
-#: Where what we build lies.
+#: Roots of the files that we build.
 OURS = ("{out}/", "{cache}/", "{runtime}/")
-# So many files are looked at one by one.
+# Up to this number, files are looked at one by one.
 _FEW = 4
 
 

@@ -30,7 +30,7 @@ from .store import Store, decoded
 from .witness import TEST_VARIABLE, VARIABLE, Account, of_python, read_account
 from .work import WorkDirectories
 
-#: How often an action is done when its inputs change meanwhile.
+#: Number of attempts at an action whose inputs change meanwhile.
 _ATTEMPTS = 3
 #: In what is larger, and goes to no store, directories are not searched for: it holds for this place only. Precompiled
 #: headers have ten megabytes, which takes milliseconds.
@@ -339,7 +339,7 @@ class Place:
             seen, state = self._known.look(action)
             self._clear(action)
             if not (action.outputs or action.tree):
-                # What it writes is not looked at afterwards, so a run that is killed must not leave what held before.
+                # Its output is not checked afterwards, so the earlier result must not survive a killed run.
                 self._known.doubt(action.name)
                 self._known.save()
             started = ahead.started if ahead else time.time_ns()
@@ -424,7 +424,7 @@ class Place:
             return "" if action.assumed else _UNWATCHED
         if account.unseen:
             return f"{account.unseen} cannot be watched"
-        # Of a tool of ours the libraries are known by what installed them.
+        # The libraries of our own tools are identified by their installations.
         programs = account.programs if action.python else account.programs | account.loaded
         if past := next((path for path in sorted(programs) if self._known.digests.of(path + CALLS) == OWN_CALLS), ""):
             return f"{past} makes system calls of its own and cannot be watched"
@@ -465,7 +465,7 @@ class Place:
                 return aid.path
         if account.unsteady:
             return min(account.unsteady)
-        # What a process that was started ahead looked for before it was built has been looked at above.
+        # The declared inputs, which a process that was started ahead may have missed, have been checked above.
         return next((path for path in account.absent - attempt.seen.keys() if not is_absent(path)), "")
 
     def _take(self, action: Action) -> dict[str, str]:
@@ -483,7 +483,7 @@ class Place:
         state = attempt.state
         names = sorted(self._names_seen(attempt))
         files = dict(zip(names, self._known.inputs(names), strict=True))
-        # What lies beside the unit's own inputs under their names is in a set of its own: units share the other.
+        # Files whose names begin with those of the unit's own inputs get a set of their own: units share the other.
         mine = {name: files.pop(name) for name in list(files) if name.startswith(tuple(state.declared))}
         parts = (mine, *(_by_directory(files) if attempt.action.whole else (files,)))
         seen = (InputSet(tuple(sorted(part.items()))) for part in parts if part)
@@ -525,7 +525,7 @@ class Place:
         fits = size <= most and not (attempt.action.shared and any(map(Path.is_symlink, paths)))
         contents = [self._known.content(name) for name in result.outputs] if fits else []
         if list(map(bytes_digest, contents)) != list(result.outputs.values()):
-            result.located = self._known.roots.all  # too large, a link, or somebody wrote it meanwhile
+            result.located = self._known.roots.all  # too large, a link, or changed meanwhile
             self._known.note(attempt.action.name, result)
             return
         result.located = self._known.roots.named_in(contents)

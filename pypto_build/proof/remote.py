@@ -25,9 +25,9 @@ from pypto_build.artifact.files import open_file
 from .bounds import STEP_S, BoundedSocket, Bounds, TooMuch
 from .eviction import Entry, entries
 
-#: How long one file may take, in seconds.
+#: Time limit of one file, in seconds.
 EXCHANGE_S = 60.0
-#: What an answer may have besides the file: headers, and what a connection begins with.
+#: Bytes that an answer may have besides the file: headers, and the beginning of a connection.
 _AROUND = 1 << 18
 _PIECE = 1 << 20
 _TOO_LARGE = "has a file that is too large"
@@ -212,7 +212,7 @@ class HttpStore:
         return connection
 
 
-# What the library for redis raises besides its own errors, of answers that it does not expect.
+# Errors that the library for redis raises besides its own, after unexpected answers.
 _SURPRISES = (OSError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
 
 

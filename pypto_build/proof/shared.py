@@ -31,9 +31,9 @@ _AWAY_S = 60.0
 # So much longer than its answers are worth, in seconds, may a server take in one run: an answer of use is worth the
 # first of these seconds, and one for each of so many bytes.
 _PATIENCE_S, _ANSWER_S, _BYTES_A_SECOND = 30.0, 0.25, 1 << 20
-#: How many bytes the results of an action may have.
+#: Limit of the results of an action, in bytes.
 _LARGEST_ENTRY = 16 << 20
-# How long one process sends.
+# Time limit of one sending process.
 _SENDING_S = 600.0
 # Results that wait to be sent; the oldest are given up beyond it.
 _WAITING = 20_000

@@ -24,7 +24,7 @@ from .digests import bytes_digest
 from .eviction import Entry, entries, excess, remove
 from .locks import locked
 
-#: How large the store may grow, in bytes, where nobody says.
+#: Default limit of the store's size, in bytes.
 DEFAULT_SIZE = 5 << 30
 #: Results that are remembered of one key: the same unit with other headers.
 _KEPT_RESULTS = 8
@@ -32,9 +32,9 @@ _KEPT_RESULTS = 8
 _LARGEST_PART = 16
 #: Bytes that no file of a store or of a record has.
 _LARGEST_FILE = 4 << 30
-#: What eviction leaves, as a part of the store's size.
+#: The part of the store's size that eviction leaves.
 _ROOM = 0.8
-#: What stands before sealed data: its digest.
+#: Size of the digest before sealed data.
 SEAL_BYTES = 32
 
 Document = TypeVar("Document")
@@ -156,7 +156,7 @@ def encode_entry(key: str, results: Iterable[bytes]) -> bytes:
 def decode_entry(key: str, data: bytes | None) -> list[bytes]:
     """The results of an action; none where ``data`` is damaged or another action's."""
     of, results = decoded(unsealed(data), tuple[str, list[bytes]]) or ("", [])
-    return results if of == key else []  # else somebody copied the file of another action to this place
+    return results if of == key else []  # else the file of another action was copied to this place
 
 
 def _path_in(directory: Path, kind: str, name: str) -> Path:

@@ -41,9 +41,9 @@ _FLAGS = (
     "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-nodefaultlibs",
 )  # fmt: skip
 _PACKAGE = str(SOURCE.parent.parent) + os.sep
-# Where our modules are looked for, which says nothing of what they are.
+# The directory in which our modules are looked for; its names are no inputs.
 _BESIDE_US = str(SOURCE.parents[2]).rstrip(os.sep) + LISTING
-# What setuptools leaves there of an editable installation.
+# The directory that setuptools leaves there for an editable installation.
 _OUR_INFO = f"{_BESIDE_US}{SOURCE.parents[1].name}.egg-info/"
 _SLASHES = re.compile("/+")
 _SCRIPT = b"#!"
@@ -54,7 +54,7 @@ _EDITABLE = "__editable__."
 _OUR_PLACE = re.compile(r"__editable__[._]+pypto[-_]build")
 _VENV = "pyvenv.cfg"
 _COMPILED = "__pycache__"
-# Where a replay looks for what others have left: names there are no input of a tool of ours, contents are.
+# A replay looks here for files that others have left: names are no input of our tools, contents are.
 _SHARED = "/dev/shm/"
 # A static program that is started as a matter of course, and what it reads: `ctypes.util.find_library` asks it for its
 # table of libraries, also when a PyTorch with CUDA is imported.
@@ -203,7 +203,7 @@ def _is_temporary(account: Account, path: str) -> bool:
     return missing and path not in account.rewritten and not os.path.lexists(path)
 
 
-# What descriptors of namespaces, pipes and sockets are called: `ipc:[4026531839]`.
+# Names of the descriptors of namespaces, pipes and sockets: `ipc:[4026531839]`.
 _NAMELESS = re.compile(r"[a-z_]+:\[")
 
 
@@ -252,7 +252,7 @@ def _note_write(account: Account, kind: str, numbers: list[str], path: str, writ
     written |= {path, path + LISTING}
 
 
-# What may have been asked of a file before it is written.
+# Questions that may have been asked of a file before it is written.
 _ABOUT_IT = (STATUS, LINK, REAL, ATTRIBUTES, *(f"{STATUS}{mode}" for mode in range(8)))
 
 
@@ -312,7 +312,7 @@ def _note_unwatched(account: Account, path: str, _: list[str]) -> None:
 
 #: Events each of which counts: the start, the refusal and the life of programs, and the line between two commands.
 _COUNTED = "XEPFZ"
-#: How many numbers are in front of an event's path.
+#: Count of numbers in front of an event's path.
 _NUMBERS = {"R": 6, "B": 1, "X": 1, "E": 1, "P": 1, "F": 1, "S": 2, "T": 2, "N": 1, "O": 1, "Q": 2}
 _NOTES: dict[str, Callable[[Account, str, list[str]], None]] = {
     "R": _note_read,

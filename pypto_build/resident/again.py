@@ -32,7 +32,7 @@ from pypto_build.rules.targets import STATUS_VARIABLE
 from pypto_build.toolchain.forks import flush_streams, take_streams
 
 _STANDS_S = 300.0
-# How long one may take to answer before the command goes on without it.
+# Time limit of its answer; then the command goes on without it.
 _ANSWERS_S = 2.0
 # After so much time without a command there is time to look at what the next one will need.
 _QUIET_S = 0.2

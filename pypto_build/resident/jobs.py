@@ -119,7 +119,7 @@ def main(argv: Sequence[str]) -> int:
     with socket.socket(fileno=int(argv[0])) as owner:
         started = time.time_ns()
         loaded = stamps(load())
-        if is_settled(loaded, started):  # else nobody knows which text it is
+        if is_settled(loaded, started):  # else the loaded text is unknown
             gc.collect()
             gc.freeze()
             _Jobs(owner, loaded).serve()

@@ -13,7 +13,7 @@ from pypto_build.cli import Scons
 from pypto_build.toolchain.forks import status_of, take_streams
 from pypto_build.toolchain.output import outlive_readers
 
-# What commands need; the rest is loaded by those that want it.
+# Modules that most commands need; the rest is loaded on demand.
 _LOADED = (
     "pypto_build.cli",
     "pypto_build.device.kernel",

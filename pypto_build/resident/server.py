@@ -256,7 +256,7 @@ def main(argv: Sequence[str]) -> int:
         started = time.time_ns()
         loaded = stamps(load())
         if not is_settled(loaded, started):
-            return 0  # a file changed while it was loaded: nobody knows which text it was
+            return 0  # a file changed while it was loaded: the loaded text is unknown
         with suppress(OSError):
             os.unlink(path)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:

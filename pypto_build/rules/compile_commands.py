@@ -19,7 +19,7 @@ from pypto_build.rules.artifact import ArtifactTargets
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.units import Plan
 
-# Of a directory of binaries, in the workspace's extras: the file that was right, and for which plans.
+# Key in the workspace's extras, by a directory of binaries: the file that was right, and its plans.
 _FOUND = "compile commands of {}"
 
 

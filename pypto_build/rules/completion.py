@@ -32,7 +32,7 @@ from pypto_build.toolchain.ptoas import find_ptoas
 
 DIRECTORY = "completed"
 RECORD = ".completed.json"  # in it: the units that were assembled
-# What is read besides the modules and the orchestration.
+# Files that are read besides the modules and the orchestration.
 _DECLARED = ("kernel_config.py", "compiled_meta.json")
 
 

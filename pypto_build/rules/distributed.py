@@ -29,7 +29,7 @@ from pypto_build.rules.splice import Spliced, Splices
 from pypto_build.rules.verb_targets import declare_verb
 from pypto_build.rules.verbs import Needs, Verb
 
-#: What looks at a distributed artifact: the module in the place of a verb's own.
+#: Modules for distributed artifacts, by the verb whose own module they replace.
 TOOLS = {
     "hazards": "pypto_build.diagnose.hazards.ranks",
     "deps": "pypto_build.diagnose.ranks.deps",

@@ -24,7 +24,7 @@ from pypto_build.client.meeting import address, describe_situation, directory, i
 _FLAGS = re.compile(r"-[Qks]+|-j\d+")
 _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
 _SUBJECTS = ("JIT=", "SCENE=", "PROGRAM=")
-# What goes on for long, tells of a process of its own, or has the terminal to itself.
+# Commands that run for long, report on their own process, or use the terminal alone.
 _ALONE_OPTIONS = ("WATCH=", "PROFILE=")
 _ALONE = frozenset({"debug", "fetch", "gc", "help", "step", "test"})
 _OURS = frozenset({"SCons", "pypto_build"})

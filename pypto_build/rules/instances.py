@@ -92,7 +92,7 @@ class Instances:
 
     def _compile(self, symbol: str, aids: tuple[Aid, ...]) -> None:
         def spawn(command: list[str], env: dict[str, str]) -> tuple[int, str]:
-            # Where it runs stands in the object, which is every workspace's.
+            # The working directory is in the object, which all workspaces share.
             status, said = run_silently(self._workspace.confine(command, self._directory), env, self._directory)
             return (1, said) if not status and symbol not in read_elf(Path(command[-1])).defined else (status, said)
 

@@ -55,11 +55,11 @@ from pypto_build.toolchain.python import own_tool, run_tool
 
 #: The file of a replay's verdict, and the name of the node of a test's replay, which counts as done whatever it finds.
 VERDICT, TESTED = "verdict.json", ".tested"
-# How a replay ends that Ctrl-C ended.
+# Statuses of a replay that Ctrl-C ended.
 _INTERRUPTED = (INTERRUPTED, -signal.SIGINT)
 # A status above it is that of a process that a signal ended.
 _BY_SIGNAL = 128
-# How a replay ends that triage can explain.
+# Statuses of a replay that triage can explain.
 _UNEXPLAINED = (EXIT_STATUS["mismatch"], EXIT_STATUS["runtime_error"], EXIT_STATUS["hang"])
 
 

@@ -65,12 +65,12 @@ _NODE_DATA = "pypto_build.interop.scene.node_data"
 _TOOLS = _DESCRIBE, _DATA, _NODE_DATA, "pypto_build.interop.scene.judge"
 #: Threads that wait do so without a processor: a golden of many small operations wakes them for each.
 _WAITING = {"OMP_WAIT_POLICY": "PASSIVE"}
-#: What is run for each of many cases, and needs no PyTorch.
+#: Modules that run for each of many cases, and need no PyTorch.
 _REPLAYS = "pypto_build.replay", "pypto_build.replay.chips", "pypto_build.interop.scene.run"
 _FOR_MANY = "pypto_build.artifact.sign", *_REPLAYS
 _SKIPPED = 5  # exit status of a process that makes data, for a case that cannot run here
 _SHOWN = 8
-#: How many times the time limit a manual case may take: its author has set it aside because it is long.
+#: Factor of the time limit for a manual case, which its author has set aside because it is long.
 _OF_MANUAL = 10
 
 

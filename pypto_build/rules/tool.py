@@ -70,7 +70,7 @@ _COLLECT = (100_000, 20, 20)
 
 # The only state of this package: SCons has one process for all environments of an SConstruct.
 _INVOCATION = Invocation()
-#: What is done when SCons has ended, for a process that goes on then.
+#: Called when SCons has ended, in a process that goes on.
 finish = _INVOCATION.finish
 call_first = _INVOCATION.call_first
 

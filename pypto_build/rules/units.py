@@ -39,16 +39,16 @@ from pypto_build.toolchain.recipe import Recipe, UnitRecipe
 if TYPE_CHECKING:
     from pypto_build.rules.instances import Instances
 
-# What compilers see of the caller's environment.
+# Variables of the caller's environment that compilers get.
 _PASSED = ("PATH", "LD_LIBRARY_PATH", "LC_ALL")
-# What launchers see besides, whose caches are their promise.
+# Prefixes of further variables for launchers, which are responsible for their own caches.
 _OF_LAUNCHERS = ("CCACHE_", "SCCACHE_", "DISTCC_", "ICECC", "XDG_", "PYPTO_", "HOME")
 _HARMLESS = r"#\s*(include\s*<\w+(\.h)?>|pragma\s+once|if(n?def)?\b.*|else|endif|define\s+__(gm|aicore)__\b.*)"
-# What may stand behind a directive.
+# A comment behind a directive.
 _REMARK = r"[ \t]*(?://[^\n]*[^\\\n]|//)?"
 # Lines that only a compiler for devices sees.
 _FOR_DEVICES = r"(?m)^[ \t]*#if !defined\(__CPU_SIM\)\n(?:[ \t]*(?!#[ \t]*(?:if|el|endif)).*\n)*[ \t]*#endif"
-# What compilers say of a file that they do not find.
+# The error of compilers for a missing file.
 _MISSING = re.compile(r"fatal error: .*(No such file|file not found)")
 # `__DATE__` and `__TIME__` are those of the first second of 2000 in every compilation.
 _EPOCH = {"SOURCE_DATE_EPOCH": "946684800"}

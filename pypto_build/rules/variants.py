@@ -28,7 +28,7 @@ USUAL = Variant("")
 # Kernels that record what every instruction touches, with line numbers.
 CHECKED = Variant("check", CHECKED_FLAGS, checked=True)
 # The same, and what C++ itself reads and writes: for MEMORY=weak.
-# What -fsanitize=thread calls is defined in the header; that g++ does not instrument fences is as it should be.
+# The header defines the functions that -fsanitize=thread calls; it is right that g++ does not instrument fences.
 _PLAIN = ("-DPYPTO_WEAK=1", "-fsanitize=thread", "-Wno-tsan", "-include", "pto/pto-inst.hpp")
 WEAK = Variant("weak", (*CHECKED_FLAGS, *_PLAIN), checked=True)
 # Kernels as a debugger wants them.

@@ -38,7 +38,7 @@ from pypto_build.toolchain import forks
 from pypto_build.toolchain.peers import may_ask
 from pypto_build.toolchain.python import own_environment, own_tool, run_tool
 
-#: What the library that watches tools has under this name: where it writes from now on.
+#: The function of the watching library that changes its log.
 _REDIRECT = "pypto_witness_redirect"
 _KILLED = 137
 #: The byte that tells that a command begins.
@@ -68,7 +68,7 @@ class ForkedTools:
         self._since = 0
         self._connection: socket.socket | None = None
         self._address, self._owner = "", 0
-        #: Where the processes have their own files: nothing that a command reads.
+        #: Directories of the servers' own files, which are no inputs of a command.
         self.directories: set[str] = set()
 
     def run(self, command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
@@ -171,7 +171,7 @@ def main(argv: Sequence[str]) -> int:
             _load(name)
         log = open_log(log_variable)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever asked says what there is to say
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # the caller reports the interrupt
         while listener in select.select([end, listener], [], [])[0]:
             with listener.accept()[0] as connection:
                 if not may_ask(connection):
@@ -181,7 +181,7 @@ def main(argv: Sequence[str]) -> int:
                         for ours in (connection, listener, end):
                             ours.close()
                         _work(request, log_variable, log, *descriptors)
-    finally:  # whoever started it may be gone
+    finally:  # the process that started it may be gone
         shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
     return 0
 

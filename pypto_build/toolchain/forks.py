@@ -115,7 +115,7 @@ def do(command: Callable[[], object], tell: int) -> NoReturn:
     except BaseException:
         sys.excepthook(*sys.exc_info())
     flush_streams()
-    with suppress(OSError):  # nobody waits any more
+    with suppress(OSError):  # no process waits any more
         os.write(tell, bytes([status & 0xFF]))
     os._exit(0)
 

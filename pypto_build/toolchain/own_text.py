@@ -14,9 +14,9 @@ from pathlib import Path
 
 from pypto_build.artifact.files import read_text
 
-#: Namespaces of our headers and of the C++ library, which nobody else may add to.
+#: Namespaces of our headers and of the C++ library, to which other code may not add.
 FOREIGN = frozenset({"pto", "pypto", "std", "cce"})
-#: Those of our headers that hold no type, so that nothing is looked up there: older kernels bring their own.
+#: Namespaces of our headers without types, so that nothing is looked up there: older kernels bring their own.
 OPEN = frozenset({"cache_line_t", "dcci_dst_t"})
 #: Types of our headers in the global namespace, as they are in symbols: functions there belong to them.
 GLOBAL_TYPES = (
@@ -34,12 +34,12 @@ _PRAGMA = re.compile(r"(?m)^[ \t]*#(.*)$")
 _HARMLESS = re.compile(r"\s*pragma\s+(?:once\b|message\b|unroll\b|GCC\s+(?:unroll|ivdep|diagnostic|pch_preprocess)\b)")
 _NAMESPACE = re.compile(r"\s*(?:\w+\s*=[\s\w:]*;|((?:inline\s+)?\w+(?:\s*::\s*(?:inline\s+)?\w+)*)?\s*\{)")
 _OF_A_SPACE = re.compile(r'(?:\bextern\s*""|\bnamespace\b[^;{}()]*)\s*\{$')
-# What is longer than that is left in doubt.
+# Longer declarations and names are left in doubt.
 _LONGEST, _LONGEST_NAME = 4096, 256
 _TO_BODY = re.compile(r"([^({;=]*)([({;=])")
 _WITH_VALUE = re.compile(r"\b(?:__attribute__|alignas|decltype|__typeof__|explicit|noexcept)\s*$")
 _CALLED = re.compile(r"(?<![\w.>:])([A-Za-z_]\w*)\s*\(")
-# What stands before a parenthesis and is no function, or one that older kernels bring along and no template calls.
+# Words before a parenthesis that are no functions, and functions of older kernels that no template calls.
 _NO_FUNCTIONS = frozenset(
     (
         *("if", "for", "while", "switch", "return", "sizeof", "alignof", "alignas", "decltype", "noexcept"),

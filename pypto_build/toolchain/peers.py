@@ -12,7 +12,7 @@ import select
 import socket
 import struct
 
-#: What keeps processes apart.
+#: Namespaces that separate processes.
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 _PEER = struct.Struct("3i")  # process, user, group
 _PEER_DESCRIPTOR = 77  # SO_PEERPIDFD, since Linux 6.5: no other process can have taken the number meanwhile

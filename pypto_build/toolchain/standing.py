@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 from pypto_build.toolchain import forks
 from pypto_build.toolchain.forked import become, open_log
 
-#: What a fork tells through its pipe: that it is there, that it does what it was asked for; then its exit status.
+#: Bytes that a fork sends through its pipe: it has started, it is at work; its exit status follows.
 THERE, AT_WORK = b"+", b"!"
 #: Descriptors that a request comes with: the three streams, the pipe of the turn, that for what is told.
 DESCRIPTORS = 5
@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
                 if descriptors and os.fork() == 0:
                     connection.close()
                     _work(module, words, json.loads(request), descriptors, log_variable, log)
-    finally:  # whoever started it may be gone
+    finally:  # the process that started it may be gone
         shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
 
 

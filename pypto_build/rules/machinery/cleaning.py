@@ -74,7 +74,7 @@ _FILES = (
 )
 # Among the workspace's extras: what NoClean() was called on.
 _KEPT = "kept by -c"
-# What BUILD_DIR has of all artifacts.
+# Files in BUILD_DIR that belong to all artifacts.
 _OF_ALL = (f"{SIGNATURES}.dblite", "compile_commands.json", FAILED_TESTS, DECLARED_TESTS, "gl-code-quality-report.json")
 _BUILT_SUFFIXES = (".cpp", ".o", ".so", ".tmp", ".pt", ".json", ".bin", ".jsonl", ".npy", ".txt", ".dot", ".html")
 

@@ -35,7 +35,7 @@ from pypto_build.toolchain import ToolchainError
 _COUNTER = itertools.count()
 #: Among the workspace's extras: whether the graph is only looked at, so that nothing is made first.
 QUERY = "query"
-#: What is wrong with what a user wrote.
+#: Errors in the user's own files.
 USER_ERRORS = (ArtifactError, OptionError, RuleError, ToolchainError, OSError)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pypto_build.toolchain.python import own_environment
 from pypto_build.trace import VARIABLE as TRACE
 
-# What commands may see of the caller's environment: enough for compilers and launchers, nothing that varies by chance.
+# Variables of the caller's that commands get: enough for compilers and launchers, nothing that varies by chance.
 _PASSED_ON = (
     "PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH", "PTOAS_ROOT", "TERM", "COLUMNS",
     "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE",
@@ -16,13 +16,13 @@ _PASSED_ON = (
 _PASSED_PREFIXES = (
     "CCACHE_", "SCCACHE_", "DISTCC_", "ICECC", "PYPTO_", "PTO2_RING_", "XDG_", "ASCEND_", "SIMPLER_",
 )  # fmt: skip
-#: Where a run's log goes and what it tells, and on which devices it may be.
+#: Variables for the path and level of a run's log, and for the devices that it may use.
 OF_RUNS = ("ASCEND_PROCESS_LOG_PATH", "ASCEND_GLOBAL_LOG_LEVEL", "ASCEND_RT_VISIBLE_DEVICES")
 
 
-#: How what is printed is shown.
+#: Variables that decide how output is shown.
 SHOWN = ("TERM", "COLUMNS", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE")
-#: What tools of ours see that execute no Python of the user's.
+#: Variables for our tools that execute no Python of the user's.
 _OF_TOOLS = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "LC_ALL", TRACE, *SHOWN)
 # Files and addresses by which processes of ours tell each other of one run.
 _OWN = "PYPTO_BUILD_"

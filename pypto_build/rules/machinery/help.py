@@ -16,7 +16,7 @@ from pypto_build.rules.options import GROUP, OPTIONS, Group, OptionError
 from pypto_build.rules.targets import SECTIONS, TARGETS
 
 _WIDTH, _NARROW = 80, 60
-#: What the first screen explains; it names the others.
+#: Targets that the first screen explains; it names the others.
 _FIRST: dict[str, tuple[str, ...]] = {
     "Edit, rebuild, replay:": ("build", "replay", "test", "compile", "splice"),
     "Wrong, flaky or stuck:": ("triage", "lint", "hazards", "diverge", "why", "flaky", "report"),

@@ -14,8 +14,8 @@ from pypto_build.proof.locks import open_lock
 #: In OUT: what a process locks while it builds there.
 LOCK = ".lock"
 
-# Of this process, whose environments share its locks, and held until it ends. Only who has the lock removes the file;
-# others who waited for it notice.
+# Locks of this process, held until it ends; its environments share them. Only the holder of a lock removes its file;
+# processes that waited for it notice.
 _held: dict[Path, IO[str]] = {}
 
 

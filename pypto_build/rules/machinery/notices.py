@@ -21,7 +21,7 @@ _MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
 _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE, _DELETE_SELF, _MOVE_SELF = 0x40, 0x80, 0x100, 0x200, 0x400, 0x800
 _UNMOUNT, _OVERFLOW, _IGNORED, _IS_DIRECTORY = 0x2000, 0x4000, 0x8000, 0x40000000
 _WANTED = _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF
-# After these nobody is still writing what was saved.
+# After these events the saved file is complete.
 _DONE = _CLOSE_WRITE | _MOVED_TO | _MOVED_FROM | _DELETE
 # After these it takes a look to know what is there.
 _UNCLEAR = _UNMOUNT | _OVERFLOW | _IGNORED | _IS_DIRECTORY | _DELETE_SELF | _MOVE_SELF

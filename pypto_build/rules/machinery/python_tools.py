@@ -13,7 +13,7 @@ from pypto_build.rules.machinery.environment import program_environment, search_
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.toolchain.python import own_tool
 
-# What decides about a tool of ours of all that the caller's environment holds.
+# Variables of the caller's environment that decide about a tool of ours.
 _DECIDING = ("PYTHONPATH", "PTO2_RING_")
 # The same of one that may use a toolkit, or simpler.
 _OF_TOOLKITS = ("ASCEND_", "SIMPLER_")

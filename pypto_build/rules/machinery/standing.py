@@ -33,12 +33,12 @@ from pypto_build.toolchain.standing import AT_WORK
 from pypto_build.trace import VARIABLE as TRACE
 from pypto_build.turn import VARIABLE as TURN
 
-# How long a fork may take to be there: it may still be loading.
+# Time limit for the start of a fork: its parent may still be loading.
 _THERE_S = 20.0
 _ENDED_S = 5.0
 # After so many rounds a new one is started: each fork unloads by itself what was built since.
 _ROUNDS = 50
-# What is particular to each run of a command.
+# Variables that differ between runs of a command.
 _OWN = ("TMPDIR", VARIABLE, TRACE, STATUS_VARIABLE)
 _KILLED = 137
 

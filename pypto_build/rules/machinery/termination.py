@@ -36,7 +36,7 @@ def end_on_signals() -> None:
         for child in list(_descendants(os.getpid())):
             with suppress(ProcessLookupError):
                 os.kill(child, number)
-        with suppress(OSError):  # nobody reads it
+        with suppress(OSError):  # there is no reader
             os.write(2, f"pypto-build: ended by {signal.Signals(number).name}\n".encode())
         os._exit(128 + number)
 

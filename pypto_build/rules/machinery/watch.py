@@ -26,15 +26,15 @@ from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.options import OptionError
 from pypto_build.toolchain.cache import cache_dir
 
-# Looking costs some microseconds a file: so often that nobody waits for it, and a tenth of the time at most.
+# A look costs some microseconds a file: it is frequent enough not to be waited for, and a tenth of the time at most.
 _LOOK_EVERY_S, _SHARE = 0.03, 10
-# Where the system tells of changes, it is looked for those that it does not tell of.
+# With notices from the system, files are looked at so often for changes without notice.
 _LOOK_ANYWAY_S = 5.0
 # After so much time without a save there is time to look at what the next round will need.
 _RESTS_S = 0.2
 # A file that stays as it is for so long is saved; and so many files at once, if none of them is open any more.
 _QUIET_S, _CLOSED_S = 0.01, 0.002
-# What editors and Python leave beside the files that they save.
+# Ends of names of files that editors and Python leave beside those that they save.
 _BESIDE = ("~", ".swp", ".swx", ".swo", ".pyc", ".bak", ".tmp")
 
 _OF_THE_SYSTEM = ("/usr/", "/lib", "/bin/", "/etc/", "/opt/", f"{sys.base_prefix}/", f"{cache_dir()}/")
@@ -51,7 +51,7 @@ class Watched(msgspec.Struct):
     headers: list[str] = []
     scripts: list[str] = []  # the SConstruct
     without: list[str] = []
-    made: list[str] = []  # what the round itself makes: it decides nothing until somebody edits it afterwards
+    made: list[str] = []  # files that the round itself makes: they count only once they are edited afterwards
     replay: standing.Kept = standing.Kept()  # what the next round most likely runs
 
     def look(self, notices: Notices | None = None) -> Stamps:
@@ -63,7 +63,7 @@ class Watched(msgspec.Struct):
 
     def _below(self, place: str, notices: Notices | None) -> Iterator[tuple[str, Stamp]]:
         is_directory, entries = os.path.isdir(place), list[os.DirEntry[str]]()
-        if notices:  # an error where nothing is: nobody would tell when something comes
+        if notices:  # an error for a missing path: there would be no notice when it appears
             notices.add(place, is_directory)
         with suppress(OSError):  # it was removed while we look; the others still count
             if is_directory:
@@ -128,7 +128,7 @@ class Waiting:
             else:
                 self._take(news)
             quiet = _CLOSED_S if news.done else _QUIET_S
-        else:  # nobody tells
+        else:  # there are no notices
             self._wait_looking(seen, meanwhile)
         return sorted(path for path in {*self.now, *seen} if self.now.get(path) != seen.get(path))
 

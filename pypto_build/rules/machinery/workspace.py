@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pypto_build.toolchain.simpler_home import SimplerHome
 
 _PACKAGE = Path(pypto_build.__file__).resolve().parent
-# Where what this package needs is installed.
+# The directory in which this package's dependencies are installed.
 _PACKAGES = Path(msgspec.__file__).parents[1]
 # The same of the environment, which may add to what others have.
 _SITE = f"{sys.prefix}/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
@@ -52,10 +52,10 @@ DECLARED_TESTS = ".declared_tests"
 #: Below BUILD_DIR: results of pytest tests, a directory for each rule.
 TESTS = "tests"
 
-# Where Python itself is, unless it is the system's.
+# The prefix of Python itself, unless it is the system's.
 _BASE = {} if sys.base_prefix in ("/usr", "/usr/local") else {"base": sys.base_prefix}
 
-# What a workspace has found on this machine; the store is opened again, whatever it was.
+# Programs that a workspace has found on this machine; the store is opened again in any case.
 _LOOKED_UP = ("compiler", "watcher", "launcher")
 
 
@@ -208,7 +208,7 @@ class Workspace:
         for place in self.places.values():
             place.close()
             _save(place)
-        if "store" not in self.__dict__:  # nobody asked for it, or it could not be opened
+        if "store" not in self.__dict__:  # it was not used, or could not be opened
             return
         self.store.close()
         if said := self.store.report():

@@ -13,9 +13,9 @@ from pypto_build.rules.options import GROUP, Group
 _OF_MANY = frozenset(name for name, group in GROUP.items() if group is Group.MANY)
 #: Options of the command as a whole; jobs do not get them.
 OF_ALL = frozenset({"JIT", "PLATFORM", "TAGS"}) | _OF_MANY
-#: Of these, what a job gets that has a farm to itself.
+#: Those of these options that a job gets which has a farm to itself.
 OF_THE_FARM = ("SCHEDULER", "MEM")
-#: What makes a name a glob.
+#: Characters that make a name a glob.
 SIGNS = "*?["
 
 

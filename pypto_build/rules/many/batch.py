@@ -123,7 +123,7 @@ class Batch:
                     del self._running[reader]
             time.sleep(0.01)
 
-    # What runs
+    # Running jobs
 
     def _start_lookers(self, looker: Looker, jobs: Sequence[Job]) -> None:
         count = max(1, min(self._limits.processors, -(-len(jobs) // _LOOKED_AT_ONCE)))
@@ -146,7 +146,7 @@ class Batch:
             if isinstance(child, int):
                 _become(job)
                 raise Forked(child, self._slots)
-        if not self._waiting:  # whoever is left may use what the others leave
+        if not self._waiting:  # the remaining jobs may use the turns of the others
             left = (self._limits.memory - self._taken()) // memory.ASSUMED
             self._slots.offer(min(self._limits.processors - len(self._running), left))
 
@@ -203,7 +203,7 @@ class Batch:
         self._poll.register(reader, select.POLLIN)
         return None
 
-    # What comes of it
+    # Outcomes
 
     def _listen(self) -> None:
         for reader, _ in self._poll.poll(_EVERY_S * 1000):

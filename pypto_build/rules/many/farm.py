@@ -35,7 +35,7 @@ _KINDS = (LOCAL, "tcp://", "tls://")
 _NOT_DONE = 3  # the status of what could not be built
 
 
-#: What the tools that are `spread` do themselves with options that name files of this machine.
+#: Options with files of this machine that `spread` tools handle themselves.
 _OF_THE_TOOL = frozenset({"BUILD_DIR", "BUILD_OUTPUT", "DATA", "AGAINST", "PTOAS", "JSON", *OF_ALL})
 
 
@@ -90,7 +90,7 @@ class Farm:
         assert process.stdin and process.stdout
         with process.stdin:
             process.stdin.write(msgspec.json.encode(order))
-        process.returncode = 0  # whoever reads its results waits for it
+        process.returncode = 0  # the reader of its results waits for it
         return process.pid, os.dup(process.stdout.fileno())
 
     def _job(self, job: Job) -> FarmJob:

@@ -29,7 +29,7 @@ from pypto_build.rules.outcomes import FILES, outcomes_of
 from pypto_build.rules.replay import Replay, Test
 
 _NAME = "tests on the farm"
-#: What a test says that lies on this machine, beside its artifact.
+#: Attributes of a test that name files of this machine besides its artifact.
 _OF_THIS_MACHINE = ("data", "golden", "signature", "comparators", "compare")
 #: Options of the command, not of its tests.
 _OF_THE_COMMAND = OF_ALL | {*FILES, "ANNOTATE", "FAILED"}

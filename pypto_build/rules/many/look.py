@@ -37,7 +37,7 @@ def can_look(targets: Iterable[str], options: Options) -> bool:
 
 def look(env: Environment, jobs: Iterable[Job], opened: Opened) -> Iterator[tuple[Job, Told | None]]:
     """Yield each job with its outcome if it needs no run, else with None."""
-    terminal.redirect(lambda text, error: None)  # whoever has to do something says so himself
+    terminal.redirect(lambda text, error: None)  # a job that has to run prints its own errors
     workspaces: dict[tuple[str, ...], Workspace] = {}
     for job in jobs:
         known = (job.platform, *(f"{name}={value}" for name, value in job.options.items()))

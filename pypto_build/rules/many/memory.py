@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-#: What a job is taken to need as long as nobody knows: a compiler at work on one kernel.
+#: Memory that a job is assumed to need until it is known: a compiler at work on one kernel.
 ASSUMED = 600 << 20
 _SHARE = 0.9
 

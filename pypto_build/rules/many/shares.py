@@ -10,7 +10,7 @@ from pypto_build.rules.many.choice import Job
 
 #: Rounds that are not worth a job of their own: building takes as long.
 _FEWEST = 10
-#: Shares of a job on a cluster, whose workers nobody has counted yet.
+#: Shares of a job on a cluster whose number of workers is unknown.
 _ON_A_CLUSTER = 16
 
 

@@ -8,7 +8,7 @@ from pypto_build import terminal
 from pypto_build.replay.history import Past
 from pypto_build.rules.many.row import Row, severity
 
-#: Of so many or fewer jobs all are shown.
+#: Up to this number of jobs, all are shown.
 _ALL = 12
 _SLOWEST = 3
 _BEFORE = 10  # columns that a reason leaves of a terminal
