@@ -96,7 +96,7 @@ def _reaches_end(code: bytes, at: int) -> bool:
 
 
 def _size(code: bytes, at: int) -> int:
-    """The bytes of the instruction there; 0 if it is none that sets arguments."""
+    """Return the bytes of the instruction at this place; 0 if it does not set an argument."""
     begin, wide = at, False
     if 0x40 <= code[at] <= 0x4F:
         wide, at = bool(code[at] & 8), at + 1

@@ -253,7 +253,7 @@ class Place:
         return self._environment(action, self.directory)
 
     def close(self) -> None:
-        """End the processes that nobody needed, and remove what commands worked in."""
+        """End the processes that were not needed, and remove the working directories of commands."""
         for name in list(self._ahead):
             self._cancel_ahead(name)
         self._work.remove()
@@ -506,8 +506,11 @@ class Place:
         return names | roots.names_looked_for(there, account.absent, there | account.absent)
 
     def _questions(self, attempt: _Attempt) -> set[str]:
-        """Return a tool's questions, but for those whose answers hold wherever outputs and named directories are: that
-        these are directories, and what is told of all that we build."""
+        """Return a tool's questions, without those that have the same answer everywhere.
+
+        These are whether a directory above outputs and named directories is one, and all questions about files that we
+        build.
+        """
         roots, digests = self._known.roots, self._known.digests
         told = {question: told or digests.of(question) for question, told in attempt.account.asked.items()}
         return {

@@ -1,9 +1,9 @@
-"""The record of a place on disk: what was known when it was written whole, and behind it what has been added since.
+"""The record of a place on disk: a file that is written whole, and a second one to which later results are added.
 
-``.results`` is the record as it was written, ``.results.more`` grows: a piece for each time that something was added,
-each with a digest over itself and all before it. So a run that adds one result to thousands writes one. Only what adds
-is written so. Whatever takes something back writes the record whole: where later pieces are damaged, or lost, what is
-left was true once and nothing has taken it back.
+``.results`` is the whole record, ``.results.more`` grows by a piece each time. A piece has a digest over itself and all
+before it. So a run that adds one result to thousands writes one. Only additions are written so; a run that takes a
+result back writes the record whole. If later pieces are damaged or lost, the rest was true once, and no piece has taken
+it back.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Record(msgspec.Struct, array_like=True):
     schema: int = SCHEMA
 
     def add(self, more: Record) -> None:
-        """Take over what was added."""
+        """Take over the content of a later piece."""
         self.remember(more.digests, more.devices)
         self.sets.update(more.sets)
         self.results.update(more.results)

@@ -464,7 +464,7 @@ class _Homes:
         return bool(beside) or name.startswith(_EDITABLE)
 
     def says_where(self, path: str) -> bool:
-        """Return whether what is asked of a path only leads to modules, or to the interpreter."""
+        """Return True if a question about a path only leads to modules, or to the interpreter."""
         path = path.rstrip("/") or "/"
         directory, name = os.path.split(path)
         ours = path.startswith(_PACKAGE) or path + LISTING in (_PACKAGE, _BESIDE_US)

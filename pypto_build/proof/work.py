@@ -45,7 +45,7 @@ class WorkDirectories:
             shutil.rmtree(work, ignore_errors=True)
 
     def forget(self) -> None:
-        """Leave what was kept to the process that this one was forked from."""
+        """Forget the kept directories in a fork: they belong to the parent."""
         self._spare.clear()
 
     def tidy(self) -> None:
@@ -54,6 +54,6 @@ class WorkDirectories:
             shutil.rmtree(leftover, ignore_errors=True)
 
     def remove(self) -> None:
-        """Remove what was kept for the next command."""
+        """Remove the directories that are kept for the next command."""
         while self._spare:
             shutil.rmtree(self._spare.pop(), ignore_errors=True)

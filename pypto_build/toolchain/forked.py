@@ -213,7 +213,7 @@ def _work(request: bytes, log_variable: str, log: int, output: int, told: int) -
 
 
 def _end_unless_waited_for(told: int) -> None:
-    """End this process when nobody holds the other end of a pipe."""
+    """End this process when no process holds the other end of a pipe."""
     waiting = select.poll()
     waiting.register(told, 0)  # what is told of anyway: that it has no reader
     waiting.poll()
@@ -223,8 +223,10 @@ def _end_unless_waited_for(told: int) -> None:
 def become(
     words: Sequence[str], environment: Mapping[str, str], directory: str, log_variable: str, before: int
 ) -> None:
-    """Have the arguments, environment and directory of a command, and be watched as it. ``before`` is the log of what
-    this process was forked from (`open_log`)."""
+    """Take the arguments, environment and directory of a command, and be watched as that command.
+
+    ``before`` is the log of the process that this one was forked from (`open_log`).
+    """
     _be_watched(before, environment.get(log_variable, ""))
     os.environ.clear()
     os.environ.update(environment)
@@ -245,7 +247,7 @@ def open_log(log_variable: str) -> int:
 
 
 def _be_watched(before: int, log: str) -> None:
-    """From now on, what is read is written down in ``log``, which begins with what was read ``before``."""
+    """Write all further reads to ``log``, which begins with the files that were read ``before``."""
     redirect = _redirect()
     if before < 0 or not log or redirect is None:
         return

@@ -28,12 +28,12 @@ def find_commit(*place: str, revision: str) -> str:
 
 
 def revision_of(path: Path) -> str:
-    """The commit that a checkout is at, with a mark if files differ from it; empty for a directory that is none."""
+    """Return the commit of a checkout, with a + if files differ from it; empty for any other directory."""
     return _head(path) + ("+" if changed_files(path) else "")
 
 
 def changed_files(path: Path) -> list[str]:
-    """Files of a checkout that differ from its revision; none for a directory that is no checkout."""
+    """Return the files of a checkout that differ from its revision; none for any other directory."""
     if not _head(path):
         return []
     return [line[3:] for line in run_git("-C", str(path), "status", "--porcelain", "-uno").stdout.splitlines()]
@@ -59,6 +59,6 @@ def _head(path: Path) -> str:
 
 
 def reason(run: subprocess.CompletedProcess[str]) -> str:
-    """Why git failed, in its own words."""
+    """Return git's error message."""
     lines = [line.removeprefix("fatal: ").removeprefix("error: ") for line in run.stderr.splitlines() if line.strip()]
     return lines[0] if lines else "git gave no reason"

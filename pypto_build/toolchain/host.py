@@ -114,7 +114,7 @@ def _probe(path: str) -> HostCompiler:
 
 @cache
 def native_target(compiler: str, flag: str) -> str:
-    """Return what this machine is to a compiler, as a digest: the target that its flag ``-march=native`` stands for.
+    """Return a digest of the target that ``-march=native`` means to a compiler on this machine.
 
     Raises:
         ToolchainError: the compiler does not tell.
@@ -129,7 +129,7 @@ def native_target(compiler: str, flag: str) -> str:
 
 
 def _native_flags(words: Iterable[str]) -> Iterator[str]:
-    """Yield the flags that mean another target on every machine, those in response files too."""
+    """Yield the flags whose target differs between machines, those in response files too."""
     for word in words:
         text = word
         if word.startswith("@"):
@@ -139,7 +139,7 @@ def _native_flags(words: Iterable[str]) -> Iterator[str]:
 
 
 def _processor(compiler: HostCompiler, words: Iterable[str]) -> str:
-    """Return what this machine is to the compiler, where flags among ``words`` ask for that."""
+    """Return the digests of this machine's target, for the flags among ``words`` that ask for it."""
     return " ".join(native_target(compiler.path, word) for word in dict.fromkeys(_native_flags(words)))
 
 

@@ -38,7 +38,7 @@ class _Signatures:
         self._stored = False
 
     def open(self, directory: Any) -> tuple[Any, str]:
-        """Return what SCons reads the signatures of a directory from, and writes them to."""
+        """Return the object by which SCons reads and writes the signatures of a directory."""
         if not (self._stored or os.path.exists(f"{SCons.SConsign.DB_Name}.dblite")):
             return {}, "c"
         database, mode = _OPEN(directory)

@@ -123,9 +123,10 @@ def _before(node: Node) -> list[Node]:
 
 
 def note_order(results: Iterable[Node]) -> Callable[[set[Node]], None]:
-    """Return what lets all that makes ``results`` come after what users let these come after from now on.
+    """Note the order of ``results``; return a function that passes on orders which users add later.
 
-    It is called when all scripts have been read, with the results of all rules, where it stops.
+    The makers of a result then wait for the same nodes. Call the function when all scripts have been read, with the
+    results of all rules: it stops at these.
     """
     inputs = {node: set(_before(node)) for node in results}
 

@@ -95,7 +95,7 @@ class Waiting:
         self._look()
 
     def _look(self) -> None:
-        """Look at all files, and from now on be told of changes, where that can be."""
+        """Look at all files, and ask for notices of later changes, where the system gives them."""
         self.close()
         try:
             self._notices = Notices()
@@ -105,7 +105,7 @@ class Waiting:
             self.now = self._watched.look()
 
     def close(self) -> None:
-        """Be told of nothing more."""
+        """Stop the notices."""
         if self._notices:
             self._notices.close()
         self._notices = None
@@ -143,7 +143,7 @@ class Waiting:
             time.sleep(unchanged if self.now == seen else _QUIET_S)
 
     def _take(self, news: News) -> None:
-        """Look at the files that were told of."""
+        """Look at the files of a notice."""
         for path in news.paths:
             self.now.pop(path, None)
             with suppress(OSError):

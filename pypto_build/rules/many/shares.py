@@ -15,7 +15,7 @@ _ON_A_CLUSTER = 16
 
 
 def split_rounds(jobs: Sequence[Job], targets: Sequence[str], given: Mapping[str, str], workers: int) -> list[Job]:
-    """``jobs`` for these ``workers`` (0: nobody knows how many); those of `scons flaky` in shares of their rounds.
+    """Return ``jobs`` for these ``workers`` (0 for an unknown number); jobs of `scons flaky` are split by rounds.
 
     Orders are seeded one by one from SEED on, so all shares together run the orders that one job would run.
     """
