@@ -65,7 +65,7 @@ _TOOLS = {
 
 # Flags of a dump in its older form.
 _OLD_DUMP = ("--dump-tensor", "--enable-dump-tensor")
-# What one of them means without a level: they were switches, and dumped everything.
+# Level of such a flag without a value: these flags were switches, and dumped everything.
 _OLD_LEVEL = 2
 # Flags of upstream's runners for which there is nothing to do, and why.
 _NO_EFFECT = {
@@ -74,7 +74,7 @@ _NO_EFFECT = {
     "--log-sync-pypto": "PyPTO takes no part in a replay",
     "--enable-swimlane-overhead": "the cost of the timeline is not measured; --enable-chip-swimlane writes it",
 }
-# What stands for a sanitizer of simpler's: the compiler's own does not know a kernel's on-chip memories.
+# Our options in place of simpler's sanitizers: the compiler's own do not know a kernel's on-chip memories.
 _SANITIZERS: dict[str, dict[str, bool | str]] = {
     "asan": {"CHECK": True},
     "ubsan": {"KERNEL_FLAGS": "-fsanitize=undefined -fsanitize-undefined-trap-on-error"},
@@ -130,7 +130,9 @@ def _scons(words: Sequence[str], environment: dict[str, str]) -> int:
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """The status of a command, which gets Ctrl-C too and ends by itself; other signals to end are passed on to it."""
+    """Run a command and return its exit status. The command gets Ctrl-C too and ends by itself; other signals are
+    passed on.
+    """
     with subprocess.Popen(command, env=own_environment(environment)) as running, _passed_on(running):
         while running.returncode is None:
             with suppress(KeyboardInterrupt):
@@ -154,14 +156,14 @@ def _passed_on(running: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _is_simulated(platform: str | None) -> bool:
-    """Whether a run is on a simulated platform; one that does not exist is SCons' to refuse."""
+    """Return True for a run on a simulated platform. An unknown platform is not; SCons refuses it later."""
     named = PLATFORMS.get(platform or str(OPTIONS["PLATFORM"].default))
     return named is not None and named.simulated
 
 
 @terminal.escaping()
 def _open_pack(given: argparse.Namespace) -> Status | None:
-    """Let ``given`` name what is in an archive, and take its options; how the packed run ended."""
+    """Unpack an archive, and let ``given`` name its content and take its options; return the end of the packed run."""
     from pypto_build.diagnose.pack.opened import is_pack, open_pack
 
     if not given.path or given.scene or not is_pack(given.path):
@@ -179,7 +181,7 @@ def _open_pack(given: argparse.Namespace) -> Status | None:
 
 
 def _choose_sandbox(given: argparse.Namespace) -> None:
-    """What comes from an archive runs in a sandbox where there is one, unless the user says otherwise."""
+    """Choose a sandbox for the content of an archive, if the machine has one and the user does not choose otherwise."""
     if "SANDBOX" not in TARGETS[given.verb].options or given.SANDBOX:
         return
     if any(word.startswith("SANDBOX=") for word in given.assigned):
@@ -208,7 +210,9 @@ def scons_words(given: argparse.Namespace) -> list[str]:
 
 
 def _beside_artifact(given: argparse.Namespace) -> list[str]:
-    """Where to build for who stands in the artifact itself, whose directory is never written to."""
+    """Return a BUILD_DIR= beside the artifact if the working directory lies in the artifact, which is never written
+    to.
+    """
     named = given.path or given.runtime_dir
     is_root = named and given.verb != "compile" and not given.scene
     root = Path(os.path.abspath(named)) if named and is_root else None
@@ -221,7 +225,7 @@ def _beside_artifact(given: argparse.Namespace) -> list[str]:
 
 
 def _is_scene(path: str) -> bool:
-    """Whether PATH is a scene test; a manifest means its artifact."""
+    """Return True if PATH is a scene test; a manifest stands for its artifact."""
     return bool(_SCENE.match(path)) and Path(path).name != MANIFEST_NAME
 
 

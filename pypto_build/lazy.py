@@ -1,4 +1,6 @@
-"""Names of a package that are loaded when they are asked for: what a tool does not use, it does not wait for."""
+"""Names of a package whose modules are loaded on first use, so that a tool does not wait for those that it does not
+use.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first thing that every process of ours does: it takes its standard streams, and ends by Ctrl-C in one line."""
+"""First step of every process of ours: it takes its standard streams, and makes Ctrl-C end the process in one line."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ def begin() -> None:
 
 
 def take_standard_streams() -> None:
-    """Open ``/dev/null`` in place of each standard stream that is closed: the next file that is opened would get its
-    number, and be written to."""
+    """Open ``/dev/null`` in place of each standard stream that is closed.
+
+    Otherwise the next file that is opened would get the stream's number, and be written to.
+    """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
@@ -33,13 +35,13 @@ def take_standard_streams() -> None:
 
 
 def _end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Show what ends this process: of Ctrl-C, wherever it comes, one line."""
+    """Show the exception that ends this process; for Ctrl-C, wherever it comes, it is one line."""
     if not issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
         return
     try:
         sys.stdout.flush()
         print("pypto-build: interrupted", file=sys.stderr, flush=True)
-    except (OSError, ValueError):  # nobody reads it
+    except (OSError, ValueError):  # there is no reader
         pass
     os._exit(INTERRUPTED)

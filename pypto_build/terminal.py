@@ -1,10 +1,10 @@
-"""Everything that is shown to people goes through here: what is shown when, in which colours, and progress.
+"""All output for people: when it is shown, in which colours, and the line of progress.
 
-Text is written plain and coloured on its way out by what it says (``_COLOURS``), so nobody who prints knows of colours.
-What a command of others printed keeps the colours that it has. ``redirect`` sends all of it elsewhere.
+Text is written plain and coloured on its way out by its content (``_COLOURS``), so no caller deals with colours. The
+output of foreign commands keeps its colours. ``redirect`` sends all text elsewhere.
 
-Names and messages may come from an artifact: nothing that a terminal would obey gets there, and a line that is not ours
-cannot be taken for one of ours.
+Names and messages may come from an artifact. Control characters in them are escaped, and a line that is not ours cannot
+be taken for one of ours.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import IO, Any
 
-#: What takes less than this shows no progress.
+#: Seconds of work without a line of progress.
 QUIET_S = 2.0
 _EVERY_S = 0.5
 
 _GREEN, _RED, _YELLOW, _DIM, _BOLD, _END = "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[2m", "\x1b[1m", "\x1b[0m"
 _ERASE = "\r\x1b[K"
 _CODES = r"\x1b\[[0-9;]*[mK]"
-# Where a word stands for a result, and what is said besides. Groups are coloured, the rest of a line is not. None is
-# compiled where nothing is coloured.
+# Places of words that are results, and other coloured text. Groups are coloured, the rest of a line is not. None is
+# compiled if nothing is coloured.
 _RESULT = r"(?:^\[RUN\] (?:  '[^']*' )?|^  '[^']*' |^\[test\] )"
 _COLOURS: tuple[tuple[str, str], ...] = (
     (_RESULT + r"(PASS)\b", _BOLD + _GREEN),
@@ -48,9 +48,9 @@ _COLOURS: tuple[tuple[str, str], ...] = (
     (r"^([A-Z][\w ,]*:)(?: |$)", _BOLD),
 )
 
-#: What stands before each line that an artifact's code printed.
+#: Mark before each line that an artifact's code printed.
 MARK = "| "
-# What moves a terminal's cursor or changes how it shows text, letters that are not seen, and bytes that are no text.
+# Control characters, which move a terminal's cursor or change its display; invisible letters; bytes that are no text.
 _OBEYED = re.compile(
     "\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
@@ -63,7 +63,10 @@ Write = Callable[[str, bool], None]
 
 
 def takes_colours(stream: IO[str], environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether ``stream`` is shown in colours: NO_COLOR says no, CLICOLOR_FORCE yes, else a terminal that knows them."""
+    """Return True if ``stream`` is shown in colours.
+
+    NO_COLOR forbids them and CLICOLOR_FORCE demands them; otherwise a terminal that has colours gets them.
+    """
     if environment.get("NO_COLOR"):
         return False
     if environment.get("CLICOLOR_FORCE", "0") not in ("", "0"):
@@ -72,7 +75,7 @@ def takes_colours(stream: IO[str], environment: Mapping[str, str] = os.environ) 
 
 
 def escaped(text: str, colours: bool = False) -> str:
-    """``text`` with what a terminal would obey written as Python writes it; ``colours`` may stay."""
+    """Return ``text`` with control characters escaped as Python writes them; with ``colours``, colour codes stay."""
     if text.isascii() and text.isprintable():
         return text
     if not colours:
@@ -85,7 +88,7 @@ def _written_out(found: re.Match[str]) -> str:
 
 
 def marked(line: str) -> str:
-    """A line that an artifact's code printed, as it is shown."""
+    """Return a line that an artifact's code printed, in the form in which it is shown."""
     return f"{MARK}{escaped(line)}"
 
 
@@ -95,7 +98,7 @@ def plain(text: str) -> str:
 
 
 def paint(line: str) -> str:
-    """``line`` with the colours of what it says."""
+    """Return ``line`` with the colours that its content asks for."""
     if "\x1b" in line:
         return line
     spans: dict[tuple[int, int], str] = {}
@@ -109,7 +112,7 @@ def paint(line: str) -> str:
 
 
 class _Painted:
-    """A stream that somebody else writes to: takes away the line of progress, and colours lines of SCons's own."""
+    """A stream that foreign code writes to: it removes the line of progress first, and colours SCons's own lines."""
 
     def __init__(self, stream: IO[str], coloured: bool) -> None:
         self._stream, self._coloured = stream, coloured
@@ -126,7 +129,9 @@ class _Painted:
 
 
 def share_streams() -> None:
-    """What others print in this process is shown as ours is: SCons's lines in colours, none behind that of progress."""
+    """Show foreign output of this process as ours: with SCons's lines in colours, and with the line of progress removed
+    first.
+    """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         coloured = takes_colours(stream)
@@ -142,7 +147,7 @@ def _is_terminal(stream: IO[str]) -> bool:
 
 
 class _Shown:
-    """What holds for this process: where text goes, whether details are shown, and the line of progress."""
+    """State of this process's output: its destination, whether details are shown, and the line of progress."""
 
     def __init__(self) -> None:
         self.verbose = False
@@ -154,7 +159,7 @@ class _Shown:
         self.thread: threading.Thread | None = None
 
     def send(self, text: str, error: bool, colour: bool) -> None:
-        """Write ``text`` in one piece: lines of ours with their colours, all without any where there are to be none."""
+        """Write ``text`` in one piece: our lines in their colours, or all without colours if the stream takes none."""
         with self.lock:
             self.erase()
             if self.write is not None:
@@ -192,7 +197,7 @@ _SHOWN = _Shown()
 
 
 def _after_fork() -> None:
-    """A child has none of our threads, and nobody who could release the lock."""
+    """Reset the lock and the thread in a child process, which has none of our threads."""
     _SHOWN.lock, _SHOWN.thread, _SHOWN.doing, _SHOWN.drawn = threading.RLock(), None, None, False
 
 
@@ -205,13 +210,13 @@ def _painted(line: str) -> str:
 
 
 def _draw(text: str) -> None:
-    """Past Python's buffers: a child that is forked meanwhile must not find them locked."""
+    """Write past Python's buffers: a child that is forked meanwhile must not find them locked."""
     with suppress(OSError):
         os.write(2, text.encode())
 
 
 def fitting(text: str, before: int, least: int = 24) -> str:
-    """``text`` cut to what the terminal's line has room for behind ``before`` columns; whole where there is none."""
+    """Return ``text`` cut to the terminal's room after ``before`` columns; uncut if there is no terminal."""
     if not _is_terminal(sys.stdout) or _SHOWN.write is not None:
         return text
     room = max(_columns() - before, least)
@@ -226,39 +231,39 @@ def _columns() -> int:
 
 
 def redirect(write: Write | None) -> None:
-    """From now on, all that is shown goes to ``write``, without colours of ours; None: to this process's own output."""
+    """Send all text to ``write`` from now on, without our colours; None sends it to this process's own output."""
     _SHOWN.write = write
 
 
 def show_details(shown: bool) -> None:
-    """Whether ``detail`` shows anything."""
+    """Set whether ``detail`` shows its text."""
     _SHOWN.verbose = shown
 
 
 def shows_details() -> bool:
-    """Whether ``detail`` shows anything."""
+    """Return True if ``detail`` shows its text."""
     return _SHOWN.verbose
 
 
 def say(*lines: str) -> None:
-    """Lines of output in one piece."""
+    """Print lines of output in one piece."""
     if lines:
         _SHOWN.send("".join(f"{escaped(line)}\n" for line in lines), False, True)
 
 
 def detail(*lines: str) -> None:
-    """Lines of output that only who asked for details wants to see."""
+    """Print lines of output that only a user who asked for details sees."""
     if _SHOWN.verbose:
         say(*lines)
 
 
 def complain(line: str) -> None:
-    """A line of error output in one piece."""
+    """Print a line of error output in one piece."""
     _SHOWN.send(f"{escaped(line)}\n", True, True)
 
 
 def pass_on(text: str, error: bool = True, ours: bool = False) -> None:
-    """Print a command's output: one of ``ours`` gets its colours here; others' lines that look like ours are marked."""
+    """Print a command's output. A command of ``ours`` gets its colours; foreign lines that resemble ours are marked."""
     if text:
         text = escaped(text, colours=True)
         text = text if ours else _LIKE_OURS.sub(MARK, text)
@@ -285,7 +290,7 @@ class _Escaped:
 
 @contextmanager
 def escaping() -> Iterator[None]:
-    """Return what is printed while the block runs is shown escaped."""
+    """Escape all that is printed while the block runs."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = _Escaped(sys.stdout), _Escaped(sys.stderr)
     try:
@@ -295,22 +300,22 @@ def escaping() -> Iterator[None]:
 
 
 def step_aside() -> None:
-    """Somebody else is about to write to the terminal."""
+    """Remove the line of progress before other code writes to the terminal."""
     with _SHOWN.lock:
         _SHOWN.erase()
     sys.stdout.flush()
 
 
 def colours_of_commands() -> bool:
-    """Whether commands whose error output is passed on may colour it."""
+    """Return True if commands whose error output is passed on may colour it."""
     return _SHOWN.write is None and takes_colours(sys.stderr)
 
 
 @contextmanager
 def progress(doing: Callable[[], str] | None) -> Iterator[None]:
-    """While the block runs and takes longer than two seconds, a line on the terminal says what is being done.
+    """Show a line of progress on the terminal while the block runs, once it takes longer than two seconds.
 
-    None hides the line of an outer block, for one that lets somebody else write. Where output is piped there is none.
+    None hides the line of an outer block, for a block in which other code writes. If output is piped there is no line.
     """
     if not (_is_terminal(sys.stdout) and _is_terminal(sys.stderr)) or _SHOWN.write is not None:
         yield
@@ -326,7 +331,7 @@ def progress(doing: Callable[[], str] | None) -> Iterator[None]:
 
 
 def show_progress(doing: Callable[[], str]) -> None:
-    """As ``progress``, from now to the end of this process."""
+    """Show a line of progress, as ``progress`` does, from now to the end of this process."""
     if _SHOWN.doing is None and _is_terminal(sys.stdout) and _is_terminal(sys.stderr) and _SHOWN.write is None:
         _begin(doing, time.monotonic())
 

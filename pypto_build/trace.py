@@ -1,8 +1,8 @@
-"""Where the time of a run goes: spans of this process and of those it starts, as lines of one file (``PROFILE=1``).
+"""Trace of a run's time: spans of this process and of its children, as lines of one file (``PROFILE=1``).
 
-Each line is one complete event of the Chrome trace format (``ph: X``), times in microseconds of the system's monotonic
-clock, which all processes of a machine share; ``tdur`` is what the thread worked of it. Without a file, a span costs
-one comparison.
+Each line is one complete event of the Chrome trace format (``ph: X``). Times are microseconds of the system's monotonic
+clock, which all processes of a machine share; ``tdur`` is the processor time of the thread. Without a file, a span
+costs one comparison.
 """
 
 from __future__ import annotations
@@ -22,27 +22,32 @@ _BEYOND = 1 << 22
 
 
 class _Own:
-    """The number that this process has in the trace, where that is not the system's; 0: it is. The file, where the
-    environment does not have it any more."""
+    """The number of this process in the trace, and the file, if they differ from the system's number and the
+    environment.
+
+    The number is 0 if it is the system's.
+    """
 
     number = 0
     path = ""
 
 
 def be_child(parent: int, count: int) -> None:
-    """Be the ``count``-th child of ``parent`` in the trace: in a namespace of its own, a process has the number that
-    some other one has outside."""
+    """Take the number of the ``count``-th child of ``parent`` in the trace.
+
+    In a namespace of its own, a process has a number that another process has outside.
+    """
     _Own.number, _Own.path = parent + count * _BEYOND, os.environ.get(VARIABLE, "")
 
 
 def span(name: str, category: str = "work") -> AbstractContextManager[None]:
-    """The time that the block takes, under a name for people."""
+    """Record the time that the block takes, under a name for people."""
     path = _Own.path or os.environ.get(VARIABLE)
     return _written(path, name, category) if path else _NOTHING
 
 
 def note_start(name: str) -> None:
-    """The time from the start of this process until now, which the interpreter and imports took."""
+    """Record the time from the start of this process until now, which the interpreter and imports took."""
     if path := os.environ.get(VARIABLE):
         now = time.monotonic_ns()
         _write(path, name, "start", _process_start_ns(now), now)
@@ -80,7 +85,7 @@ def _write(path: str, name: str, category: str, started: int, ended: int, worked
 
 
 def _process_start_ns(now: int) -> int:
-    """When this process started; the system tells it in hundredths of a second since the machine did."""
+    """Return the start of this process; the system gives it in hundredths of a second since boot."""
     with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
         ticks = int(file.read().rpartition(")")[2].split()[19])
     since_boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - ticks * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))

@@ -1,7 +1,8 @@
-"""A process that is started before its turn: it loads what it needs, and reads no input until it is told to go on.
+"""Processes that are started before their turn: they load what they need, and read no input before they are told to go
+on.
 
-The descriptor of the pipe is in the environment; when it closes without a byte, nobody needs the process any more.
-Ctrl-C is kept from it until its turn comes: before, it is the business of whoever started it.
+The environment has the descriptor of a pipe. If the pipe closes without a byte, the process is not needed any more.
+Ctrl-C is blocked until its turn comes: before, the process that started it handles Ctrl-C.
 """
 
 from __future__ import annotations
@@ -11,18 +12,18 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-#: Where a process that is to wait finds the number of its descriptor.
+#: The variable with the descriptor's number for a process that is to wait.
 VARIABLE = "PYPTO_BUILD_TURN"
 
 
 def waiting_environment(descriptor: int) -> dict[str, str]:
-    """What a process that is to wait finds in its environment."""
+    """Return the environment variable by which a process is told to wait."""
     return {VARIABLE: str(descriptor)}
 
 
 @contextmanager
 def without_interrupts() -> Iterator[None]:
-    """Processes that are started in the block get no Ctrl-C before their turn."""
+    """Block Ctrl-C, before their turn, for processes that are started in the block."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -31,12 +32,14 @@ def without_interrupts() -> Iterator[None]:
 
 
 def has_to_wait() -> bool:
-    """Whether this process was started before its turn."""
+    """Return True if this process was started before its turn."""
     return os.environ.get(VARIABLE, "").isdigit()
 
 
 def await_turn() -> bool:
-    """Wait for the turn of this process, if it was started before it; false if it is not wanted after all."""
+    """Wait for the turn of this process, if it was started before it. Return False if the process is not needed any
+    more.
+    """
     if not has_to_wait():
         return True
     descriptor, told = int(os.environ.pop(VARIABLE)), b""

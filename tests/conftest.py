@@ -1,4 +1,4 @@
-"""What holds for every test process."""
+"""Settings of every test process."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """What `-n auto` means: one more than there are processors, since a part of the time is waiting."""
+    """Return the number of workers for `-n auto`: one more than processors, since a part of the time is waiting."""
     given = os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS", "")
     return int(given) if given.isdecimal() else len(os.sched_getaffinity(0)) + 1
 

@@ -38,7 +38,7 @@ _NUMBER = struct.Struct("i")
 def run(
     module: str, words: Sequence[str], directory: Path, environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """What ``python -m module words`` is in a directory and an environment, both of its streams as one."""
+    """Run ``python -m module words`` in a directory and an environment, with both of its streams as one."""
     command = [sys.executable, "-m", module, *words]
     if not _FORKS.serves(module, environment):
         return subprocess.run(
@@ -57,7 +57,7 @@ def run(
 
 
 def _start(environment: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What decides how Python starts."""
+    """Return the variables that decide how Python starts."""
     return sorted(pair for pair in environment.items() if pair[0].startswith(START_VARIABLES))
 
 

@@ -1,7 +1,7 @@
 """Libraries that tests compile, kept in the user's cache from one session to the next, as the runtime is.
 
-A library is found again under the digest of its text and command, of the compiler, and of all headers of ours: an
-edited header has all of them compiled anew, and what was compiled while one was edited is not kept.
+A library is stored under the digest of its text and command, of the compiler, and of all our headers. After the edit of
+a header all libraries are compiled anew. A library that was compiled during an edit is not kept.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ def prepare() -> None:
 def library(
     text: str, command: Sequence[str], compile_to: Callable[[Path, Path], object], include: Path = INCLUDE_DIR
 ) -> Path:
-    """What `compile_to` makes of a file with `text`, given that and a path for what it makes.
+    """Return the path of the library that `compile_to` makes of a file with `text`.
 
-    `command` is the compiler, and what decides besides it and the headers below `include`.
+    `compile_to` gets the paths of the file and of the library. `command` is the compiler, with all that decides besides
+    the compiler and the headers below `include`.
     """
     place, headers = _place(), _stamps(include)
     parts = (text, *command, _of_headers(include, headers), _identity(command[0]), *map(os.environ.get, _VARIABLES))
@@ -110,7 +111,7 @@ def _of_headers(include: Path, stamps: _Stamps) -> str:
 
 @cache
 def _identity(compiler: str) -> str:
-    """What a compiler is: its programs and the system's headers, by size and time."""
+    """Return the identity of a compiler: its programs and the system's headers, by size and time."""
     found = []
     for program in ("cc1plus", "as", "collect2", "ld"):
         words = [compiler, f"-print-prog-name={program}"]

@@ -64,5 +64,5 @@ QUICK: dict[str, tuple[str, ...]] = {
 
 
 def is_quick(file: str, test: str) -> bool:
-    """Whether a test, which has no parameters in its name here, is one of them."""
+    """Return True for a test of the table; ``test`` is its name without parameters."""
     return file in QUICK and test in (QUICK[file] or (test,))

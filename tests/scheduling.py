@@ -1,8 +1,8 @@
-"""How `-n` divides the tests among its workers: file by file, those that take longest first.
+"""Order in which `-n` hands the tests to its workers: file by file, the slowest first.
 
-A file stays with one worker, so that no worker waits for what another one's fixtures compile; and no long file is left
-for the end, when the other workers have nothing more to do. Which files take long is a committed table, which
-`pytest -n 2 --write-seconds` makes anew. Without `-n`, and among the tests of one file, the order is pytest's.
+A file stays with one worker, so that no worker waits for the compilations of another one's fixtures. No slow file is
+left for the end, when the other workers are idle. A committed table has the slow files; `pytest -n 2 --write-seconds`
+makes it anew. Without `-n`, and among the tests of one file, the order is pytest's.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def longest_first(items: list[pytest.Item]) -> None:
 
 
 def scheduler(config: pytest.Config, log: Any) -> Any:
-    """What gives the files to the workers in the order in which these have them."""
+    """Return the scheduler that gives the files to the workers in their order."""
     from xdist.scheduler import LoadFileScheduling
 
     config.option.loadscopereorder = False

@@ -29,7 +29,9 @@ def syntax(path: Path) -> ast.Module:
 
 
 def allowed() -> dict[str, set[str]]:
-    """What each part may import, by the right-hand column of the table in the architecture's section 3."""
+    """Return the imports that each part may have, from the right-hand column of the architecture's table in section
+    3.
+    """
     rows = re.findall(r"^  (\w+)(?:/|\.py) .*?  +(\S.*)$", ARCHITECTURE.read_text(encoding="utf-8"), re.MULTILINE)
     found = {name: text.rsplit("  ", 1)[-1].strip() for name, text in rows}
     return {name: set() if text == "nothing of ours" else set(text.split(", ")) for name, text in found.items()}
@@ -51,7 +53,7 @@ def imported(module: str, path: Path, nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def at_load(tree: ast.Module) -> Iterator[ast.AST]:
-    """What is executed when a module is loaded: no function bodies, nothing for type checkers alone."""
+    """Yield the nodes that are executed when a module is loaded: no function bodies, no code for type checkers only."""
     pending: list[ast.AST] = [tree]
     while pending:
         node = pending.pop()

@@ -1,4 +1,4 @@
-"""What `pip install` copies is all that the package is made of."""
+"""`pip install` copies all files of the package."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ TESTS = Path(__file__).parent
 
 
 def test_every_room_has_a_quick_test() -> None:
-    """Those of the product, and the tests' own."""
+    """The rooms are those of the product, and the tests' own."""
     product = Path(pypto_build.__file__).parent
     rooms = {path.parent.name for top in (product, TESTS) for path in top.glob("*/__init__.py")}
     rooms -= {"machines"}  # a script of the tests', without tests

@@ -1,4 +1,4 @@
-"""What is shown to people: colours where they are wanted, details and progress where they are asked for."""
+"""Output for people: colours where they are wanted, details and progress on request."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_colours_follow_from_what_is_said(line: str, painted: str) -> None:
 
 @pytest.fixture
 def shown() -> Iterator[list[tuple[str, bool]]]:
-    """What goes to somebody else than this process's output."""
+    """Yield the texts that are redirected away from this process's output."""
     told: list[tuple[str, bool]] = []
     terminal.redirect(lambda text, error: told.append((text, error)))
     yield told
@@ -147,7 +147,7 @@ for number in progress(range(3), "running", 3):
 
 
 def _on_a_terminal(pause: float, program: str = _SLOW) -> str:
-    """What a program that is slow shows on a terminal."""
+    """Return the text that a slow program shows on a terminal."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
     run = subprocess.Popen(

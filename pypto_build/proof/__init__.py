@@ -1,8 +1,9 @@
 """Results that carry their proof.
 
-A result (object, library, spliced kernel, signed manifest, verdict, ...) is used only if every input of the action that
-wrote it is now, byte for byte, what it was then; the inputs are what the tool itself was seen to read. ``Place`` is the
-entry: a directory of outputs, and the record by which they are proven. ``docs/trust.md`` says what is promised.
+A result is an object, a library, a spliced kernel, a signed manifest, a verdict, ... It is used only if every input of
+the action that wrote it has the same bytes as then. The inputs are the files that the tool itself was seen to read.
+``Place`` is the entry: a directory of outputs, and the record by which they are proven. ``docs/trust.md`` states the
+promises.
 """
 
 from __future__ import annotations

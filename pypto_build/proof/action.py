@@ -1,4 +1,4 @@
-"""What an action is, and what its result is."""
+"""Actions and their results: a command with all that its result depends on, and the record of what it wrote."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Aid:
 
 
 class InputSet(msgspec.Struct, frozen=True, array_like=True):
-    """Files and what they held, by names without the places of this machine; units have theirs in common."""
+    """Files and their digests. Their names are relative to roots; units have sets in common."""
 
     files: tuple[tuple[str, str], ...]
 
@@ -160,8 +160,11 @@ class Roots:
         return self.name(f"{_SEARCHED}/{program}")
 
     def names_looked_for(self, there: Container[str], absent: Container[str], paths: Iterable[str]) -> set[str]:
-        """The names of programs that a tool may have looked for on PATH by itself: of ``paths`` it saw the first that
-        is ``there``, and of all places before it that they have none. Whoever has another PATH may have one."""
+        """Return the names of programs for which a tool may have searched PATH by itself.
+
+        ``paths`` are the files that it looked for. A program counts if the tool saw the first file on PATH that is
+        ``there``, and missed all before it (``absent``). Another PATH may lead to another program.
+        """
         found = set()
         for program in {os.path.basename(path) for path in paths if self._is_searched(os.path.dirname(path))}:
             candidates = (os.path.join(directory, program) for directory in self._searched)
@@ -174,9 +177,12 @@ class Roots:
         return directory in self._searched
 
     def names_missed(self, path: str, searches: Container[str]) -> set[str]:
-        """The names of a file that a tool missed: one of the programs that it found by ``searches`` is told by what is
-        found. Where it lies above the workspace, it is in no directory above, so that a workspace elsewhere takes no
-        result from where nothing lies above."""
+        """Return the names of a file that a tool missed.
+
+        A program that the tool found by a search of PATH (``searches``) is named by that search. A file above the
+        workspace gets a second name, which means that no directory above the workspace has it. So a workspace elsewhere
+        takes no result that holds only where nothing lies above.
+        """
         directory, program = os.path.split(path)
         if self._is_searched(directory) and program in searches:
             return {self.name_searched(program)}
@@ -249,7 +255,7 @@ class Roots:
         return _NOWHERE if "\0" in path else path
 
     def is_fixed(self, name: str) -> bool:
-        """Whether ``name`` is always of the same path here, and not of what is found by a search."""
+        """Return True if ``name`` always stands for the same path here; a name that a search resolves does not."""
         return not name.startswith((_SEARCHED, _ABOVE))
 
     def named_in(self, contents: Iterable[bytes]) -> dict[str, str]:
@@ -258,7 +264,7 @@ class Roots:
         return {token: root for root, token in self._roots if any(root.encode() in data for data in contents)}
 
     def agree(self, places: Mapping[str, str]) -> bool:
-        """Whether directories are where ``places`` says, by their names."""
+        """Return True if every root in ``places``, a path by the name of the root, has the same directory here."""
         return all(self._places.get(token) == root for token, root in places.items())
 
     @property

@@ -1,4 +1,4 @@
-"""Commands that are started before their turn, so that their start costs nobody any time."""
+"""Processes of commands that are started before their turn, so that their start costs no time."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from .action import Action
 
 
 class Waiting(Protocol):
-    """A process that has been started for a command and reads none of its inputs before it is told to.
+    """A process that has been started for a command, and reads none of its inputs before it is told to go on.
 
-    What it is made of may have been read earlier: ``since`` then, by the system's clock; 0: when it was started.
+    ``since`` is the time, by the system's clock, from which its code was read; 0 for the time of its start.
     """
 
     since: int
 
     def go(self) -> tuple[int, str] | None:
-        """Let it work: its exit status and what it printed, if that was kept; None if it is gone."""
+        """Let it work; return its exit status and its kept output, or None if it is gone."""
 
     def cancel(self) -> None:
-        """End it: its command is not wanted after all."""
+        """End the process, because its command is not needed."""
 
 
 #: Starts a command in an environment and returns at once.

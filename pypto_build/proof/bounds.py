@@ -1,6 +1,6 @@
-"""Bounds of an answer from another machine: how many bytes it may have, and until when it may take.
+"""Limits of an answer from another machine: its bytes, and its time.
 
-A server is not trusted to end what it sends, nor to send it in time.
+A server is not trusted to end its answer, nor to send it in time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Any
 
-#: How long each step of an exchange may take, in seconds.
+#: Time limit of each step of an exchange, in seconds.
 STEP_S = 10.0
 
 
@@ -80,7 +80,7 @@ class BoundedSocket:
             self._socket.sendall(view[begin : begin + self._PIECE])
 
     def makefile(self, *_: object) -> io.BufferedReader:
-        """Return what a response is read from; the socket stays open until that is closed."""
+        """Return the file from which a response is read; the socket stays open until the file is closed."""
         self._readers += 1
         return io.BufferedReader(_Reader(self))
 

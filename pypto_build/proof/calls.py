@@ -1,8 +1,8 @@
-"""Programs that make system calls of their own, past the C library, where nobody sees what they read.
+"""Finds programs that make system calls of their own, past the C library, where their reads are not seen.
 
-Go's programs do. Others hold the instruction with the number of a call that reads names or files, or any number, in
-front of it: this is looked for in the code of programs for x86-64, along whole instructions, so that no constant that
-looks like it counts.
+Go's programs do. Other programs hold the instruction of a system call behind one that sets the number of a reading
+call, or of any. The code of programs for x86-64 is searched for this along whole instructions, so that a constant that
+resembles it does not count.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _reaches_end(code: bytes, at: int) -> bool:
 
 
 def _size(code: bytes, at: int) -> int:
-    """The bytes of the instruction there; 0 if it is none that sets arguments."""
+    """Return the bytes of the instruction at this place; 0 if it does not set an argument."""
     begin, wide = at, False
     if 0x40 <= code[at] <= 0x4F:
         wide, at = bool(code[at] & 8), at + 1

@@ -1,9 +1,9 @@
-"""Digests of files, remembered by what the system says of a file: never by its time alone.
+"""Digests of files, remembered by the metadata that the system has of a file: never by its time alone.
 
-A digest is remembered with device, inode, mode, size, time of change and time of status change. No program can set the
-last of these on most file systems, so a file whose values are unchanged has the same content, with one exception: it
-was written again within the clock's tick of its last change. A file that young is read every time, as git does for its
-index, and so is a file on any other file system.
+A digest is remembered with device, inode, mode, size, time of change and time of status change. On most file systems no
+program can set the last of these. So a file whose values are unchanged has the same content, with one exception: it was
+written again within the clock's tick of its last change. A file that young is read every time, as git does for its
+index. So is a file on any other file system.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ LISTING = "/"
 
 _TICK_NS = 50_000_000
 TICK_S = _TICK_NS / 1e9
-#: Of a file system that keeps times in seconds.
+#: The tick of a file system that keeps times in seconds.
 _COARSE_TICK_NS = 2_100_000_000
 _PIECE = 1 << 20
 # Permissions of the owner of a file that is no program.
 _USUAL = 0o600
-# What only installers, editors and Python leave in a directory that one of our own tools lists.
+# Names of files that only installers, editors and Python leave in a directory; listings of our tools omit them.
 _BESIDE = ("~", ".swp", ".swx", ".swo", ".pyc", ".bak", ".tmp", "__pycache__")
 
-# What an installer writes about its work, and lines of it that are its own.
+# The list of files that an installer writes, and the lines in it that differ between installations.
 _RECORD = ".dist-info/RECORD"
 _OF_A_PLACE = re.compile(rb"^__editable__|\.pyc,|\.dist-info/(?:INSTALLER|REQUESTED|direct_url\.json|RECORD),")
 
@@ -44,7 +44,7 @@ Remembered = Mapping[str, tuple[Identity, str]]
 
 
 def changed_since(known: Identity, moment_ns: int) -> bool:
-    """Whether a file may have been changed at ``moment_ns`` or after it, by its times."""
+    """Return True if a file may have been changed at ``moment_ns`` or after it, by its times."""
     return max(known[4], known[5]) + _tick(known) >= moment_ns
 
 
@@ -60,7 +60,7 @@ class Digests:
     (`questions`), which is answered with directories called by ``name``.
     """
 
-    # What any of these has read in this process: many places look at the same packages and headers.
+    # Digests that any object of this class has read in this process: places share packages and headers.
     _read_here: ClassVar[dict[str, tuple[Identity, str]]] = {}
     _devices_here: ClassVar[dict[int, str]] = {}
 
@@ -78,7 +78,7 @@ class Digests:
         self.learn(known or {}, devices or {})
 
     def learn(self, known: Remembered, devices: Mapping[int, str]) -> None:
-        """Take over what others have read, from devices that have on them what they had."""
+        """Take over digests that others have read, from devices that still have the same file systems."""
         _forget(self._devices_here, self._read_here)
         now = Mounts.now()
         same = {device: epoch for device, epoch in devices.items() if epoch == now.epoch(device)}
@@ -89,15 +89,16 @@ class Digests:
             self._known.update((path, seen) for path, seen in known.items() if seen[0][0] in same)
 
     def forget_unmounted(self) -> bool:
-        """Forget what was read from devices that have something else on them by now; whether there are any."""
+        """Forget files of devices that have another file system by now; return True if there are any."""
         _forget(self._devices_here, self._read_here)
         return _forget(self.devices, self._known, self.used)
 
     def of(self, path: str) -> str:
-        """The SHA-256 of the file at ``path``; of the names in a directory where ``path`` ends with a slash; of an
-        installed package's list of files without what differs from place to place; the answer to a question.
+        """Return the digest of an input.
 
-        ``ABSENT`` where there is no regular file.
+        For a file it is the SHA-256 of its content; ``ABSENT`` if it is missing or not a regular file. For a path that
+        ends with a slash, it is that of the names in the directory. For an installed package's list of files, lines
+        that differ between installations are left out. For a question, the answer is returned.
         """
         if is_question(path):
             return self._programs(path) if path.endswith(CALLS) else answer(path, self._name)
@@ -109,7 +110,7 @@ class Digests:
             return ABSENT
 
     def of_found(self, path: str, now: os.stat_result) -> str:
-        """The same for a path that leads to a file of which the system says ``now``."""
+        """Return the digest of a file whose status is ``now``, as `of` does."""
         known = self._remembered(path, identity(now))
         if known is not None:
             return known
@@ -135,8 +136,12 @@ class Digests:
         return known
 
     def look_at_all(self, paths: Sequence[str]) -> list[tuple[Identity | None, str]]:
-        """What the system says of many files, which are asked for in one call, and after that the content of each: a
-        change in between shows in the next look."""
+        """Return the identity and the digest of each file, in the order of ``paths``; for a question, None and its
+        answer.
+
+        The system is asked for all identities in one call, before the contents are read. A change in between shows in
+        the next look.
+        """
         looks: list[tuple[Identity | None, str]] = []
         real: dict[str, str] = {}
         asked = [path.removesuffix(STATUS) for path in paths]
@@ -154,27 +159,30 @@ class Digests:
         return looks
 
     def inputs(self, paths: Sequence[str]) -> list[str]:
-        """Return what a tool learns of the files that it opens: contents, with the owner's permissions where these are
-        not the usual ones; of other paths the lists of names and the answers."""
+        """Return what a tool learns from each path that it opens.
+
+        For a file it is the content, with the owner's permissions if these are unusual. For other paths it is the list
+        of names or the answer.
+        """
         return [
             digest if now is None or not digest or path.endswith(LISTING) or is_question(path) else marked(digest, now)
             for path, (now, digest) in zip(paths, self.look_at_all(paths), strict=True)
         ]
 
     def identity_of(self, path: str) -> Identity | None:
-        """What the system says of the file; None where there is none."""
+        """Return the identity of a file; None if it does not exist."""
         try:
             return identity(os.stat(path))
         except (OSError, ValueError):
             return None
 
     def seen(self, path: str) -> Identity | None:
-        """What the system said of a file whose content is remembered by that; None if it is not."""
+        """Return the identity with which the content of a file is remembered; None if it is not."""
         known = self._known.get(path)
         return known[0] if known is not None else None
 
     def seen_with(self, path: str, digest: str) -> Identity | None:
-        """Return what the system said of a file when it was this input; None if that is not remembered."""
+        """Return the identity that a file had when it was this input; None if that is not remembered."""
         known = self._known.get(path)
         if path.endswith(STATUS):
             now = self.identity_of(path.removesuffix(STATUS))
@@ -182,7 +190,7 @@ class Digests:
         return known[0] if known is not None and digest in (known[1], marked(known[1], known[0])) else None
 
     def knows(self, path: str, seen: Identity) -> bool:
-        """Whether the content that a file had as ``seen`` was read before."""
+        """Return True if the content that the file had with the identity ``seen`` is remembered."""
         known = self._known.get(path)
         return known is not None and known[0] == seen
 
@@ -212,7 +220,7 @@ class Digests:
 
 
 def _forget(devices: dict[int, str], *remembered: dict[str, tuple[Identity, str]]) -> bool:
-    """Forget what was read from devices that have something else on them by now; whether there are any."""
+    """Forget files of devices that have another file system by now; return True if there are any."""
     now = Mounts.now()
     gone = {device for device, epoch in devices.items() if epoch != now.epoch(device)}
     for known in remembered if gone else ():
@@ -224,14 +232,16 @@ def _forget(devices: dict[int, str], *remembered: dict[str, tuple[Identity, str]
 
 
 def marked(digest: str, now: Identity) -> str:
-    """A digest with what the owner of the file may do, where that is something else than to read and write it."""
+    """Return a digest with the permissions of the file's owner added, unless these are to read and write."""
     mode = now[2] & OWNERS
     return digest if mode == _USUAL else f"{digest}+{mode:o}"
 
 
 class _RecordDigest:
-    """Of the list of a package's files: without what differs from place to place, as scripts, compiled modules and what
-    leads to the sources of an editable installation."""
+    """Digest of a package's list of files, without lines that differ between installations of the same package.
+
+    Such lines are those of scripts, of compiled modules and of the paths to an editable installation's sources.
+    """
 
     def __init__(self) -> None:
         self._text = b""

@@ -1,4 +1,4 @@
-"""Which files of a store have to go: those not used for longest."""
+"""Chooses the files of a store to remove: those not used for longest."""
 
 from __future__ import annotations
 

@@ -23,9 +23,9 @@ _GLANCE_S = 0.3
 _SAVE_EVERY_S = 1.0
 # Digests of files that a run did not look at are kept up to this number.
 _KEPT_DIGESTS = 20_000
-#: Where what we build lies.
+#: Roots of the files that we build.
 OURS = ("{out}/", "{cache}/", "{runtime}/")
-# So many files are looked at one by one.
+# Up to this number, files are looked at one by one.
 _FEW = 4
 
 
@@ -41,7 +41,7 @@ class State:
 
 @dataclass
 class _Glance:
-    """What files held just now, and which are there, by name: sets have most of theirs in common."""
+    """Digests and existence of files by name, as of just now: input sets have most of their files in common."""
 
     begun: float = field(default_factory=time.monotonic)
     held: dict[str, str] = field(default_factory=dict)
@@ -49,8 +49,10 @@ class _Glance:
 
 
 class Known:
-    """The results in ``directory``. ``roots`` are the directories that names are told by, ``looker`` asks the system
-    for many files. Not thread-safe."""
+    """The recorded results of ``directory``. Not thread-safe.
+
+    ``roots`` are the directories that names are relative to. ``looker`` asks the system for many files in one call.
+    """
 
     def __init__(self, directory: Path, roots: Roots, looker: Looker) -> None:
         self.directory, self.roots, self._looker = directory, roots, looker
@@ -73,8 +75,10 @@ class Known:
         self.forget_looks()
 
     def forget_looks(self) -> None:
-        """Nothing will be looked at for some time: from then on, nothing was looked at just before, and processes that
-        are forked meanwhile have less to forget."""
+        """Forget which files were looked at just now, before a pause.
+
+        Later looks are then fresh, and processes that are forked meanwhile have less to forget.
+        """
         self._looked: dict[str, tuple[float, str]] = {}  # when, and what had changed, by set
         self._compared: dict[tuple[str, ...], tuple[float, str]] = {}  # the same by the sets of a result
         self._glance = _Glance()
@@ -83,7 +87,9 @@ class Known:
             self._together = None
 
     def renew(self) -> None:
-        """In a process that was forked: the record as it is now, and nothing that was looked at before."""
+        """Read what others have recorded, in a process that was forked, and forget which files were looked at
+        before.
+        """
         news = self._file.news()
         if news is None:
             self._load_anew()
@@ -95,7 +101,7 @@ class Known:
         self._saved_at = time.monotonic()
 
     def _load_anew(self) -> None:
-        """Read the record again; what is the same is the same object, since what is held is about that."""
+        """Read the record again. Equal results stay the same objects, since held results refer to them."""
         before, used = self.record, self.digests.used
         self.load()
         for name, result in before.results.items():
@@ -123,7 +129,7 @@ class Known:
         self._added, self._takes_back, self._saved_at = set(), False, time.monotonic()
 
     def _write(self) -> None:
-        """Write the whole record, without what nobody needs any more."""
+        """Write the whole record, without input sets and digests that are not needed any more."""
         record, used = self.record, self.digests.used
         numbers = {number for result in record.results.values() for number in result.sets}
         record.sets = {number: found for number, found in record.sets.items() if number in numbers}
@@ -148,13 +154,13 @@ class Known:
             self._takes_back = True
 
     def doubt(self, name: str) -> None:
-        """What is known under this name holds no more; it still tells the reason for the next time."""
+        """Mark the result of this name as not good; the record still tells the reason for the next time."""
         known = self.record.results.get(name)
         if known is not None and known.good:
             known.good, self._takes_back = False, True
 
     def amend(self, name: str, output: str) -> None:
-        """An output was rewritten by us: take its content as it is now."""
+        """Take over the content of an output that we have rewritten."""
         known = self.record.results.get(name)
         if known is not None and output in known.outputs:
             known.outputs[output] = self.digest(output)
@@ -163,7 +169,9 @@ class Known:
     # Looking at results
 
     def proven(self, action: Action) -> Result | None:
-        """The result of ``action`` if it is recorded, its inputs are as they were, and its outputs in place."""
+        """Return the result of ``action`` if it is recorded, its inputs are unchanged, and its outputs in place; else
+        None.
+        """
         known, held = self.record.results.get(action.name), self._held.get(action.name)
         if known is None or not known.good:
             return None
@@ -177,8 +185,11 @@ class Known:
         return known
 
     def all_proven(self, actions: Sequence[Action], again: bool = False) -> list[bool]:
-        """The same of each of many actions. From the second time on, or if they will be asked for ``again``, one call
-        of the system tells which of those that were proven before have to be looked at."""
+        """For each of many actions, return True if it is proven.
+
+        From the second call with the same actions on, one call of the system tells which proven ones have to be looked
+        at. With ``again``, because the actions will be asked for again, this holds from now on.
+        """
         together = self._together
         if together is None or not together.are(actions):
             together = self._hold_together(actions) if self._asked == _numbers(actions) else None
@@ -199,7 +210,9 @@ class Known:
         return self._together
 
     def _hold(self, action: Action, result: Result) -> None:
-        """Remember by what the system says of files that a result is proven, if their contents are remembered so."""
+        """Remember that a result is proven while its files keep their identities, if their contents are remembered by
+        these.
+        """
         seen = self.digests.seen
         inputs = tuple((path, seen(path)) for path in action.inputs)
         outputs = tuple((path, seen(path)) for path in map(self.path, result.outputs))
@@ -207,7 +220,7 @@ class Known:
             self._held[action.name] = Held(action, result, inputs, outputs)  # type: ignore[arg-type]
 
     def _is_of(self, known: Result, action: Action) -> bool:
-        """Whether a result has the key that ``action`` has now: whether all that the key is made of is the same."""
+        """Return True if a result has the key of ``action`` as it is now: all parts of the key are the same."""
         return (
             known.words == self._digest_of(action.argv)
             and known.settings == self._settings_of(action)
@@ -215,7 +228,7 @@ class Known:
         )
 
     def holds(self, result: Result) -> bool:
-        """Whether a result belongs to this place, and what its tool was seen to read is unchanged."""
+        """Return True if a result belongs to this place, and the files that its tool was seen to read are unchanged."""
         return (not result.located or self.roots.agree(result.located)) and not self._differing(result.sets)
 
     def said(self, name: str) -> str:
@@ -224,7 +237,7 @@ class Known:
         return known.said if known is not None else ""
 
     def reason(self, action: Action, otherwise: str = "it was missing or had failed") -> str:
-        """Why ``action`` has to be done, as a phrase for people."""
+        """Return why ``action`` has to be done, as a phrase for people."""
         known = self.record.results.get(action.name)
         if known is None:
             return NEVER
@@ -237,7 +250,7 @@ class Known:
         return self._state(action, self._declared(action))
 
     def look(self, action: Action) -> tuple[dict[str, Identity | None], State]:
-        """The inputs of an action as they are now, and before that what the system says of each, by path."""
+        """Return the identities of an action's inputs by path, and then the state that follows from their contents."""
         seen, declared = dict[str, Identity | None](), dict[str, str]()
         for path, look in zip(action.inputs, self.digests.look_at_all(action.inputs), strict=True):
             seen[path], declared[self.roots.name(path)] = look
@@ -259,7 +272,7 @@ class Known:
         return self._words[argv]
 
     def _settings_of(self, action: Action) -> dict[str, str]:
-        """The settings of an action as they are written, told by roots; actions have theirs in common."""
+        """Return the settings of an action as they are recorded, relative to roots; actions share their settings."""
         settings, named = self._settings.get(id(action.settings), (None, {}))
         if settings is not action.settings:
             named = {plain(name): plain(self.roots.word(value)) for name, value in action.settings.items()}
@@ -267,14 +280,14 @@ class Known:
         return named
 
     def _difference_of(self, known: Result) -> str:
-        """What changed among the inputs that a tool was seen to read, as a phrase; empty if nothing did."""
+        """Return the change among the files that a tool was seen to read, as a phrase; empty if there is none."""
         path = self._differing(known.sets)
         files = {self.roots.path(name): digest for name, digest in self._files(known.sets)}
         name = self.roots.name(path)
         return difference(name, files.get(path, ABSENT), self.inputs([name])[0]) if path else ""
 
     def _differing(self, sets: tuple[str, ...]) -> str:
-        """A file of these sets that changed; empty if none did. Results have most of their sets in common."""
+        """Return a file of these sets that changed; empty if none did. Results have most of their sets in common."""
         now = time.monotonic()
         looked, found = self._compared.get(sets, (0.0, ""))
         if not looked or now - looked > _GLANCE_S:
@@ -288,7 +301,9 @@ class Known:
         return found
 
     def _look_at(self, number: str) -> tuple[float, str]:
-        """When a set was looked at, and a file of it that had changed then."""
+        """Return the time at which an input set was last looked at, and a file of it that had changed; empty if none
+        had.
+        """
         now = time.monotonic()
         looked, found = self._looked.get(number, (0.0, ""))
         if not looked or now - looked > _GLANCE_S:
@@ -314,7 +329,10 @@ class Known:
     # Input sets
 
     def inputs(self, names: Sequence[str]) -> list[str]:
-        """Return what inputs are now. Of what we built the permissions do not count: the store does not keep them."""
+        """Return the digests of inputs as they are now.
+
+        Permissions of files that we built do not count, since the store does not keep them.
+        """
         paths = list(map(self.roots.path, names))
         found = self.digests.inputs(paths)
         return [
@@ -323,7 +341,7 @@ class Known:
         ]
 
     def learn(self, found: InputSet) -> str:
-        """Remember a set that was looked at just now; its digest."""
+        """Remember an input set that was looked at just now; return its digest."""
         number = bytes_digest(found.encode())
         self.record.sets[number] = found
         self._looked[number] = (time.monotonic(), "")
@@ -365,7 +383,7 @@ class Known:
         return bytes_digest(self.content(name)) if stat.S_ISLNK(now.st_mode) else self.digests.of_found(path, now)
 
     def content(self, name: str) -> bytes:
-        """The bytes of an output; for a link, where it leads."""
+        """Return the bytes of an output; for a link, its target."""
         path = self.directory / name
         return b"link to " + os.fsencode(os.readlink(path)) if path.is_symlink() else path.read_bytes()
 
@@ -384,7 +402,7 @@ def _numbers(actions: Sequence[Action]) -> list[int]:
 
 
 def _is_as_it_was(held: Held) -> bool:
-    """Whether the system says the same of all its files now."""
+    """Return True if all files of a held result still have their identities."""
     try:
         for path, seen in held.inputs:
             if identity(os.stat(path)) != seen:

@@ -1,4 +1,4 @@
-"""Locks of directories: a file that one process at a time holds, whatever somebody put in its place."""
+"""Locks of directories: a file that one process at a time holds, even if other processes replace it."""
 
 from __future__ import annotations
 

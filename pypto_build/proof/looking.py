@@ -1,4 +1,4 @@
-"""What the system says of thousands of files, asked for in one call of a small library where there is one."""
+"""Asks the system for the metadata of thousands of files, in one call of a small library if there is one."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _MANY = 1000
 
 
 def identity(status: os.stat_result) -> Identity:
-    """What changes whenever a file is written, replaced or renamed."""
+    """Return the metadata that changes whenever a file is written, replaced or renamed."""
     device, inode, mode = status.st_dev, status.st_ino, status.st_mode
     return device, inode, mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 class Paths:
-    """Paths that are looked at together; links are followed, or are files themselves."""
+    """Paths that are looked at in one call. Links are followed, or looked at themselves."""
 
     def __init__(self, paths: Sequence[str], follow: bool = True) -> None:
         self.paths, self.follow = paths, follow
@@ -37,7 +37,7 @@ class Paths:
 
     @property
     def text(self) -> bytes:
-        """The paths, each with a zero byte behind it; nothing where one has such a byte itself."""
+        """Return the paths, each ended by a zero byte; empty if a path has such a byte itself."""
         if not self._text:
             text = b"\0".join([*map(os.fsencode, self.paths), b""])
             self._text = text if text.count(b"\0") == len(self.paths) else b""
@@ -59,17 +59,17 @@ class Looker:
 
 
 def pack(found: Iterator[Identity]) -> bytes:
-    """Identities as they are found."""
+    """Return identities in the form in which the library returns them."""
     return b"".join(_ENTRY.pack(*one) for one in found)
 
 
 def unpack(found: bytes) -> Iterator[Identity]:
-    """What was found, file by file."""
+    """Yield the identities in the library's answer, file by file."""
     return _ENTRY.iter_unpack(found)
 
 
 def differing(before: bytes, now: bytes) -> Iterator[int]:
-    """The numbers of the files of which the system says something else."""
+    """Return the numbers of the files whose identities differ."""
     if before != now:
         size = _ENTRY.size
         for number, begin in enumerate(range(0, len(before), size)):
@@ -86,7 +86,7 @@ def _ask(path: str, follow: bool) -> Identity:
 
 @cache
 def _function(library: Path | None) -> Callable[[bytes, int, bool], bytes] | None:
-    """What the library does, if it can be loaded."""
+    """Return the function of the library; None if it cannot be loaded."""
     if library is None:
         return None
     import ctypes

@@ -59,8 +59,11 @@ class Mounts:
         return tuple(path for path, kind in self._places if _TABLES.fullmatch(kind))
 
     def epoch(self, device: int, path: str = "") -> str:
-        """Return a text that stays the same as long as a device has the same file system on it; empty where that does
-        not keep times, so that files have to be read each time. ``path`` is a file on it."""
+        """Return a text that stays the same as long as a device has the same file system on it. ``path`` is a file on
+        it.
+
+        It is empty if the file system does not keep times; its files have to be read each time.
+        """
         known = self._epochs.get(device)
         if known is None:
             known = self._epoch(device, path)

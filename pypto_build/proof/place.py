@@ -30,7 +30,7 @@ from .store import Store, decoded
 from .witness import TEST_VARIABLE, VARIABLE, Account, of_python, read_account
 from .work import WorkDirectories
 
-#: How often an action is done when its inputs change meanwhile.
+#: Number of attempts at an action whose inputs change meanwhile.
 _ATTEMPTS = 3
 #: In what is larger, and goes to no store, directories are not searched for: it holds for this place only. Precompiled
 #: headers have ten megabytes, which takes milliseconds.
@@ -53,7 +53,7 @@ class Forks(Protocol):
     directories: set[str]
 
     def since(self, environment: Mapping[str, str]) -> int:
-        """When it was started, by the system's clock; 0 where there is none."""
+        """Return the time at which the process was started, by the system's clock; 0 if there is none."""
 
     def close(self) -> None:
         """Let the next command be forked from another one."""
@@ -61,9 +61,9 @@ class Forks(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an action ended: ``kept`` (it was there), ``restored`` (from the store), ``built`` or ``failed``.
+    """The end of an action: ``kept`` (it was there), ``restored`` (from the store), ``built`` or ``failed``.
 
-    ``said`` is what its command printed, ``note`` why it was not recorded.
+    ``said`` is the output of its command, ``note`` the reason why the result was not recorded.
     """
 
     how: Literal["kept", "restored", "built", "failed"]
@@ -74,8 +74,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class _Attempt:
-    """One time that an action was done, ``started`` by the system's clock; what it was forked from has read files
-    ``since`` some time before. One that ``waited`` has read some before they were looked at."""
+    """One execution of an action, which ``started`` at that time by the system's clock.
+
+    The process that it was forked from has read files from the time ``since`` on. An attempt that ``waited`` has read
+    some files before they were looked at.
+    """
 
     action: Action
     aids: Sequence[Aid]
@@ -89,7 +92,7 @@ class _Attempt:
 
 
 def _one_at_a_time(method: Callable[Concatenate[Known, P], R]) -> Callable[Concatenate[Place, P], R]:
-    """What is known of a place, for one thread at a time."""
+    """Turn a method of `Known` into one of `Place`, which one thread at a time runs."""
 
     @wraps(method)
     def call(place: Place, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -142,14 +145,16 @@ class Place:
     rest = _one_at_a_time(Known.forget_looks)
 
     def proven(self, action: Action) -> Result | None:
-        """Return the result of ``action`` if it is recorded, its inputs and outputs are unchanged, and no other
-        workspace failed on the same inputs since."""
+        """Return the result of ``action`` if it is recorded and its inputs and outputs are unchanged; else None.
+
+        It is None too if another workspace has failed on the same inputs since.
+        """
         with self._lock:
             result = self._known.proven(action)
         return None if result is None or self._is_withdrawn(action, result.key) else result
 
     def all_proven(self, actions: Sequence[Action], again: bool = False) -> list[bool]:
-        """For each of many actions, return whether it is proven; they may be asked for ``again``."""
+        """For each of many actions, return True if it is proven. ``again`` is True if they will be asked for again."""
         with self._lock:
             proven, results = self._known.all_proven(actions, again), self._known.record.results
             return [
@@ -158,13 +163,17 @@ class Place:
             ]
 
     def _is_withdrawn(self, action: Action, key: str) -> bool:
-        """Return whether the store says that the action failed. That is asked of runs only, whose results are trees:
-        what a compiler wrote stays as good as it was."""
+        """Return True if the store says that the action failed.
+
+        The store is asked for runs only, whose results are trees. The output of a compiler stays as good as it was.
+        """
         return bool(action.tree) and action.shared and self._store.is_withdrawn(key)
 
     def may_differ(self, paths: Iterable[Path]) -> bool:
-        """Whether the system says something else of one of these files than when it was last read: a guess at what an
-        exact look will come to."""
+        """Return True if one of these files has another identity than when it was last read.
+
+        This is a guess at the result of an exact look.
+        """
         with self._lock:
             digests = self._known.digests
             asked = list(map(str, paths))
@@ -172,7 +181,7 @@ class Place:
             return any(digests.seen(path) != now for path, now in zip(asked, looks, strict=True))
 
     def renew(self, store: Store) -> None:
-        """In a process that was forked: what is recorded now, and ``store``; nothing was looked at yet."""
+        """Read what is recorded now, in a process that was forked, and use ``store``; no file counts as looked at."""
         with self._lock:
             self._store = store
             self._work.forget()
@@ -184,7 +193,7 @@ class Place:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """No other process works here: for a place that several workspaces share. What another one recorded is read."""
+        """While the block runs, no other process works here. Results that others have recorded are read first."""
         self.directory.mkdir(parents=True, exist_ok=True)
         with locked(self.directory / ".lock"):
             with self._lock:
@@ -244,7 +253,7 @@ class Place:
         return self._environment(action, self.directory)
 
     def close(self) -> None:
-        """End the processes that nobody needed, and remove what commands worked in."""
+        """End the processes that were not needed, and remove the working directories of commands."""
         for name in list(self._ahead):
             self._cancel_ahead(name)
         self._work.remove()
@@ -324,13 +333,13 @@ class Place:
     def _build(
         self, action: Action, spawn: Spawn, aids: Sequence[Aid], record: bool, forks: Forks | None
     ) -> tuple[Outcome, str]:
-        """Do it once; the outcome, and an input that changed meanwhile."""
+        """Do the action once; return the outcome, and an input that changed meanwhile."""
         ahead = self._ahead_for(action, aids)
         with self._lock:
             seen, state = self._known.look(action)
             self._clear(action)
             if not (action.outputs or action.tree):
-                # What it writes is not looked at afterwards, so a run that is killed must not leave what held before.
+                # Its output is not checked afterwards, so the earlier result must not survive a killed run.
                 self._known.doubt(action.name)
                 self._known.save()
             started = ahead.started if ahead else time.time_ns()
@@ -352,7 +361,7 @@ class Place:
             self._work.leave(work)
 
     def _ahead_for(self, action: Action, aids: Sequence[Aid]) -> Ahead | None:
-        """The process that waits for just this action."""
+        """Return the process that waits for just this action; None if there is none."""
         ahead = self._ahead.get(action.name)
         if ahead is None or ahead.action != action or aids:
             return None
@@ -373,7 +382,9 @@ class Place:
         return environment
 
     def _private(self, action: Action, aids: Sequence[Aid]) -> Iterator[str]:
-        """Directories whose files are no inputs: those of aids, of outputs, and what the action says."""
+        """Yield the paths whose files are no inputs: directories of aids and outputs, and those that the action
+        names.
+        """
         yield from (os.path.dirname(aid.path) for aid in aids)
         yield from action.private
         if self._watcher is not None:  # whose name tells which compiler made it
@@ -382,7 +393,9 @@ class Place:
             yield str(self.directory / action.tree)
 
     def _judge(self, attempt: _Attempt, status: int, said: str) -> tuple[Outcome, str]:
-        """What an attempt came to, and an input that changed meanwhile; recorded only if everything is certain."""
+        """Return the outcome of an attempt, and an input that changed meanwhile. Record the result only if all is
+        certain.
+        """
         action = attempt.action
         reads_main = not action.main or action.main in attempt.account.files
         if action.python:
@@ -405,13 +418,13 @@ class Place:
         return Outcome("built", status, said), ""
 
     def _untold(self, attempt: _Attempt, reads_main: bool) -> str:
-        """Why nobody can say what the tool read; empty if it was watched all along."""
+        """Return why the tool's inputs are not fully known; empty if it was watched all along."""
         action, account = attempt.action, attempt.account
         if self._watcher is None:
             return "" if action.assumed else _UNWATCHED
         if account.unseen:
             return f"{account.unseen} cannot be watched"
-        # Of a tool of ours the libraries are known by what installed them.
+        # The libraries of our own tools are identified by their installations.
         programs = account.programs if action.python else account.programs | account.loaded
         if past := next((path for path in sorted(programs) if self._known.digests.of(path + CALLS) == OWN_CALLS), ""):
             return f"{past} makes system calls of its own and cannot be watched"
@@ -422,14 +435,14 @@ class Place:
         return ""
 
     def _is_own(self, action: Action, path: str) -> bool:
-        """Return whether a file is an output of an action: of our own tools, anything below the place."""
+        """Return True if a file is an output of an action. Our own tools own anything below the place."""
         if not path.startswith(os.path.join(self.directory, "")):
             return False
         name = os.path.relpath(path, self.directory)
         return action.python or name.removesuffix(".tmp") in action.outputs
 
     def _changed_meanwhile(self, attempt: _Attempt) -> str:
-        """An input that is not the same before and after; empty if all are."""
+        """Return an input that changed during the action; empty if none did."""
         account, digests = attempt.account, self._known.digests
         for (path, seen), look in zip(attempt.seen.items(), digests.look_at_all(list(attempt.seen)), strict=True):
             if look != (seen, attempt.state.declared[self._known.roots.name(path)]):
@@ -452,11 +465,11 @@ class Place:
                 return aid.path
         if account.unsteady:
             return min(account.unsteady)
-        # What a process that was started ahead looked for before it was built has been looked at above.
+        # The declared inputs, which a process that was started ahead may have missed, have been checked above.
         return next((path for path in account.absent - attempt.seen.keys() if not is_absent(path)), "")
 
     def _take(self, action: Action) -> dict[str, str]:
-        """Give finished outputs their names; their digests, by name."""
+        """Rename finished outputs to their names; return their digests by name."""
         if action.tree:
             return {name: self._known.digest(name) for name in self._known.files_below(action.tree)}
         digests = {}
@@ -470,7 +483,7 @@ class Place:
         state = attempt.state
         names = sorted(self._names_seen(attempt))
         files = dict(zip(names, self._known.inputs(names), strict=True))
-        # What lies beside the unit's own inputs under their names is in a set of its own: units share the other.
+        # Files whose names begin with those of the unit's own inputs get a set of their own: units share the other.
         mine = {name: files.pop(name) for name in list(files) if name.startswith(tuple(state.declared))}
         parts = (mine, *(_by_directory(files) if attempt.action.whole else (files,)))
         seen = (InputSet(tuple(sorted(part.items()))) for part in parts if part)
@@ -493,8 +506,11 @@ class Place:
         return names | roots.names_looked_for(there, account.absent, there | account.absent)
 
     def _questions(self, attempt: _Attempt) -> set[str]:
-        """Return a tool's questions, but for those whose answers hold wherever outputs and named directories are: that
-        these are directories, and what is told of all that we build."""
+        """Return a tool's questions, without those that have the same answer everywhere.
+
+        These are whether a directory above outputs and named directories is one, and all questions about files that we
+        build.
+        """
         roots, digests = self._known.roots, self._known.digests
         told = {question: told or digests.of(question) for question, told in attempt.account.asked.items()}
         return {
@@ -512,7 +528,7 @@ class Place:
         fits = size <= most and not (attempt.action.shared and any(map(Path.is_symlink, paths)))
         contents = [self._known.content(name) for name in result.outputs] if fits else []
         if list(map(bytes_digest, contents)) != list(result.outputs.values()):
-            result.located = self._known.roots.all  # too large, a link, or somebody wrote it meanwhile
+            result.located = self._known.roots.all  # too large, a link, or changed meanwhile
             self._known.note(attempt.action.name, result)
             return
         result.located = self._known.roots.named_in(contents)
@@ -521,7 +537,10 @@ class Place:
             self._publish(result, contents)
 
     def _note_failure(self, attempt: _Attempt, certain: bool) -> None:
-        """What was good on these inputs is so no more: here, and in the store if the inputs are ``certain``."""
+        """Record that the action failed on these inputs: here, and in the store if the inputs are ``certain``.
+
+        An earlier good result on the same inputs no longer counts.
+        """
         failed = self._result(attempt, {}, "", good=False)
         self._known.note(attempt.action.name, failed)
         if not (certain and attempt.action.shared):

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Callable
 
 _MARK = "//"
-#: What `stat` tells; `lstat` and `readlink`; where a path leads; all names in a directory; the calls of a program;
+#: The answer of `stat`; of `lstat` and `readlink`; the resolved path; all names in a directory; a program's calls;
 #: extended attributes. A digit asks for access.
 STATUS, LINK, REAL, NAMES, CALLS, ATTRIBUTES = _MARK, "//@", "//~", "//*", "//!", "//="
 #: Behind a question of a tool of ours, which decides nothing by the size of a file that it does not read.

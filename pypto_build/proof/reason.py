@@ -1,4 +1,4 @@
-"""Why an action has to be done again, in words."""
+"""Explains why an action has to be done again."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ NEVER = "not built before"
 
 
 def explain(before: Result, now: Result, seen: str, otherwise: str) -> str:
-    """What differs between the record of an action and what it would be now, as one phrase.
+    """Return the difference between the record of an action and its state now, as one phrase.
 
-    ``seen`` is the phrase about an input that the tool itself was seen to read, ``otherwise`` the answer if nothing
-    differs. Files are named as records name them: by the root that they lie in.
+    ``seen`` is the phrase for an input that the tool was seen to read; ``otherwise`` is returned if nothing differs.
+    Files are named as in records: relative to their roots.
     """
     files = [name for name in now.declared if name in before.declared and before.declared[name] != now.declared[name]]
     settings = sorted({label for label, _ in before.settings.items() ^ now.settings.items()})
@@ -34,7 +34,7 @@ def explain(before: Result, now: Result, seen: str, otherwise: str) -> str:
 
 
 def difference(name: str, was: str, now: str) -> str:
-    """What happened to one input."""
+    """Return the change of one input, as a phrase."""
     if is_question(name):
         return f"{phrase(_short(name))} changed"
     if was == ABSENT:

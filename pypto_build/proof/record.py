@@ -1,9 +1,9 @@
-"""The record of a place on disk: what was known when it was written whole, and behind it what has been added since.
+"""The record of a place on disk: a file that is written whole, and a second one to which later results are added.
 
-``.results`` is the record as it was written, ``.results.more`` grows: a piece for each time that something was added,
-each with a digest over itself and all before it. So a run that adds one result to thousands writes one. Only what adds
-is written so. Whatever takes something back writes the record whole: where later pieces are damaged, or lost, what is
-left was true once and nothing has taken it back.
+``.results`` is the whole record, ``.results.more`` grows by a piece each time. A piece has a digest over itself and all
+before it. So a run that adds one result to thousands writes one. Only additions are written so; a run that takes a
+result back writes the record whole. If later pieces are damaged or lost, the rest was true once, and no piece has taken
+it back.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Record(msgspec.Struct, array_like=True):
     schema: int = SCHEMA
 
     def add(self, more: Record) -> None:
-        """Take over what was added."""
+        """Take over the content of a later piece."""
         self.remember(more.digests, more.devices)
         self.sets.update(more.sets)
         self.results.update(more.results)
@@ -77,7 +77,9 @@ class RecordFile:
         return record
 
     def news(self) -> list[Record] | None:
-        """What others have added since this process has read or written; None where the record is another one."""
+        """Return the records that others have added since this process has read or written; None if the record was
+        replaced.
+        """
         if not self._seal or read_file(self._path, SEAL_BYTES) != self._seal:
             return None
         if self._end and read_file(self._more, SEAL_BYTES, self._end - SEAL_BYTES) != self._digest:
@@ -85,7 +87,7 @@ class RecordFile:
         return list(self._added())
 
     def add(self, more: Record) -> bool:
-        """Add to what is there; whether that could be done, which it cannot where somebody else has written."""
+        """Add to the record; return False if that is impossible, as it is when another process has written."""
         if not self._seal:
             return False
         payload = msgspec.msgpack.encode(more)
@@ -139,7 +141,7 @@ def _decode(payload: bytes | None) -> Record | None:
 
 
 def _append(path: Path, piece: bytes, end: int) -> bool:
-    """Add to a file that has so many bytes; whether it has."""
+    """Add to a file of the expected size; return True if that was done."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -25,9 +25,9 @@ from pypto_build.artifact.files import open_file
 from .bounds import STEP_S, BoundedSocket, Bounds, TooMuch
 from .eviction import Entry, entries
 
-#: How long one file may take, in seconds.
+#: Time limit of one file, in seconds.
 EXCHANGE_S = 60.0
-#: What an answer may have besides the file: headers, and what a connection begins with.
+#: Bytes that an answer may have besides the file: headers, and the beginning of a connection.
 _AROUND = 1 << 18
 _PIECE = 1 << 20
 _TOO_LARGE = "has a file that is too large"
@@ -45,7 +45,7 @@ class RemoteDamage(RemoteError):
 
 
 class RemoteRefusal(RemoteError):
-    """Somebody who may only read wanted to write."""
+    """A write was refused, because this user may only read."""
 
 
 class Remote(Protocol):
@@ -55,7 +55,7 @@ class Remote(Protocol):
         """The file, of ``largest`` bytes at most; None where there is none. RemoteDamage where it is none of ours."""
 
     def has(self, name: str) -> bool:
-        """Whether the file is there."""
+        """Return True if the file is in the store."""
 
     def put(self, name: str, data: bytes) -> None:
         """Write the file; RemoteRefusal where that is not allowed."""
@@ -212,7 +212,7 @@ class HttpStore:
         return connection
 
 
-# What the library for redis raises besides its own errors, of answers that it does not expect.
+# Errors that the library for redis raises besides its own, after unexpected answers.
 _SURPRISES = (OSError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
 
 
@@ -278,7 +278,7 @@ def _read(file: BinaryIO, largest: int, deadline: float) -> bytes:
 
 
 def _has_port(parts: SplitResult) -> bool:
-    """Whether the port is one, if there is any."""
+    """Return True if the port is valid, or there is none."""
     try:
         return parts.port != 0
     except ValueError:

@@ -1,7 +1,7 @@
-"""The store of this user in front of one that others use as well.
+"""The user's store in front of a remote one that others use as well.
 
-What is not here is asked for there, and kept. What is new is noted in ``outbox/`` and sent by a process of its own, so
-nobody waits for it, and nothing is lost where the network is away for a while.
+Results that are not here are asked for there, and kept. New ones are noted in ``outbox/``, and a process of its own
+sends them. So no command waits for it, and nothing is lost while the network is away.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _AWAY_S = 60.0
 # So much longer than its answers are worth, in seconds, may a server take in one run: an answer of use is worth the
 # first of these seconds, and one for each of so many bytes.
 _PATIENCE_S, _ANSWER_S, _BYTES_A_SECOND = 30.0, 0.25, 1 << 20
-#: How many bytes the results of an action may have.
+#: Limit of the results of an action, in bytes.
 _LARGEST_ENTRY = 16 << 20
-# How long one process sends.
+# Time limit of one sending process.
 _SENDING_S = 600.0
 # Results that wait to be sent; the oldest are given up beyond it.
 _WAITING = 20_000
 
 
 class Upload(Enum):
-    """When new results are sent."""
+    """Ways to send new results."""
 
     NO = "no"
     BACKGROUND = "background"
@@ -49,7 +49,7 @@ class Upload(Enum):
 
 @dataclass
 class Traffic:
-    """What a run asked of the remote store: results and files that were there or not, and those that were damaged."""
+    """Counts of a run's requests to the remote store: results and files that were there or not, and damaged ones."""
 
     hits: int = 0
     misses: int = 0
@@ -58,7 +58,7 @@ class Traffic:
 
     @property
     def line(self) -> str:
-        """For people; empty where nothing came of it."""
+        """Return a line for people; empty if the remote store was of no use and there is no fault."""
         if self.away:
             return f"cannot be used: {self.away}; going on without it"
         if not self.hits and not self.damaged:
@@ -94,7 +94,7 @@ class SharedStore(Store):
         self._news = 0
 
     def find(self, key: str) -> Iterator[bytes]:
-        """What is known of an action: first here, then there."""
+        """Yield the results of an action: those from here first, then those from the remote store."""
         here = self.known(key)
         yield from here
         data = self._get(f"ac/{key}", _LARGEST_ENTRY)
@@ -149,7 +149,7 @@ class SharedStore(Store):
             self._start_sending()
 
     def report(self) -> str:
-        """What came of asking the other store; nothing where nothing came of it."""
+        """Return a line about the use of the remote store; empty if there is nothing to say."""
         return f"{without_password(self.url)} {self.traffic.line}" if self.traffic.line else ""
 
     def _opened(self) -> Remote:
@@ -158,7 +158,7 @@ class SharedStore(Store):
         return self._remote
 
     def _get(self, name: str, largest: int) -> bytes | None:
-        """A file from there; None where there is none of use."""
+        """Return a file of the remote store; None if it has none that is of use."""
         if not self._size or self._is_away():
             return None
         started = time.monotonic()
@@ -214,9 +214,9 @@ def without_password(url: str) -> str:
 
 
 def send(store: Store, remote: Remote) -> int:
-    """Send all results that wait, one process at a time, for ten minutes at most; how many it were.
+    """Send all waiting results, one process at a time and for ten minutes at most; return how many were sent.
 
-    Somebody who may only read sends nothing, and what waits is given up.
+    A user who may only read sends nothing, and the waiting results are dropped.
 
     Raises:
         RemoteError: the store cannot be reached; the rest goes on waiting.
@@ -248,7 +248,7 @@ def _waiting(outbox: Path) -> list[Path]:
 
 
 def _send_one(store: Store, remote: Remote, path: Path) -> bool:
-    """Send contents first, so that nobody finds a result without them."""
+    """Send a result after its contents, so that a result is never there without them."""
     key, results = path.name, store.known(path.name)
     digests = decoded(read_file(path), list[str])
     if digests is None or not results:
@@ -269,7 +269,7 @@ def _send_one(store: Store, remote: Remote, path: Path) -> bool:
 
 
 def worker(directory: Path) -> int:
-    """What a process that sends does: its exit status."""
+    """Send the waiting results, as the main function of a process; return its exit status."""
     with suppress(RemoteError, OSError):
         send(Store(directory), open_remote(os.environ["PYPTO_BUILD_REMOTE"]))
     return 0

@@ -1,9 +1,9 @@
-"""One store of results by content, for all workspaces of a user: three methods, behind which a remote one fits as well.
+"""Store of results by content, for all workspaces of a user. Its interface is three methods, which a remote store fits.
 
-``actions/`` holds, by the key of an action, what it came to; ``content/`` holds files by their SHA-256; ``withdrawn/``
-has an empty file for each action that failed last, so that other workspaces no longer show that it passed. Whatever is
-read is verified, so a damaged store costs time only; whatever is written appears by one rename. What was not used for
-longest is removed when the store grows beyond its size.
+``actions/`` holds the results of an action by its key; ``content/`` holds files by their SHA-256. ``withdrawn/`` has an
+empty file for each action that failed last, so that other workspaces no longer show that it passed. All that is read is
+verified, so a damaged store costs time only. All that is written appears by one rename. Files that were not used for
+longest are removed when the store grows beyond its size.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .digests import bytes_digest
 from .eviction import Entry, entries, excess, remove
 from .locks import locked
 
-#: How large the store may grow, in bytes, where nobody says.
+#: Default limit of the store's size, in bytes.
 DEFAULT_SIZE = 5 << 30
 #: Results that are remembered of one key: the same unit with other headers.
 _KEPT_RESULTS = 8
@@ -32,9 +32,9 @@ _KEPT_RESULTS = 8
 _LARGEST_PART = 16
 #: Bytes that no file of a store or of a record has.
 _LARGEST_FILE = 4 << 30
-#: What eviction leaves, as a part of the store's size.
+#: The part of the store's size that eviction leaves.
 _ROOM = 0.8
-#: What stands before sealed data: its digest.
+#: Size of the digest before sealed data.
 SEAL_BYTES = 32
 
 Document = TypeVar("Document")
@@ -58,11 +58,13 @@ class Store:
         return self._size // _LARGEST_PART
 
     def find(self, key: str) -> Iterable[bytes]:
-        """What is known of an action, the newest first."""
+        """Return the results of an action, the newest first."""
         return self.known(key)
 
     def known(self, key: str) -> list[bytes]:
-        """What this directory knows of an action, the newest first; then what came with the installation."""
+        """Return the results of an action: those in this directory, the newest first, then those of the
+        installation.
+        """
         if not self._size:
             return []
         path = self._path("actions", key)
@@ -74,7 +76,7 @@ class Store:
         return results
 
     def read(self, digest: str) -> bytes | None:
-        """The content with this digest; None where it is not there, or is not what it was."""
+        """Return the content with this digest; None if it is missing or damaged."""
         if not self._size:
             return None
         path = self._path("content", digest)
@@ -125,7 +127,7 @@ class Store:
             write_bytes(usage, str(total).encode())
 
     def report(self) -> str:
-        """What there is to say to people at the end of a run; nothing of a store that works."""
+        """Return a line for people at the end of a run; empty for a store that works."""
         return ""
 
     def entries(self) -> Iterator[Entry]:
@@ -146,7 +148,7 @@ class Store:
 
 
 def encode_entry(key: str, results: Iterable[bytes]) -> bytes:
-    """What is kept of an action: its key, and its results, the newest first."""
+    """Return the sealed file of an action: its key and its results, the newest first."""
     kept = list(dict.fromkeys(results))[:_KEPT_RESULTS]
     return sealed(msgspec.msgpack.encode((key, kept)))
 
@@ -154,7 +156,7 @@ def encode_entry(key: str, results: Iterable[bytes]) -> bytes:
 def decode_entry(key: str, data: bytes | None) -> list[bytes]:
     """The results of an action; none where ``data`` is damaged or another action's."""
     of, results = decoded(unsealed(data), tuple[str, list[bytes]]) or ("", [])
-    return results if of == key else []  # else somebody copied the file of another action to this place
+    return results if of == key else []  # else the file of another action was copied to this place
 
 
 def _path_in(directory: Path, kind: str, name: str) -> Path:
@@ -162,7 +164,7 @@ def _path_in(directory: Path, kind: str, name: str) -> Path:
 
 
 def read_file(path: Path, size: int = -1, offset: int = 0) -> bytes | None:
-    """Return what a regular file holds; None where there is none, or one that is larger than any of ours."""
+    """Return the content of a regular file; None if there is none, or it is larger than any of ours."""
     try:
         with open_file(path) as file:
             if os.fstat(file.fileno()).st_size > _LARGEST_FILE:
@@ -174,7 +176,7 @@ def read_file(path: Path, size: int = -1, offset: int = 0) -> bytes | None:
 
 
 def decoded(data: bytes | None, kind: type[Document]) -> Document | None:
-    """What was written down; None if there is nothing, or it is damaged."""
+    """Decode a document; None if there is no data, or it is damaged."""
     try:
         return None if data is None else msgspec.msgpack.decode(data, type=kind)
     except (ValueError, RecursionError):
@@ -191,7 +193,7 @@ def sealed(data: bytes) -> bytes:
 
 
 def unsealed(data: bytes | None) -> bytes | None:
-    """What was sealed; None if it is damaged."""
+    """Return data without its seal; None if it is damaged."""
     if data is None or hashlib.sha256(data[SEAL_BYTES:]).digest() != data[:SEAL_BYTES]:
         return None
     return data[SEAL_BYTES:]

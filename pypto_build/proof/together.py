@@ -1,4 +1,4 @@
-"""Thousands of results that were proven one by one, and are looked at together: one call tells which may differ."""
+"""Looks at thousands of proven results together: one call of the system tells which may differ."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OWN_FILES, _OWN_RESULTS = 16, 4
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """A result that was proven for an action, and what the system then said of the action's inputs and outputs."""
+    """A result that was proven for an action, and the identities that the action's inputs and outputs had then."""
 
     action: Action
     result: Result
@@ -27,7 +27,7 @@ class Held:
 
 
 class _Files:
-    """Files that are looked at in one call, what was said of each, and the numbers of the actions that it is of."""
+    """Files that are looked at in one call, their identities, and the numbers of the actions that depend on each."""
 
     def __init__(self, follow: bool) -> None:
         self._follow = follow
@@ -37,19 +37,21 @@ class _Files:
         self._actions.setdefault((path, said), []).append(number)
 
     def merge_into(self, others: _Files) -> None:
-        """Leave those to others that are looked at there too: a file of which is said the same as of one that is no
-        link is none."""
+        """Move files to ``others`` that have the same identity there.
+
+        A file has the same identity with and without following links only if it is no link, so one look is enough.
+        """
         for file in self._actions.keys() & others._actions.keys():
             others._actions[file] += self._actions.pop(file)
 
     def close(self) -> None:
-        """No more are added."""
+        """Prepare the look; no more files are added."""
         self._paths = Paths([path for path, _ in self._actions], self._follow)
         self._said = pack(said for _, said in self._actions)
         self._numbers = list(self._actions.values())
 
     def differing(self, looker: Looker) -> Iterator[int]:
-        """The actions of those of which the system says something else now."""
+        """Yield the numbers of the actions whose files have other identities now."""
         for file in differing(self._said, looker.look(self._paths)):
             yield from self._numbers[file]
 
@@ -82,7 +84,7 @@ class Together:
         self._outputs.close()
 
     def _take(self, number: int, held: Held | None) -> bool:
-        """Note what a result depends on; whether there is one."""
+        """Note the files that a result depends on; return False if there is no result."""
         if held is None or held.action is not self._actions[number]:
             return False
         sets = held.result.sets
@@ -96,7 +98,7 @@ class Together:
         return True
 
     def are(self, actions: Sequence[Action]) -> bool:
-        """Whether this is about just these actions."""
+        """Return True if ``actions`` are the very actions that this was made for."""
         return len(actions) == len(self._actions) and all(map(is_, actions, self._actions))
 
     def doubtful(
@@ -106,9 +108,12 @@ class Together:
         differs: Callable[[tuple[str, ...]], str],
         agree: Callable[[Mapping[str, str]], bool],
     ) -> set[int]:
-        """The numbers of the actions that have to be looked at one by one: where ``results`` has something else than
-        was held, or the system says something else of a file. ``differs`` tells a file of sets that changed, ``agree``
-        whether directories are those that a result names."""
+        """Return the numbers of the actions that have to be looked at one by one.
+
+        These are actions whose entry in ``results`` is not the held result, and those with a file whose identity
+        changed. ``differs`` returns a file of input sets that changed. ``agree`` tells if a result's directories are
+        those of this place.
+        """
         found = set(self._unknown)
         now = map(results.get, self._names)
         found.update(
@@ -125,8 +130,10 @@ class Together:
 
 
 def _said_of(found: InputSet | None, roots: Roots, digests: Digests) -> list[tuple[str, Identity]] | None:
-    """What the system says of each file of a set as long as it holds what it did; None where it is not known, or there
-    are many."""
+    """Return the identities that the files of an input set have while their contents match it.
+
+    Return None if an identity is not remembered, or there are many files.
+    """
     if found is None or len(found.files) > _OWN_FILES:
         return None
     said = []

@@ -1,12 +1,11 @@
-// Preloaded into a tool and all that it starts: writes down what they learn of the file system.
+// Preloaded into a tool and all that it starts: logs what they learn of the file system.
 //
-// Each event ends in a zero byte, in the file that PYPTO_WITNESS names: a letter, numbers, a path, with tabs between
-// them. An event is one write in append mode, so processes do not mix theirs. Nothing is kept open and nothing is
-// allocated: the tool may close all descriptors, or be between vfork and exec. What is told is the same as before is
-// told once by a process.
+// PYPTO_WITNESS names the log. An event is a letter, numbers and a path, with tabs between them and a zero byte at the
+// end. An event is one write in append mode, so processes do not mix theirs. Nothing is kept open and nothing is
+// allocated: the tool may close all descriptors, or be between vfork and exec. A process writes equal events once.
 //
-// Whoever watches all that a test starts names a file by _PYPTO_WITNESS. It is told the same, and its variable and this
-// library are in the environment of each program that is executed, whatever environment the test gives that.
+// _PYPTO_WITNESS names the log of a test, of which all programs are watched. The events are the same. This variable and
+// this library are added to the environment of each program that is executed, whatever environment the test gives it.
 //
 //   X process  executable              E process  program that it is about to execute; 0: the C library is
 //   F process  that was refused        P process  program that it was started with by another one
@@ -123,7 +122,7 @@ public:
 
     const char *text() const { return text_; }
 
-    /// Whether the kernel says behind the name that no path leads to the file any more.
+    /// Returns true if the kernel marks the name: no path leads to the file any more.
     bool is_deleted() const {
         static constexpr char kMark[] = " (deleted)";
         const size_t size = strlen(text_), mark = sizeof(kMark) - 1;
@@ -151,7 +150,7 @@ private:
     size_t size_ = 0;
 };
 
-/// What was told, by a hash of each event: a full table tells more than once.
+/// The events that were written, by their hashes. Once the table is full, events are written more than once.
 class Told {
 public:
     bool is_new(const char *text, size_t size) {
@@ -258,7 +257,7 @@ bool is_exclusive(int flags) {
     return (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
 }
 
-/// What became of an attempt to open `path`.
+/// Writes the outcome of an attempt to open `path`.
 void tell_open(int directory, const char *path, int flags, int file) {
     if (!is_watched() || !path)
         return;
@@ -409,7 +408,7 @@ bool asks_flags(unsigned long request) {
     return request == FS_IOC_GETFLAGS || request == FS_IOC32_GETFLAGS || request == FS_IOC_FSGETXATTR;
 }
 
-/// How many objects had been loaded when they were last told of, those that were unloaded since too.
+/// The number of objects loaded when they were last written, with those that were unloaded since.
 unsigned long long loaded_before = 0;
 
 struct Listing {
@@ -470,8 +469,8 @@ bool has_own_library(const char *preload) {
     return preload && own_library[0] && strstr(preload, own_library);
 }
 
-/// Whether this is the first library of this kind here, which tells of everything. Others, as of a test that watches
-/// what it starts with a library of its own, tell nothing: two would tell of each other without end.
+/// Returns true if this is the first library of this kind here, which writes all events. A second one, as of a test
+/// that watches its own programs, writes nothing: two would write about each other without end.
 bool is_first(const Dl_info &own) {
     Dl_info first;
     void *symbol = dlsym(RTLD_DEFAULT, "pypto_witness_redirect");
@@ -871,7 +870,7 @@ TOLD_BEFORE(FILE *, popen, (const char *command, const char *mode), (command, mo
 
 extern "C" long own_syscall(long number, long a, long b, long c, long d, long e, long f) __asm__("syscall");
 
-/// What a program asks of the system by number is what the function for it would ask.
+/// Forwards a system call by number to the wrapper of the function that makes the same call.
 extern "C" long own_syscall(long number, long a, long b, long c, long d, long e, long f) {
     const auto path = [](long value) { return reinterpret_cast<const char *>(value); };
     const auto words = [](long value) { return reinterpret_cast<char *const *>(value); };

@@ -1,7 +1,7 @@
-"""What a tool was seen to read: a small library is preloaded into it, which writes down every file.
+"""Watches the files that a tool reads: a small library is preloaded into the tool and writes them to a log.
 
-So nothing has to be known of a compiler's rules for finding headers, or of the programs that it starts. A program that
-is linked statically cannot be watched; the account then names it as ``unseen``, and what was built is not recorded.
+So no knowledge is needed of a compiler's rules for finding headers, or of the programs that it starts. A program that
+is linked statically cannot be watched. The account then names it as ``unseen``, and the result is not recorded.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _FLAGS = (
     "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-nodefaultlibs",
 )  # fmt: skip
 _PACKAGE = str(SOURCE.parent.parent) + os.sep
-# Where our modules are looked for, which says nothing of what they are.
+# The directory in which our modules are looked for; its names are no inputs.
 _BESIDE_US = str(SOURCE.parents[2]).rstrip(os.sep) + LISTING
-# What setuptools leaves there of an editable installation.
+# The directory that setuptools leaves there for an editable installation.
 _OUR_INFO = f"{_BESIDE_US}{SOURCE.parents[1].name}.egg-info/"
 _SLASHES = re.compile("/+")
 _SCRIPT = b"#!"
@@ -54,7 +54,7 @@ _EDITABLE = "__editable__."
 _OUR_PLACE = re.compile(r"__editable__[._]+pypto[-_]build")
 _VENV = "pyvenv.cfg"
 _COMPILED = "__pycache__"
-# Where a replay looks for what others have left: names there are no input of a tool of ours, contents are.
+# A replay looks here for files that others have left: names are no input of our tools, contents are.
 _SHARED = "/dev/shm/"
 # A static program that is started as a matter of course, and what it reads: `ctypes.util.find_library` asks it for its
 # table of libraries, also when a PyTorch with CUDA is imported.
@@ -203,7 +203,7 @@ def _is_temporary(account: Account, path: str) -> bool:
     return missing and path not in account.rewritten and not os.path.lexists(path)
 
 
-# What descriptors of namespaces, pipes and sockets are called: `ipc:[4026531839]`.
+# Names of the descriptors of namespaces, pipes and sockets: `ipc:[4026531839]`.
 _NAMELESS = re.compile(r"[a-z_]+:\[")
 
 
@@ -252,7 +252,7 @@ def _note_write(account: Account, kind: str, numbers: list[str], path: str, writ
     written |= {path, path + LISTING}
 
 
-# What may have been asked of a file before it is written.
+# Questions that may have been asked of a file before it is written.
 _ABOUT_IT = (STATUS, LINK, REAL, ATTRIBUTES, *(f"{STATUS}{mode}" for mode in range(8)))
 
 
@@ -301,7 +301,7 @@ def _note_refusal(account: Account, _: str, numbers: list[str]) -> None:
 
 
 def _note_failure(account: Account, question: str, number: int) -> None:
-    """Note why a file could not be had. A sandbox, which nobody can ask later, refuses to write whatever is there."""
+    """Note why a file could not be had. A sandbox cannot be asked later, and refuses to write whatever is there."""
     if number != errno.EROFS:
         _note_answer(account, question, failure(number))
 
@@ -312,7 +312,7 @@ def _note_unwatched(account: Account, path: str, _: list[str]) -> None:
 
 #: Events each of which counts: the start, the refusal and the life of programs, and the line between two commands.
 _COUNTED = "XEPFZ"
-#: How many numbers are in front of an event's path.
+#: Count of numbers in front of an event's path.
 _NUMBERS = {"R": 6, "B": 1, "X": 1, "E": 1, "P": 1, "F": 1, "S": 2, "T": 2, "N": 1, "O": 1, "Q": 2}
 _NOTES: dict[str, Callable[[Account, str, list[str]], None]] = {
     "R": _note_read,
@@ -376,12 +376,14 @@ def _leave_out(account: Account, written: set[str], counts: _Counts) -> None:
 
 
 def of_python(account: Account, whole: bool = False) -> Account:
-    """The account of one of our own tools, with modules by their sources and packages by what installed them.
+    """Return the account of one of our own tools, with modules by their sources and packages by their installations.
 
-    The standard library is that of the interpreter, which counts as a program; our own modules count by content, those
-    of other distributions by the list of files and versions that came with them. What only says where interpreter,
-    packages and our modules are found, with the paths of this machine, does not count: what is found does. A ``whole``
-    account is that of a test, which may know by the status of a file what that holds, as a build does of a result.
+    The standard library belongs to the interpreter, which counts as a program. Our own modules count by content.
+    Modules of other packages count by the list of files and versions that was installed with them.
+
+    Files that only tell the paths of interpreter, packages and our modules do not count; the modules themselves do. A
+    ``whole`` account is that of a test. A test may learn a file's content from its status, as a build does for a
+    result.
     """
     homes = _Homes(account)
     mine = replace(account, read={}, absent=set(), listed=set(), loaded=set(), asked={}, earlier=set())
@@ -418,8 +420,10 @@ def _is_compiled(path: str) -> bool:
 
 
 class _Homes:
-    """The directories of the standard libraries and packages of a command's interpreters: below what they were
-    installed into, the environments that they run in, and what the user has of his own."""
+    """The directories of the standard libraries and packages of a command's interpreters.
+
+    They lie below installation prefixes, virtual environments, and the user's own directory.
+    """
 
     def __init__(self, account: Account) -> None:
         prefixes = {sys.prefix, sys.base_prefix, "/usr", "/usr/local", os.path.expanduser("~/.local")}
@@ -460,7 +464,7 @@ class _Homes:
         return bool(beside) or name.startswith(_EDITABLE)
 
     def says_where(self, path: str) -> bool:
-        """Return whether what is asked of a path only leads to modules, or to the interpreter."""
+        """Return True if a question about a path only leads to modules, or to the interpreter."""
         path = path.rstrip("/") or "/"
         directory, name = os.path.split(path)
         ours = path.startswith(_PACKAGE) or path + LISTING in (_PACKAGE, _BESIDE_US)
@@ -481,7 +485,9 @@ def _source(path: str) -> str:
 
 @cache
 def _records(directory: str, name: str) -> tuple[str, ...]:
-    """The files that tell one installation of a package from another; its own first file where nothing does."""
+    """Return the files that distinguish one installation of a package from another; its first file if there are
+    none.
+    """
     package = os.path.join(directory, name)
     distribution = name if name.endswith(_INFO) else _distributions(directory).get(_normal(name.partition(".")[0]))
     if distribution:

@@ -12,7 +12,7 @@ WORK = ".work."
 
 
 class WorkDirectories:
-    """Those of one place, below ``directory``. Methods may be called from several threads."""
+    """The working directories of one place, below ``directory``. Methods may be called from several threads."""
 
     _numbers: ClassVar = itertools.count()  # of all places
 
@@ -21,8 +21,9 @@ class WorkDirectories:
         self._spare: list[Path] = []  # what commands have left
 
     def take(self) -> Path:
-        """A directory for one run of a command, with an empty log. It has a name that none had before: what an earlier
-        command left running knows another one.
+        """Return a directory for one run of a command, with an empty log.
+
+        Its name is new each time, so that a process that an earlier command left running does not write to it.
         """
         work = self._directory / f"{WORK}{os.getpid()}.{next(self._numbers)}"
         try:
@@ -44,7 +45,7 @@ class WorkDirectories:
             shutil.rmtree(work, ignore_errors=True)
 
     def forget(self) -> None:
-        """Leave what was kept to the process that this one was forked from."""
+        """Forget the kept directories in a fork: they belong to the parent."""
         self._spare.clear()
 
     def tidy(self) -> None:
@@ -53,6 +54,6 @@ class WorkDirectories:
             shutil.rmtree(leftover, ignore_errors=True)
 
     def remove(self) -> None:
-        """Remove what was kept for the next command."""
+        """Remove the directories that are kept for the next command."""
         while self._spare:
             shutil.rmtree(self._spare.pop(), ignore_errors=True)

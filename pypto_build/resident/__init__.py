@@ -1,6 +1,5 @@
-"""The resident process behind ``scons`` and ``pypto-build``: what they need is loaded once, each command is a fork.
+"""The resident process behind ``scons`` and ``pypto-build``: it loads their code once and is forked for each command.
 
-It starts when a command has ended that had to do without it, and ends itself when nobody has asked for a
-quarter of an hour, or when a file that it has loaded changes. Whatever goes wrong with it, the command runs as if it
-were not there.
+A command that ran without it starts it at its end. It ends after a quarter of an hour without a command, and when a
+file that it has loaded changes. If anything goes wrong with it, the command runs without it.
 """

@@ -1,9 +1,10 @@
-"""Commands that come again: a process stands where SCons has called our tool, and is forked for each of them.
+"""Preforked processes for repeated commands: each stops where SCons calls our tool, and is forked for later commands.
 
-The first command of its kind leaves it behind (`leave`); the resident process knows it by a socket. Later ones with the
-same words, environment, directory, umask and kind of streams are handed to it (`hand_over`): all that SCons does before
-the call is done, and the replay's process of the next one is kept ready (`rules.machinery.standing`). What an artifact
-is made of is looked at after the fork, as in any process. Whoever handed a command over stays its group's leader.
+The first command of its kind leaves such a process behind (`Leaving`), which registers with the resident process
+through a socket. A later command with the same words, environment, directory, umask and kind of streams is handed to it
+(`hand_over`). All that SCons does before the call is then done already, and the process of the next replay is kept
+ready (`rules.machinery.standing`). The files of an artifact are looked at after the fork, as in any process. The
+process that hands a command over stays the leader of the command's group.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from pypto_build.rules.targets import STATUS_VARIABLE
 from pypto_build.toolchain.forks import flush_streams, take_streams
 
 _STANDS_S = 300.0
-# How long one may take to answer before the command goes on without it.
+# Time limit of its answer; then the command goes on without it.
 _ANSWERS_S = 2.0
 # After so much time without a command there is time to look at what the next one will need.
 _QUIET_S = 0.2
@@ -40,7 +41,7 @@ _SCONSTRUCT = str(Path(pypto_build.rules.__file__).with_name("SConstruct"))
 
 
 def key_of(words: Sequence[str], environment: Mapping[str, str], start: SconsStart | None = None) -> bytes:
-    """What a command must have in common with another, so that one process can stand for both."""
+    """Return a digest of all that two commands must have in common for one preforked process to do both."""
     umask = os.umask(0o077)
     os.umask(umask)
     where = os.stat(".")  # not its name alone: another one may be there by now
@@ -52,7 +53,7 @@ def key_of(words: Sequence[str], environment: Mapping[str, str], start: SconsSta
 
 
 def stamps(paths: Iterable[str]) -> dict[str, Identity]:
-    """What the system says of files; those that are not there are left out."""
+    """Return the identities of files (device, inode, mode, size, times); files that do not exist are left out."""
     found = {}
     for path in paths:
         with suppress(OSError):
@@ -61,14 +62,14 @@ def stamps(paths: Iterable[str]) -> dict[str, Identity]:
 
 
 def is_settled(found: Mapping[str, Identity], started: int) -> bool:
-    """Whether none of these files changed after a process ``started``, by the system's clock."""
+    """Return True if none of these files changed since a process ``started``, by the system's clock."""
     return not any(changed_since(stamp, started) for stamp in found.values())
 
 
 def hand_over(stand: socket.socket, environment: Mapping[str, str]) -> int | None:
-    """The exit status of a command that the process behind ``stand`` does; None if it does not.
+    """Hand a command to the process behind ``stand``; return its exit status, or None if that process does not take it.
 
-    Raises `EOFError` if it was lost in the middle.
+    Raises `EOFError` if the command was lost in the middle.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
@@ -94,10 +95,12 @@ def hand_over(stand: socket.socket, environment: Mapping[str, str]) -> int | Non
 
 
 class Leaving:
-    """Leaves a process behind at the call of the tool. ``close`` is done in it first; ``started``: when this one was.
-    ``scripts``: what SCons has read until then, beside modules.
+    """Leaves a preforked process behind where SCons calls our tool.
 
-    In that process's forks `in_fork` is set, and nothing of what called SCons may go on.
+    ``close`` is called in that process first. ``started`` is the time at which this process started. ``scripts`` are
+    the files besides modules that SCons has read until then.
+
+    `in_fork` is set in the forks of that process. They must not return to the code that called SCons.
     """
 
     def __init__(
@@ -109,7 +112,10 @@ class Leaving:
         self.in_fork: socket.socket | None = None
 
     def leave(self, look_ahead: Callable[[], None]) -> None:
-        """Called where SCons has called the tool: returns in this process, and in every fork of the one left behind."""
+        """Fork the process to leave behind; return in this process, and in every fork of the one left behind.
+
+        Call it where SCons calls the tool.
+        """
         modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
         code = stamps([_SCONSTRUCT, *self._scripts, *filter(None, modules)])
         if not is_settled(code, self._started):
@@ -130,7 +136,7 @@ class Leaving:
         self.in_fork, self._told = _Stand(self._register, code, told, look_ahead).serve(self._key)
 
     def tell(self) -> None:
-        """At the end of a command: what the next one should be ready for."""
+        """Tell the preforked process at the end of a command what the next one will need."""
         told = msgspec.json.encode(standing.NEXT.wanted)
         if self._told >= 0:
             with suppress(OSError):
@@ -140,7 +146,7 @@ class Leaving:
 
 
 class _Stand:
-    """A process that stands; it does nothing but fork, and keep what the next fork will need."""
+    """A preforked process: it only forks, and keeps what the next fork will need."""
 
     def __init__(
         self, register: socket.socket, code: Mapping[str, Identity], told: int, look_ahead: Callable[[], None]
@@ -151,7 +157,11 @@ class _Stand:
         self._forks: dict[int, int] = {}  # processes by their descriptors
 
     def serve(self, key: bytes) -> tuple[socket.socket, int]:
-        """Returns in a fork that does a command: the connection to whoever wants it, and where it tells at its end."""
+        """Serve until a fork has a command to do, and return in that fork only.
+
+        Return the connection to the caller, and the descriptor to which the command tells at its end what the next one
+        needs.
+        """
         try:
             self._register.send(key)
             while True:
@@ -175,7 +185,7 @@ class _Stand:
             os._exit(1)
 
     def _learn(self, descriptor: int) -> None:
-        """A command has ended, and told what the next one will need."""
+        """Read what the next command will need, as a command that has ended tells it."""
         self._told.discard(descriptor)
         data = os.read(descriptor, _LARGEST)
         os.close(descriptor)
@@ -187,7 +197,7 @@ class _Stand:
                 standing.look(self._look_ahead)
 
     def _take(self) -> tuple[socket.socket, int] | None:
-        """Fork for a command; what `serve` returns in the fork, once whoever wants it has said so."""
+        """Fork for a command. In the fork, wait for the caller's consent and return the result of `serve`."""
         data, descriptors, _, _ = socket.recv_fds(self._register, _LARGEST, 4)
         if not data or stamps(self._code) != self._code:
             os._exit(0)
@@ -220,7 +230,7 @@ class _Stand:
 
 
 def end_fork(connection: socket.socket, status: int) -> NoReturn:
-    """A fork has done its command."""
+    """End a fork that has done its command, and send the exit status to the caller."""
     flush_streams()
     with suppress(OSError):
         connection.send(NUMBER.pack(status))

@@ -1,10 +1,12 @@
-"""A process that has loaded what commands need and forks for each job that its owner, a farm's worker, hands it.
+"""Fork server of a farm's worker, its owner: it has loaded what commands need, and forks for each job.
 
-Its only word is the descriptor of a socket of whole messages. A job is one of them: the bytes of address space that
-each of its processes may have (0 for any), the words of ``pypto-build``, working directory and environment. With it
-come the descriptors of its output and of a pipe. Into the pipe go `NUMBER` of its process group, then of its exit
-status and of its peak of memory in KiB; nothing, if this process is not what its files are any more. When the owner's
-end of the socket closes, what still runs is asked to end, and made to after some seconds.
+Its only argument is the descriptor of a socket of whole messages. A message is a job: the limit of address space of
+each of its processes in bytes (0 for none), the words of ``pypto-build``, the working directory and the environment.
+The descriptors of the job's output and of a pipe come with it.
+
+The server writes three numbers (`NUMBER`) to the pipe: the process group, then the exit status and the peak of memory
+in KiB. It writes nothing if a file that it has loaded has changed. When the owner closes the socket, running jobs get
+SIGTERM, and after some seconds SIGKILL.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ class _Jobs:
         self._poll.register(owner, select.POLLIN)
 
     def serve(self) -> None:
-        """Until the owner is gone."""
+        """Serve until the owner is gone."""
         while True:
             for descriptor, _ in self._poll.poll():
                 if descriptor in self._running:
@@ -113,11 +115,11 @@ def _scons(words: Sequence[str], environment: dict[str, str]) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Serve whoever holds the other end of the socket ``argv[0]``."""
+    """Serve the owner, which holds the other end of the socket ``argv[0]``."""
     with socket.socket(fileno=int(argv[0])) as owner:
         started = time.time_ns()
         loaded = stamps(load())
-        if is_settled(loaded, started):  # else nobody knows which text it is
+        if is_settled(loaded, started):  # else the loaded text is unknown
             gc.collect()
             gc.freeze()
             _Jobs(owner, loaded).serve()

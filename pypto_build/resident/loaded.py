@@ -1,4 +1,4 @@
-"""A process that has loaded what every command needs, and what its fork does to be a command."""
+"""Loads the code that every command needs, and turns a fork of this process into a command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pypto_build.cli import Scons
 from pypto_build.toolchain.forks import status_of, take_streams
 from pypto_build.toolchain.output import outlive_readers
 
-# What commands need; the rest is loaded by those that want it.
+# Modules that most commands need; the rest is loaded on demand.
 _LOADED = (
     "pypto_build.cli",
     "pypto_build.device.kernel",
@@ -31,9 +31,9 @@ _LOADED = (
 
 
 def load() -> list[str]:
-    """Import what commands need; the files that this process is made of.
+    """Import the code that commands need; return the files that this process is made of.
 
-    Nothing of it may look at the environment or the working directory.
+    No import may look at the environment or the working directory.
     """
     for module in _LOADED:
         import_module(module)
@@ -72,7 +72,7 @@ def _stream(descriptor: int, mode: str, like: Any, always_by_line: bool = False)
 
 
 def run_command(words: Sequence[str], scons: Scons) -> int:
-    """The exit status of a command line, done in this process with what is done at its end."""
+    """Do a command line in this process, with what is done at its end; return the exit status."""
     from pypto_build import cli
 
     return status_of(lambda: cli.main(words, scons))

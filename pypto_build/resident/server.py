@@ -1,7 +1,7 @@
-"""The resident process: loads what every command needs, then forks for each one that comes.
+"""The resident process: loads the code that every command needs, then forks for each command.
 
-It has one thread and keeps no state of any command, so a fork is as good as a new process. Each works in a process
-group of its own, with the streams, environment and directory of whoever asked.
+It has one thread and keeps no state of any command, so a fork is as good as a new process. Each fork works in a process
+group of its own, with the streams, environment and directory of the caller.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _Server:
         self._last = time.monotonic()
 
     def serve(self) -> None:
-        """Until nobody has come for long, or a file that is loaded has changed."""
+        """Serve until there has been no command for long, or a loaded file has changed."""
         while self._commands or time.monotonic() - self._last < IDLE_S:
             events = [descriptor for descriptor, _ in self._poll.poll(1000 if self._commands else 60_000)]
             for descriptor in sorted(
@@ -86,7 +86,7 @@ class _Server:
                 return
 
     def _accept(self) -> bool:
-        """Take one request; false if this process is out of date, and leaves its place to a new one."""
+        """Take one request; return False if this process is out of date, and leaves its place to a new one."""
         connection, _ = self._listening.accept()
         self._last = time.monotonic()
         if stamps(self._loaded) != self._loaded:
@@ -116,7 +116,7 @@ class _Server:
         return True
 
     def _finish(self, descriptor: int) -> None:
-        """A command has ended, and has told its caller how; what it left behind ends too."""
+        """Tell the caller the status of a command that has ended, and end the processes that it left behind."""
         command = self._commands.pop(descriptor)
         self._poll.unregister(descriptor)
         os.close(descriptor)
@@ -128,7 +128,9 @@ class _Server:
         self._last = time.monotonic()
 
     def _hear(self, descriptor: int) -> None:
-        """A process tells which commands it stands for, or is gone; those that came first leave when there are many."""
+        """Read from a process which commands it does, or that it is gone; the oldest processes are ended when there are
+        many.
+        """
         stand = self._stands.pop(descriptor)
         stand.key = b""
         with suppress(OSError):
@@ -145,7 +147,7 @@ class _Server:
             other.socket.close()
 
     def _lose(self, descriptor: int) -> None:
-        """A caller is gone, most likely killed: its command is not wanted any more."""
+        """End the command of a caller that is gone, most likely killed."""
         for command in self._commands.values():
             if command.connection.fileno() == descriptor:
                 self._poll.unregister(descriptor)
@@ -229,7 +231,7 @@ def _receive(connection: socket.socket) -> tuple[Any, Sequence[int]]:
 
 
 def _take_over(request: Any, streams: Sequence[int]) -> tuple[list[str], SconsStart | None]:
-    """Be as the caller is: streams, directory, environment, umask. Its words, and how SCons was started."""
+    """Take the caller's streams, directory, environment and umask; return its words, and how SCons was started."""
     situation, words, environment, directory, umask, start = request
     if situation != describe_situation():
         raise ValueError(situation)
@@ -256,7 +258,7 @@ def main(argv: Sequence[str]) -> int:
         started = time.time_ns()
         loaded = stamps(load())
         if not is_settled(loaded, started):
-            return 0  # a file changed while it was loaded: nobody knows which text it was
+            return 0  # a file changed while it was loaded: the loaded text is unknown
         with suppress(OSError):
             os.unlink(path)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:

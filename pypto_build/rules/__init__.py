@@ -38,7 +38,7 @@ def generate(env: Environment) -> None:
 
 
 def exists(env: Environment) -> bool:
-    """Whether the tool can be used."""
+    """Return True: SCons asks whether the tool can be used."""
     return True
 
 

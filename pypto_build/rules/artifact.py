@@ -75,7 +75,7 @@ class ArtifactTargets:
 
     @property
     def binaries_dir(self) -> Path:
-        """Where the binaries of this variant lie."""
+        """Return the directory of this variant's binaries."""
         return self.output / self.variant
 
     @property
@@ -85,12 +85,12 @@ class ArtifactTargets:
 
     @property
     def interface(self) -> Path:
-        """What a replay binds data by."""
+        """Return the path of the interface, by which a replay binds data."""
         return self.output / "interface.json"
 
     @property
     def binary_paths(self) -> list[str]:
-        """What a runtime loads, as text: there may be thousands."""
+        """Return the paths of all binaries that a runtime loads, as text: there may be thousands."""
         place = os.path.join(self.binaries_dir, "")
         own = [place + plan.binary for plan in self.plans]
         return [*own, *(path for part in self.parts for path in (*part.binary_paths, str(part.interface)))]
@@ -98,7 +98,7 @@ class ArtifactTargets:
     def ensure(self, workspace: Workspace) -> int:
         """Check again just before the binaries are used: a source may have been edited since this run began.
 
-        The status of the first step that fails.
+        Return the status of the first step that fails.
         """
         with span("look at what is used"):
             stale = [unit for unit, proven in zip(self.steps, _are_proven(self.steps), strict=True) if not proven]
@@ -112,12 +112,14 @@ Early = Callable[[ArtifactTargets], None]
 
 
 def chip_words(targets: ArtifactTargets) -> list[str]:
-    """By which a tool learns where the chip programs of a distributed artifact are built; none for other artifacts."""
+    """Return the flags that tell a tool the build directories of a distributed artifact's chip programs; none for
+    others.
+    """
     return [word for part in targets.parts for word in ("--chip", f"{part.artifact.root.name}={part.output}")]
 
 
 class Artifacts:
-    """What has been declared in one environment: the nodes of each OUT, by variant."""
+    """The declarations of one environment: the nodes of each OUT, by variant."""
 
     def __init__(self) -> None:
         self.by_output: dict[Path, dict[str, ArtifactTargets]] = {}
@@ -189,10 +191,11 @@ def declare_loaded(
     needed: bool = True,
     early: Early | None = None,
 ) -> ArtifactTargets:
-    """The nodes of an artifact that has been read already, its binaries built as ``variant`` (default: by CHECK=).
+    """Declare the nodes of an artifact that has been read already, its binaries built as ``variant`` (default: by
+    CHECK=).
 
-    Where no binaries are ``needed``, a platform whose compilers are missing is none the worse. ``early`` is told of an
-    artifact that most likely has to be built, before all of it has been looked at.
+    If no binaries are ``needed``, missing compilers of the platform are no error. ``early`` is called with an artifact
+    that most likely has to be built, before all of it has been looked at.
     """
     workspace = workspace_of(env)
     platform = workspace.platform(platform_name)
@@ -235,8 +238,10 @@ def declare_loaded(
 
 @dataclass
 class _Planned:
-    """How the units of an artifact are built, and ``of`` what that follows; the steps are made when they are asked for,
-    in the order of the plans."""
+    """The build plans of an artifact's units, and ``of``: the values that they follow from.
+
+    Steps are made when they are first needed, in the order of the plans.
+    """
 
     of: tuple[object, ...] = ()
     plans: list[Plan] = field(default_factory=list)
@@ -251,7 +256,9 @@ class _Planned:
 
 
 def _look_at_units(place: Place, planned: _Planned, start: Callable[[], None] | None) -> list[bool]:
-    """Whether nothing has to be done, for each unit. ``start`` is called as soon as one most likely has to be built."""
+    """For each unit, return True if it is up to date. ``start`` is called as soon as one most likely has to be
+    built.
+    """
     in_fork = bool(planned.made)  # looking takes no longer than guessing, then
     if start and not in_fork and place.may_differ(plan.compiled for plan in planned.plans):
         start()
@@ -283,17 +290,20 @@ def _planned(
 
 
 def units_of(workspace: Workspace, artifact: Artifact, platform: Platform) -> list[list[Step]]:
-    """The steps of the units of an artifact without modules, as `declare_loaded` has them. Raises what that raises."""
+    """Return the steps of the units of an artifact without modules, as `declare_loaded` makes them; it raises the same
+    errors.
+    """
     output = workspace.output(artifact.name, artifact.root, platform)
     place = workspace.place(output, artifact=artifact.root)
     return _planned(workspace, place, artifact, platform, workspace.variant(platform), Splices()).steps()
 
 
 def look_ahead(workspace: Workspace, root: Path, platform: Platform) -> tuple[Sequence[Plan], Path]:
-    """Read what is needed to know whether the units of an artifact are proven, and look at them, for the processes that
-    are forked from this one. OUT is left as it is, and whoever uses it looks at everything again.
+    """Look at the units of an artifact, for processes that are forked from this one: they then know more beforehand.
 
-    Returns the plans, and where the binaries lie; none of an artifact that this is not done for."""
+    OUT is not changed, and each fork looks at everything again. Return the plans and the directory of the binaries; no
+    plans for an artifact that this is not done for.
+    """
     if lacks_kernels(root) or not platform.simulated:
         return (), root
     artifact = load_artifact(root, workspace.manifests)
@@ -388,13 +398,13 @@ def _declare_binaries(
 
 
 def _are_proven(units: Sequence[Sequence[Step]], again: bool = False) -> list[bool]:
-    """Whether nothing has to be done for each of these units of a place."""
+    """For each of these units of a place, return True if it is up to date."""
     found = iter(all_proven([step for unit in units for step in unit], again))
     return [all(list(islice(found, len(unit)))) for unit in units]
 
 
 def _declare_modules(env: Environment, artifact: Artifact) -> None:
-    """Modules that nobody edited made their kernels too: for drawing the tree. They decide nothing."""
+    """Declare unedited modules as sources of their kernels, for drawing the tree only. They decide nothing."""
     for unit in find_units(artifact):
         for kernel in unit.kernels:
             source = env.File(escape(str(kernel.source)))
@@ -403,7 +413,9 @@ def _declare_modules(env: Environment, artifact: Artifact) -> None:
 
 
 def tell_built(workspace: Workspace, targets: ArtifactTargets, why: str = "") -> None:
-    """What was rebuilt and why, once; where nothing was, ``why`` the replay runs. Lines that people search logs for."""
+    """Print once which files were rebuilt and why; if none was, print ``why`` the replay runs. Users search logs for
+    these.
+    """
     told = workspace.progress.told
     for part in targets.parts:
         tell_built(workspace, part, why)
@@ -430,7 +442,7 @@ def tell_built(workspace: Workspace, targets: ArtifactTargets, why: str = "") ->
 
 
 def tell_all_built(target: Nodes, source: Nodes, env: Environment) -> None:
-    """An action: what was rebuilt of the artifacts in ``PYPTO_BUILT``."""
+    """Print, as an action, which files of the artifacts in ``PYPTO_BUILT`` were rebuilt."""
     for targets in env["PYPTO_BUILT"]:
         tell_built(workspace_of(env), targets)
 

@@ -19,7 +19,7 @@ from pypto_build.rules.artifact import ArtifactTargets
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.units import Plan
 
-# Of a directory of binaries, in the workspace's extras: the file that was right, and for which plans.
+# Key in the workspace's extras, by a directory of binaries: the file that was right, and its plans.
 _FOUND = "compile commands of {}"
 
 
@@ -45,7 +45,7 @@ def update_commands(workspace: Workspace, plans: Sequence[Plan], binaries: Path)
 
 
 def look_at_commands(workspace: Workspace, plans: Sequence[Plan], binaries: Path) -> None:
-    """For a fork of this process: whether there is nothing to replace."""
+    """Look at the entries, for a fork of this process; return True if there is nothing to replace."""
     path, started = _path(workspace), time.time_ns()
     seen = _identity(path)
     text, wanted = _texts(workspace, plans, binaries)
@@ -65,7 +65,7 @@ def _identity(path: Path) -> Identity | None:
 
 
 def _texts(workspace: Workspace, plans: Sequence[Plan], binaries: Path) -> tuple[bytes, bytes]:
-    """What the file holds, and what it should."""
+    """Return the text of the file, and the text that it should have."""
     try:
         text = read_bytes(_path(workspace))
         known: list[dict[str, Any]] = [entry for entry in decode_json(text, list[Any]) if isinstance(entry, dict)]

@@ -1,7 +1,7 @@
-"""Artifacts compiled without ptoas: completed below OUT before anything is declared, and then built from there.
+"""Completes artifacts that were compiled without ptoas, in a copy below OUT from which they are then built.
 
-Which nodes there are follows from the manifest, so this runs while SCons reads, as a command line of its own, and only
-when the content of the modules, of the orchestration or of the assembler differs from the last time.
+The manifest decides which nodes there are. So this runs while SCons reads, as a command line of its own. It runs only
+if the content of the modules, of the orchestration or of the assembler differs from the last time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pypto_build.toolchain.ptoas import find_ptoas
 
 DIRECTORY = "completed"
 RECORD = ".completed.json"  # in it: the units that were assembled
-# What is read besides the modules and the orchestration.
+# Files that are read besides the modules and the orchestration.
 _DECLARED = ("kernel_config.py", "compiled_meta.json")
 
 
@@ -57,12 +57,12 @@ def open_artifact(workspace: Workspace, root: Path, platform_name: str | None = 
 
 
 def is_completed(artifact: Artifact) -> bool:
-    """Whether this is the completed copy of an artifact that has only modules."""
+    """Return True if this is the completed copy of an artifact that has only modules."""
     return artifact.root.parent.name == DIRECTORY
 
 
 def assembled_units(artifact: Artifact) -> set[str]:
-    """The units that completing it has assembled: their bodies are those of their modules."""
+    """Return the units that completing the artifact has assembled: their bodies are those of their modules."""
     if not is_completed(artifact):
         return set()
     try:
@@ -120,7 +120,7 @@ def write_completed(artifact: Artifact, root: Path) -> list[tuple[Path, Path | N
 
 
 def _run(words: list[str], environment: dict[str, str]) -> tuple[int, str]:
-    """What it reports is printed at once; the rest is what it says of a failure."""
+    """Run the tool and print its output at once; return its status and its error output."""
     run = subprocess.run(words, env=environment, capture_output=True, text=True, errors="replace", check=False)
     terminal.pass_on(run.stdout, error=False, ours=True)
     if not run.returncode:
@@ -129,7 +129,7 @@ def _run(words: list[str], environment: dict[str, str]) -> tuple[int, str]:
 
 
 def _error(outcome: Outcome) -> ArtifactError:
-    """What the tool said was wrong; the lines before it are printed."""
+    """Return the tool's error; the lines before it are printed."""
     said = outcome.note or outcome.said
     lines = [line for line in said.splitlines() if line.strip()] or ["error: : no reason given"]
     fault = next((line for line in lines if line.startswith("error: ")), lines[-1])

@@ -1,4 +1,4 @@
-"""What a replay test says of its artifact (``signature=``, ``golden=``), held against the artifact when it is read."""
+"""Checks a replay test's statements about its artifact (``signature=``, ``golden=``) when the artifact is read."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Rules of the device that kernels break: the check of every kernel whose text changed, before a replay.
+"""Checks kernels against the rules of the device, before a replay; only kernels whose text changed are checked.
 
-OUT/device_rules.json has what was found, and the replay reads it: a text that breaks another rule than before, or none
-any more, is another input of the replay, though its object may be the same. OUT/.device_rules.json remembers of each
-kernel the content that was looked at, so that only what changed is looked at again.
+OUT/device_rules.json has the findings, and is an input of the replay. A text that breaks another rule than before, or
+none any more, is thus another input, though its object may be the same. OUT/.device_rules.json remembers the content of
+each kernel that was checked.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Record(msgspec.Struct):
 
 
 def note_broken_rules(targets: ArtifactTargets) -> None:
-    """Look at the kernels whose text changed, and leave what is wrong for the replay."""
+    """Check the kernels whose text changed, and write the findings for the replay."""
     with span("check the device's rules"):
         before = _read(targets.output / _RECORD)
         arch = targets.platform.name.removesuffix("sim")
@@ -79,7 +79,7 @@ def _shown(source: Path, root: Path) -> str:
 
 
 def _look(name: str, path: Path, arch: str, known: _Looked | None) -> _Looked | None:
-    """Return what is wrong with one kernel, from memory where its text is the same; None for one that is not there."""
+    """Return the faults of one kernel, from memory if its text is the same; None if its file is missing."""
     with suppress(OSError):
         now = os.stat(path)
         stamp = (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
@@ -98,7 +98,7 @@ def _look(name: str, path: Path, arch: str, known: _Looked | None) -> _Looked | 
 
 
 def _leave(path: Path, found: list[BrokenRule]) -> None:
-    """Write what is wrong unless that is what the file says."""
+    """Write the findings, unless the file has them already."""
     data = msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n"
     with suppress(OSError):
         if read_bytes(path) == data:
@@ -107,7 +107,7 @@ def _leave(path: Path, found: list[BrokenRule]) -> None:
 
 
 def _read(path: Path) -> _Record:
-    """Return what was remembered; nothing where that is damaged."""
+    """Return the remembered kernels; none if the file is damaged."""
     with suppress(OSError, msgspec.MsgspecError):
         record = msgspec.json.decode(read_bytes(path), type=_Record)
         if record.seal == record.sealed():

@@ -1,4 +1,4 @@
-"""Where the disk space of a workspace goes: what was built of each artifact, unpacked runs, logs, the user's cache."""
+"""Disk space of a workspace by use: builds of each artifact, unpacked runs, logs, the user's cache."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Use:
 
 
 def outputs(build_dir: Path) -> list[Use]:
-    """What was built of every artifact on every platform."""
+    """Return the builds of every artifact on every platform."""
     return [_output(marker.parent) for marker in sorted(build_dir.glob(f"*/*/{MARKER}"))]
 
 
@@ -54,7 +54,7 @@ def others(build_dir: Path) -> list[Use]:
 
 
 def cached(cache: Path) -> list[Use]:
-    """What is built once for all workspaces, a directory for each version of it."""
+    """Return the builds that all workspaces share, a directory for each version."""
     found = (path for kind in _CACHED for path in sorted((cache / kind).glob("*")) if path.is_dir())
     return [Use(path, _size(path), _read(path)) for path in found]
 
@@ -77,7 +77,7 @@ def _below(path: Path) -> Iterator[Path]:
 
 
 def _used(*paths: Path) -> int:
-    """When one of these was changed last; every run writes the lock of what it works in."""
+    """Return the time of the last change of these paths; every run writes the lock of its directories."""
     return max(_times(paths), default=0)
 
 
@@ -88,7 +88,7 @@ def _times(paths: Iterable[Path]) -> Iterator[int]:
 
 
 def _read(path: Path) -> int:
-    """When a file in ``path`` was read or written last: file systems note once a day that a file was read."""
+    """Return the time at which a file in ``path`` was last read or written; file systems note a read once a day."""
     times = [0]
     for entry in _below(path):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Distributed artifacts: each chip program an artifact of its own, and one replay of the driver over all of them."""
+"""Distributed artifacts: each chip program is an artifact of its own, and one replay of the driver runs all of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pypto_build.rules.splice import Spliced, Splices
 from pypto_build.rules.verb_targets import declare_verb
 from pypto_build.rules.verbs import Needs, Verb
 
-#: What looks at a distributed artifact: the module in the place of a verb's own.
+#: Modules for distributed artifacts, by the verb whose own module they replace.
 TOOLS = {
     "hazards": "pypto_build.diagnose.hazards.ranks",
     "deps": "pypto_build.diagnose.ranks.deps",
@@ -47,7 +47,7 @@ _USUAL = ("build", "replay", "graph")
 
 
 def refuse_verbs(distributed: Distributed, wanted: Sequence[str]) -> None:
-    """Raise a usage error where a target that is ``wanted`` looks at one chip program."""
+    """Raise a usage error if a target that is ``wanted`` looks at one chip program."""
     other = next((target for target in wanted if target not in (*_USUAL, *TOOLS, *_OF_EACH_CHIP)), None)
     if other is not None:
         root = distributed.root
@@ -58,7 +58,9 @@ def refuse_verbs(distributed: Distributed, wanted: Sequence[str]) -> None:
 
 
 def _as_named(chip: Path, root: Path) -> str:
-    """A chip program of the artifact in ``root`` as JIT= names it: that of a scene test lies beside it."""
+    """Return a chip program of the artifact in ``root`` as JIT= names it; that of a scene test lies beside the
+    artifact.
+    """
     return f"{root.name}/{chip.relative_to(root)}" if chip.is_relative_to(root) else os.path.relpath(chip)
 
 
@@ -74,8 +76,11 @@ def declare_without_nodes(env: Environment, verb: Verb, distributed: Distributed
 def declare_tool(
     env: Environment, verb: Verb, usual: ArtifactTargets, targets: ArtifactTargets, verdict: Nodes
 ) -> None:
-    """The target that looks at all chip programs together, or at one after the other: at a replay of ``usual``, whose
-    node is ``verdict``, if it needs one; ``targets`` are built as it needs them."""
+    """Declare the target of a tool on a distributed artifact: on all chip programs together, or on one after the other.
+
+    A tool that needs a replay looks at that of ``usual``, whose node is ``verdict``. ``targets`` are built as the tool
+    needs them.
+    """
     if verb.name in _OF_EACH_CHIP:
         for part in targets.parts:
             declare_verb(env, verb, part.artifact.root, part)

@@ -1,4 +1,4 @@
-"""``scons graph JIT=x``: what is made from what, and what would have to be made. Nothing is built."""
+"""``scons graph JIT=x``: prints the dependencies of an artifact, and which files would be made. Nothing is built."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def graph_lines(workspace: Workspace, targets: ArtifactTargets) -> Iterator[str]
 
 
 def _unit(workspace: Workspace, plan: Plan, steps: tuple[Step, ...]) -> Iterator[str]:
-    """From the binary down to the source."""
+    """Return the lines of a unit, from the binary down to the source."""
     for depth, step in enumerate(reversed(steps)):
         yield _output(2 * depth, step, step.action.outputs[0])
     depth = 2 * len(steps)

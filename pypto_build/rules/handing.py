@@ -1,7 +1,7 @@
-"""``scons`` hands its command to the resident process where it calls our tool.
+"""Hands a command of ``scons`` over to the resident process, at the call of our tool.
 
-There SCons reads again what it has read here until then. So only scripts may have been read that have done nothing but
-prepare that call, as `only_prepares` sees it; whatever else they are like, SCons goes on by itself.
+There SCons reads again all scripts that it has read here until then. So these scripts may only have prepared that call,
+as `only_prepares` decides; otherwise SCons goes on by itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pypto_build.client.meeting import address, describe_situation, directory, i
 _FLAGS = re.compile(r"-[Qks]+|-j\d+")
 _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
 _SUBJECTS = ("JIT=", "SCENE=", "PROGRAM=")
-# What goes on for long, tells of a process of its own, or has the terminal to itself.
+# Commands that run for long, report on their own process, or use the terminal alone.
 _ALONE_OPTIONS = ("WATCH=", "PROFILE=")
 _ALONE = frozenset({"debug", "fetch", "gc", "help", "step", "test"})
 _OURS = frozenset({"SCons", "pypto_build"})
@@ -36,9 +36,9 @@ _JOKES = frozenset({"antigravity", "this"})
 
 
 def hand_over() -> None:
-    """End with the command's status if the resident process has done it; return if this process has to.
+    """End with the command's status if the resident process has done it; otherwise return, and this process does it.
 
-    Then, at its end, a resident process is started for the next command.
+    In that case a resident process is started at its end, for the next command.
     """
     words = sys.argv[1:]
     if not is_plain(words) or os.environ.get("SCONSFLAGS") or not is_wanted():
@@ -58,7 +58,7 @@ def hand_over() -> None:
 
 
 def is_plain(words: Sequence[str]) -> bool:
-    """Whether a command line of SCons asks for one thing that ends by itself, of programs that are named."""
+    """Return True if a command line of SCons asks for one target that ends by itself, on programs that are named."""
     options = [word for word in words if _ASSIGNMENT.match(word)]
     rest = [word for word in words if not (_ASSIGNMENT.match(word) or _FLAGS.fullmatch(word))]
     alone = any(option.startswith(_ALONE_OPTIONS) for option in options)
@@ -74,7 +74,9 @@ def _start_server(path: str, process: int) -> None:
 
 
 def _how_scons_is_here() -> SconsStart | None:
-    """How SCons has come to this call, if it would come there again and nobody would see anything twice."""
+    """Return the start of SCons that led to this call; None if it cannot be repeated without effects that a user sees
+    twice.
+    """
     if len(call_stack) != 1:
         return None
     script = str(call_stack[0].sconscript.abspath) if hasattr(call_stack[0].sconscript, "abspath") else ""
@@ -103,7 +105,7 @@ def _how_scons_is_here() -> SconsStart | None:
 
 
 def _has_a_library(directory: str) -> bool:
-    """Whether a module here has the name of one of Python's, which the resident process has loaded already."""
+    """Return True if a module here has the name of one of Python's, which the resident process has loaded already."""
     names = {name.removesuffix(".py") for name in os.listdir(directory) if name.endswith(".py")}
     return not names.isdisjoint(sys.stdlib_module_names)
 
@@ -114,7 +116,7 @@ def _read(path: str) -> bytes:
 
 
 def only_prepares(text: bytes, call: int = 0) -> bool:
-    """Whether a script has no effect but on itself, up to the statement at line ``call``, which has to call our tool.
+    """Return True if a script has no outside effect up to the statement at line ``call``, which has to call our tool.
 
     Raises `SyntaxError` and `ValueError`.
     """
@@ -127,7 +129,7 @@ def only_prepares(text: bytes, call: int = 0) -> bool:
 
 
 def _calls_the_tool(statement: ast.stmt) -> bool:
-    """``env = Environment(tools=[pypto])``, with other arguments that are constants."""
+    """Return True for ``env = Environment(tools=[pypto])``, with other arguments that are constants."""
     call = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
     if not isinstance(call, ast.Call) or call.args or not isinstance(call.func, ast.Name):
         return False
@@ -154,7 +156,7 @@ def _has_no_effect(statement: ast.stmt) -> bool:
 
 
 def _is_library(module: str) -> bool:
-    """Whether a module that has been imported is Python's, SCons' or ours, and not another one of that name."""
+    """Return True if an imported module is Python's, SCons' or ours, and not another one of that name."""
     top = module.partition(".")[0]
     if top in _JOKES or not (top in _OURS or top in sys.stdlib_module_names):
         return False

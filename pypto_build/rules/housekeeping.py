@@ -1,4 +1,6 @@
-"""``gc``: what takes how much disk space, and what would go: builds nobody needs, what the store loses to its size."""
+"""``gc``: shows the use of disk space, and what it would remove: builds that are not needed, excess files of the
+store.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,7 @@ def _show_builds(workspace: Workspace, built: Sequence[Use]) -> None:
 
 
 def _discard(use: Use, workspace: Workspace, built: bool) -> bool:
-    """Remove it unless somebody works there; whether it is gone."""
+    """Remove a build unless another process works there; return True if it is gone."""
     path = use.path
     if not path.is_dir():
         path.unlink(missing_ok=True)

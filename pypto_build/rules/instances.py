@@ -1,9 +1,9 @@
-"""Bodies of instructions, compiled once: a kernel's own compilation parses, checks and calls.
+"""Instances of instructions, compiled once, so that a kernel's own compilation only parses, checks and calls.
 
-g++ leaves templates that a unit uses undefined (``-fno-implicit-templates``), which is nine tenths of the work of a
-typical kernel. What an object lacks is read from its symbols. Each instance is a unit of its own, an explicit
-instantiation, compiled once for each command line and shared by every artifact and workspace of this user; it is
-linked into the binaries that call it. What it was made from counts as read by the link.
+g++ leaves templates that a unit uses undefined (``-fno-implicit-templates``); instantiating them is nine tenths of the
+work of a typical kernel. The symbols of an object tell which it lacks. Each instance is a unit of its own, an explicit
+instantiation. It is compiled once for each command line, shared by all artifacts and workspaces of this user, and
+linked into the binaries that call it. The files that it was made from count as read by the link.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OURS = ("_ZN3pto", "_ZNK3pto")
 
 
 class Instances:
-    """The instances that objects compiled by ``recipe`` call; ``aids`` are what makes their compilation faster."""
+    """The instances that objects compiled by ``recipe`` call; ``aids`` are files that make their compilation faster."""
 
     def __init__(
         self,
@@ -56,7 +56,9 @@ class Instances:
         self._place = workspace.place(self._directory)
 
     def of(self, symbols: list[str]) -> tuple[Aid, ...] | None:
-        """What to link with an object that calls these; None if one of them cannot be compiled by itself."""
+        """Return the files to link with an object that calls these; None if one of them cannot be compiled by
+        itself.
+        """
         with self._lock:
             self._look_up(symbol for symbol in symbols if symbol not in self._known)
             found = [self._known[symbol] for symbol in symbols]
@@ -74,7 +76,7 @@ class Instances:
                 self._place.save()
 
     def _build(self, symbols: list[str]) -> None:
-        """Compile instances, several at a time. What another process built meanwhile is there already."""
+        """Compile instances, several at a time. Instances that another process built meanwhile are used as they are."""
         aids = self._aids()
         for symbol in symbols:
             text = f"#include <{self._recipe.main_header}>\ntemplate {demangled(symbol)};\n"
@@ -90,7 +92,7 @@ class Instances:
 
     def _compile(self, symbol: str, aids: tuple[Aid, ...]) -> None:
         def spawn(command: list[str], env: dict[str, str]) -> tuple[int, str]:
-            # Where it runs stands in the object, which is every workspace's.
+            # The working directory is in the object, which all workspaces share.
             status, said = run_silently(self._workspace.confine(command, self._directory), env, self._directory)
             return (1, said) if not status and symbol not in read_elf(Path(command[-1])).defined else (status, said)
 
@@ -125,7 +127,9 @@ class Instances:
 
 
 def missing_instances(file: Path) -> tuple[list[str], list[str]]:
-    """The symbols of templates that an object calls and does not define, sorted: those of our templates, and others."""
+    """Return the template symbols that an object calls and does not define, sorted: those of our templates, and
+    others.
+    """
     try:
         elf = read_elf(file)
     except (OSError, ElfError):
@@ -136,7 +140,7 @@ def missing_instances(file: Path) -> tuple[list[str], list[str]]:
 
 
 def demangled(symbol: str) -> str:
-    """What a symbol is in C++; the symbol itself where the C++ library cannot tell."""
+    """Return the C++ name of a symbol; the symbol itself if the C++ library cannot tell."""
     import ctypes
 
     try:

@@ -179,7 +179,7 @@ def _examine(target: Nodes, source: Nodes, env: Environment) -> int:
 
 
 def _judge(run: _Examination) -> Outcome:
-    """The outcome: findings that are accepted, and notes, are no failure."""
+    """Return the outcome; accepted findings and notes are no failure."""
     text = "".join(run.said)
     try:
         report = msgspec.json.decode(read_bytes(run.result), type=_Report)

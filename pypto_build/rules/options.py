@@ -242,7 +242,7 @@ class Options:
 
     @property
     def build_output(self) -> str:
-        """Where artifacts are looked for first and where ``compile`` writes."""
+        """Return the directory that is searched first for artifacts and that ``compile`` writes to."""
         return self["BUILD_OUTPUT"] or os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output"
 
 
@@ -268,7 +268,7 @@ def parse_options(arguments: Mapping[str, str]) -> Options:
 
 
 def _parse(kind: ValueKind, text: str) -> bool | int | float | str | None:
-    """The value; None for a text that is none."""
+    """Return the value of a text; None if it has none."""
     if kind.type is bool:
         return _SWITCHED.get(text.lower())
     if kind.type is str:

@@ -1,6 +1,6 @@
-"""What came of the tests and replays of a run: a line each, the failures last, files for CI.
+"""Reports the tests and replays of a run: a line for each, the failures at the end, files for CI.
 
-Results are collected while SCons works; when the process ends, what failed is shown once more as a whole, and a tool
+Results are collected while SCons works. When the process ends, failures are shown once more together, and a tool
 (``pypto_build.diagnose.outcomes``) writes the files that were asked for.
 """
 
@@ -41,7 +41,7 @@ def outcome_of(told: Verdict, name: str, **more: Any) -> Outcome:
 
 
 class Outcomes:
-    """Those of one workspace, in the order in which they came."""
+    """The outcomes of one workspace, in the order in which they came."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -51,18 +51,18 @@ class Outcomes:
         self.expected: dict[str, Path] = {}  # tests that were asked for, and OUT of each
 
     def expect(self, name: str, output: Path | None) -> None:
-        """A test will run; ``output`` is where its artifact is built."""
+        """Expect a test that will run; ``output`` is the directory in which its artifact is built."""
         if not self.expected:
             terminal.show_progress(lambda: f"[test] {len(self.tests)} of {len(self.expected)} tests")
         self.expected[name] = output or Path()
 
     def add(self, outcome: Outcome) -> None:
-        """Take the outcome of a test, and say so in a line."""
+        """Take the outcome of a test, and print its line."""
         self.tests.append(outcome)
         terminal.say(_line(outcome, max(map(len, [*self.expected, outcome.name]))))
 
     def finish(self) -> None:
-        """At the end of the process: what did not even build, failures, counts, files."""
+        """Report at the end of the process: tests that were not built, failures, counts, files."""
         if self.expected and (self.tests or self._workspace.progress.failed):
             self._add_unbuilt()
             self._show_failures()
@@ -83,7 +83,7 @@ class Outcomes:
             self.add(Outcome(name, "ERROR", reason=reason, text=text, artifact=root, failed=True))
 
     def _unbuilt(self) -> Outcome:
-        """A replay that did not come so far."""
+        """Return the outcome of a replay that did not run because its build failed."""
         text = "".join(text for _, text in self._workspace.progress.failed)
         root = str(self._workspace.selected or "")
         return Outcome(Path(root).name, "ERROR", reason="it does not build", text=text, artifact=root, failed=True)
@@ -130,7 +130,7 @@ def write_outcomes(
 
 
 def _annotations(asked: str) -> str:
-    """Whose annotations are wanted: those of the CI that this runs under, unless ANNOTATE= says otherwise."""
+    """Return whose annotations to write: those of the CI that this runs under, unless ANNOTATE= chooses otherwise."""
     here = "github" if os.environ.get("GITHUB_ACTIONS") == "true" else "gitlab" if "GITLAB_CI" in os.environ else ""
     return {"": here, "0": "", "1": here or "github"}.get(asked, asked)
 
@@ -142,7 +142,7 @@ def _line(outcome: Outcome, width: int) -> str:
 
 
 def _remember(path: Path, tests: Iterable[Outcome]) -> None:
-    """Keep which tests fail; one that did not run this time stays what it was."""
+    """Remember which tests fail; the entry of a test that did not run this time is kept."""
     failed = set(failed_tests(path.parent))
     for outcome in tests:
         (failed.add if outcome.failed else failed.discard)(outcome.name)
@@ -162,13 +162,13 @@ def failed_tests(build_dir: Path) -> Sequence[str]:
 
 
 def wants_files(workspace: Workspace) -> bool:
-    """Whether what came of this run is to be written or told anywhere."""
+    """Return True if the outcomes of this run have to be written to files or annotations."""
     options = workspace.options
     return workspace.of_batch or any(options[name] for name in FILES) or bool(_annotations(options["ANNOTATE"]))
 
 
 def outcomes_of(workspace: Workspace) -> Outcomes:
-    """Those of a workspace, which are finished when the process ends."""
+    """Return the outcomes of a workspace, which are reported when the process ends."""
     if "outcomes" not in workspace.extras:
         workspace.extras["outcomes"] = Outcomes(workspace)
         workspace.at_end.append(workspace.extras["outcomes"].finish)

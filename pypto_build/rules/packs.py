@@ -33,12 +33,12 @@ def pack_words(
 
 
 def pack_path(output: Path, artifact: str, way: str) -> Path:
-    """Where the pack of a replay goes: OUT/x.tar.zst, with its options in the name if it has any."""
+    """Return the path for the pack of a replay: OUT/x.tar.zst, with its options in the name if it has any."""
     return output / (f"{artifact}{_SUFFIX}" if way == "default" else f"{artifact}.{way}{_SUFFIX}")
 
 
 def write_pack(workspace: Workspace, words: Sequence[str], path: Path) -> str:
-    """Run the command that packs a replay; the path for people, empty where it cannot be packed, which is said."""
+    """Pack a replay; return the path for people, or print why it cannot be packed and return an empty text."""
     run = subprocess.run(
         workspace.confine([*words, "--output", str(path)], None), capture_output=True, text=True, errors="replace",
         check=False, env=dict(workspace.environment), stdin=subprocess.DEVNULL,

@@ -1,8 +1,7 @@
-"""What ``PLATFORM=a2a3`` and ``a5`` mean on this machine: hardware, or the same semantics on its CPU.
+"""Decides what ``PLATFORM=a2a3`` and ``a5`` mean on this machine: hardware, or the same semantics on its CPU.
 
-Where there is neither a toolkit nor a device, nobody can mean hardware, so what would run there runs here; it is said
-in the first line and in the verdict. With ``HARDWARE=1``, ``DEVICE=`` or a sign of hardware a missing toolkit is an
-error.
+A machine with neither a toolkit nor a device has no hardware to run on, so the run uses its CPU. The first line and the
+verdict say so. With ``HARDWARE=1``, ``DEVICE=`` or a sign of hardware, a missing toolkit is an error.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _ON_THE_CPU = frozenset({"torch"}) | {verb.name for verb in VERBS.values() if ve
 def choose_platform(
     options: Options, given: Mapping[str, str], targets: Collection[str], nothing_is_run: bool
 ) -> Options:
-    """The options with the platform that is meant; says so if it is another than the one asked for.
+    """Return the options with the platform that is meant, and print it if it is another than the one asked for.
 
     Raises:
         OptionError: hardware is insisted on, on a platform that has none.

@@ -124,7 +124,7 @@ def _declare(
 
 
 def _create(target: Nodes, source: Nodes, env: Environment) -> None:
-    """Do nothing but create the directory, which SCons has done before: the artifact is made by what comes before."""
+    """Do nothing: SCons has created the directory before, and earlier steps make the artifact."""
 
 
 def _declare_golden(
@@ -135,7 +135,7 @@ def _declare_golden(
     compiled: Nodes,
     variables: tuple[str, ...],
 ) -> Nodes:
-    """The node that computes the snapshot from the program's reference: again only if that or the data changed."""
+    """Declare the node that computes the snapshot from the program's reference, when that or the data changed."""
     action = python_tool(
         workspace,
         "pypto_build.compiler.golden",
@@ -159,7 +159,7 @@ def _declare_golden(
 
 
 def _is_computed(artifact: Path) -> bool:
-    """Whether the data of every reference are those that were computed, by the records kept beside them."""
+    """Return True if the data of every reference match the records of computed data beside them."""
     document = read_compiled_files(artifact / COMPILED_FILES_NAME)
     if document is None:
         return False
@@ -179,7 +179,7 @@ def _argv(workspace: Workspace, source: Path, artifact: Path, platform: str) -> 
 
 
 def _assembler(workspace: Workspace, platform: Platform) -> str:
-    """What tells one assembler from another; empty for our own, which is the compiler's."""
+    """Return the identity of the assembler; empty for our own, which belongs to the compiler."""
     options = workspace.options
     if options["SKIP_PTOAS"] or options["COMPILER"] == "pypto" or (platform.simulated and not options["PTOAS"]):
         return ""
@@ -188,7 +188,7 @@ def _assembler(workspace: Workspace, platform: Platform) -> str:
 
 
 def _name_assembler(assembler: str, workspace: Workspace, _reason: str) -> None:
-    """Say who assembles what is compiled, where anything is."""
+    """Print the assembler's name if anything is compiled."""
     if not workspace.options["SKIP_PTOAS"] and workspace.options["COMPILER"] != "pypto":
         terminal.say(f"[pto->cpp] assembler: {assembler or 'our own; PTOAS= names another'}")
 

@@ -67,7 +67,7 @@ class _Told(msgspec.Struct):
 
 @dataclass
 class _File:
-    """One file of tests, and what came of it in this run."""
+    """One file of tests, and its outcome in this run."""
 
     name: str
     step: Step
@@ -156,7 +156,7 @@ def _declare_run(file: _File | None, env: Environment, _: Mapping[str, Any]) -> 
 
 
 def _run(target: Nodes, source: Nodes, env: Environment) -> int:
-    """Run a file, or take what the store has; the test says what came of it."""
+    """Run a file, or take the result from the store, and set the outcome of its test."""
     file: _File = env["PYPTO_FILE"]
     workspace, step = workspace_of(env), file.step
     if not file.cache:
@@ -202,7 +202,7 @@ def _timed(file: _File, run: Any) -> tuple[int, str]:
 
 
 def _note(file: _File, status: int, text: str) -> None:
-    """Note what the tool printed, and the counts in its last line."""
+    """Record the tool's output, and the counts in its last line."""
     printed, _, last = text.rstrip("\n").rpartition("\n")
     told = _told(last)
     file.status, file.told, file.text = status, told or _Told(), f"{printed}\n" if told else text
@@ -240,8 +240,10 @@ def _forks(workspace: Workspace) -> ForkedTools:
 
 
 def _temporary(workspace: Workspace) -> Path:
-    """The directory of the tests' temporary files, which are no inputs. It is no part of the workspace: tools look for
-    their settings in the directories above."""
+    """Return the directory of the tests' temporary files, which are no inputs.
+
+    It lies outside of the workspace, because tools look for their settings in the directories above.
+    """
     if _TEMPORARY not in workspace.extras:
         workspace.extras[_TEMPORARY] = path = Path(tempfile.mkdtemp(prefix="tests-")).resolve()
         workspace.at_end.append(partial(shutil.rmtree, path, ignore_errors=True))

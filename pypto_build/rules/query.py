@@ -1,6 +1,6 @@
-"""``scons query EXPRESSION``: questions about the graph: what a target is made from, and what is made from a file.
+"""``scons query EXPRESSION``: answers questions about the graph: sources of a target, targets of a file.
 
-The graph is that of SCons, as a build would find it now: what is not made yet is there with what makes it.
+The graph is that of SCons, as a build would find it now. Files that do not exist yet are in it, with their makers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""One replay of an artifact: the node of its verdict, the step that runs it, and what is said of one already run."""
+"""One replay of an artifact: the node of its verdict, the step that runs it, and the line for one that is up to
+date.
+"""
 
 from __future__ import annotations
 
@@ -53,21 +55,21 @@ from pypto_build.toolchain.python import own_tool, run_tool
 
 #: The file of a replay's verdict, and the name of the node of a test's replay, which counts as done whatever it finds.
 VERDICT, TESTED = "verdict.json", ".tested"
-# How a replay ends that Ctrl-C ended.
+# Statuses of a replay that Ctrl-C ended.
 _INTERRUPTED = (INTERRUPTED, -signal.SIGINT)
 # A status above it is that of a process that a signal ended.
 _BY_SIGNAL = 128
-# How a replay ends that triage can explain.
+# Statuses of a replay that triage can explain.
 _UNEXPLAINED = (EXIT_STATUS["mismatch"], EXIT_STATUS["runtime_error"], EXIT_STATUS["hang"])
 
 
 def preload_verdicts() -> None:
-    """Find out ahead what verdicts are like, which takes two milliseconds, for processes that are forked."""
+    """Load the definition of verdicts, which takes two milliseconds, before processes are forked."""
     msgspec.json.Decoder(Verdict)
 
 
 def finish_replays(target: Nodes, source: Nodes, env: Environment) -> int:
-    """Show those of ``source`` that did not have to run; the status of the first that did not pass."""
+    """Show the replays of ``source`` that did not have to run; return the status of the first that did not pass."""
     return finish(env, replays_of(env, source))
 
 
@@ -117,12 +119,13 @@ def declare_replay(
     of_a_test: bool = False,
     subject: Subject | None = None,
 ) -> Nodes:
-    """The node of one replay, which depends on the binaries, the interface, the data and the options.
+    """Declare one replay and return its node, which depends on the binaries, the interface, the data and the options.
 
-    ``chosen`` overrides options of the command line. A ``tolerant`` replay counts as run whatever the verdict is, so
-    that a tool that looks at it runs; it runs again the next time if the verdict is not a good one. One that is not
-    ``alone`` may run while others do: its report is printed in one piece. Results ``of_a_test`` are kept. How it
-    is run and judged is the ``subject``'s business.
+    ``chosen`` overrides options of the command line. A ``tolerant`` replay counts as run whatever its verdict is, so
+    that a tool that looks at it runs; after a bad verdict it runs again the next time.
+
+    A replay that is not ``alone`` may run beside others, and its report is printed in one piece. Results ``of_a_test``
+    are kept. The ``subject`` decides how the replay is run and judged.
     """
     workspace = workspace_of(env)
     replays: Replays = env["PYPTO_REPLAYS"]
@@ -169,8 +172,10 @@ def declare_replay(
 
 
 def start_early(env: Environment, subject: Subject, chosen: Mapping[str, Any], targets: ArtifactTargets) -> None:
-    """Start the process of a replay that will most likely run, before its artifact has been looked at; whatever is
-    wrong is said later. It is the one that `declare_replay` then finds, if that comes to the same."""
+    """Start the process of a replay that will most likely run, before its artifact has been looked at.
+
+    `declare_replay` then takes this process if it needs the same command. Errors are reported later.
+    """
     workspace = workspace_of(env)
     if _runs_by_itself(workspace, targets) and not subject.judged:
         with suppress(ArtifactError, OSError):
@@ -268,15 +273,16 @@ def _settings(
 
 
 def _runs_by_itself(workspace: Workspace, targets: ArtifactTargets) -> bool:
-    """Whether a replay can load its modules while something is built."""
+    """Return True if a replay may load its modules while its inputs are built."""
     plain = workspace.confine is as_it_is and targets.embedded is not None and not workspace.of_batch
     return plain and not GetOption("no_exec")
 
 
 @dataclass
 class Replay:
-    """One replay: what it runs, where its results go, in which way, the step that runs it; whether it ran, how long it
-    took, and what it printed where that is shown later.
+    """One replay: its program, the directory of its results, its options, and the step that runs it.
+
+    It also notes whether it ran, how long that took, and the output of a run that is shown later.
     """
 
     targets: ArtifactTargets
@@ -300,7 +306,7 @@ class Replay:
 
 @dataclass
 class Test:
-    """A declared test: what is declared when SCons comes to it, and its replays."""
+    """A declared test: the declaration that SCons calls when it comes to it, and its replays."""
 
     name: str
     skipped: str = ""  # why it cannot run here
@@ -311,7 +317,7 @@ class Test:
 
     @property
     def broken(self) -> str:
-        """Why it cannot run."""
+        """Return why the test cannot run."""
         return str(self.deferred.error or "").removeprefix(f"{self.name}: ")
 
 
@@ -340,7 +346,7 @@ class Suite:
 
 
 class Replays:
-    """What has been declared in one environment."""
+    """The declarations of one environment: replays, tests and suites."""
 
     def __init__(self) -> None:
         self.by_results: dict[Path, Replay] = {}  # by the directories of results
@@ -369,7 +375,7 @@ def _replay_step(
     of_a_test: bool,
     heard: list[str],
 ) -> Step:
-    """The run itself. What it leaves is one result: verdict, outputs and records belong together."""
+    """Return the step of the run. It leaves one result: verdict, outputs and records belong together."""
     simpler = targets.embedded is None
     embedded = [Path(targets.embedded.get_abspath())] if targets.embedded else []
     rules = [targets.output / FILE_NAME] if _checks_rules(targets, options) else []
@@ -419,19 +425,21 @@ def _replay_step(
 
 
 def _checks_rules(targets: ArtifactTargets, options: Mapping[str, Any]) -> bool:
-    """Return whether kernels are held to the rules of the device."""
+    """Return True if kernels are held to the rules of the device."""
     return targets.embedded is not None and options.get("RULES") != RULES_OFF
 
 
 def _tool(targets: ArtifactTargets) -> str:
-    """The module that runs it."""
+    """Return the module that runs it."""
     if targets.embedded is None:
         return "pypto_build.interop.run"
     return "pypto_build.replay.chips" if targets.parts else "pypto_build.replay"
 
 
 def _repositories(workspace: Workspace) -> list[str]:
-    """Where git keeps simpler's and pto-isa's revisions, which the run asks for and its settings have."""
+    """Return git's directories for simpler and pto-isa. The run asks for their revisions, which its settings have
+    already.
+    """
     tree = workspace.simpler.tree
     return [str(place) for checkout in (tree.root, tree.isa) for place in git.kept_at(checkout)]
 
@@ -439,7 +447,7 @@ def _repositories(workspace: Workspace) -> list[str]:
 def _run_heard(
     workspace: Workspace, heard: list[str], run: Spawn, command: list[str], env: dict[str, str]
 ) -> tuple[int, str]:
-    """For a test: its report is kept, and shown with the other failures."""
+    """Run a replay of a test; its report is kept, and shown with the other failures."""
     status, said = run(command, env)
     heard[:] = [terminal.plain(said)]
     if workspace.verbose:
@@ -448,7 +456,7 @@ def _run_heard(
 
 
 def _unkeyed(workspace: Workspace) -> tuple[str, ...]:
-    """The words of a replay that change nothing of its results but how they are told."""
+    """Return the words of a replay that change only how its results are reported."""
     words = ["--requested", workspace.options.requested] if workspace.options.requested else []
     if workspace.watcher is None:
         words += ["--unproven", "what tools read cannot be watched here"]
@@ -456,7 +464,7 @@ def _unkeyed(workspace: Workspace) -> tuple[str, ...]:
 
 
 def _under(workspace: Workspace, action: Action, subject: Subject) -> Action:
-    """The run with further variables in its environment, and judged by a class of the user's."""
+    """Return the run with further variables in its environment, and judged by a class of the user's."""
     limits, file = subject.limits, subject.origin.partition("::")[0]
     if subject.judged:
         place = len(own_tool(""))
@@ -473,7 +481,7 @@ def _time_limit(workspace: Workspace, subject: Subject) -> float:
 
 
 def _is_in_time(verdict: Path, limit_s: float) -> bool:
-    """Return whether an earlier run would have ended within this limit."""
+    """Return True if an earlier run would have ended within this limit."""
     try:
         return read_verdict(verdict).longest_s < limit_s
     except ArtifactError:  # it is missing, or was written by another version
@@ -494,7 +502,7 @@ def _outside(workspace: Workspace) -> dict[str, str]:
 
 
 def _why_again(workspace: Workspace, verdict: Path, limit_s: float) -> str:
-    """Why a replay runs whose inputs are those of the last time."""
+    """Return why a replay runs again with unchanged inputs."""
     if workspace.options["FORCE"]:
         return "FORCE=1"
     outside = _outside(workspace)
@@ -507,7 +515,7 @@ def _why_again(workspace: Workspace, verdict: Path, limit_s: float) -> str:
 
 
 def _replay(target: Nodes, source: Nodes, env: Environment) -> int:
-    """Replay if nothing is proven of it, and tell those who wait for it; the status of what it came to."""
+    """Run the replay unless it is proven, and call its listeners; return its status."""
     status = _perform_replay(env, env["PYPTO_REPLAY"])
     for listener in env["PYPTO_REPLAYS"].listeners:
         listener(env["PYPTO_REPLAY"])
@@ -550,7 +558,7 @@ def _perform_replay(env: Environment, replay: Replay) -> int:
 
 
 def _stamp(verdict: Path) -> tuple[int, int] | None:
-    """Return what tells one verdict from another, None where there is none."""
+    """Return a value that differs between verdicts; None if there is no verdict."""
     try:
         status = verdict.stat()
     except OSError:
@@ -559,7 +567,7 @@ def _stamp(verdict: Path) -> tuple[int, int] | None:
 
 
 def _lost(workspace: Workspace, replay: Replay, outcome: proof.Outcome) -> int:
-    """Write the verdict of a run that was ended before it wrote one; its exit status."""
+    """Write the verdict of a run that was ended before it wrote one; return its exit status."""
     if outcome.note:
         error = ErrorInfo("build_error", outcome.note)
     else:
@@ -578,7 +586,7 @@ def _lost(workspace: Workspace, replay: Replay, outcome: proof.Outcome) -> int:
 
 
 def _pack(workspace: Workspace, replay: Replay, status: int) -> None:
-    """Keep a pack of what failed; one that a tool looks at is packed by those who ask for it."""
+    """Keep a pack of a failed replay. If a tool looks at the replay, the users of that tool pack it."""
     if replay.tolerant and not replay.of_a_test:
         return
     if workspace.options["PACK"] != "onfail":
@@ -593,7 +601,9 @@ def _pack(workspace: Workspace, replay: Replay, status: int) -> None:
 
 
 def _triage_command(workspace: Workspace, replay: Replay, test: str = "") -> str:
-    """What to type to learn why a replay did not pass; a ``test`` has data, goldens and tolerances of its own."""
+    """Return the command that finds why a replay did not pass; a ``test`` has data, goldens and tolerances of its
+    own.
+    """
     given = [pair for pair in replay.way.given if pair.partition("=")[0] in TARGETS["triage"].options]
     requested = workspace.options.requested or replay.targets.platform.name
     platform = [f"PLATFORM={requested}"] if requested != OPTIONS["PLATFORM"].default else []
@@ -611,20 +621,22 @@ def _triage_command(workspace: Workspace, replay: Replay, test: str = "") -> str
 
 
 def _note_outcome(workspace: Workspace, replay: Replay) -> None:
-    """Keep what came of a replay for the files that were asked for; tools that look at it write files of their own."""
+    """Keep the outcome of a replay for the files that were asked for. Tools that look at a replay write files of their
+    own.
+    """
     if wants_files(workspace) and not replay.tolerant and (replay.results / "verdict.json").is_file():
         name = f"{replay.targets.artifact.name} {replay.way}".rstrip()
         outcomes_of(workspace).replays.append(outcome_of_replay(workspace, replay, name))
 
 
 def status_of(workspace: Workspace, status: int, replay: Replay) -> int:
-    """The exit status, with what the user allowed."""
+    """Return the exit status, with the verdicts that the user allows as 0."""
     allowed = workspace.options["ALLOW_UNCHECKED"] or replay.unchecked
     return 0 if allowed and status == EXIT_STATUS["unchecked"] else status
 
 
 def outcome_of_replay(workspace: Workspace, replay: Replay, name: str) -> Outcome:
-    """What came of a replay, from its verdict."""
+    """Return the outcome of a replay, from its verdict."""
     verdict = read_verdict(replay.results / "verdict.json")
     test = name if replay.of_a_test else ""
     return outcome_of(
@@ -641,7 +653,7 @@ def outcome_of_replay(workspace: Workspace, replay: Replay, name: str) -> Outcom
 
 
 def _amend_verdict(replay: Replay, **said: Any) -> Verdict:
-    """What an earlier run gave, with what is said of it now: results are shared by platforms and by runs."""
+    """Write the fields of ``said`` into the verdict of an earlier run, because platforms and runs share results."""
     verdict, step = replay.results / "verdict.json", replay.step
     result = read_verdict(verdict)
     changed = {name: value for name, value in said.items() if getattr(result, name) != value}
@@ -653,7 +665,7 @@ def _amend_verdict(replay: Replay, **said: Any) -> Verdict:
 
 
 def _show_cached(replay: Replay) -> None:
-    """Say what an unchanged replay gave, and mark it in its verdict."""
+    """Print the result of an unchanged replay, and mark it in its verdict."""
     result = _amend_verdict(replay, cached=True)
     outputs = ", ".join(f"'{output.name}'" for output in result.outputs) or "no outputs"
     word = "PASS" if result.status == "pass" else "UNCHECKED"
@@ -687,7 +699,7 @@ def _argv(
 
 
 def _options(workspace: Workspace, platform: Platform) -> dict[str, Any]:
-    """The options that the replay tool of this run takes; one that is for another is a mistake."""
+    """Return the options that the replay tool of this run takes; an option of another tool is an error."""
     runtime = workspace.runtime(platform)
     options = workspace.options.of_the_run
     for name, value in list(options.items()):

@@ -18,7 +18,7 @@ _SAID = "scons: Reading SConscript files ..."
 
 
 class _Display(DisplayEngine):  # type: ignore[misc]  # SCons has no types
-    """Leaves out what has been said where the command was typed."""
+    """SCons's display without the lines that were printed already where the command was typed."""
 
     def __call__(self, text: str, append_newline: int = 1) -> None:
         if text != _SAID:
@@ -26,10 +26,10 @@ class _Display(DisplayEngine):  # type: ignore[misc]  # SCons has no types
 
 
 def run_scons(words: Sequence[str], at_call: AtCall | None = None, start: SconsStart | None = None) -> int:
-    """Run a command line of SCons in this process, which has run none before; the exit status.
+    """Run a command line of SCons in this process, which has run none before; return the exit status.
 
-    ``at_call`` is called where the tool has been called for one plain replay, before it looks at anything. With
-    ``start`` it goes on for an SCons that was started so and has said until the call what it says.
+    ``at_call`` is called at the call of the tool for one plain replay, before the tool looks at anything. With
+    ``start``, the process goes on for an SCons that was started so and has printed all output up to the call.
     """
     call_first(at_call)
     sys.argv = ["scons", *words]

@@ -21,10 +21,10 @@ _WRITTEN = "chip programs of scene tests"
 
 
 def open_node(workspace: Workspace, root: Path, of_class: Path) -> Distributed:
-    """The artifact that a process has written to ``root``, with its chip programs.
+    """Return the artifact that a process has written to ``root``, with its chip programs.
 
-    These lie in ``of_class``, so that cases share what is built of them; one whose directions of tensors are others
-    than in another case is in ``root``. Raises a usage error for what cannot be read.
+    The chip programs lie in ``of_class``, so that cases share their builds. A chip program whose tensors have other
+    directions than in another case lies in ``root``. Raises a usage error for files that cannot be read.
     """
     written: dict[Path, bytes] = workspace.extras.setdefault(_WRITTEN, {})
     links = root / CHILDREN_DIR

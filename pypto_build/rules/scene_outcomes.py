@@ -1,4 +1,4 @@
-"""What people, and whoever started a build of scene tests, are told of each case."""
+"""Reports each case of scene tests, to the user and to the process that started the build."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CaseRefusal:
 
 
 def tell_outcomes(env: Environment, refused: Sequence[CaseRefusal]) -> None:
-    """Write what becomes of each case, a line when it is known, for whoever started this, if somebody wants to know."""
+    """Write the outcome of each case as a line when it is known, if the process that started this one wants to know."""
     file = os.environ.get(OUTCOMES_VARIABLE)
     if file is None:
         return
@@ -62,7 +62,7 @@ def tell_outcomes(env: Environment, refused: Sequence[CaseRefusal]) -> None:
 
 
 def tell_cases(env: Environment, refused: Sequence[CaseRefusal]) -> None:
-    """Where there are several cases: say of each that fails why, when it has ended, and in the end how many passed."""
+    """If there are several cases, print each that fails when it has ended, and at the end how many passed."""
     replays: Replays = env["PYPTO_REPLAYS"]
     counts = dict.fromkeys(_COUNTED, 0)
     counts["skipped"] = sum(not one.status for one in refused)
@@ -87,14 +87,14 @@ def tell_cases(env: Environment, refused: Sequence[CaseRefusal]) -> None:
 
 
 def _why_not_built(workspace: Workspace, replay: Replay) -> str:
-    """What the first command said that failed for a replay, or for what all have in common."""
+    """Return the output of the first command that failed for a replay, or for a part that all replays share."""
     failed = workspace.progress.failed
     own = [said for place, said in failed if place == replay.targets.output]
     return terminal.plain((own or [said for _, said in failed] or [""])[0])
 
 
 def say_refused(refused: Sequence[CaseRefusal]) -> int:
-    """Say which cases do not run, and why; the status of the first that should have."""
+    """Print the cases that do not run, and why; return the status of the first that should have run."""
     for one in refused:
         if one.status:
             terminal.complain(f"[scene] FAIL {one.label}: {one.reason}")

@@ -1,8 +1,8 @@
 """``SCENE=``: cases of scene tests, each an artifact with data, for the targets that an artifact has.
 
-What a file declares is read from its syntax tree where that is literal; else a process of its own executes the file,
-once for each content. Data and goldens are made by such processes too, and are results like all others. Nothing of a
-test's file is executed in this process.
+The declarations of a file are read from its syntax tree if they are literal. Otherwise a process of its own executes
+the file, once for each content. Such processes make data and goldens too, which are results like all others. This
+process executes nothing of a test's file.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ _NODE_DATA = "pypto_build.interop.scene.node_data"
 _TOOLS = _DESCRIBE, _DATA, _NODE_DATA, "pypto_build.interop.scene.judge"
 #: Threads that wait do so without a processor: a golden of many small operations wakes them for each.
 _WAITING = {"OMP_WAIT_POLICY": "PASSIVE"}
-#: What is run for each of many cases, and needs no PyTorch.
+#: Modules that run for each of many cases, and need no PyTorch.
 _REPLAYS = "pypto_build.replay", "pypto_build.replay.chips", "pypto_build.interop.scene.run"
 _FOR_MANY = "pypto_build.artifact.sign", *_REPLAYS
 _SKIPPED = 5  # exit status of a process that makes data, for a case that cannot run here
 _SHOWN = 8
-#: How many times the time limit a manual case may take: its author has set it aside because it is long.
+#: Factor of the time limit for a manual case, which its author has set aside because it is long.
 _OF_MANUAL = 10
 
 
@@ -100,13 +100,14 @@ class _Chosen:
 def open_scenes(
     workspace: Workspace, selector: str, platform: Platform, cases: Sequence[str] = (), builds: bool = False
 ) -> tuple[list[Subject], list[CaseRefusal]]:
-    """The cases that ``selector`` chooses: those that run here, and those that do not.
+    """Return the cases that ``selector`` chooses: those that run here, and those that do not.
 
-    It is FILE[::CLASS[::CASE]] or a directory of scene tests, or several of these with commas between. Of the cases
-    only those that one of ``cases`` means, if there are any: NAME, CLASS::NAME, CLASS:: or ::NAME. Where the usual
-    binaries are wanted (``builds``), units are compiled while data is made.
-    Raises a usage error for a file that is no scene test, and for a class or case that it does not have; one file of
-    several in which something is wrong is a refusal.
+    The selector is FILE[::CLASS[::CASE]] or a directory of scene tests, or several of these with commas between. If
+    there are ``cases``, only the cases that match one of them are chosen: NAME, CLASS::NAME, CLASS:: or ::NAME. With
+    ``builds``, for the usual binaries, units are compiled while data is made.
+
+    Raises a usage error for a file that is no scene test, and for a class or case that it does not have. If there are
+    several files, a fault in one of them is a refusal.
     """
     files = _files(workspace, selector)
     tools = ForkedTools(_TOOLS, VARIABLE, _WAITING)
@@ -128,8 +129,10 @@ def open_scenes(
 
 
 class _Opening:
-    """The cases that are meant, from what files declare to what runs. Files are executed by ``tools``, in threads of
-    ``pool``; ``early`` is what can be done beside that."""
+    """The chosen cases, from the declarations of files to the subjects that run.
+
+    Files are executed by ``tools``, in threads of ``pool``; ``early`` does work beside that.
+    """
 
     def __init__(
         self, workspace: Workspace, platform: Platform, tools: ForkedTools, pool: ThreadPoolExecutor, early: Early
@@ -140,7 +143,7 @@ class _Opening:
         self.refused: list[CaseRefusal] = []
 
     def describe(self, files: Sequence[_File], selector: str, cases: Sequence[str], builds: bool) -> None:
-        """Find out which cases are meant by ``selector``; with ``builds``, their units are built from then on."""
+        """Find the cases that ``selector`` means; with ``builds``, their units are built from then on."""
         begin = self._early.begin
         declared = [self._pool.submit(_declared, self._workspace, self._tools, file, begin) for file in files]
         descriptions: dict[str, FileDescription] = {}
@@ -167,7 +170,7 @@ class _Opening:
             write_bytes(Path(told), msgspec.json.encode(descriptions))
 
     def _choose(self, found: Sequence[_Chosen], builds: bool) -> None:
-        """Take those of the cases that run here."""
+        """Take the cases that run here."""
         for one in found:
             if why := _why_not(self._workspace, one, self._platform):
                 self.refused.append(CaseRefusal(one.origin, why))
@@ -177,7 +180,7 @@ class _Opening:
                 _build_early(self._workspace, one, self._platform, self._early)
 
     def subjects(self) -> list[Subject]:
-        """Make the data of the cases that run; those that got some."""
+        """Make the data of the cases that run; return the cases that got data."""
         subjects: list[Subject] = []
         make = partial(_make_data, self._workspace, self._tools, begin_others=self._early.begin)
         outcomes = list(self._pool.map(make, self._running))
@@ -222,7 +225,7 @@ def _place(workspace: Workspace, file: Path) -> Place:
 
 
 def _build_early(workspace: Workspace, one: _Chosen, platform: Platform, early: Early) -> None:
-    """Let the units of a case's class be built from now on; what is wrong with them is said in their turn."""
+    """Build the units of a case's class from now on; errors in them are reported in their turn."""
     if one.scene.level == NODE_LEVEL:
         return
     artifact = scene_artifact(one.scene, one.file.path, _root(one.file.place, one.scene))
@@ -234,7 +237,7 @@ def _build_early(workspace: Workspace, one: _Chosen, platform: Platform, early: 
 
 
 def _declared(workspace: Workspace, tools: ForkedTools, file: _File, begin: Callable[[], None]) -> Scenes:
-    """What the file declares; ``begin`` is called if that has to be found out."""
+    """Return the declarations of a file; ``begin`` is called if the file has to be executed for that."""
     try:
         return read_literal(file.path)
     except NotLiteral:
@@ -258,7 +261,7 @@ def _declared(workspace: Workspace, tools: ForkedTools, file: _File, begin: Call
 
 
 def _chosen(scenes: Scenes, file: _File, selectors: Sequence[str]) -> list[_Chosen]:
-    """The cases of a file that are meant; with ``selectors``, those that one of them means too."""
+    """Return the cases of a file that are meant; with ``selectors``, those that one of them means too."""
     found: dict[tuple[str, str], _Chosen] = {}
     for rest in file.selectors:
         for scene, case in _matching(scenes, file.path, rest):
@@ -284,7 +287,7 @@ def _matching(scenes: Scenes, file: Path, rest: str) -> list[tuple[Scene, SceneC
 
 
 def _why_not(workspace: Workspace, one: _Chosen, platform: Platform) -> str:
-    """Why a case does not run; empty if it does. One that is named runs, manual or not."""
+    """Return why a case does not run; empty if it does. A case that is named runs, manual or not."""
     if platform.simulated and (reason := one.scene.why_not(one.case, platform.name)):
         return reason
     mode = workspace.options["MANUAL"]
@@ -303,18 +306,21 @@ def _compares(workspace: Workspace, one: _Chosen) -> bool:
 
 
 def _data_kind(workspace: Workspace, one: _Chosen) -> str:
-    """By what the data of a case differs from its usual one, as the end of a name."""
+    """Return the difference of a case's data from its usual data, as the end of a name."""
     seed = workspace.options["SEED"]
     return ("" if _compares(workspace, one) else ".unchecked") + (f".seed{seed}" if seed else "")
 
 
 def _data_dir(workspace: Workspace, one: _Chosen) -> str:
-    """Where the data of a case lies in its artifact."""
+    """Return the directory of a case's data in its artifact."""
     return f"{CASES_DIR}/{file_name(one.case.name)}{_data_kind(workspace, one)}"
 
 
 def _tree(workspace: Workspace, one: _Chosen) -> str:
-    """What a process writes for a case, below the place of its file: data, for several chips the artifact too."""
+    """Return the directory, below the place of its file, that a process writes for a case.
+
+    It holds the data, and for several chips the artifact too.
+    """
     root = _root(one.file.place, one.scene).name
     if one.scene.level == NODE_LEVEL:
         return f"{root}.{file_name(one.case.name)}{_data_kind(workspace, one)}"

@@ -150,7 +150,7 @@ def _declare_several(env: Environment, subjects: list[Subject], wanted: list[str
 
 
 def _end_with_status(target: Nodes, source: Nodes, env: Environment) -> int:
-    """An action: what was found when the cases were read, for a target of which nothing else is left to do."""
+    """Return, as an action, the status from reading the cases, for a target that has nothing else to do."""
     return int(env["PYPTO_STATUS"])
 
 
@@ -171,7 +171,7 @@ def _declare_nodes(env: Environment, root: Path, wanted: list[str], verbs: list[
 
 
 def _refuse_ranks(workspace: Workspace, root: Path) -> None:
-    """Raise for options that only distributed programs take; where several artifacts are named, others may be meant."""
+    """Raise for options that only distributed programs take. If several artifacts are named, others may be meant."""
     for name in ("WORLD", "DEVICES", "RANK"):
         if workspace.options[name] != OPTIONS[name].default and not workspace.of_batch:
             raise ArtifactError(f"{name}={workspace.options[name]}", f"{root.name} runs on one chip", "leave it out")
@@ -249,12 +249,12 @@ def _declare_subjects(env: Environment, subjects: list[Subject], wanted: list[st
 
 
 def _once(selected: list[ArtifactTargets]) -> list[ArtifactTargets]:
-    """Each artifact once, whatever data it gets."""
+    """Return each artifact once, whatever data it gets."""
     return list({id(targets): targets for targets in selected}.values())
 
 
 def _variant(workspace: Workspace, verb: Verb) -> str | None:
-    """How the binaries that ``verb`` needs are built, None if as the options say."""
+    """Return the variant of the binaries that ``verb`` needs; None if the options decide."""
     match verb.needs:
         case Needs.CHECKED | Needs.TRACED | Needs.TRIAGE:
             return workspace.own_variant(CHECKED)
@@ -297,7 +297,7 @@ def _declare_compile(env: Environment) -> None:
 
 
 def _tell_next(workspace: Workspace, name: str) -> None:
-    """After a program was compiled, the command that comes next."""
+    """Print the next command after a program was compiled."""
     if workspace.progress.failures or not workspace.progress.renewed or workspace.options["SKIP_PTOAS"]:
         return
     build_output = Path(workspace.options.build_output)

@@ -1,9 +1,9 @@
-"""Builds what every first replay needs into a store that comes with the package.
+"""Builds all that a first replay needs into a store that comes with the package.
 
 python -m pypto_build.rules.ship DIR
 
-The store holds results with their proofs, as that of a user does: on a machine where an input differs (the compiler, a
-header of the system, Python), or with sources that were edited since, nothing of it is used.
+The store holds results with their proofs, as a user's store does. None of them is used on a machine where an input
+differs (the compiler, a header of the system, Python), or with sources that were edited since.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pypto_build.toolchain.cache import SHIPPED
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0 where the store is there; 3 with what the compiler said where it cannot be made."""
+    """Return 0 if the store is there; 3, with the compiler's message, if it cannot be made."""
     (directory,) = (Path(word).resolve() for word in (sys.argv[1:] if argv is None else argv))
     with tempfile.TemporaryDirectory(prefix="pypto-ship-") as scratch:
         store = Path(scratch, "store")

@@ -30,7 +30,7 @@ SPLICED = "spliced/"
 
 @dataclass(frozen=True)
 class Assembler:
-    """What turns a module into C++ for one platform: ``ptoas``, or our own where there is none."""
+    """The program that turns a module into C++ for one platform: ``ptoas``, or our own if there is none."""
 
     platform: Platform
     ptoas: Ptoas | None
@@ -126,7 +126,7 @@ def declare_splices(env: Environment, place: Place, splices: Splices) -> Spliced
 
 
 def _report(target: Nodes, source: Nodes, env: Environment) -> None:
-    """The line that people search logs for, where kernels were spliced in this run."""
+    """Print the line that users search logs for, if kernels were spliced in this run."""
     done = [action for action in workspace_of(env).progress.renewed if action.name.startswith(SPLICED)]
     if done:
         terminal.detail(f"[pto->cpp] updated {sum(len(action.outputs) for action in done)} kernel cpp(s)")

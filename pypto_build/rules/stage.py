@@ -1,4 +1,4 @@
-"""Targets of the command line that are declared when what they work on has been made."""
+"""Targets of the command line that are declared after their inputs have been made."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pypto_build.rules.machinery.inputs import made_directories
 from pypto_build.rules.machinery.scons_types import Environment, Node
 from pypto_build.rules.machinery.workspace import escape, workspace_of
 
-# What in a script may make an artifact: such a rule, another script, or a module of the user's.
+# Calls in a script that may make an artifact: such a rule, another script, or a module of the user's.
 _MAKES = re.compile(r"\b(PtoProgram|Command|SConscript)\b")
 _IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+(\w+)", re.MULTILINE)
 _HARMLESS = sys.stdlib_module_names | {"pypto_build", "SCons"}

@@ -1,4 +1,4 @@
-"""What a run works on: a program and the data that it gets, however the user named it."""
+"""Subject of a run: a program and the data that it gets, however the user named it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from pypto_build.toolchain.forked import ForkedTools
 
 @dataclass(frozen=True)
 class Subject:
-    """An artifact, and one set of data for it; ``distributed`` is what it is for several chips.
+    """An artifact, and one set of data for it; ``distributed`` describes a program for several chips.
 
-    ``data`` is None for the artifact's own. ``origin`` is FILE::CLASS::CASE of a scene test's case, whose class decides
-    what outputs are worth if it is ``judged``, in forks of ``judges`` if there are any; ``limits`` are variables of the
-    run's environment. One that may be ``unchecked`` passes without a golden. ``patience`` is how many times the time
-    limit its run may take.
+    ``data`` is None for the artifact's own. ``origin`` is FILE::CLASS::CASE of a scene test's case. If the subject is
+    ``judged``, the class of that case judges its outputs, in forks of ``judges`` if there are any.
+
+    ``limits`` are variables of the run's environment. A subject that is ``unchecked`` passes without a golden. The time
+    limit of its run is multiplied by ``patience``.
     """
 
     artifact: Artifact

@@ -1,4 +1,4 @@
-"""The nodes of what a run works on: a program for one chip, or one for several."""
+"""Nodes of a run's subject: a program for one chip, or one for several."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def declare_test_suite(env: Environment, **given: Any) -> Nodes:
 
 
 def _listed(tests: Any) -> list[Any]:
-    """The members that were given, lists in lists too."""
+    """Return the members that were given, those of nested lists too."""
     if tests is None:
         return []
     if isinstance(tests, (str, Alias)) or not hasattr(tests, "__iter__"):

@@ -32,9 +32,9 @@ def _of_the_run(verb: str) -> set[str]:
 
 
 _RUN = _of(Group.BUILD, Group.RUN, Group.RECORDS)
-# Where what came of replays and tests is written.
+# Options that name files for the outcomes of replays and tests.
 _OUTCOMES = {"JUNIT", "JSON", "SARIF", "ANNOTATE"}
-# Of several artifacts in one command.
+# Options for several artifacts in one command.
 _MANY = _of(Group.MANY) | {"TAGS"}
 _BUILT = {
     Needs.FILES: set[str](),

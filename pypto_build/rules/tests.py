@@ -1,4 +1,4 @@
-"""The common part of all tests: a target by their name, the line that is said of each, and ``scons test``."""
+"""The common part of all tests: a target by their name, the line that reports each, and ``scons test``."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def declare_test(
 
 
 def _named(name: str, nodes: Nodes) -> Nodes:
-    """The nodes of a test, by which a suite knows it."""
+    """Return the nodes of a test, by which a suite knows it."""
     for node in nodes:
         names: list[str] = getattr(node.attributes, "pypto_tests", [])
         node.attributes.pypto_tests = [*names, name]
@@ -122,7 +122,7 @@ def _expect(replays: Replays, suite: Suite, workspace: Workspace) -> None:
 
 
 def _check_suite(target: Nodes, source: Nodes, env: Environment) -> int:
-    """The status of a suite that was asked for; tests that failed have let the others run."""
+    """Return the status of a suite that was asked for, after all its tests have run."""
     suite: Suite = env["PYPTO_SUITE"]
     replays: Replays = env["PYPTO_REPLAYS"]
     unknown = [test for test in suite.tests if test not in replays.tags and test not in replays.suites]
@@ -133,7 +133,7 @@ def _check_suite(target: Nodes, source: Nodes, env: Environment) -> int:
 
 
 def _nothing(target: Nodes, source: Nodes, env: Environment) -> None:
-    """Do nothing: the test's own line says what is wrong."""
+    """Do nothing: the test's own line reports what is wrong."""
 
 
 def _verdict(env: Environment, gate: Nodes, test: Test, result: Path) -> Nodes:
@@ -145,7 +145,9 @@ def _verdict(env: Environment, gate: Nodes, test: Test, result: Path) -> Nodes:
 
 
 def _judge(target: Nodes, source: Nodes, env: Environment) -> int:
-    """The status of a test that something else waits for; what its replays reported, if they did not pass."""
+    """Return the status of a test that other nodes wait for, and print the reports of its replays if they did not
+    pass.
+    """
     test: Test = env["PYPTO_TEST"]
     status = _status(env, test)
     if status and not workspace_of(env).verbose:
@@ -180,7 +182,7 @@ def _declare_runs(env: Environment, test: Test, values: Mapping[str, Any], decla
 
 
 def _list_tests(workspace: Workspace, replays: Replays) -> None:
-    """Leave the names, those that loops made too, where completion finds them; nothing where nothing was built."""
+    """Write the names of all tests to the file that completion reads; nothing if nothing was built."""
     path, text = workspace.build_dir / DECLARED_TESTS, "".join(f"{name}\n" for name in sorted(replays.tags))
     if GetOption("clean") or not workspace.build_dir.is_dir():
         return
@@ -190,7 +192,7 @@ def _list_tests(workspace: Workspace, replays: Replays) -> None:
 
 
 def _prepare(env: Environment) -> None:
-    """Before the first test: what `scons test` does besides running tests. All of them run, whatever fails."""
+    """Prepare `scons test` before the first test. All tests run, whatever fails."""
     workspace = workspace_of(env)
     known = {"TAGS": _check_tags, "FAILED": _check_failed}
     checks = [check for option, check in known.items() if workspace.options[option]]
@@ -206,12 +208,12 @@ def run_all(workspace: Workspace) -> None:
 
 
 def _all_are_run(env: Environment) -> bool:
-    """Return whether tests are run together, so that one that fails is no reason to stop."""
+    """Return True if tests run together, so that a failing one does not stop the others."""
     return "test" in map(str, COMMAND_LINE_TARGETS) or bool(env["PYPTO_REPLAYS"].named_suites())
 
 
 def _check_all(target: Nodes, source: Nodes, env: Environment) -> int:
-    """The status of `scons test`: tests that failed have let the others run."""
+    """Return the status of `scons test`, after all tests have run."""
     return int(any(outcome.failed for outcome in outcomes_of(workspace_of(env)).tests))
 
 
@@ -223,15 +225,17 @@ def _chosen(workspace: Workspace, name: str, tags: Collection[str]) -> bool:
 
 
 def _missing_platform(workspace: Workspace, platform: str | None) -> str:
-    """Why a test cannot run here: it names a platform that this machine has not, and nobody insists on it."""
+    """Return why a test cannot run here: this machine lacks its platform, and the user does not insist on it."""
     if not platform or PLATFORMS[platform].simulated or workspace.options["HARDWARE"]:
         return ""
     return "" if sign_of_hardware() else f"{platform}: no toolkit and no device here"
 
 
 def _asked_for(name: str, chosen: bool) -> bool:
-    """Return whether a test may have to run. A target that is not ours may be an alias of the workspace's own; without
-    one, the SConstruct's defaults count."""
+    """Return True if a test may have to run.
+
+    A target that is not ours may be an alias of the workspace's own. Without targets, the SConstruct's defaults count.
+    """
     targets = [target for target in map(str, COMMAND_LINE_TARGETS) if target != "help"]
     return (
         not targets or "query" in targets or _is_named(name, chosen) or any(target not in TARGETS for target in targets)
@@ -250,7 +254,7 @@ def _is_named(name: str, chosen: bool) -> bool:
 
 
 def _finish(target: Nodes, source: Nodes, env: Environment) -> int:
-    """Tell of a test that ran, or did not have to."""
+    """Report a test that ran, or did not have to."""
     workspace, test = workspace_of(env), env["PYPTO_TEST"]
     outcomes, name = outcomes_of(workspace), test.name
     if test.elsewhere:
@@ -274,7 +278,7 @@ def _finish(target: Nodes, source: Nodes, env: Environment) -> int:
 
 
 def _one_of(name: str, found: list[Outcome], refused: list[tuple[int, str]]) -> Outcome:
-    """The outcome of a test of several parts: that of the first that failed, else of the first."""
+    """Return the outcome of a test of several parts: that of the first that failed, else of the first."""
     wrong = [Outcome(name, "ERROR", reason=reason, failed=True) for status, reason in refused if status]
     skipped = [Outcome(name, "SKIPPED", reason=reason) for _, reason in refused]
     outcome = next((one for one in (*found, *wrong) if one.failed), (*found, *skipped)[0])
@@ -283,7 +287,7 @@ def _one_of(name: str, found: list[Outcome], refused: list[tuple[int, str]]) -> 
 
 
 def _check_tags(target: Nodes, source: Nodes, env: Environment) -> int:
-    """TAGS= that choose no test are a mistake."""
+    """Raise for TAGS= that choose no test."""
     replays: Replays = env["PYPTO_REPLAYS"]
     given = workspace_of(env).options["TAGS"]
     known = set().union(*replays.tags.values())
@@ -295,6 +299,6 @@ def _check_tags(target: Nodes, source: Nodes, env: Environment) -> int:
 
 
 def _check_failed(target: Nodes, source: Nodes, env: Environment) -> None:
-    """FAILED=1 where nothing failed."""
+    """Raise for FAILED=1 if no test failed."""
     if not failed_tests(workspace_of(env).build_dir):
         terminal.say("[test] no test failed when it last ran; scons test runs all of them")

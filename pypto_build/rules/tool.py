@@ -70,7 +70,7 @@ _COLLECT = (100_000, 20, 20)
 
 # The only state of this package: SCons has one process for all environments of an SConstruct.
 _INVOCATION = Invocation()
-#: What is done when SCons has ended, for a process that goes on then.
+#: Called when SCons has ended, in a process that goes on.
 finish = _INVOCATION.finish
 call_first = _INVOCATION.call_first
 
@@ -173,14 +173,14 @@ def _declare_targets(env: Environment) -> None:
 
 
 def _is_plain_replay(options: Options) -> bool:
-    """Whether one artifact is replayed, by what was given alone."""
+    """Return True if the command replays one artifact, with the given options and nothing else."""
     simulated = PLATFORMS[options["PLATFORM"]].simulated and not options.requested and not options["HARDWARE"]
     asked = list(map(str, COMMAND_LINE_TARGETS)) == ["replay"] and bool(options["JIT"])
     return asked and simulated and not (GetOption("clean") or GetOption("help") or GetOption("no_exec"))
 
 
 def _look_ahead(options: Options) -> None:
-    """For the forks of a process that stands at this call: what the next one will most likely look at."""
+    """Look at the inputs of the most likely next command, for the forks of a process that waits at this call."""
     wanted = standing.NEXT.wanted
     if not wanted.artifact or options["SANDBOX"] or options["STORE_REMOTE"] or os.environ.get(REMOTE_VARIABLE):
         return
@@ -196,7 +196,9 @@ def _look_ahead(options: Options) -> None:
 
 
 def _choose_job(env: Environment) -> Callable[[], AbstractContextManager[None]] | None:
-    """Where the command line names many artifacts, go on in a process for each; what its commands wait for."""
+    """If the command line names many artifacts, go on in a process for each; return the turn that its commands wait
+    for.
+    """
     from pypto_build.rules.many.batch import Forked
     from pypto_build.rules.many.start import run_many
     from pypto_build.rules.many.told import end_job
@@ -221,7 +223,7 @@ def _clean(workspace: Workspace) -> None:
 
 
 def _check(options: Options, targets: list[str]) -> Options:
-    """What was given, for the platform that it means here."""
+    """Return the options, with the platform that is meant here."""
     check_taken(ARGUMENTS, targets)
     if options["HARDWARE"] or not PLATFORMS[options["PLATFORM"]].simulated:
         from pypto_build.rules.platform_choice import choose_platform
@@ -316,7 +318,7 @@ def _note_script(env: Environment) -> None:
 
 
 def _needs_whole_graph() -> bool:
-    """Whether somebody asked for nodes by file name or wants to see the graph."""
+    """Return True if the command names nodes by file name or shows the graph."""
     targets = list(map(str, COMMAND_LINE_TARGETS))
     looks = bool(GetOption("tree_printers")) or targets[:1] == ["query"]
     return looks or any(map(_FILE_NAME.search, targets))

@@ -65,7 +65,7 @@ def _triage(env: Environment, words: list[str], checked: ArtifactTargets) -> int
 
 
 def _tell_unbuilt(workspace: Workspace, targets: ArtifactTargets) -> None:
-    """The answer where nothing can be run: the first error of the compiler in each file."""
+    """Print the answer if nothing can be run: the first error of the compiler in each file."""
     if _REACHED in workspace.extras:
         return
     said = "".join(text for place, text in workspace.progress.failed if place == targets.output)
@@ -90,7 +90,7 @@ def _run(workspace: Workspace, words: list[str]) -> int:
 
 
 def _ensure(workspace: Workspace, targets: ArtifactTargets) -> bool:
-    """Build its binaries, several at a time; whether they are all there."""
+    """Build the binaries, several at a time; return True if all of them are there."""
     with ThreadPoolExecutor(GetOption("num_jobs")) as pool:
         units = [unit for part in (targets, *targets.parts) for unit in part.steps]
         return not any(pool.map(lambda steps: ensure(workspace, list(steps)), units))

@@ -27,7 +27,7 @@ _FOUND = "triaged test"  # among the workspace's extras
 
 
 def expect_test(env: Environment) -> None:
-    """The target, for a test that the SConstruct may declare: what is said if it does not."""
+    """Declare the target for a test that the SConstruct may declare later; it fails if the SConstruct does not."""
     env.AlwaysBuild(env.Alias(VERB, [], Action(_say_unknown, None)))
 
 

@@ -39,16 +39,16 @@ from pypto_build.toolchain.recipe import Recipe, UnitRecipe
 if TYPE_CHECKING:
     from pypto_build.rules.instances import Instances
 
-# What compilers see of the caller's environment.
+# Variables of the caller's environment that compilers get.
 _PASSED = ("PATH", "LD_LIBRARY_PATH", "LC_ALL")
-# What launchers see besides, whose caches are their promise.
+# Prefixes of further variables for launchers, which are responsible for their own caches.
 _OF_LAUNCHERS = ("CCACHE_", "SCCACHE_", "DISTCC_", "ICECC", "XDG_", "PYPTO_", "HOME")
 _HARMLESS = r"#\s*(include\s*<\w+(\.h)?>|pragma\s+once|if(n?def)?\b.*|else|endif|define\s+__(gm|aicore)__\b.*)"
-# What may stand behind a directive.
+# A comment behind a directive.
 _REMARK = r"[ \t]*(?://[^\n]*[^\\\n]|//)?"
 # Lines that only a compiler for devices sees.
 _FOR_DEVICES = r"(?m)^[ \t]*#if !defined\(__CPU_SIM\)\n(?:[ \t]*(?!#[ \t]*(?:if|el|endif)).*\n)*[ \t]*#endif"
-# What compilers say of a file that they do not find.
+# The error of compilers for a missing file.
 _MISSING = re.compile(r"fatal error: .*(No such file|file not found)")
 # `__DATE__` and `__TIME__` are those of the first second of 2000 in every compilation.
 _EPOCH = {"SOURCE_DATE_EPOCH": "946684800"}
@@ -56,8 +56,10 @@ _EPOCH = {"SOURCE_DATE_EPOCH": "946684800"}
 
 @dataclass(frozen=True)
 class Plan:
-    """How one unit is built: its recipe, and what it adds to that. ``name`` is the path of its binary under their
-    directory, without a suffix."""
+    """Build plan of one unit: its recipe, and its additions to it.
+
+    ``name`` is the path of its binary below the directory of binaries, without a suffix.
+    """
 
     name: str
     source: Path
@@ -68,7 +70,7 @@ class Plan:
 
     @property
     def binary(self) -> str:
-        """What a runtime loads."""
+        """Return the file name of the binary that a runtime loads."""
         return f"{self.name}{self.recipe.suffix}"
 
     def with_splice(self, file: Path) -> Plan:
@@ -91,9 +93,10 @@ class Plan:
 
 
 class Compilation:
-    """What the compilations of one artifact for one platform have in common.
+    """The common part of all compilations of one artifact for one platform.
 
-    Binaries go to ``variant`` below the place. ``root`` is the artifact, which no binary names unless it has to.
+    Binaries go to ``variant`` below the place. ``root`` is the artifact, whose path no binary contains unless it has
+    to.
     """
 
     def __init__(self, workspace: Workspace, recipe: Recipe, place: Place, variant: str, root: Path) -> None:
@@ -115,11 +118,11 @@ class Compilation:
             workspace.include_dirs |= set(unit.include_dirs)
 
     def kernel(self, kernel: Kernel) -> Plan:
-        """How a kernel is built."""
+        """Return the build plan of a kernel."""
         return self._plan(kernel.binary, kernel.core_type, kernel.source, kernel.extra_include_dirs)
 
     def orchestration(self, orchestration: Orchestration) -> Plan:
-        """How an orchestration is built."""
+        """Return the build plan of an orchestration."""
         return self._plan(orchestration.binary, "orchestration", orchestration.source)
 
     def _plan(self, name: str, kind: str, source: Path, extra_dirs: tuple[Path, ...] = ()) -> Plan:
@@ -127,8 +130,10 @@ class Compilation:
         return Plan(name, source, recipe, extra_dirs, self._maps[kind])
 
     def _mapped(self, recipe: UnitRecipe) -> tuple[str, ...]:
-        """The flags by which what is compiled does not tell where workspace and artifact lie, and what has line numbers
-        names directories as all do."""
+        """Return the flags that keep the paths of workspace and artifact out of the output.
+
+        In output with line numbers, directories get names that are the same on every machine.
+        """
         named = (
             (self._workspace.top, places.WORKSPACE),
             (self._place.directory, places.OUTPUT),
@@ -197,7 +202,7 @@ class Compilation:
         )
 
     def _settings_of(self, recipe: UnitRecipe, called: str) -> dict[str, str]:
-        """What decides besides the command: the same for all units of a kind."""
+        """Return the settings that decide besides the command; all units of a kind share them."""
         key = (recipe.identity, recipe.processor, called)
         if key not in self._settings:
             self._settings[key] = recipe.settings | self._searched
@@ -205,7 +210,7 @@ class Compilation:
         return self._settings[key]
 
     def _called(self, plan: Plan) -> str:
-        """What decides about the instances that an object is linked with, besides its symbols."""
+        """Return the text that decides about the instances linked with an object, besides its symbols."""
         number = id(plan.recipe)  # one of those that the artifact's units share
         if number not in self._instances_by:
             self._instances_by[number] = " ".join(plan.recipe.compile_argv("", ""))
@@ -221,7 +226,7 @@ class Compilation:
         return self._instances[key]
 
     def _compile_calling(self, plan: Plan, command: list[str], env: dict[str, str]) -> tuple[int, str]:
-        """Compile a unit that calls instances. Where they are not to be had, it is compiled with its own."""
+        """Compile a unit that calls instances. If these cannot be built, the unit is compiled with its own."""
         command = in_colours(command)
         status, said = run_captured(command, env)
         if status or self._has_instances(plan, Path(command[-1]), env):
@@ -237,8 +242,9 @@ class Compilation:
         return self._instances_for(plan.recipe).of(ours) is not None
 
     def _only_calls(self, plan: Plan, symbols: list[str], env: dict[str, str]) -> bool:
-        """Whether nothing in a unit could give our templates another meaning: a specialisation, or an overload. Where
-        that is left in doubt the answer is no.
+        """Return True if a unit cannot change the meaning of our templates, by a specialisation or an overload.
+
+        In case of doubt the answer is False.
         """
         if not begins_with(plan.compiled, plan.recipe.main_header):
             return False
@@ -285,9 +291,9 @@ class Compilation:
 
 
 def _compile_by_name(compile_: Spawn, command: list[str], env: dict[str, str]) -> tuple[int, str]:
-    """Compile a unit; again if that may include a file as ``__FILE__``, which then has its own name.
+    """Compile a unit; again, with its real paths, if it may include a file as ``__FILE__``.
 
-    The object then has the directories' paths, so that it is known to hold for them alone.
+    The object then contains the directories' paths, and is recorded to hold for them alone.
     """
     status, said = compile_(command, env)
     if not status or not _MISSING.search(said):
@@ -328,8 +334,10 @@ def _wait_for_directories(env: Environment, nodes: Nodes, directories: Sequence[
 
 
 def includes_made(env: Environment, plan: Plan, made: Collection[Node]) -> tuple[Node, tuple[Node, ...]] | None:
-    """Return the source of a unit that includes a file that is ``made``, or looks for headers in a directory that is,
-    and where its headers are looked for; else None."""
+    """Return the source of a unit, and the directories in which its headers are looked for.
+
+    Return None unless the source includes a file that is ``made``, or looks for headers in such a directory.
+    """
     source = env.File(escape(str(plan.compiled)))
     dirs = tuple(env.Dir(escape(str(path))) for path in plan.extra_dirs)
     path = (env.Dir(escape(str(plan.source.parent))), *dirs)
@@ -340,14 +348,17 @@ def includes_made(env: Environment, plan: Plan, made: Collection[Node]) -> tuple
 
 
 def ensure(workspace: Workspace, steps: Sequence[Step], early: bool = False) -> int:
-    """Do those steps of a unit that have to be done; the status of the first that fails, of which nothing is said if it
-    is done ``early``."""
+    """Do those steps of a unit that are not up to date; return the status of the first that fails.
+
+    With ``early``, failures are not reported.
+    """
     return next((status for step in steps if (status := perform(workspace, step, early).status)), 0)
 
 
 def _is_plain(plan: Plan) -> bool:
-    """Whether the text of a unit can give our templates no other meaning: it includes nothing but our headers and those
-    of the system, and declares nothing that could.
+    """Return True if the text of a unit cannot change the meaning of our templates.
+
+    It then includes only our headers and those of the system, and has no declaration that could.
     """
     text = _text(plan).replace("\\\n", "")
     headers = plan.recipe.include_dirs[0]
@@ -364,10 +375,10 @@ def _text(plan: Plan) -> str:
 
 
 def begins_with(source: Path, header: str) -> bool:
-    """Whether ``source`` includes ``header`` first, so that including it before everything else changes nothing.
+    """Return True if ``source`` includes ``header`` first, so that including it before everything else changes nothing.
 
-    Standard headers may come before it, and the definitions of qualifiers that our headers make too; other definitions
-    may not. A header of this name beside the source is another one.
+    Standard headers may come before it, and so may definitions of qualifiers that our headers make too. Other
+    definitions may not. A header of this name beside the source is another one.
     """
     if not header:
         return False
@@ -393,8 +404,11 @@ def in_colours(command: list[str]) -> list[str]:
 
 
 def compile_environment(workspace: Workspace, variables: tuple[str, ...] = ()) -> dict[str, str]:
-    """What compilers see of the caller's environment: what finds programs, and nothing that changes what they make, but
-    for variables that begin with one of ``variables``."""
+    """Return the caller's environment as compilers get it: variables that find programs, and none that change the
+    output.
+
+    Variables that begin with one of ``variables`` are passed too.
+    """
     prefixes = (*variables, *(_OF_LAUNCHERS if workspace.launcher else ()))
     passed = {key: value for key, value in workspace.environment.items() if key in _PASSED or key.startswith(prefixes)}
     return passed | _EPOCH

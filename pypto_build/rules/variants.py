@@ -1,6 +1,6 @@
-"""The ways an artifact's binaries can be built besides the usual one, each in a directory of its own below OUT.
+"""Variants: ways to build an artifact's binaries besides the usual one, each in a directory of its own below OUT.
 
-A directory each, so that going from one to another and back compiles nothing again.
+Because of these directories, switching between variants compiles nothing again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ USUAL = Variant("")
 # Kernels that record what every instruction touches, with line numbers.
 CHECKED = Variant("check", CHECKED_FLAGS, checked=True)
 # The same, and what C++ itself reads and writes: for MEMORY=weak.
-# What -fsanitize=thread calls is defined in the header; that g++ does not instrument fences is as it should be.
+# The header defines the functions that -fsanitize=thread calls; it is right that g++ does not instrument fences.
 _PLAIN = ("-DPYPTO_WEAK=1", "-fsanitize=thread", "-Wno-tsan", "-include", "pto/pto-inst.hpp")
 WEAK = Variant("weak", (*CHECKED_FLAGS, *_PLAIN), checked=True)
 # Kernels as a debugger wants them.

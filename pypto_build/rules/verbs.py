@@ -16,7 +16,7 @@ from pypto_build.facts.run_options import RUN_OPTIONS
 
 
 class Needs(Enum):
-    """What has to be there before a tool runs, and with it which arguments the tool gets."""
+    """Requirements of a tool before it runs, which also decide the arguments that it gets."""
 
     FILES = "files that an option names; the artifact where JIT= names one, and --build-dir where it was replayed"
     ARTIFACT = "nothing but the artifact: no --build-dir"
@@ -33,14 +33,16 @@ class Needs(Enum):
 class Verb(msgspec.Struct, frozen=True):
     """One tool.
 
-    ``options`` maps the options it takes to their flags, besides those of the run that name it in their own table; one
-    that has its default is not passed on, and one in ``required`` must be given. ``replay_with`` are options of the
-    replay that a tool with Needs.REPLAY looks at. One that is ``parallel`` is told -j as --jobs. One that is ``spread``
-    hands its own work to the farm of SCHEDULER=, which it is told as --scheduler with --memory and --asked.
-    Where an option that is required has a value that is ``unbuilt``, or begins so, it looks at what fails to build.
+    ``options`` maps the options that it takes to their flags, besides those that name the tool in their own table. An
+    option with its default is not passed on; options in ``required`` must be given. ``replay_with`` are options of the
+    replay that a tool with Needs.REPLAY looks at.
 
-    One that ``looks`` is told where the artifact was built, if it was. One ``in_torch`` compares with the PyTorch
-    reference and is refused before anything is built where PyTorch is not.
+    A ``parallel`` tool gets -j as --jobs. A ``spread`` tool hands its work to the farm of SCHEDULER=, which it gets as
+    --scheduler with --memory and --asked. If a required option has a value that is ``unbuilt``, or begins so, the tool
+    looks at the units that fail to build.
+
+    A tool that ``looks`` gets the directory in which the artifact was built, if it was. A tool ``in_torch`` compares
+    with the PyTorch reference, and is refused before anything is built if PyTorch is missing.
     """
 
     name: str
@@ -57,14 +59,13 @@ class Verb(msgspec.Struct, frozen=True):
     unbuilt: tuple[str, ...] = ()
 
     def asked(self, options: Any) -> Verb:
-        """The tool as ``options`` ask for it: what of these values is given for one that is required is of what does
-        not build."""
+        """Return the tool as ``options`` ask for it, which may make it a tool for units that do not build."""
         words = {str(options[name]).partition(":")[0] for name in self.required}
         return msgspec.structs.replace(self, needs=Needs.INTERFACE) if words & set(self.unbuilt) else self
 
     @property
     def usage(self) -> str:
-        """How the target is typed."""
+        """Return the command that a user types for the target."""
         artifact = ["[JIT=x]" if self.needs is Needs.FILES else "JIT=x"]
         return " ".join([self.name, *artifact, *(f"{name}=..." for name in self.required)])
 

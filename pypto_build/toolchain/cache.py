@@ -1,4 +1,6 @@
-"""What is built once for all workspaces of a user: the runtime's module, results, and revisions of other projects."""
+"""Paths of the user's caches, which all workspaces share: the runtime's module, results, revisions of other
+projects.
+"""
 
 from __future__ import annotations
 

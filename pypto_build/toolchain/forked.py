@@ -1,12 +1,14 @@
-"""Tools that take longer to load than to work: a process that has loaded them is forked for each command.
+"""Fork server for tools that take longer to load than to work: it loads them once and is forked for each command.
 
 python -m pypto_build.toolchain.forked DESCRIPTOR LISTENER LOG_VARIABLE MODULE...
 
-The process is the child of whoever needs it, and ends with it; whoever knows its address may have commands run. A
-command gets its environment, and the stream to which it writes. A byte comes back when it begins, and then its status,
-unless it was killed. It ends when nobody waits for it any more. Where a library writes down what tools read, in the
-file that LOG_VARIABLE names, what was read to load the tools is added to a command's log, which then goes on with what
-the command reads.
+The server is the child of the process that needs it, and ends with it. Any process of the user that knows its address
+may have commands run (`may_ask`). A request carries the command's words, its environment, its directory and the stream
+that it writes to. The reply is a byte when the command begins, then its exit status; the status is missing if the
+command was killed. A command is killed when no process waits for its status any more.
+
+The library that watches tools writes the files that they read to the log that LOG_VARIABLE names. A command's log
+begins with the files that were read to load the tools.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from pypto_build.toolchain import forks
 from pypto_build.toolchain.peers import may_ask
 from pypto_build.toolchain.python import own_environment, own_tool, run_tool
 
-#: What the library that watches tools has under this name: where it writes from now on.
+#: The function of the watching library that changes its log.
 _REDIRECT = "pypto_witness_redirect"
 _KILLED = 137
 #: The byte that tells that a command begins.
@@ -52,8 +54,8 @@ EARLIER = b"Z\t\0"
 class ForkedTools:
     """Runs commands that are one of our tools (`own_tool`) in forks of one process, which starts with the first.
 
-    ``run`` may be called from several threads. What cannot be forked runs as a process of its own. A fork of whoever
-    holds this has a process of its own. The process loads them with further ``variables``.
+    ``run`` may be called from several threads. A command that cannot be forked runs as a process of its own. A fork of
+    the process that holds this object starts its own server. ``variables`` are added to the server's environment.
     """
 
     def __init__(
@@ -66,11 +68,11 @@ class ForkedTools:
         self._since = 0
         self._connection: socket.socket | None = None
         self._address, self._owner = "", 0
-        #: Where the processes have their own files: nothing that a command reads.
+        #: Directories of the servers' own files, which are no inputs of a command.
         self.directories: set[str] = set()
 
     def run(self, command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
-        """The status of ``command``, and what it printed."""
+        """Run ``command``; return its exit status and its output."""
         tool = own_tool(command[2]) if len(command) > 2 else []
         if not tool or list(command[:3]) != tool or command[2] not in self._modules:
             return run_tool(command, environment)
@@ -88,8 +90,10 @@ class ForkedTools:
                 return run_tool(command, environment)
 
     def address(self, environment: Mapping[str, str]) -> str:
-        """Where to ask for a command; the process, which starts if there is none, is watched as that is. Raises
-        `OSError`."""
+        """Return the address of the server's socket; the server starts if there is none.
+
+        A new server is watched if ``environment`` has the log variable. Raises `OSError` if it cannot be started.
+        """
         with self._lock:
             if self._owner != os.getpid():
                 self._start(environment)
@@ -97,14 +101,17 @@ class ForkedTools:
             return self._address
 
     def since(self, environment: Mapping[str, str]) -> int:
-        """When the process was started, by the system's clock; it is, if there is none. 0 where it cannot be."""
+        """Return the time at which the server started, by the system's clock; 0 if it cannot be started.
+
+        The server is started first if there is none.
+        """
         with suppress(OSError):
             self.address(environment)
             return self._since
         return 0
 
     def close(self) -> None:
-        """End the process; what it was forked for goes on."""
+        """End the server; commands that were forked from it go on."""
         with self._lock:
             if self._connection is not None and self._process is not None and self._owner == os.getpid():
                 self._connection.close()
@@ -135,8 +142,10 @@ class ForkedTools:
 
 
 def ask(address: str, words: Sequence[str], environment: Mapping[str, str], output: int) -> int:
-    """Have a module and its ``words`` run, which writes to ``output``; a descriptor from which its status comes, a
-    byte, or nothing if it was killed. Raises `OSError` where nobody answers.
+    """Request the run of a module with its ``words``, which writes to ``output``.
+
+    Return a descriptor for `wait`, from which the command's status is read. Raises `OSError` if the server does not
+    answer.
     """
     request = json.dumps([list(words), dict(environment), os.getcwd()]).encode()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
@@ -154,7 +163,7 @@ def wait(told: int) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Serve until the other end closes, and nobody's request is left."""
+    """Serve until the owner's end closes and no request is left."""
     end, listener = (socket.socket(fileno=int(word)) for word in argv[:2])
     log_variable, modules = argv[2], argv[3:]
     try:
@@ -162,7 +171,7 @@ def main(argv: Sequence[str]) -> int:
             _load(name)
         log = open_log(log_variable)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever asked says what there is to say
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # the caller reports the interrupt
         while listener in select.select([end, listener], [], [])[0]:
             with listener.accept()[0] as connection:
                 if not may_ask(connection):
@@ -172,13 +181,13 @@ def main(argv: Sequence[str]) -> int:
                         for ours in (connection, listener, end):
                             ours.close()
                         _work(request, log_variable, log, *descriptors)
-    finally:  # whoever started it may be gone
+    finally:  # the process that started it may be gone
         shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
     return 0
 
 
 def _load(name: str) -> ModuleType:
-    """What ``python -m`` runs by this name."""
+    """Import and return the module that ``python -m NAME`` runs."""
     module = importlib.import_module(name)
     main = f"{name}.__main__"
     return importlib.import_module(main) if hasattr(module, "__path__") and find_spec(main) else module
@@ -204,7 +213,7 @@ def _work(request: bytes, log_variable: str, log: int, output: int, told: int) -
 
 
 def _end_unless_waited_for(told: int) -> None:
-    """End this process when nobody holds the other end of a pipe."""
+    """End this process when no process holds the other end of a pipe."""
     waiting = select.poll()
     waiting.register(told, 0)  # what is told of anyway: that it has no reader
     waiting.poll()
@@ -214,8 +223,10 @@ def _end_unless_waited_for(told: int) -> None:
 def become(
     words: Sequence[str], environment: Mapping[str, str], directory: str, log_variable: str, before: int
 ) -> None:
-    """Have the arguments, environment and directory of a command, and be watched as it. ``before`` is the log of what
-    this process was forked from (`open_log`)."""
+    """Take the arguments, environment and directory of a command, and be watched as that command.
+
+    ``before`` is the log of the process that this one was forked from (`open_log`).
+    """
     _be_watched(before, environment.get(log_variable, ""))
     os.environ.clear()
     os.environ.update(environment)
@@ -236,7 +247,7 @@ def open_log(log_variable: str) -> int:
 
 
 def _be_watched(before: int, log: str) -> None:
-    """From now on, what is read is written down in ``log``, which begins with what was read ``before``."""
+    """Write all further reads to ``log``, which begins with the files that were read ``before``."""
     redirect = _redirect()
     if before < 0 or not log or redirect is None:
         return

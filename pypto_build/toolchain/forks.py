@@ -1,6 +1,6 @@
-"""Processes that have loaded what commands need, and are forked for each: how they are asked, and how a fork ends.
+"""Requests to fork servers, and the end of their forks.
 
-A request is a message with descriptors. The last of these is that of a pipe by which is told what becomes of it.
+A request is a message with descriptors. The last descriptor is the pipe by which the requester learns the outcome.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ def start(
     output: int | None = None,
     inherited: Sequence[int] = (),
 ) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """A process that runs a module of ours, and the socket by which it gets requests: it ends when that is closed.
+    """Start a process that runs a module of ours; return it, and the socket for its requests. It ends when that is
+    closed.
 
-    The descriptor of the socket's other end comes before its ``words``. It prints to ``output``, else where we do,
-    and has further descriptors that are ``inherited``.
+    The descriptor of the socket's other end comes before its ``words``. It prints to ``output``, else to this process's
+    output, and has further descriptors that are ``inherited``.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
@@ -51,7 +52,7 @@ def start(
 
 
 def send(connection: socket.socket, request: bytes, descriptors: Sequence[int], flags: int = 0) -> int:
-    """Send a request; the descriptor from which can be read what is told of it. Raises `OSError`."""
+    """Send a request; return the descriptor from which its outcome can be read. Raises `OSError`."""
     told, tell = os.pipe()
     try:
         if len(request) > LARGEST:
@@ -67,8 +68,10 @@ def send(connection: socket.socket, request: bytes, descriptors: Sequence[int], 
 
 @contextmanager
 def request(connection: socket.socket, count: int) -> Iterator[tuple[bytes, list[int]]]:
-    """The next request, and its descriptors as long as the block runs: none if they are not ``count``. Nothing at all
-    when the other end is closed."""
+    """Yield the next request with its descriptors, which are closed with the block.
+
+    The descriptors are left out if they are not ``count``. Both are empty when the other end is closed.
+    """
     data, descriptors, _, _ = socket.recv_fds(connection, LARGEST, count)
     try:
         yield data, descriptors if len(descriptors) == count else []
@@ -78,7 +81,7 @@ def request(connection: socket.socket, count: int) -> Iterator[tuple[bytes, list
 
 
 def take_streams(streams: Sequence[int]) -> None:
-    """Have these standard streams from now on; they are closed."""
+    """Make these descriptors the standard streams of this process, and close them."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
@@ -86,14 +89,14 @@ def take_streams(streams: Sequence[int]) -> None:
 
 
 def flush_streams() -> None:
-    """Write out what was printed, as far as anybody takes it."""
+    """Write out the buffered output, as far as it has readers."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
 
 
 def status_of(command: Callable[[], object]) -> int:
-    """The exit status of a command that is done in this process, with what Python does at its end."""
+    """Do a command in this process, with what Python does at its end; return the exit status."""
     status: object = 1
     try:
         status = command()
@@ -108,14 +111,14 @@ def status_of(command: Callable[[], object]) -> int:
 
 
 def do(command: Callable[[], object], tell: int) -> NoReturn:
-    """Do a command in this process, a fork, which ends with it: a byte through a pipe tells its exit status."""
+    """Do a command in this process, a fork, which ends with it. A byte through a pipe tells its exit status."""
     status = 1
     try:
         status = status_of(command)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     flush_streams()
-    with suppress(OSError):  # nobody waits any more
+    with suppress(OSError):  # no process waits any more
         os.write(tell, bytes([status & 0xFF]))
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""Asks git about directories on this machine; what the user's environment says of repositories does not count."""
+"""Runs git on directories of this machine, without the repository variables of the user's environment (``GIT_*``)."""
 
 from __future__ import annotations
 
@@ -28,19 +28,21 @@ def find_commit(*place: str, revision: str) -> str:
 
 
 def revision_of(path: Path) -> str:
-    """The commit that a checkout is at, with a mark if files differ from it; empty for a directory that is none."""
+    """Return the commit of a checkout, with a + if files differ from it; empty for any other directory."""
     return _head(path) + ("+" if changed_files(path) else "")
 
 
 def changed_files(path: Path) -> list[str]:
-    """Files of a checkout that differ from its revision; none for a directory that is no checkout."""
+    """Return the files of a checkout that differ from its revision; none for any other directory."""
     if not _head(path):
         return []
     return [line[3:] for line in run_git("-C", str(path), "status", "--porcelain", "-uno").stdout.splitlines()]
 
 
 def kept_at(path: Path) -> list[Path]:
-    """Where git keeps what it knows of a checkout: a directory in it, or a file, and the repository that this names."""
+    """Return the paths at which git keeps its data of a checkout: its ``.git``, and the repository that this file may
+    name.
+    """
     entry = path / ".git"
     found = [entry]
     with suppress(OSError, ValueError):
@@ -57,6 +59,6 @@ def _head(path: Path) -> str:
 
 
 def reason(run: subprocess.CompletedProcess[str]) -> str:
-    """Why git failed, in its own words."""
+    """Return git's error message."""
     lines = [line.removeprefix("fatal: ").removeprefix("error: ") for line in run.stderr.splitlines() if line.strip()]
     return lines[0] if lines else "git gave no reason"

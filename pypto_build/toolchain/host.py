@@ -28,7 +28,7 @@ INCLUDE_DIR = Path(__file__).resolve().parent.parent / "runtime" / "include"
 # Oldest major versions that are tested; the headers have a type of their own where the compiler lacks _Float16.
 _OLDEST = {"g++": 10, "clang++": 15}
 
-# What is compiled does not depend on when its source was saved; the environment sees to the other dates.
+# Makes the output independent of the time at which a source was saved; the environment fixes the other dates.
 _TIMELESS = ("-Wno-builtin-macro-redefined", '-D__TIMESTAMP__="Sat Jan  1 00:00:00 2000"')
 # No -ffast-math: a replay must round as the hardware does. errno and trapping carry nothing a kernel could read.
 _KERNEL_FLAGS = (
@@ -47,15 +47,15 @@ _KERNEL_FLAGS = (
     *_TIMELESS,
 )
 _GCC_KERNEL_FLAGS = ("-fno-gnu-unique", "-fvect-cost-model=dynamic")
-#: Of kernels that record what every instruction touches, with line numbers.
+#: Flags of kernels that record the memory that every instruction touches, with line numbers.
 CHECKED_FLAGS = ("-DPYPTO_CHECK=1", "-g1")
-#: Of kernels for a debugger: every variable is there, and instructions are not inlined, so that each line has code.
+#: Flags of kernels for a debugger: all variables exist, and instructions are not inlined, so that each line has code.
 DEBUG_FLAGS = ("-O0", "-g", "-fno-omit-frame-pointer", "-DPYPTO_DEBUG=1")
 _ORCHESTRATION_FLAGS = ("-std=c++17", "-O1", "-fPIC", "-D__CPU_SIM", *_TIMELESS)
 # A flag that means another target on every machine.
 _NATIVE = re.compile(r"-m(?:arch|tune|cpu)=native\b")
 _CORE_MACRO = {"aiv": "-D__DAV_VEC__", "aic": "-D__DAV_CUBE__"}
-# What nearly every unit of a kind includes, and spends a third of its compile time on.
+# Headers that nearly every unit of a kind includes, and that take a third of its compile time.
 _MAIN_HEADERS = {"aiv": "pto/pto-inst.hpp", "aic": "pto/pto-inst.hpp", "orchestration": "pto_orchestration_api.h"}
 _CALLING = dict.fromkeys(_CORE_MACRO, ("-fno-implicit-templates",))
 # The system's libraries are not linked to: the loader has made them visible, and a link takes a quarter of the time.
@@ -76,7 +76,7 @@ class HostCompiler:
 
     @property
     def identity(self) -> str:
-        """What has to be equal for two compilations to be interchangeable."""
+        """Return the compiler's path and version: two compilations are interchangeable only if these are equal."""
         return f"{self.path} {self.version}"
 
 
@@ -114,7 +114,7 @@ def _probe(path: str) -> HostCompiler:
 
 @cache
 def native_target(compiler: str, flag: str) -> str:
-    """Return what this machine is to a compiler, as a digest: the target that its flag ``-march=native`` stands for.
+    """Return a digest of the target that ``-march=native`` means to a compiler on this machine.
 
     Raises:
         ToolchainError: the compiler does not tell.
@@ -129,7 +129,7 @@ def native_target(compiler: str, flag: str) -> str:
 
 
 def _native_flags(words: Iterable[str]) -> Iterator[str]:
-    """Yield the flags that mean another target on every machine, those in response files too."""
+    """Yield the flags whose target differs between machines, those in response files too."""
     for word in words:
         text = word
         if word.startswith("@"):
@@ -139,7 +139,7 @@ def _native_flags(words: Iterable[str]) -> Iterator[str]:
 
 
 def _processor(compiler: HostCompiler, words: Iterable[str]) -> str:
-    """Return what this machine is to the compiler, where flags among ``words`` ask for that."""
+    """Return the digests of this machine's target, for the flags among ``words`` that ask for it."""
     return " ".join(native_target(compiler.path, word) for word in dict.fromkeys(_native_flags(words)))
 
 
@@ -182,9 +182,10 @@ def host_recipe(
     more_kernel_flags: Sequence[str] = (),
     user_flags: Sequence[str] = (),
 ) -> Recipe:
-    """How units become libraries for the embedded runtime. ``runtime`` is simpler's that the artifact was made for.
+    """Return the recipe that turns units into libraries for the embedded runtime.
 
-    With flags of the user's, which may mean anything, each kernel has its own instances of instructions.
+    ``runtime`` is the runtime of simpler that the artifact was made for. Flags of the user's may mean anything. With
+    them, each kernel has its own instances of instructions.
     """
     flags = {
         **{

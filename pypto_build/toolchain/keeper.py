@@ -1,8 +1,7 @@
-"""Runs one command and ends with whoever started it: ``python -m pypto_build.toolchain.keeper BYTES COMMAND...``.
+"""Runs one command and ends with its parent: ``python -m pypto_build.toolchain.keeper BYTES COMMAND...``.
 
-Its standard input is held open by whoever started it. When that ends, however it does, the command and all that it
-started are killed; before that they are asked to end, and have some seconds to. BYTES is the address space that each of
-its processes may have, 0 for any.
+The parent holds the standard input of this process open. When the parent ends, in whatever way, the command and all its
+processes get SIGTERM, and SIGKILL after some seconds. BYTES limits the address space of each process, 0 for no limit.
 """
 
 from __future__ import annotations

@@ -51,13 +51,13 @@ def _private(name: str, path: str, environment: Mapping[str, str]) -> list[str]:
 
 
 def _told(path: str, environment: Mapping[str, str], setting: str) -> list[str]:
-    """A directory that ccache has from its environment or its configuration."""
+    """Return a directory that ccache has in its environment or its configuration, as a list; empty if it has none."""
     said = _said([path, "--get-config", setting], environment)
     return [said] if os.path.isabs(said) else []
 
 
 def _said(command: list[str], environment: Mapping[str, str]) -> str:
-    """What a command says in a line; nothing if it fails."""
+    """Return the output of a command, without surrounding space; empty if the command fails."""
     with suppress(OSError, subprocess.SubprocessError):
         run = subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=_TIME_LIMIT_S, check=True

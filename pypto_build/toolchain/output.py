@@ -1,4 +1,4 @@
-"""Output whose reader has gone, as of `pypto-build replay x | head -1`: the work goes on, and its status holds."""
+"""Output whose reader has gone, as in `pypto-build replay x | head -1`: the work goes on, and the exit status holds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def outlive_readers() -> None:
-    """From now on, a pipe that nobody reads any more swallows what this process and those it starts write to it."""
+    """Discard all later output of this process and its children to a pipe that has no reader any more."""
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
         stream = getattr(sys, name)
         buffer = getattr(stream, "buffer", None)
@@ -37,7 +37,7 @@ def _is_pipe(descriptor: int) -> bool:
 
 
 class _Outliving(io.FileIO):
-    """A descriptor that leads nowhere from the first write on that fails because its reader has gone."""
+    """A descriptor that leads to ``/dev/null`` after the first write that fails because its reader has gone."""
 
     def write(self, data: Any, /) -> int:
         """Write as a file does."""

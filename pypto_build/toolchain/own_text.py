@@ -1,8 +1,8 @@
-"""What a unit's own text may change of the templates of our headers, read from the unit after its preprocessing.
+"""Decides from a unit's preprocessed text whether its own code may change the meaning of templates in our headers.
 
-A template means what it says where it stands, but for names that are looked up where it is used: specialisations, and
-functions in the namespaces of its arguments. Whoever adds neither to ours leaves every instance as it is, whatever
-else a text declares. Where a text leaves a doubt the answer is that it may.
+A template means the same in every unit, except for names that are looked up where it is used: specialisations, and
+functions in the namespaces of its arguments. A text that adds neither to ours leaves every instance as it is, whatever
+else it declares. In case of doubt the answer is that the text may change them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 
 from pypto_build.artifact.files import read_text
 
-#: Namespaces of our headers and of the C++ library, which nobody else may add to.
+#: Namespaces of our headers and of the C++ library, to which other code may not add.
 FOREIGN = frozenset({"pto", "pypto", "std", "cce"})
-#: Those of our headers that hold no type, so that nothing is looked up there: older kernels bring their own.
+#: Namespaces of our headers without types, so that nothing is looked up there: older kernels bring their own.
 OPEN = frozenset({"cache_line_t", "dcci_dst_t"})
 #: Types of our headers in the global namespace, as they are in symbols: functions there belong to them.
 GLOBAL_TYPES = (
@@ -34,12 +34,12 @@ _PRAGMA = re.compile(r"(?m)^[ \t]*#(.*)$")
 _HARMLESS = re.compile(r"\s*pragma\s+(?:once\b|message\b|unroll\b|GCC\s+(?:unroll|ivdep|diagnostic|pch_preprocess)\b)")
 _NAMESPACE = re.compile(r"\s*(?:\w+\s*=[\s\w:]*;|((?:inline\s+)?\w+(?:\s*::\s*(?:inline\s+)?\w+)*)?\s*\{)")
 _OF_A_SPACE = re.compile(r'(?:\bextern\s*""|\bnamespace\b[^;{}()]*)\s*\{$')
-# What is longer than that is left in doubt.
+# Longer declarations and names are left in doubt.
 _LONGEST, _LONGEST_NAME = 4096, 256
 _TO_BODY = re.compile(r"([^({;=]*)([({;=])")
 _WITH_VALUE = re.compile(r"\b(?:__attribute__|alignas|decltype|__typeof__|explicit|noexcept)\s*$")
 _CALLED = re.compile(r"(?<![\w.>:])([A-Za-z_]\w*)\s*\(")
-# What stands before a parenthesis and is no function, or one that older kernels bring along and no template calls.
+# Words before a parenthesis that are no functions, and functions of older kernels that no template calls.
 _NO_FUNCTIONS = frozenset(
     (
         *("if", "for", "while", "switch", "return", "sizeof", "alignof", "alignas", "decltype", "noexcept"),
@@ -50,8 +50,11 @@ _NO_FUNCTIONS = frozenset(
 
 
 def own_text(expanded: str, headers: Path) -> str | None:
-    """The user's part of a preprocessed unit: without our ``headers``, and those that the compiler found in places of
-    the system. None where the user says what comes from where."""
+    """Return the user's part of a preprocessed unit: the lines that come neither from our ``headers`` nor from system
+    headers.
+
+    Return None if a source has line markers of its own, so that the origin of lines is unknown.
+    """
     lines: list[str] = []
     mine, outer, ours = True, list[bool](), f"{headers}/"
     for line in expanded.splitlines():
@@ -77,12 +80,12 @@ def _has_markers(file: Path) -> bool:
 
 
 def has_markers(source: str) -> bool:
-    """Whether a source has lines that look like those by which a preprocessor tells where a text comes from."""
+    """Return True if a source has lines that look like a preprocessor's line markers."""
     return _MARKER_OF_THE_USER.search(source.replace("\\\n", "")) is not None
 
 
 def leaves_templates_alone(text: str) -> bool:
-    """Whether a preprocessed text adds nothing to what templates of other headers look up."""
+    """Return True if a preprocessed text adds nothing that templates of other headers look up."""
     if _UNREAD.search(text):
         return False
     text = _LITERAL.sub('""', text)
@@ -95,7 +98,7 @@ def leaves_templates_alone(text: str) -> bool:
 
 
 def _is_own(text: str, word: re.Match[str]) -> bool:
-    """Whether a namespace is used, given another name, or the text's own."""
+    """Return True for a namespace that is used, renamed, or the text's own."""
     if re.search(r"\busing\s*$", text[max(0, word.start() - 99) : word.start()]):
         return True
     found = _NAMESPACE.match(text, word.end())
@@ -104,7 +107,9 @@ def _is_own(text: str, word: re.Match[str]) -> bool:
 
 
 def _is_new(text: str, word: re.Match[str]) -> bool:
-    """Whether what follows `template` is a template of its own, and neither specialises nor defines another's part."""
+    """Return True if the word `template` begins a new template, which neither specialises nor defines a part of
+    another.
+    """
     if re.search(r"(?:\.|->|::)\s*$", text[max(0, word.start() - 99) : word.start()]):
         return True  # says that the name which follows is a template
     end = _end_of_parameters(text, word.end())
@@ -115,7 +120,9 @@ def _is_new(text: str, word: re.Match[str]) -> bool:
 
 
 def _declarator(text: str, start: int) -> str:
-    """What is declared there, up to its parameters, value or body, without attributes; empty in case of doubt."""
+    """Return the declaration at ``start``, up to its parameters, value or body, without attributes; empty in case of
+    doubt.
+    """
     words, position = "", start
     end = start + _LONGEST
     while position < end and (found := _TO_BODY.match(text, position, end)):
@@ -132,7 +139,7 @@ def _declarator(text: str, start: int) -> str:
 
 
 def _end_of_parameters(text: str, start: int) -> int | None:
-    """The end of `<…>`; None where there is nothing in it, or no end."""
+    """Return the end of `<…>`; None if it is empty or has no end."""
     depth = inner = 0
     opened = re.compile(r"\s*<\s*(?!>)").match(text, start)
     if opened is None:
@@ -155,18 +162,20 @@ def _end_of_parameters(text: str, start: int) -> int | None:
 
 
 def _is_member(text: str, word: re.Match[str]) -> bool:
-    """Whether an operator is one that only a class can have: a call, or a conversion."""
+    """Return True for an operator that only a class can have: a call, or a conversion."""
     return re.compile(r"\s*(?:\(\s*\)|(?!new\b|delete\b|co_await\b)[A-Za-z_:])").match(text, word.end()) is not None
 
 
 def is_about_global_types(symbols: Iterable[str]) -> bool:
-    """Whether one of these symbols has a type of our headers from the global namespace in it."""
+    """Return True if a symbol has one of our headers' global types in it."""
     return any(f"{len(name)}{name}" in symbol for symbol in symbols for name in GLOBAL_TYPES)
 
 
 def declares_names_of(headers: Path, text: str) -> bool:
-    """Whether a text declares a function, or something like it, in the global namespace, by a name that is in
-    ``headers`` too: for a global type it may be found there."""
+    """Return True if a text may declare a global function by a name that is in ``headers`` too.
+
+    A template that is used with a global type may find that function.
+    """
     text = _COMMENT.sub(" ", _LITERAL.sub('""', text))
     return not _identifiers(headers).isdisjoint(_declared(text))
 

@@ -1,8 +1,8 @@
-"""Decides which process may ask one of ours, which does what it is asked in this user's name.
+"""Decides which process may send requests to one of ours, which acts with the rights of this user.
 
-An artifact's code has namespaces of its own, or at least cannot gain privileges; what it starts has the same for good.
-Who differs from this process in one of these is refused. A kernel could else leave a process behind, or get one outside
-of its sandbox.
+An artifact's code runs in namespaces of its own, or at least cannot gain privileges, and so do its children for good. A
+process that differs from this one in any of these is refused. Otherwise a kernel could leave a process behind, or start
+one outside of its sandbox.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import select
 import socket
 import struct
 
-#: What keeps processes apart.
+#: Namespaces that separate processes.
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 _PEER = struct.Struct("3i")  # process, user, group
 _PEER_DESCRIPTOR = 77  # SO_PEERPIDFD, since Linux 6.5: no other process can have taken the number meanwhile
 
 
 def may_ask(connection: socket.socket) -> bool:
-    """Return whether the process that has connected is this user's, lives, and is contained in nothing but we are."""
+    """Return True if the connected process belongs to this user, lives, and is confined as this process is."""
     process, user, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
     if user != os.getuid() or process <= 0:  # 0: in a namespace that is not seen from here
         return False
@@ -41,7 +41,7 @@ def _handle(connection: socket.socket, process: int) -> int:
 
 
 def _containment(process: str) -> tuple[list[str], bytes]:
-    """Return what a process is contained in: namespaces, and whether it can gain privileges."""
+    """Return the namespaces of a process, and whether it can gain privileges."""
     links = [os.readlink(f"/proc/{process}/ns/{name}") for name in NAMESPACES]
     with open(f"/proc/{process}/status", "rb") as file:
         return links, file.read().partition(b"\nNoNewPrivs:")[2].partition(b"\n")[0]

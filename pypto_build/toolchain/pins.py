@@ -1,9 +1,9 @@
-"""Revisions of simpler and pto-isa, each in a directory of its own.
+"""Checks out revisions of simpler and pto-isa, each in a directory of its own.
 
-``pins.toml`` says which are known good and where they are to be had. ``SIMPLER=`` and ``PTO_ISA=`` name
-another: a revision, ``PATH@REVISION`` for one of a local clone, or a path that is taken as it is. Revisions are checked
-out below the cache from a repository of our own there, which takes objects from local clones and, when `scons fetch`
-asks for it, from the network; the clones themselves are only read.
+``pins.toml`` lists the revisions that are known to be good, and their addresses. ``SIMPLER=`` and ``PTO_ISA=`` name
+another one: a revision, ``PATH@REVISION`` of a local clone, or a path that is used as it is. Revisions are checked out
+below the cache, from a repository of our own there. This repository takes objects from local clones, and from the
+network when `scons fetch` asks for it. The clones themselves are only read.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def read_pins(path: Path = PINS_FILE) -> dict[str, Pin]:
 
 
 def pins_dir() -> Path:
-    """Where repositories and checkouts are kept."""
+    """Return the directory of our repositories and checkouts."""
     return cache_dir() / "pins"
 
 
@@ -102,7 +102,7 @@ class Repository:
         return [good, *listed]
 
     def is_ancestor(self, older: str, newer: str) -> bool:
-        """Whether ``newer`` came from ``older``."""
+        """Return True if ``older`` is an ancestor of ``newer``."""
         return self._run("merge-base", "--is-ancestor", older, newer).returncode == 0
 
     def describe(self, commit: str) -> str:

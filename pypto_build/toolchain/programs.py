@@ -1,4 +1,4 @@
-"""Programs on this machine: where they are, and their version, which is part of build keys."""
+"""Finds programs on this machine, and their versions, which are part of build keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ TIME_LIMIT_S = 30  # a launcher script on a cold network disk takes seconds, a p
 
 
 def version_text(path: str, way_out: str) -> str:
-    """What a program answers to ``--version``; ``way_out`` says what to do if it cannot be run.
+    """Return the output of ``PROGRAM --version``.
+
+    ``way_out`` says in messages what to do if the program cannot be run.
 
     Raises:
         ToolchainError: it cannot be run, or does not answer.

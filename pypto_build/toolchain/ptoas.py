@@ -34,7 +34,7 @@ class Ptoas:
 
     @property
     def identity(self) -> str:
-        """What has to be equal for two assemblies to be interchangeable."""
+        """Return the assembler's path and version: two assemblies are interchangeable only if these are equal."""
         return f"{self.path} {self.version}"
 
 

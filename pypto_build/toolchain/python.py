@@ -1,6 +1,6 @@
-"""How Python is started for tools of ours: nothing is imported from the working directory, which may be an artifact's.
+"""Command lines that start Python for our tools, without imports from the working directory.
 
-What lies there comes from anywhere, and ``json.py`` is as good a file name as any.
+The working directory may be that of an artifact, whose files come from anywhere: one may be called ``json.py``.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def own_tool(module: str, *flags: str) -> list[str]:
 
 
 def python_code(python: str, code: str) -> list[str]:
-    """The command line by which any interpreter runs a few lines, which import nothing from the working directory."""
+    """Return the command line by which any interpreter runs a few lines, without imports from the working directory."""
     return [python, "-c", _NOT_HERE + code]
 
 
 def run_tool(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
-    """The exit status of a command without input, and what it wrote to both streams."""
+    """Run a command without input; return its exit status and the output of both streams."""
     run = subprocess.run(
         command,
         env=environment,
@@ -47,13 +47,16 @@ def run_tool(command: Sequence[str], environment: Mapping[str, str]) -> tuple[in
 
 
 def kept(command: Sequence[str], memory: int = 0) -> list[str]:
-    """The command line by which a command ends with whoever started it in a session of its own and holds its standard
-    input open, however that ends. ``memory`` is the address space of each of its processes in bytes, 0 for any."""
+    """Return a command line that runs ``command`` and ends it when the caller ends, in whatever way.
+
+    The caller starts it in a session of its own and holds its standard input open. ``memory`` limits the address space
+    of each of its processes in bytes, 0 for no limit.
+    """
     return [*own_tool("pypto_build.toolchain.keeper"), str(memory), *command]
 
 
 def run_kept(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
-    """The exit status of a command that ends with this process, and what it wrote to both streams."""
+    """Run a command that ends with this process; return its exit status and the output of both streams."""
     with start_kept(command, environment, subprocess.PIPE) as process:
         assert process.stdout is not None
         try:
@@ -72,8 +75,10 @@ def start_kept(
     memory: int = 0,
     directory: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """A command that ends with this process, both of whose streams are written to ``output``, in a ``directory`` of its
-    own. ``memory`` limits it as in ``kept``."""
+    """Start a command that ends with this process, in ``directory``. Both of its streams are written to ``output``.
+
+    ``memory`` limits it as in ``kept``.
+    """
     return subprocess.Popen(
         kept(command, memory),
         cwd=directory,
@@ -86,7 +91,7 @@ def start_kept(
 
 
 def end_session(process: subprocess.Popen[bytes]) -> None:
-    """End a process that has a session of its own, with what it started there, and wait for it."""
+    """End a process that has a session of its own, with all processes that it started there, and wait for it."""
     for number in (signal.SIGTERM, signal.SIGKILL):  # not SIGINT, which a shell's background commands ignore
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
@@ -96,9 +101,9 @@ def end_session(process: subprocess.Popen[bytes]) -> None:
 
 
 def own_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The environment without the entries of PYTHONPATH that mean the working directory or are relative to it.
+    """Return the environment without entries of PYTHONPATH that are relative or mean the working directory.
 
-    The interpreter makes them absolute before any code of ours runs, and ``sitecustomize`` is imported from them.
+    The interpreter makes them absolute before any code of ours runs, and imports ``sitecustomize`` from them.
     """
     entries = environment.get("PYTHONPATH", "").split(os.pathsep)
     kept = os.pathsep.join(entry for entry in entries if os.path.isabs(entry))

@@ -1,6 +1,7 @@
-"""How one kind of unit becomes a binary: the compile command, and the steps from the object to what a runtime loads.
+"""Recipes: the compile command of one kind of unit, and the steps from its object to the binary that a runtime loads.
 
-A kind is ``aic``, ``aiv`` or ``orchestration``. Command lines have the words `SOURCE` and `TARGET` where file names go.
+A kind is ``aic``, ``aiv`` or ``orchestration``. Command lines have the words `SOURCE` and `TARGET` in place of file
+names.
 """
 
 from __future__ import annotations
@@ -32,12 +33,13 @@ class ToolStep:
 class UnitRecipe:
     """Everything that decides what a unit's binary is, besides its text and headers.
 
-    ``identity`` are the programs involved and their versions; ``also`` are files that a step reads besides.
-    ``main_header`` is worth precompiling, named as ``#include`` does; empty where the compiler cannot. With the flags
-    ``calling`` the compiler leaves out instances of that header's templates, which are compiled apart. ``naming``
-    begins the flag by which it calls a directory by another name; ``named`` are those of its own headers and sources.
-    ``variables`` are what names of variables begin with that its programs may read. ``processor`` is that of this
-    machine, where a flag asks for it.
+    ``identity`` names the programs and their versions. ``also`` are further files that a step reads. ``main_header`` is
+    the header to precompile, as ``#include`` names it; it is empty if the compiler cannot. With the flags ``calling``
+    the compiler leaves out instances of that header's templates, which are compiled apart.
+
+    ``naming`` is the beginning of the flag that renames a directory in the output. ``named`` are the directories of its
+    own headers and sources that are renamed. ``variables`` are prefixes of the environment variables that its programs
+    may read. ``processor`` identifies this machine's processor, if a flag asks for it.
     """
 
     identity: str
@@ -59,19 +61,19 @@ class UnitRecipe:
 
     @property
     def suffix(self) -> str:
-        """The suffix of what a runtime loads."""
+        """Return the suffix of the binary that a runtime loads."""
         return self.steps[-1].suffix
 
     def compile_argv(
         self, source: str, target: str, extra_dirs: Sequence[Path] = (), extra_flags: Sequence[str] = ()
     ) -> list[str]:
-        """One translation unit to one object."""
+        """Return the command that compiles one translation unit to one object."""
         dirs = [f"-I{directory}" for directory in (*self.include_dirs, *extra_dirs)]
         return [*self.compiler, *extra_flags, *dirs, "-c", source, "-o", target]
 
     @property
     def located(self) -> bool:
-        """Whether its output names sources, as line numbers do."""
+        """Return True if the output names its sources, as line numbers of debug information do."""
         return any(word.startswith("-g") and word != "-g0" for word in self.compiler)
 
     def names(self, *named: tuple[Path, str]) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""Commands under bubblewrap: no network, no other processes, no local services, nothing writable but what is named.
+"""Runs commands under bubblewrap: no network, no other processes, no local services, and only named paths are writable.
 
-Directories where the services of a machine and of its user listen are hidden, and the system calls that reach services
+Directories in which services of the machine and of its user listen are hidden. System calls that reach services
 anywhere else are refused (`facts/system_calls.py`).
 """
 

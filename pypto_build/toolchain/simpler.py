@@ -13,7 +13,7 @@ from pypto_build.toolchain.programs import find_program
 from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, ToolStep, UnitRecipe
 from pypto_build.toolchain.simpler_tree import SimplerTree
 
-#: What simpler and toolkits are told by begins so.
+#: Prefixes of the variables that simpler and toolkits read.
 VARIABLES = ("ASCEND_", "SIMPLER_")
 KERNEL_COMPILER, HOST_COMPILER = "g++-15", "g++"
 

@@ -1,7 +1,7 @@
-"""Which simpler a replay uses: the tree whose headers binaries are compiled against, and the Python that runs it.
+"""Finds the simpler that a replay uses: the tree of its headers, and the Python that runs it.
 
-``SIMPLER=`` names a checkout, an environment (a directory with ``bin/python``) or a revision; without it, the one that
-this Python imports counts, else the environment variable ``SIMPLER_ROOT`` says the same as ``SIMPLER=``.
+``SIMPLER=`` names a checkout, an environment (a directory with ``bin/python``) or a revision. Without it, the
+environment variable ``SIMPLER_ROOT`` means the same. Without both, the simpler that this Python imports is used.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ class SimplerHome:
 
     @property
     def identity(self) -> str:
-        """What has to be equal for two replays to be interchangeable."""
+        """Return the revisions of simpler and pto-isa, and the interpreter.
+
+        Two replays are interchangeable only if these are equal.
+        """
         revisions = [f"{root} {git.revision_of(root)}" for root in (self.tree.root, self.tree.isa)]
         return " ".join([*revisions, self.python])
 
@@ -114,7 +117,7 @@ def _first(paths: tuple[str, ...], environment: Mapping[str, str]) -> dict[str, 
 
 
 def _probe(python: str, environment: Mapping[str, str]) -> dict[str, object]:
-    """Where an interpreter would import simpler from, without importing it."""
+    """Return the paths from which an interpreter would import simpler; it is not imported."""
     try:
         run = subprocess.run(
             python_code(python, _PROBE), env=environment, capture_output=True, text=True, timeout=60, check=False

@@ -1,7 +1,7 @@
-"""Where simpler's sources and headers are, and which directories of them a kernel and an orchestration see.
+"""Paths of simpler's sources and headers, and the include directories of kernels and orchestrations.
 
-``src/<arch>/runtime/<runtime>`` since March 2026, ``src/runtime/<runtime>`` before. A directory that a revision does
-not have is left out.
+Sources are in ``src/<arch>/runtime/<runtime>`` since March 2026, and were in ``src/runtime/<runtime>`` before. A
+directory that a revision does not have is left out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class SimplerTree:
 
     @property
     def named(self) -> tuple[tuple[Path, str], ...]:
-        """What debug information calls the two."""
+        """Return the two directories with their names in debug information."""
         return (self.root, places.SIMPLER), (self.isa, places.PTO_ISA)
 
     def runtime_dir(self, platform: Platform, runtime: str) -> Path:
@@ -37,7 +37,7 @@ class SimplerTree:
         raise ToolchainError(f"{places[0] / runtime}: no such runtime in this simpler; it has {listed}")
 
     def runtime_includes(self, platform: Platform, runtime: str) -> list[Path]:
-        """What kernels and orchestrations of ``runtime`` include besides their own directory."""
+        """Return the include directories of ``runtime`` itself, which its kernels and orchestrations share."""
         own, src = self.runtime_dir(platform, runtime), self.root / "src"
         return [
             own / "runtime",
@@ -62,7 +62,10 @@ class SimplerTree:
         return _present([*self.runtime_includes(platform, runtime), log, *last])
 
     def orchestration_sources(self, platform: Platform, runtime: str, host: bool) -> tuple[Path, ...]:
-        """What is compiled into every orchestration: ``host`` if it runs on the host, else on the device."""
+        """Return the sources that are compiled into every orchestration.
+
+        ``host`` is True for an orchestration that runs on the host, else it runs on the device.
+        """
         own, common = self.runtime_dir(platform, runtime), self.root / "src" / "common"
         side = common / "platform" / ("sim" if platform.simulated else "onboard") / "aicpu"
         sources = [

@@ -1,11 +1,13 @@
-"""A tool that has loaded what its next command will need: each command is a fork of it that waits for its turn.
+"""Prefork server of one tool: it loads what the tool's next command needs, and is forked for each command.
 
 python -m pypto_build.toolchain.standing DESCRIPTOR LOG_VARIABLE STARTED MODULE WORDS...
 
-``MODULE`` has ``load(words, started)``, which is called once; ``is_whole()``, whether what was loaded is what lies
-there; and ``run(begin)``, which is called in each fork: it waits for its turn, calls ``begin`` as soon as it does what
-it is there for, and returns the exit status. The process ends with whoever started it, or when it is not whole. What a
-command is watched by is that of ``forked``.
+``MODULE`` has three functions. ``load(words, started)`` is called once. ``is_whole()`` returns whether the files that
+were loaded are unchanged. ``run(begin)`` is called in each fork: it waits for its turn, calls ``begin`` when it starts
+the work proper, and returns the exit status.
+
+The server ends with the process that started it, or when a loaded file has changed. Commands are watched as those of
+``forked`` are.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from typing import Any, NoReturn
 from pypto_build.toolchain import forks
 from pypto_build.toolchain.forked import become, open_log
 
-#: What a fork tells through its pipe: that it is there, that it does what it was asked for; then its exit status.
+#: Bytes that a fork sends through its pipe: it has started, it is at work; its exit status follows.
 THERE, AT_WORK = b"+", b"!"
 #: Descriptors that a request comes with: the three streams, the pipe of the turn, that for what is told.
 DESCRIPTORS = 5
@@ -47,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
                 if descriptors and os.fork() == 0:
                     connection.close()
                     _work(module, words, json.loads(request), descriptors, log_variable, log)
-    finally:  # whoever started it may be gone
+    finally:  # the process that started it may be gone
         shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""What the system says of many files in one call is what it says of each."""
+"""The metadata of many files in one call equal those of single calls."""
 
 from __future__ import annotations
 

@@ -253,8 +253,10 @@ def test_a_failure_withdraws_what_was_good(rig: Rig) -> None:
 
 
 def test_a_failure_elsewhere_withdraws_what_was_good_here(rig: Rig, tmp_path: Path) -> None:
-    """A run passes here and fails in another workspace on the same inputs: it runs here again, also where the store
-    has lost what passed; once it passes again, that is kept."""
+    """A run passes here and fails in another workspace on the same inputs: it runs here again.
+
+    This also holds if the store has lost the passing result. Once the run passes again, that result is kept.
+    """
     other = Rig(tmp_path / "other", rig.watcher, rig.store)
 
     def of(each: Rig, passes: bool) -> Action:
@@ -320,7 +322,7 @@ def test_what_nobody_watched_is_made_every_time(rig: Rig, watcher_missing: bool)
 
 @pytest.mark.parametrize("first", ["one ", "two "])
 def test_a_killed_run_of_an_action_without_outputs(rig: Rig, first: str) -> None:
-    """What it wrote elsewhere may be half of what it was, whichever inputs come next."""
+    """Files that it wrote elsewhere may be incomplete, whichever inputs come next."""
 
     def kill() -> None:
         raise KeyboardInterrupt
@@ -405,7 +407,7 @@ def _in_kernels(rig: Rig) -> Action:
 @pytest.mark.parametrize("link", ["kernels", "kernels/aiv"])
 @pytest.mark.parametrize("how", ["restored", "built"])
 def test_no_directory_of_outputs_is_a_link(rig: Rig, tmp_path: Path, link: str, how: str) -> None:
-    """What is restored or built goes into the place, and not to where somebody lets one of its directories lead."""
+    """Restored and built files go into the place, even if one of its directories was replaced by a link."""
     action = _in_kernels(rig)
     if how == "restored":
         assert rig.run(action) == "built"

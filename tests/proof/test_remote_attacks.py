@@ -171,7 +171,7 @@ def test_a_redis_answer_that_drips_is_given_up(head: bytes) -> None:
 
 
 def test_a_slow_server_costs_a_run_a_limited_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Each answer comes in time; together they take longer than they are worth."""
+    """Every answer comes in time, but together they take longer than they are worth."""
     monkeypatch.setattr(shared_module, "_PATIENCE_S", 0.5)
 
     def pieces() -> Iterator[bytes]:

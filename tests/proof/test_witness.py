@@ -1,4 +1,4 @@
-"""What a tool was seen to read, told by the library that is preloaded into it."""
+"""Files that a tool reads, as the library that is preloaded into it reports them."""
 
 from __future__ import annotations
 

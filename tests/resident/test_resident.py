@@ -159,7 +159,7 @@ def test_another_situation_has_another_process(resident: Desk) -> None:
 
 
 def test_a_workspace_that_is_another_one_at_the_same_place(again: Desk) -> None:
-    """Whoever stands is in a directory that is gone."""
+    """The preforked process is in a directory that has been removed."""
     root = again.project.root
     words = ("replay", str(again.project.artifact))
     copy = root.with_name("copy")

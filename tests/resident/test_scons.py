@@ -32,7 +32,7 @@ def served(desk: Desk) -> Desk:
 
 
 def _is_served(desk: Desk, *words: str) -> bool:
-    """Whether another process than the one that was started runs the script to its end, and none else."""
+    """Return True if exactly one process runs the script to its end, and it is not the one that was started."""
     file = desk.project.root / "process"
     file.unlink(missing_ok=True)
     with desk.start_scons(*words) as command:
@@ -147,7 +147,7 @@ def test_a_crash_costs_time_only(served: Desk) -> None:
 
 
 def test_output_of_a_command_that_is_cut_off(served: Desk) -> None:
-    """Whoever reads is gone: as any command."""
+    """The reader of the output is gone: the command ends as any other."""
     with served.start_scons(*_REPLAY) as command:
         assert command.stdout is not None
         command.stdout.close()

@@ -222,7 +222,7 @@ class Project:
 
 
 def run_of(status: int, output: str) -> Run:
-    """What a run did by what it printed."""
+    """Return the actions of a run, from its output."""
     found = [(f"{verb.strip()} {subject}", reason) for _, verb, subject, reason in _ACTION.findall(output)]
     return Run(status, output, sorted(action for action, _ in found), dict(found))
 

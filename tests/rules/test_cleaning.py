@@ -21,7 +21,7 @@ from tests.rules.project import Project
 
 @pytest.fixture
 def project(stocked: Project) -> Project:
-    """What is tested here comes after the binaries."""
+    """Return a project whose binaries are built; the tests here concern later steps."""
     return stocked
 
 

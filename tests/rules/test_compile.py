@@ -46,8 +46,10 @@ DATA = "make build_output/_jit_prog/data"
 
 
 def test_a_program_edit_rebuilds_what_it_changes(project: Project) -> None:
-    """Three kernels, one of them mixed: an edit of one leaves the binaries of the others alone, and the golden is made
-    again only when the reference changed or data are not as they were made."""
+    """Edit one of three kernels, one of them mixed: the binaries of the others are kept.
+
+    The golden is made again only when the reference changed, or the data differ from those that were made.
+    """
     data = project.root / "build_output/_jit_prog/data"
     project.write("prog.py", PROGRAM + REFERENCE)
     run = project.scons("compile", "PROGRAM=prog.py")

@@ -167,7 +167,7 @@ _WAIT = "comm::TWAIT(v12, static_cast<int32_t>(1), comm::WaitCmp::GE);"
 
 
 def _findings(project: Project) -> list[str]:
-    """What `scons hazards` reports, without numbers of lines and ranks that a schedule chooses."""
+    """Return the findings of `scons hazards`, without numbers of lines and ranks that a schedule chooses."""
     run = project.quiet("hazards", f"JIT={project.artifact.name}")
     return [line for line in run.output.splitlines() if "[hazards/" in line]
 

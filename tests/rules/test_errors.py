@@ -13,7 +13,7 @@ from tests.rules.project import Project
 
 @pytest.fixture
 def project(stocked: Project) -> Project:
-    """What is tested here comes after the binaries."""
+    """Return a project whose binaries are built; the tests here concern later steps."""
     return stocked
 
 
@@ -144,7 +144,7 @@ def test_exit_status_says_what_happened(project: Project) -> None:
 
 
 def test_an_interrupted_build_leaves_no_verdict(project: Project) -> None:
-    """What an earlier run said may be said of other files; it holds if the next run finds that it is not."""
+    """The verdict of an earlier run may hold for other files; the next run shows it again if it still holds."""
     assert project.replay().status == 0
     started = project.root / "started"
     os.mkfifo(started)

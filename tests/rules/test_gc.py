@@ -17,7 +17,7 @@ _DAY_S = 24 * 3600
 
 @pytest.fixture
 def project(stocked: Project) -> Project:
-    """What is tested here comes after the binaries."""
+    """Return a project whose binaries are built; the tests here concern later steps."""
     return stocked
 
 
@@ -30,7 +30,7 @@ def built(project: Project, add: Add) -> Project:  # noqa: F811
 
 
 def _gc(project: Project, *words: str) -> list[str]:
-    """What was printed of builds, without sizes."""
+    """Return the printed lines about builds, without sizes."""
     run = project.quiet("gc", *words, env={"PYPTO_BUILD_CACHE": f"{project.root}.cache"})
     assert run.status == 0, run.output
     lines = [line for line in run.output.splitlines() if not line.startswith("[store]")]

@@ -65,7 +65,7 @@ def test_the_same_round_trip_on_memory_as_the_hardware_has_it(tmp_path: Path) ->
 
 
 def test_checked_replay_ends_at_the_first_error(tmp_path: Path) -> None:
-    """Where nobody expects it to: the line comes from a program that is given the library's path."""
+    """The line number comes from a program that gets the library's path, which has special characters here."""
     project = Project(tmp_path / "it's ;false")
     project.use_example("_jit_softmax")
     project.edit("kernels/aiv/softmax_rows.cpp", "  TROWMAX(v15, v7, v13);\n", "")

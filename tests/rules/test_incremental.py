@@ -1,4 +1,4 @@
-"""Which actions an edit causes: the exact list, every time."""
+"""Actions that an edit causes: the exact list, every time."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def test_a_kernel_that_redefines_something_first_has_instances_of_its_own(dag: P
 
 
 def test_what_is_wrong_in_a_body_is_said_of_the_kernel(dag: Project) -> None:
-    """Whether it is found while the kernel is parsed or in a body, the line of the kernel stands in the message."""
+    """The message has the line of the kernel, for an error in the kernel's own text or in an instruction's body."""
     dag.edit(f"{ADD}.cpp", "TADD(v17, v7, v13);", "TADD(v17, v7, v11);")
     run = build(dag)
     assert run.status == 2

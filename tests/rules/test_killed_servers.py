@@ -44,7 +44,7 @@ def _shared(directory: Path, url: str) -> SharedStore:
 
 
 def test_a_store_whose_server_is_killed(server: RealServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is read from it is right or not there; what could not be sent is sent later."""
+    """Files read from it are right or missing; results that could not be sent are sent later."""
     kind, sent = type(open_remote(server.url)), list[str]()
     put = kind.put
 
@@ -92,7 +92,7 @@ def test_a_replay_whose_store_is_killed(server: RealServer, project: Project, ru
 
 
 def test_daemons_of_distcc_that_are_killed(project: Project, tmp_path: Path, runtime: Path) -> None:
-    """What they do not compile is compiled here."""
+    """Units that the daemons do not compile are compiled here."""
     if shutil.which("distcc") is None:
         pytest.skip("distcc is not installed")
     places = [tmp_path / name for name in ("one", "other")]

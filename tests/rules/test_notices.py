@@ -1,4 +1,4 @@
-"""What the system tells of saved files, and what is seen where it does not."""
+"""Notices of saved files from the system, and changes that are seen without a notice."""
 
 from __future__ import annotations
 
@@ -115,7 +115,9 @@ def test_too_few_watches_are_an_error(tree: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture(params=["told", "looked for", "not told of"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """How changes are known: by what the system tells, by looking; by looking since it does not tell of this one."""
+    """Choose how changes are seen: by notices, by looking, or by looking because the system gives no notice of this
+    one.
+    """
     if request.param == "looked for":
         monkeypatch.setattr(module, "_init", lambda: module._checked("inotify", -1))  # as if there were too many
     if request.param == "not told of":

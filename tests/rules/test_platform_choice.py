@@ -50,7 +50,7 @@ def test_who_means_hardware_gets_no_cpu(chain: Saved, tmp_path: Path) -> None:
 
 
 def meant(target: str, *, sign: str = "", dry: bool = False, **given: str) -> str:
-    """What PLATFORM=a2a3 comes to, as the platform and what was requested."""
+    """Return the platform that PLATFORM=a2a3 becomes, and the platform that was requested."""
     given = {"PLATFORM": "a2a3", **given}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pypto_build.rules.platform_choice.sign_of_hardware", lambda: sign)

@@ -74,7 +74,7 @@ def test_a_value_from_which_header_and_data_are_made(sample: Project) -> None:
 
 
 def test_a_replay_by_its_artifact_sees_the_program(sample: Project) -> None:
-    """What a test is, `scons replay` is too; so is a file by its name."""
+    """`scons replay`, and a file by its name, build the same as a test."""
     sample.edit_file("programs/rms_norm.py", "pl.col_expand_mul(y,", "pl.col_expand_mul(y * 1.0,")
     run = sample.scons("replay", "JIT=_jit_rms_norm")
     assert run.status == 0, run.output

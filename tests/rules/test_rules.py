@@ -19,7 +19,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def project(stocked: Project) -> Project:
-    """What is tested here comes after the binaries, but where a test says so."""
+    """Return a project whose binaries are built; most tests here concern later steps."""
     return stocked
 
 

@@ -16,7 +16,7 @@ META = {"schema": 2, "params": [], "distributed_config": {"device_ids": [0, 1], 
 
 
 def write_case(root: Path, **programs: str) -> Path:
-    """What a process writes of a case."""
+    """Write the files that a process writes for a case."""
     write_bytes(root / "orchestration" / "host_orch.py", b"")
     write_bytes(root / "distributed_meta.json", msgspec.json.encode(META))
     for file in (root / "programs").glob("*"):
@@ -28,7 +28,7 @@ def write_case(root: Path, **programs: str) -> Path:
 
 @pytest.fixture
 def run() -> Any:
-    """What a run knows."""
+    """Return a stand-in for a run's workspace."""
     return SimpleNamespace(extras={})
 
 

@@ -1,4 +1,4 @@
-"""What users of SCons do with our rules: SConscripts, variant directories, clones, and targets of their own."""
+"""Uses of our rules by users of SCons: SConscripts, variant directories, clones, and targets of their own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KERNEL = '#include <cstdint>\n#include "tensor.h"\n#include "scale.h"\nextern "
 
 @pytest.fixture
 def project(stocked: Project) -> Project:
-    """What is tested here comes after the binaries, but where a test says so."""
+    """Return a project whose binaries are built; most tests here concern later steps."""
     return stocked
 
 

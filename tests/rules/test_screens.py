@@ -1,4 +1,4 @@
-"""What people see: few lines for what is as usual, one screen of help, and the rest where it is asked for."""
+"""Output for people: few lines in the usual case, one screen of help, and more only on request."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ def test_an_error_of_the_compiler_comes_with_its_file_and_reason(chain: Saved) -
 
 
 def test_help_is_one_screen(project: Project) -> None:
-    """Of 24 lines, two of which are SCons's own first one and the prompt, whatever there is."""
+    """The screen has 24 lines, of which SCons's own first line and the prompt take two, whatever artifacts there
+    are.
+    """
     for number in range(12):
         project.write(f"build_output/_jit_{'long' * 4}_{number:02}/kernel_config.py", "KERNELS = []\n")
     project.write(
@@ -120,7 +122,7 @@ def test_help_is_one_screen(project: Project) -> None:
 
 
 def test_help_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is said of a name stands below it, and no word is cut."""
+    """The description of a name stands below it, and no word is cut."""
     monkeypatch.setattr(os, "get_terminal_size", lambda stream: os.terminal_size((40, 24)))
     lines = help._verb("step")
     assert max(map(len, lines)) <= 40

@@ -165,7 +165,7 @@ def test_a_function_that_lost_its_name(built: Project) -> None:
 
 
 def test_a_function_that_lost_its_name_before_the_first_look(project: Project) -> None:
-    """What the compiler's own ``ptoas/<unit>.cpp`` defines tells what the kernel was made from."""
+    """The functions in the compiler's own ``ptoas/<unit>.cpp`` show the function that a kernel was made from."""
     project.use_example("_jit_vector_dag")
     project.edit(UNIT, "@kernel_mul(", "@kernel_times(")
     run = project.replay()

@@ -123,7 +123,7 @@ def test_a_test_that_does_not_build(chain: Saved) -> None:
 
 
 def test_the_names_are_left_for_completion(chain: Saved) -> None:
-    """Those that a loop makes too; `scons -c` takes them along."""
+    """The file has the names that a loop makes too; `scons -c` removes it."""
     project = chain.again()
     head = _TESTS.partition("env.ReplayTest")[0]
     project.write("SConstruct", f"{head}for n in (1, 2):\n    env.ReplayTest(name=f'loop_{{n}}', artifact=base)\n")

@@ -24,7 +24,7 @@ _LONGEST_S = 120
 
 @pytest.fixture
 def project(stocked: Project) -> Project:
-    """What is tested here comes after the binaries."""
+    """Return a project whose binaries are built; the tests here concern later steps."""
     return stocked
 
 
@@ -53,7 +53,7 @@ class Watching:
 
 @contextmanager
 def watching(project: Project, *words: str) -> Iterator[Watching]:
-    """What `scons replay WATCH=1` does; ended at the end, however that comes."""
+    """Run `scons replay WATCH=1`; it is ended with the block, also after an error."""
     process = project.start("SCons", "-Q", *words, "VERBOSE=1", "WATCH=1")
     limit = threading.Timer(_LONGEST_S, process.kill)
     limit.start()

@@ -1,4 +1,4 @@
-"""What a device is given of a linked kernel, and what it must not be given."""
+"""Parts of a linked kernel that a device gets, and parts that it must not get."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """Of commands that find the module of these tests."""
+    """Return the environment of commands that find the module of these tests."""
     (tmp_path / "forked_tool.py").write_text(_MODULE)
     (tmp_path / "heavy_to_load.py").write_text("import os\nPROCESS = os.getpid()\n")
     root = str(Path(__file__).resolve().parents[2])

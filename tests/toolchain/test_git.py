@@ -1,4 +1,4 @@
-"""What git keeps of a checkout: in it, or elsewhere."""
+"""Paths of git's data of a checkout: inside it, or elsewhere."""
 
 from __future__ import annotations
 

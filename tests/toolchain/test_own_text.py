@@ -1,4 +1,4 @@
-"""What a text may change of the templates of other headers."""
+"""Changes that a text may make to templates of other headers."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _all() -> str:
 
 
 def _outermost() -> str:
-    """What our headers declare outside of all braces."""
+    """Return the declarations of our headers outside of all braces."""
     kept, depth = "", 0
     for piece in re.split(r"([{}])", _all()):
         depth += {"{": 1, "}": -1}.get(piece, 0)

@@ -22,7 +22,7 @@ LONGEST_S = 400.0
 
 @dataclass(frozen=True, repr=False)
 class Done:
-    """How a command ended and what it printed; ``left`` are processes that outlived it and had to be killed."""
+    """The end of a command and its output; ``left`` are processes that outlived it and had to be killed."""
 
     words: tuple[str, ...]
     status: int
@@ -71,12 +71,12 @@ class Command:
 
     @property
     def output(self) -> str:
-        """What has been printed so far."""
+        """Return the output so far."""
         return "".join(self.lines)
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Return True while the command runs."""
         return self._process.poll() is None
 
     def send(self, number: signal.Signals) -> None:
@@ -167,7 +167,7 @@ def wait_for(condition: Callable[[], object], longest_s: float = 300.0) -> bool:
 
 
 def goes_on(process: int) -> bool:
-    """Whether a process is there and has not ended."""
+    """Return True if a process exists and has not ended."""
     try:
         return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
     except OSError:

@@ -1,7 +1,7 @@
 """Damages every file of OUT and of the cache, one at a time: ``python -m tests.trust.flips``.
 
-The workspace has been right and wrong before. After the damage a replay says what a fresh build says, or one clear line
-and then, the second time, that; and after an edit what a fresh build says of that.
+The workspace has passed and failed before. After the damage, a replay gives the result of a fresh build. It may first
+end with one clear line, and give that result the second time. After an edit it gives the result of a fresh build too.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Victim:
         return [str(path.relative_to(then)) for root in roots for path in files_of(root, ("runtime",))]
 
     def fault(self, flip: Flip, edit: bool = True) -> str:
-        """What is wrong with what is said after this damage, and after an edit; empty if nothing is."""
+        """Return the fault of the replay after this damage, and after an edit; empty if there is none."""
         self._put_back()
         damage(self.directory / "now" / flip.file, flip.kind)
         first, fault = self._replay()

@@ -37,7 +37,7 @@ VERBS = {
 
 @dataclass(frozen=True)
 class Point:
-    """Where a run is killed: after so many lines, or after a part of the time that it takes."""
+    """The point at which a run is killed: after so many lines, or after a part of its time."""
 
     line: int = 0
     part: float | None = None
@@ -160,7 +160,7 @@ class Killer:
         return self._whole[verb]
 
     def fault(self, kill: Kill) -> str:
-        """What is wrong with what is said after this kill; empty if nothing is."""
+        """Return the fault of the run after this kill; empty if there is none."""
         runs = self.runs(kill.verb)
         if kill.cold:
             runs.clear()

@@ -83,7 +83,7 @@ class Found:
 
 @dataclass
 class Tally:
-    """What has been done so far."""
+    """Counts of the steps so far, and the faults that they have shown."""
 
     steps: int = 0
     replays: int = 0
@@ -135,7 +135,7 @@ class Chooser:
         ]
 
     def reseed(self, seed: str) -> None:
-        """What is chosen next follows from ``seed``."""
+        """Make the next choices follow from ``seed``."""
         self._random.seed(seed)
 
     def step(self, world: World, last: str) -> Step:

@@ -17,7 +17,7 @@ from tests.trust.tested import Tested, tree_digest
 
 @dataclass(frozen=True)
 class Answer:
-    """What a fresh build said, and its log."""
+    """The outcome of a fresh build, and its log."""
 
     outcome: Outcome
     log: str
@@ -33,7 +33,7 @@ class Oracle:
     _known: dict[str, Answer] = field(default_factory=dict)
 
     def ask(self, space: Space, package: str, options: Sequence[str]) -> Answer:
-        """What a fresh build of the workspace says; ``package`` tells versions of the tested code apart.
+        """Return the answer of a fresh build of the workspace; ``package`` tells versions of the tested code apart.
 
         In options, ``{root}`` stands for the workspace.
         """

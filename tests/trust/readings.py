@@ -1,4 +1,4 @@
-"""What a compilation reads, one kernel a way: each is right or wrong by something that it alone reads."""
+"""Inputs of compilations, a kernel for each way to read one: its verdict depends on that input alone."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def _build(commands: list[list[str]]) -> int:
 
 
 def _digest(words: list[str]) -> str:
-    """Of flags, sources, and everything in the directories of headers except the system's; not of where they are."""
+    """Return a digest of flags, sources and all directories of headers but the system's; their paths do not count."""
     digest = hashlib.sha256()
     output = words.index("-o") + 1
     for number, word in enumerate(words[1:], 1):

@@ -1,7 +1,7 @@
 """Two installations share a store while their artifacts are edited: ``python -m tests.trust.sharing --edits 500``.
 
-After each edit the one that was edited is replayed, and every binary, output and verdict of it has to be, byte for
-byte, what a workspace without any store makes of the same sources.
+After each edit, the edited installation replays. All its binaries, outputs and verdicts must have the same bytes as in
+a workspace without a store.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def installed(tested: Tested, root: Path, remote: str) -> Tested:
 
 @dataclass
 class Tally:
-    """What came of a number of edits."""
+    """Counts of the results of a number of edits."""
 
     edits: int = 0
     compiled: int = 0

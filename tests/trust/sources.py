@@ -1,4 +1,4 @@
-"""What the model edits: every file it may write, and the texts it may hold."""
+"""Sources that the model edits: every file it may write, and the texts it may hold."""
 
 from __future__ import annotations
 

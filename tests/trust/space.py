@@ -143,7 +143,7 @@ _TENSOR = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a replay said: its exit status, and its verdict where there has to be one."""
+    """The result of a replay: its exit status, and its verdict where there has to be one."""
 
     exit: int
     status: str = ""
@@ -160,7 +160,7 @@ class Replayed:
 
     @property
     def cached(self) -> bool:
-        """Whether the result was shown as that of an earlier run."""
+        """Return True if the result was shown as that of an earlier run."""
         return "(cached)" in self.done.output
 
     def actions(self, *labels: str) -> list[str]:
@@ -190,7 +190,7 @@ class Space:
 
     @property
     def out(self) -> Path:
-        """Where everything built of the artifact is."""
+        """Return the directory of all that is built of the artifact."""
         return self.root / "build" / "a2a3sim" / self.name
 
     def write(self, path: str, content: str | bytes) -> Path:
@@ -260,14 +260,14 @@ class Space:
         return self.judged(self.run("replay", *options, longest_s=longest_s))
 
     def judged(self, done: Done) -> Replayed:
-        """What a replay that has ended said."""
+        """Return the result of a replay that has ended; it must not contradict itself."""
         replayed = self.outcome_of(done)
         faults = contradictions(replayed)
         assert not faults, f"{'; '.join(faults)}\n{done}"
         return replayed
 
     def outcome_of(self, done: Done) -> Replayed:
-        """What a replay that has ended said, contradictions and all."""
+        """Return the result of a replay that has ended, even if it contradicts itself."""
         return Replayed(self._outcome(done.status), done, (self.verdict() or {"status": ""})["status"])
 
     def _outcome(self, status: int) -> Outcome:
@@ -295,7 +295,7 @@ class Space:
         return Space(directory, self.tested, own, variables, self.name)
 
     def oracle(self, directory: Path, *options: str) -> Replayed:
-        """What a fresh build in an empty directory with an empty store says; nothing of it is left."""
+        """Return the result of a fresh build in an empty directory with an empty store; all of it is removed."""
         space = self.fresh(directory)
         try:
             moved = [option.replace(str(self.root), str(directory)) for option in options]
@@ -311,7 +311,7 @@ def kernel_text(name: str, expression: str, before: str = "", inside: str = "") 
 
 
 def contradictions(replayed: Replayed) -> list[str]:
-    """Where a replay contradicts itself: its exit status, its log, its verdict, the time it took."""
+    """Return the contradictions within a replay: between its exit status, its log, its verdict and the time it took."""
     outcome, done = replayed.outcome, replayed.done
     if done.late:
         return ["it did not end in time"]

@@ -36,7 +36,7 @@ def victim_of(tested: Tested, tmp_path_factory: pytest.TempPathFactory) -> Calla
     ],
 )
 def test_5_every_file_damaged(victim_of: Callable[[int], Victim], first: int, kind: str, expected: int) -> None:
-    """Each kind is done to other files."""
+    """Damage files; every kind of damage is done to other files."""
     victim = victim_of(expected)
     faults = [fault for flip in flips(victim, [kind], 12, first) if (fault := victim.fault(flip, edit=False))]
     assert not faults, f"{len(faults)} faults\n" + "\n\n".join(faults)

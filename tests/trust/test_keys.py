@@ -1,4 +1,4 @@
-"""What a key has to hold besides files: paths as text, times, variables, processors; across unlike workspaces, too."""
+"""Parts of a key besides files: paths as text, times, variables, processors; across unlike workspaces, too."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_length_of_a_path_comes_from_no_other_workspace(chain: Space, tmp_pa
 
 
 def test_the_length_of_a_path_in_a_forced_header_is_that_here(chain: Space, tmp_path: Path) -> None:
-    """What is the same in both workspaces still comes from the other one."""
+    """Results that are the same in both workspaces still come from the other one."""
     chain.write("ext/forced.h", "#define SCALE 2.0f\n")
     chain.kernel("twice", "SCALE * in[i]")
     option = "KERNEL_FLAGS=-include {root}/ext/forced.h -I{root}/ext"

@@ -1,4 +1,4 @@
-"""What is tested: an environment with pypto_build in it, known by its interpreter alone."""
+"""The tested installation: an environment with pypto_build in it, known by its interpreter alone."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Tested:
 
     @property
     def known(self) -> Path:
-        """What a cache has that has once built the chain, with another kernel in the place of its first."""
+        """Return a cache in which the chain was built once, with another first kernel."""
         return self.home / "known"
 
     def new_cache(self, directory: Path, known: bool = False) -> Path:
@@ -93,7 +93,7 @@ class Tested:
         return kept | own | self.variables
 
     def ask(self, code: str) -> str:
-        """What Python code prints in the environment that is tested."""
+        """Return the output of Python code in the tested environment."""
         done = run([str(self.python), "-c", code], self.home, self.environment(self.home / "cache"))
         assert done.status == 0, done
         return done.output.strip()

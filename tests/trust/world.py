@@ -72,7 +72,7 @@ _NOTICED_S = 60.0
 
 
 class Fault(Exception):
-    """What is said differs from what a fresh build says, or contradicts itself."""
+    """A result differs from that of a fresh build, or contradicts itself."""
 
 
 @dataclass
@@ -147,7 +147,7 @@ class World:
         method(**arguments)
 
     def holds(self, file: str, variant: str) -> bool:
-        """Whether a file is as one of its variants says."""
+        """Return True if a file has the content of this variant."""
         source = self.sources[file]
         path = self.space.root / source.path
         return (path.read_bytes() if path.exists() else None) == source.variants[variant]
@@ -483,12 +483,12 @@ class World:
             raise Fault(_report("replay", replayed.outcome, str(replayed.done), answer))
 
     def _asks(self, done: Done) -> bool:
-        """Whether it asks which of two edits counts: what was there before is part of that."""
+        """Return True if a replay asks which of two edits counts; the answer depends on the content before."""
         return self.kind == "module" and done.status == USAGE and "were both edited" in done.output
 
 
 def _rounds(command: Command) -> int:
-    """How often it has come to wait for a save."""
+    """Return how often the command has waited for a save."""
     return sum(map(_waits, command.lines))
 
 
@@ -497,7 +497,7 @@ def _waits(line: str) -> bool:
 
 
 def _last_round(command: Command) -> list[str]:
-    """What was printed between the last two times that it came to wait."""
+    """Return the output between the last two times that the command waited."""
     lines = list(command.lines)
     begins = [0, *(number for number, line in enumerate(lines) if _waits(line))]
     return lines[begins[-2] : begins[-1]] if len(begins) > 1 else lines
@@ -510,7 +510,7 @@ def _copy(source: str, target: str) -> None:
 
 
 def said_so(replayed: Replayed) -> bool:
-    """Whether it failed and told in words why, after something was damaged."""
+    """Return True if a replay of a damaged workspace failed and explained why."""
     words = re.search(r"^(scons: \*\*\* |pypto-build: |error: |\[RUN\] )\S", replayed.done.output, re.MULTILINE)
     return replayed.outcome.exit > 1 and words is not None
 

@@ -1,4 +1,4 @@
-"""What the rules stand on: the workspace of a run, steps and how they are run, watching, cleaning, help.
+"""Machinery that the rules share: the workspace of a run, steps and their execution, watching, cleaning, help.
 
 Nothing here is a rule; rules are the modules of the package above, one each.
 """

@@ -1,4 +1,4 @@
-"""How actions run, and what becomes of what they print: whole outputs or none, nothing interleaved."""
+"""Runs actions: each leaves its whole outputs or none, and their printed output is not interleaved."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Confine = Callable[[list[str], Path | None], list[str]]
 
 
 def run_captured(command: list[str], env: dict[str, str]) -> tuple[int, str]:
-    """For a command that says something where something is wrong. Ctrl-C is no news to who pressed it."""
+    """Run a command whose output is shown only on failure; Ctrl-C is not reported."""
     try:
         run = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     except OSError as error:
@@ -25,20 +25,20 @@ def run_captured(command: list[str], env: dict[str, str]) -> tuple[int, str]:
 
 
 def run_whole(command: list[str], env: dict[str, str]) -> tuple[int, str]:
-    """For one of several commands that report at length: each report in one piece."""
+    """Run one of several commands that report at length; each report is printed in one piece."""
     run = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     terminal.pass_on(run.stdout.decode(errors="replace"), error=False, ours=True)
     return run.returncode, ""
 
 
 def run_silently(command: list[str], env: dict[str, str], directory: Path | None = None) -> tuple[int, str]:
-    """For a command whose failure is no news, run in `directory`."""
+    """Run a command in `directory` whose failure is not reported."""
     run = subprocess.run(command, env=env, capture_output=True, check=False, cwd=directory)
     return run.returncode, ""
 
 
 def run_streaming(command: list[str], env: dict[str, str]) -> tuple[int, str]:
-    """For long commands whose progress people watch."""
+    """Run a long command whose progress people watch."""
     with terminal.progress(None):
         terminal.step_aside()
         try:
@@ -92,5 +92,5 @@ def spawner(confine: Confine, by_shell: bool) -> Callable[..., int]:
 
 
 def _words(args: Sequence[str]) -> list[str]:
-    """The words of a command: SCons puts quotes around those with blanks, for a shell that is not there."""
+    """Return the words of a command, without the quotes that SCons adds for a shell."""
     return [word[1:-1] if word[:1] == word[-1:] == '"' and (" " in word or "\t" in word) else word for word in args]

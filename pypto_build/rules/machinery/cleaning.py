@@ -1,8 +1,8 @@
-"""``scons -c``: removes what was built, and nothing else.
+"""``scons -c``: removes all that was built, and nothing else.
 
-SCons would remove the targets it knows. A run also leaves results, databases and locks, and an artifact that is gone
-still has its output; so the names that this project writes below an output directory are listed here. Of an artifact
-that a program makes the files are removed that are as they were written; an edited file is the user's.
+SCons would remove only the targets it knows. A run also leaves results, databases and locks, and a removed artifact
+still has its output. So this module lists the names that this project writes below an output directory. Files of an
+artifact that a program makes are removed if they are unchanged; an edited file belongs to the user.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _FILES = (
 )
 # Among the workspace's extras: what NoClean() was called on.
 _KEPT = "kept by -c"
-# What BUILD_DIR has of all artifacts.
+# Files in BUILD_DIR that belong to all artifacts.
 _OF_ALL = (f"{SIGNATURES}.dblite", "compile_commands.json", FAILED_TESTS, DECLARED_TESTS, "gl-code-quality-report.json")
 _BUILT_SUFFIXES = (".cpp", ".o", ".so", ".tmp", ".pt", ".json", ".bin", ".jsonl", ".npy", ".txt", ".dot", ".html")
 
@@ -132,13 +132,13 @@ def _clean_generated(workspace: Workspace, platform: str, lists: bool) -> None:
 
 
 def _tell(workspace: Workspace, directory: Path, before: int) -> None:
-    """Say how many of the files that were there ``before`` are removed."""
+    """Print how many of the files that were there ``before`` are removed."""
     path = os.path.relpath(directory, workspace.top)
     terminal.say(f"Removed {path} ({before - _count(directory)} files; VERBOSE=1 lists them)")
 
 
 def clean_output(output: Path, workspace: Workspace) -> int:
-    """Remove what was built in ``output``, as `scons -c` does; how many files of others are left."""
+    """Remove all that was built in ``output``, as `scons -c` does; return how many foreign files are left."""
     _clean(output, workspace, terminal.detail)
     return _count(output)
 

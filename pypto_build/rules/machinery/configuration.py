@@ -1,4 +1,4 @@
-"""Which replays of one artifact are the same: each configuration has a directory of results in ``OUT/replays``.
+"""Configurations of replays: each configuration of an artifact has a directory of results in ``OUT/replays``.
 
 So switching between data sets, tolerances or records repeats no run, and several runs go side by side.
 """
@@ -36,7 +36,7 @@ class Configuration:
 
     @property
     def name(self) -> str:
-        """Of its directory: readable, and another one for each configuration."""
+        """Return the name of its directory: readable, and different for each configuration."""
         if not self.given:
             return "default"
         digest = hashlib.sha256(json.dumps(self.given).encode()).hexdigest()[:8]
@@ -62,7 +62,7 @@ def configuration(
 
 
 def evict(results: Path, used: Set[Path]) -> None:
-    """Before the first run into ``results``: remove the least recently used ones beside it, none ``used`` now."""
+    """Remove the least recently used results beside ``results`` before its first run, but none ``used`` now."""
     if any(results.iterdir()):
         return
     others = [path for path in results.parent.iterdir() if path.is_dir() and not path.is_symlink() and path not in used]
@@ -73,7 +73,7 @@ def evict(results: Path, used: Set[Path]) -> None:
 
 
 def note_use(results: Path, of_a_test: bool) -> None:
-    """``results`` were asked for now; those ``of_a_test`` are kept from now on."""
+    """Note that ``results`` are used now; those ``of_a_test`` are kept from now on."""
     os.utime(results)
     if of_a_test and not os.path.lexists(results / _OF_A_TEST):  # a link there is not followed
         (results / _OF_A_TEST).touch()

@@ -1,7 +1,7 @@
-"""SANDBOX=1: which commands run in a sandbox, and where they may write.
+"""SANDBOX=1: chooses the commands that run in a sandbox, and the directories they may write to.
 
-Confined are those that run an artifact's code or process its files: compilers, linkers, the replay and the tools that
-look at a run. Our own tools that build the runtime, fetch revisions or compile a program are not.
+A sandbox confines commands that run an artifact's code or process its files: compilers, linkers, the replay and the
+tools that look at a run. Our own tools that build the runtime, fetch revisions or compile a program run outside.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ class Confinement:
             raise ToolchainError(f"SANDBOX=1: {error}; {way_out}") from None
 
     def confine(self, words: list[str], writes_to: Path | None) -> list[str]:
-        """The command as it is run; one that `writes_to` another place than OUT runs in the sandbox in any case."""
+        """Return the command as it is run. A command that `writes_to` another place than OUT always runs in the
+        sandbox.
+        """
         if not (writes_to or self._concerns(words)):
             return words
         readable = (*self._sandbox.readable, *self._outputs.values(), *_places(words))
@@ -68,7 +70,9 @@ class Confinement:
         return seen.wrap(words, writable, hears_terminal=_is_ours(words))
 
     def _concerns(self, words: Sequence[str]) -> bool:
-        """Whether a command is one of those; of others than our tools, those that write what is built."""
+        """Return True if a command is to be confined: a tool of ours that is not exempt, or another one that writes to
+        OUT.
+        """
         if _is_ours(words):
             return words[len(_LAUNCHED)] not in _FREE
         outputs = tuple(f"{output}/" for output in self._outputs)

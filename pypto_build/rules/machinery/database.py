@@ -1,6 +1,6 @@
-"""SCons keeps the signatures of what users build by their own builders, in BUILD_DIR; it needs none of ours.
+"""Keeps SCons's signatures of files that users' own builders make, in BUILD_DIR; our nodes need none.
 
-What our actions make is proven by the record of its place (pypto_build.proof), which hears of what users have built.
+The record of a place proves the outputs of our actions (pypto_build.proof). It is told when users' builders have run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Signatures:
         self._stored = False
 
     def open(self, directory: Any) -> tuple[Any, str]:
-        """Return what SCons reads the signatures of a directory from, and writes them to."""
+        """Return the object by which SCons reads and writes the signatures of a directory."""
         if not (self._stored or os.path.exists(f"{SCons.SConsign.DB_Name}.dblite")):
             return {}, "c"
         database, mode = _OPEN(directory)

@@ -1,7 +1,7 @@
-"""Parts of the graph that are declared when SCons comes to them, and what they are made from is there.
+"""Parts of the graph that are declared while SCons builds, once the files that they follow from have been made.
 
-What an artifact consists of is known when it is made. So its kernels and tests are declared by the scanner of a node
-that stands for them: SCons asks a scanner for dependencies when it looks at the node, and once more when one of those
+The content of an artifact is known only when it is made. So its kernels and tests are declared by the scanner of a node
+that stands for them. SCons asks a scanner for dependencies when it looks at the node, and once more when one of those
 has been built, as it does for includes of generated sources.
 """
 
@@ -35,7 +35,7 @@ from pypto_build.toolchain import ToolchainError
 _COUNTER = itertools.count()
 #: Among the workspace's extras: whether the graph is only looked at, so that nothing is made first.
 QUERY = "query"
-#: What is wrong with what a user wrote.
+#: Errors in the user's own files.
 USER_ERRORS = (ArtifactError, OptionError, RuleError, ToolchainError, OSError)
 
 
@@ -59,11 +59,11 @@ class Deferred:
 
     @property
     def inputs(self) -> list[Node]:
-        """The nodes that have to be there first, as far as the scripts have declared them."""
+        """Return the nodes that have to be made first, as far as the scripts have declared them."""
         return list(dict.fromkeys(maker for node in [*self._inputs(), *self.before] for maker in makers(node)))
 
     def nodes(self) -> list[Node]:
-        """Return what the node of this waits for: first what makes the inputs, then what was declared."""
+        """Return the nodes that this waits for: first the makers of the inputs, then the declared nodes."""
         if GetOption("clean"):
             return self.inputs
         inputs = self.inputs if self._nodes is None else []
@@ -93,7 +93,7 @@ def declare_deferred(
 ) -> Nodes:
     """Return the nodes of ``targets``, which come after all that is ``deferred``, and ``act`` then.
 
-    They are always built, as far as SCons goes; where something is wrong, that is said.
+    SCons builds them always. Errors in the declaration are reported.
     """
     action = Action(_end, None)
     node = env.Command(targets, [], action, target_scanner=SCANNER, PYPTO_DEFERRED=deferred, PYPTO_ACT=act)
@@ -109,7 +109,7 @@ def _end(target: Nodes, source: Nodes, env: Environment) -> int:
 
 
 def _nothing(target: Nodes, source: Nodes, env: Environment) -> None:
-    """Do nothing: what this stands for is made."""
+    """Do nothing: all that the node stands for is made before."""
 
 
 def _scan(node: Node, env: Environment, path: object) -> list[Node]:
@@ -123,9 +123,10 @@ def _before(node: Node) -> list[Node]:
 
 
 def note_order(results: Iterable[Node]) -> Callable[[set[Node]], None]:
-    """Return what lets all that makes ``results`` come after what users let these come after from now on.
+    """Note the order of ``results``; return a function that passes on orders which users add later.
 
-    It is called when all scripts have been read, with the results of all rules, where it stops.
+    The makers of a result then wait for the same nodes. Call the function when all scripts have been read, with the
+    results of all rules: it stops at these.
     """
     inputs = {node: set(_before(node)) for node in results}
 
@@ -143,7 +144,7 @@ def note_order(results: Iterable[Node]) -> Callable[[set[Node]], None]:
 
 
 def _each_time(env: Environment, *_others: Any) -> tuple[int]:
-    """Let SCons forget what a scanner has said before."""
+    """Make SCons forget the earlier answer of a scanner."""
     return (next(_COUNTER),)
 
 

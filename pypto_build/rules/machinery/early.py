@@ -1,4 +1,4 @@
-"""Work that is done while something else is waited for; whatever is left of it is done at its place in the build."""
+"""Work that is done while the process waits for something else; the rest of it is done at its place in the build."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Early:
         self._begun = False
 
     def add(self, job: Callable[[], object]) -> None:
-        """One more job; of those that do not have to be done, nobody hears."""
+        """Add a job; a job that does not have to be done prints nothing."""
         self._waiting.append(job)
         if self._begun:
             self.begin()
 
     def begin(self) -> None:
-        """There is something to wait for. May be called from several threads, and more than once."""
+        """Begin to work, because there is something to wait for. Several threads may call it, more than once."""
         self._begun = self._pool is not None
         while self._pool is not None and self._waiting:
             try:
@@ -32,7 +32,7 @@ class Early:
             self._jobs.append(self._pool.submit(job))
 
     def end(self) -> None:
-        """Wait for what is being done. Raises what a job raised."""
+        """Wait for running jobs and leave out the rest. Raises errors of jobs."""
         self._waiting.clear()
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pypto_build.toolchain.python import own_environment
 from pypto_build.trace import VARIABLE as TRACE
 
-# What commands may see of the caller's environment: enough for compilers and launchers, nothing that varies by chance.
+# Variables of the caller's that commands get: enough for compilers and launchers, nothing that varies by chance.
 _PASSED_ON = (
     "PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH", "PTOAS_ROOT", "TERM", "COLUMNS",
     "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE",
@@ -16,33 +16,35 @@ _PASSED_ON = (
 _PASSED_PREFIXES = (
     "CCACHE_", "SCCACHE_", "DISTCC_", "ICECC", "PYPTO_", "PTO2_RING_", "XDG_", "ASCEND_", "SIMPLER_",
 )  # fmt: skip
-#: Where a run's log goes and what it tells, and on which devices it may be.
+#: Variables for the path and level of a run's log, and for the devices that it may use.
 OF_RUNS = ("ASCEND_PROCESS_LOG_PATH", "ASCEND_GLOBAL_LOG_LEVEL", "ASCEND_RT_VISIBLE_DEVICES")
 
 
-#: How what is printed is shown.
+#: Variables that decide how output is shown.
 SHOWN = ("TERM", "COLUMNS", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE")
-#: What tools of ours see that execute no Python of the user's.
+#: Variables for our tools that execute no Python of the user's.
 _OF_TOOLS = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "LC_ALL", TRACE, *SHOWN)
 # Files and addresses by which processes of ours tell each other of one run.
 _OWN = "PYPTO_BUILD_"
 
 
 def tool_environment(environment: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
-    """Return what a tool of ours sees: what it needs, and variables with ``prefixes``."""
+    """Return the environment of a tool of ours: the variables it needs, and those with ``prefixes``."""
     return {name: value for name, value in environment.items() if name in _OF_TOOLS or name.startswith(prefixes)}
 
 
 def program_environment(environment: Mapping[str, str], more: Iterable[str] = ()) -> dict[str, str]:
-    """Return what a program of the user's sees, all of which decides about what it makes: what is passed on, and the
-    variables that the user declares."""
+    """Return the environment of a program of the user's, all of which decides about its output.
+
+    It has the passed variables, and those that the user declares.
+    """
     hidden = ("TMPDIR", *SHOWN)
     own = {name: value for name, value in environment.items() if not name.startswith(_OWN) and name not in hidden}
     return own | {name: os.environ[name] for name in more if name in os.environ}
 
 
 def passed_environment() -> dict[str, str]:
-    """What commands see of the caller's environment."""
+    """Return the part of the caller's environment that commands get."""
     found = own_environment()
     passed = {name: found[name] for name in _PASSED_ON if name in found}
     passed |= {name: value for name, value in found.items() if name.startswith(_PASSED_PREFIXES)}
@@ -50,10 +52,11 @@ def passed_environment() -> dict[str, str]:
 
 
 def search_paths(environment: Mapping[str, str], prefixes: tuple[str, ...] = ()) -> dict[str, str]:
-    """What decides about a compiler of all that it sees: where its libraries are, and variables with ``prefixes``.
+    """Return the variables that decide about a compiler's output: the paths of its libraries, and those with
+    ``prefixes``.
 
-    PATH decides by the programs that are found, which are among what a tool was seen to read. What steers runs on a
-    device alone decides about no compiler.
+    PATH decides by the programs that are found through it, which count as read by the tool. Variables that control only
+    runs on a device are left out.
     """
     return {
         name: value

@@ -1,4 +1,6 @@
-"""``scons`` alone prints one screen; ``scons help VERB|OPTION`` all of one, ``scons help all`` all there is."""
+"""Help texts: ``scons`` alone prints one screen, ``scons help VERB|OPTION`` one topic, ``scons help all``
+everything.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from pypto_build.rules.options import GROUP, OPTIONS, Group, OptionError
 from pypto_build.rules.targets import SECTIONS, TARGETS
 
 _WIDTH, _NARROW = 80, 60
-#: What the first screen explains; it names the others.
+#: Targets that the first screen explains; it names the others.
 _FIRST: dict[str, tuple[str, ...]] = {
     "Edit, rebuild, replay:": ("build", "replay", "test", "compile", "splice"),
     "Wrong, flaky or stuck:": ("triage", "lint", "hazards", "diverge", "why", "flaky", "report"),
@@ -25,8 +27,9 @@ _CLEAN = {"-c [JIT=x]": "remove what was built, never sources or data"}
 
 
 def overview(workspace: Workspace, tests: Collection[str]) -> str:
-    """What ``scons`` alone prints: in a terminal of 80 columns and 24 lines, SCons's own first line stays in sight, and
-    the prompt has a line.
+    """Return the text that ``scons`` alone prints.
+
+    It leaves room for SCons's own first line and the prompt in a terminal of 80 columns and 24 lines.
     """
     shown = [name for names in _FIRST.values() for name in names]
     width = max(len(TARGETS[name].usage) for name in shown)
@@ -43,7 +46,7 @@ def overview(workspace: Workspace, tests: Collection[str]) -> str:
 
 
 def explain(topics: Sequence[str], workspace: Workspace, tests: Collection[str]) -> str:
-    """What ``scons help TOPIC ...`` prints.
+    """Return the text that ``scons help TOPIC ...`` prints.
 
     Raises:
         OptionError: a topic that is neither a verb nor an option.
@@ -76,7 +79,7 @@ def _verb(name: str) -> list[str]:
 
 
 def _rows(options: Iterable[Option]) -> list[str]:
-    """Each option with its default, and what it is."""
+    """Return lines of a table: each option with its default and its description."""
     return _table({f"{option.name}={default_text(option.default)}": option.doc for option in options}, 21)
 
 

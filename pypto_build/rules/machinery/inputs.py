@@ -1,7 +1,7 @@
-"""Files that attributes name, as SCons nodes, and what makes them.
+"""Files that attributes name, as SCons nodes, and the builders that make them.
 
-An attribute takes a string or a path (relative to the directory of the SConscript, ``#`` for the top, variables
-replaced), a node, the list that a builder returns, or the result of a rule of ours.
+An attribute takes a string or a path, a node, the list that a builder returns, or the result of a rule of ours. A path
+is relative to the directory of the SConscript, or to the top with ``#``; variables in it are replaced.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def as_nodes(env: Environment, given: Any, kind: Kind, where: str, doc: str) -> 
 
 
 def path_of(node: Any) -> Path:
-    """Return where the file or directory of a node lies: in a variant directory only if it is made or copied there."""
+    """Return the path of a node's file or directory: in a variant directory only if it is made or copied there."""
     if isinstance(node, SCons.Node.FS.Dir):
         source = node.srcnode()
         here = source is node or has_rule(node) or os.path.isdir(node.get_abspath())
@@ -117,14 +117,18 @@ def path_of(node: Any) -> Path:
 
 
 def has_rule(node: Any) -> bool:
-    """Return whether somebody's builder makes a node; SCons has one for each directory, which only creates it."""
+    """Return True if a builder makes a node. SCons has one for each directory, which only creates it and does not
+    count.
+    """
     builder = getattr(node, "builder", None)  # what is neither a file nor a directory yet has none
     return builder is not None and builder is not SCons.Node.FS.MkdirBuilder
 
 
 def makers(node: Node) -> list[Node]:
-    """The nodes with a builder that a file or directory comes from: its own, that of a directory above it, or those of
-    the files in it that SCons knows of. Empty for a source."""
+    """Return the nodes with a builder that a file or directory comes from; empty for a source.
+
+    These are its own, that of a directory above it, or those of the files in it that SCons knows of.
+    """
     return makers_above(node) or list(_made_below(node))
 
 
@@ -139,7 +143,7 @@ def makers_above(node: Node) -> list[Node]:
 
 
 def forget(directory: Node) -> None:
-    """Let SCons look again at what is in a directory that has been made."""
+    """Make SCons look again at the entries of a directory that has been made."""
     for entry in _entries(directory):
         if not has_rule(entry):
             entry.clear_memoized_values()
@@ -147,7 +151,7 @@ def forget(directory: Node) -> None:
 
 
 def searched(directory: Node) -> tuple[Path, ...]:
-    """Return where a directory of headers lies: both places of one that has a variant directory."""
+    """Return the paths of a directory of headers: both of one that has a variant directory."""
     places = (directory, directory.srcnode())
     return tuple(Path(node.get_abspath()) for node in dict.fromkeys(places))
 
@@ -158,7 +162,7 @@ def all_made() -> list[Node]:
 
 
 def is_hidden(node: Node) -> bool:
-    """Return whether a node only keeps an order: it is made by a rule of ours, and is nothing."""
+    """Return True if a node of our rules only keeps an order and is no file."""
     return (
         bool(getattr(node.attributes, MADE_BY_US, False))
         and not isinstance(node, SCons.Node.FS.Dir)
@@ -239,7 +243,7 @@ def _made_below(directory: Node) -> Iterator[Node]:
 
 
 def _entries(node: Any) -> list[Any]:
-    """Return what SCons knows to be in a directory; nothing for a file."""
+    """Return the entries of a directory that SCons knows; none for a file."""
     if not isinstance(node, SCons.Node.FS.Dir):
         return []
     return [entry for name, entry in list(node.entries.items()) if name not in (os.curdir, os.pardir)]
@@ -292,6 +296,6 @@ def _checked(env: Environment, node: Any, kind: Kind, where: str, doc: str) -> N
 
 
 def _may_be_directory(entry: Node) -> bool:
-    """Return whether what is a file or a directory is no file: where there is none yet, by its name."""
+    """Return True if an existing node is a directory; the name of a missing one decides."""
     path = entry.get_abspath()
     return os.path.isdir(path) or not (os.path.exists(path) or os.path.splitext(path)[1])

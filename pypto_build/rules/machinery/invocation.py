@@ -1,4 +1,4 @@
-"""One process that runs SCons: what holds for all environments of its SConstruct, and what is done at its end."""
+"""State of one process that runs SCons: common to all environments of its SConstruct, and closed at its end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ AtCall = Callable[[Callable[[], None]], None]
 
 
 class Invocation:
-    """Owns the workspaces of this process; tells whoever waits, when it ends, how that was."""
+    """Owns the workspaces of this process; at the end it reports the outcome to the processes that wait for it."""
 
     def __init__(self) -> None:
         self.verdicts = Verdicts(OF_AN_ARTIFACT)
@@ -55,17 +55,17 @@ class Invocation:
         self._end_round = self._end_round or each_round(look_ahead)
 
     def call_first(self, at_call: AtCall | None) -> None:
-        """What is called before a plain replay looks at anything; it may go on in another process."""
+        """Set the function that is called before a plain replay looks at anything; it may go on in another process."""
         self._at_call = at_call
 
     def stand(self, look_ahead: Callable[[], None]) -> None:
-        """Call that, once: another environment of an SConstruct has gone on already."""
+        """Call that function once; a later environment of the same SConstruct does not call it again."""
         at_call, self._at_call = self._at_call, None
         if at_call:
             at_call(look_ahead)
 
     def profile(self, options: Options) -> None:
-        """With PROFILE=1, say at the very end where the time went."""
+        """Print a table of the run's time at the very end, with PROFILE=1."""
         from pypto_build.rules.machinery.profile import Profile
 
         if self._profile is None:
@@ -73,12 +73,12 @@ class Invocation:
             self._profile = Profile(top / options["BUILD_DIR"])
 
     def become_job(self, end: Callable[[Sequence[Workspace], Verdicts], None]) -> None:
-        """From now on this process does one of many jobs, and ends with it by ``end``."""
+        """Make this process do one of many jobs, from now on; it ends by ``end``."""
         self._end_job = end
         atexit.register(self.finish)
 
     def open(self, workspace: Workspace) -> None:
-        """Finish what was done in ``workspace`` when this process ends."""
+        """Finish the work in ``workspace`` when this process ends."""
         if not self._workspaces:
             atexit.register(self.finish)
             outlive_readers()
@@ -86,7 +86,7 @@ class Invocation:
         self._workspaces.append(workspace)
 
     def finish(self) -> None:
-        """Record, save and report what this run came to; once, when SCons has ended."""
+        """Record, save and report the outcome of this run, once, when SCons has ended."""
         atexit.unregister(self.finish)
         for workspace in self._workspaces:
             for step in workspace.at_end:
@@ -104,7 +104,7 @@ class Invocation:
             self._end_job(self._workspaces, self.verdicts)
 
     def _suggest(self) -> None:
-        """The last line of a replay that did not pass."""
+        """Print the last line of a replay that did not pass: the command to type next."""
         commands = [command for each in self._workspaces for command in each.progress.unexplained]
         if commands:
             more = f"  (and {len(commands) - 1} more)" if len(commands) > 1 else ""
@@ -135,7 +135,7 @@ class Invocation:
 
 
 def _explain_unknown_targets() -> None:
-    """SCons takes a mistyped target for a file that it cannot make."""
+    """Explain a mistyped target, which SCons takes for a file that it cannot make."""
     for failure in GetBuildFailures():
         name = str(failure.node)
         if str(failure.errstr).startswith("Do not know how to make") and name in map(str, COMMAND_LINE_TARGETS):

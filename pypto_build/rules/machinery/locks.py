@@ -1,4 +1,4 @@
-"""One build at a time in an output directory; a second one waits and says for whom."""
+"""Locks of output directories: one build at a time; a second one waits and names the build that it waits for."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pypto_build.proof.locks import open_lock
 #: In OUT: what a process locks while it builds there.
 LOCK = ".lock"
 
-# Of this process, whose environments share its locks, and held until it ends. Only who has the lock removes the file;
-# others who waited for it notice.
+# Locks of this process, held until it ends; its environments share them. Only the holder of a lock removes its file;
+# processes that waited for it notice.
 _held: dict[Path, IO[str]] = {}
 
 
 def lock_output(output: Path) -> None:
-    """Take the lock of ``output``, waiting for whoever builds there."""
+    """Take the lock of ``output``; wait while another process builds there."""
     if output in _held:
         return
     file = _take(output)
@@ -61,7 +61,7 @@ def _is_there(file: IO[str], output: Path) -> bool:
 
 
 def try_lock(output: Path) -> bool:
-    """Take the lock of ``output`` if nobody builds there."""
+    """Take the lock of ``output`` unless another process builds there."""
     if output not in _held:
         file = open_lock(output / LOCK)
         try:

@@ -1,7 +1,7 @@
-"""What large manifests evaluate to, in the store of results: evaluating one of a thousand kernels takes 0.1 s.
+"""Evaluated manifests, kept in the store of results: evaluating one with a thousand kernels takes 0.1 s.
 
-The key is the manifest's text and path, and the evaluator's own code. A process that is forked from one which has read
-the same text before has the whole manifest, and only looks whether its files are still there.
+The key is the manifest's text and path, and the evaluator's own code. If this process was forked from one that has read
+the same text, it has the whole manifest already. It then only checks that the files are still there.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ _READ_FROM = "manifest {} of {}"
 
 
 class _Checked:
-    """A manifest that was read from a text. Its files are plain ones where they lie; that is looked at when it matters,
-    and then once for all."""
+    """A manifest that was read from a text. All its files were plain files in their places.
+
+    This is checked again when it matters, for all files together.
+    """
 
     def __init__(self, text: str, manifest: Manifest) -> None:
         self.text, self.manifest = text, manifest
@@ -44,7 +46,7 @@ class _Checked:
         self._directories = _real(paths)
 
     def holds(self, looker: Looker) -> bool:
-        """Whether reading the text would give the same now: every file is there, and no link."""
+        """Return True if reading the text would give the same now: every file exists and is no link."""
         paths, now = self._files.paths, looker.look(self._files)
         others = differing(self._said, now) if self._said else range(len(paths))
         if _real(paths) != self._directories or not all(_is_file(paths[number]) for number in others):
@@ -54,20 +56,24 @@ class _Checked:
 
 
 class EvaluatedManifests:
-    """The manifests that ``store`` knows, and those that were ``read`` in this process or its parents; ``looker`` asks
-    the system for their files."""
+    """The manifests in ``store``, and those that were ``read`` in this process or its parents.
+
+    ``looker`` asks the system for their files.
+    """
 
     def __init__(self, store: Store, read: dict[str, object] | None = None, looker: Looker | None = None) -> None:
         self._store, self._read, self._looker = store, {} if read is None else read, looker or Looker()
 
     def checked(self, path: Path, root: Path, text: str) -> Manifest | None:
-        """The manifest that was read from this text, if its files are there as they were then."""
+        """Return the manifest that was read from this text, if its files are unchanged in place."""
         known = self._read.get(_READ_FROM.format(path, root))
         same = isinstance(known, _Checked) and known.text == text and known.holds(self._looker)
         return known.manifest if isinstance(known, _Checked) and same else None
 
     def keep_checked(self, path: Path, root: Path, text: str, names: dict[str, Any], manifest: Manifest) -> None:
-        """Remember what was read from a text with these module globals, if it names plain files below the root."""
+        """Remember a manifest that was read from a text with these module globals, if it names plain files below the
+        root.
+        """
         kernels = manifest.kernels
         if len(text) < _WORTH or any(kernel.external or kernel.extra_include_dirs for kernel in kernels):
             return
@@ -76,7 +82,7 @@ class EvaluatedManifests:
         self._read[_READ_FROM.format(path, root)] = _Checked(text, manifest)
 
     def look(self) -> None:
-        """Look at the files of what was read, for the processes that are forked from this one."""
+        """Look at the files of remembered manifests, for processes that are forked from this one."""
         for known in self._read.values():
             if isinstance(known, _Checked):
                 known.holds(self._looker)
@@ -105,7 +111,7 @@ def _real(paths: Sequence[str]) -> list[str]:
 
 
 def _sources(names: dict[str, Any]) -> Iterator[object]:
-    """Where the files of a manifest lie, as it says."""
+    """Yield the source of each unit in a manifest, as the manifest has it."""
     callable_ = names.get("CALLABLE", {})
     for entry in (
         names.get("ORCHESTRATION", callable_.get("orchestration")),
@@ -115,12 +121,12 @@ def _sources(names: dict[str, Any]) -> Iterator[object]:
 
 
 def _is_below(path: object, root: Path) -> bool:
-    """Whether a path is found below the root without a search."""
+    """Return True if a path lies below the root, and no search is needed to find it."""
     return isinstance(path, str) and (not path.startswith("/") or path.startswith(f"{root}/"))
 
 
 def _is_file(path: str) -> bool:
-    """Whether there is a file that is no link."""
+    """Return True for a regular file that is no link."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:
@@ -133,7 +139,7 @@ def _key(path: Path, text: str) -> str:
 
 @cache
 def _code() -> str:
-    """The code that evaluates."""
+    """Return a digest of the code that evaluates."""
     place = Path(pypto_build.artifact.__file__).parent
     digest = hashlib.sha256(sys.version.encode())
     for name in _EVALUATOR:

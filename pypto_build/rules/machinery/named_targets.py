@@ -1,6 +1,6 @@
-"""The last line of a target that the command line names: what was built for it, or that it is up to date.
+"""Prints the last line of a target that the command line names: the new files, or that it is up to date.
 
-SCons says so of its own builders. Nodes of ours are always built, as far as SCons goes.
+SCons prints this for its own builders. Our nodes are always built in its view.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def tell_named(progress: Progress, speaking: Collection[str]) -> None:
 
 
 def _line(target: str, progress: Progress) -> str:
-    """Return what to say of one target; empty if it has said something, or has nothing of ours."""
+    """Return the line of one target; empty if it has printed something, or has no node of ours."""
     below = list(_below(target))
     if below[0].get_state() not in (SCons.Node.executed, SCons.Node.up_to_date):
         return ""

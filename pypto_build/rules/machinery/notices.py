@@ -1,7 +1,7 @@
-"""What the system tells of saved files at once (inotify): else somebody has to look at all of them again and again.
+"""Notices of saved files from the system (inotify), so that not all files have to be looked at again and again.
 
-It tells of no change that another machine makes, or that comes through a mapping of memory; and a user has so many
-watches. Whoever relies on it looks at the files all the same, from time to time.
+The system gives no notice of changes that another machine makes, or that come through a memory mapping, and the number
+of watches of a user is limited. So users of this module also look at the files from time to time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
 _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE, _DELETE_SELF, _MOVE_SELF = 0x40, 0x80, 0x100, 0x200, 0x400, 0x800
 _UNMOUNT, _OVERFLOW, _IGNORED, _IS_DIRECTORY = 0x2000, 0x4000, 0x8000, 0x40000000
 _WANTED = _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF
-# After these nobody is still writing what was saved.
+# After these events the saved file is complete.
 _DONE = _CLOSE_WRITE | _MOVED_TO | _MOVED_FROM | _DELETE
 # After these it takes a look to know what is there.
 _UNCLEAR = _UNMOUNT | _OVERFLOW | _IGNORED | _IS_DIRECTORY | _DELETE_SELF | _MOVE_SELF
@@ -44,26 +44,28 @@ _OF_OTHERS = (
 
 
 class Notices:
-    """What is told of directories and files, from when they were added."""
+    """Notices about directories and files, from the time they were added."""
 
     def __init__(self) -> None:
-        """Raises `OSError` where the system tells of nothing."""
+        """Open the system's interface. Raises `OSError` where it has none."""
         self._descriptor = _init()
         self._paths: dict[int, tuple[str, bool]] = {}  # by the number of the watch; whether it is of a directory
 
     def add(self, path: str, is_directory: bool) -> None:
-        """Be told of a file, or of all files in a directory. Raises `OSError` where the system does not do that."""
+        """Ask for notices about a file, or about all files in a directory. Raises `OSError` where the system gives
+        none.
+        """
         if _is_of_others(path):
             raise OSError(f"{path}: the system is not told of all changes")
         number = _add(self._descriptor, path)  # the same for another name of the same file
         self._paths[number] = "" if number in self._paths else path, is_directory
 
     def close(self) -> None:
-        """Be told of nothing more."""
+        """Stop the notices."""
         os.close(self._descriptor)
 
     def wait(self, seconds: float) -> News:
-        """What is told next; nothing new after so many seconds."""
+        """Return the next notices; none after so many seconds."""
         news = News()
         ready, _, _ = select.select([self._descriptor], [], [], seconds)
         data = os.read(self._descriptor, _BYTES) if ready else b""
@@ -78,7 +80,9 @@ class Notices:
 
 
 class News:
-    """Paths of files that may have changed, and of each whether nobody still writes to it; or that is ``unclear``."""
+    """Paths of files that may have changed, each with True if no process is still writing; ``unclear`` if some are
+    unknown.
+    """
 
     def __init__(self) -> None:
         self.paths: dict[str, bool] = {}
@@ -89,12 +93,12 @@ class News:
 
     @property
     def done(self) -> bool:
-        """Whether all is saved."""
+        """Return True if all changed files are completely written."""
         return not self.unclear and all(self.paths.values())
 
 
 def _is_of_others(path: str) -> bool:
-    """Whether a file system is one that others write to, too."""
+    """Return True for a file system that other machines may write to."""
     return _file_systems().get(os.stat(path).st_dev, "").startswith(_OF_OTHERS)
 
 

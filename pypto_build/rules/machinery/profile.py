@@ -1,4 +1,4 @@
-"""``PROFILE=1``: where the time of a run went, as a table and as a Chrome trace."""
+"""``PROFILE=1``: shows how a run spent its time, as a table and as a Chrome trace."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Span:
 
     @property
     def own(self) -> float:
-        """The time that no span inside it explains."""
+        """Return the time that is spent in no span inside this one."""
         return self.end - self.start - self.inside
 
 
@@ -49,7 +49,7 @@ class Profile:
         os.environ[VARIABLE] = str(self._spans)
 
     def report(self) -> None:
-        """Write the trace; print what took longest."""
+        """Write the trace; print the longest spans."""
         now = time.monotonic_ns() / 1000
         events = list(read_spans(self._spans))
         with suppress(OSError):
@@ -80,7 +80,7 @@ class _Event(msgspec.Struct):
 
 
 def read_spans(path: Path) -> Iterator[dict[str, Any]]:
-    """The spans of a file; what is none is left out."""
+    """Return the spans of a file; damaged lines are left out."""
     lines: list[bytes] = []
     with suppress(OSError):
         lines = read_bytes(path).splitlines()
@@ -90,7 +90,7 @@ def read_spans(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _names(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the trace's viewer calls the processes: by the first that they tell."""
+    """Return the trace events that name processes: each by its first span."""
     first = {event["pid"]: event for event in sorted(events, key=lambda event: -event["ts"])}
     names = {pid: event["name"].partition(": ")[0] for pid, event in first.items()}
     names[os.getpid()] = Path(sys.argv[0]).name
@@ -98,7 +98,10 @@ def _names(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _nested(events: Sequence[dict[str, Any]]) -> list[Span]:
-    """The spans, each knowing what those inside it took. A command's processes lie inside the span of the command."""
+    """Return the spans, each with the time of the spans inside it.
+
+    A command's processes lie inside the span of the command.
+    """
     spans: list[Span] = []
     open_spans: list[Span] = []
     for event in sorted(events, key=lambda event: (event["ts"], -event["dur"])):

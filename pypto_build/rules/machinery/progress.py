@@ -1,4 +1,4 @@
-"""What has been done in a run, why, and what is being done."""
+"""Record of a run's progress: the actions done, their reasons, and the actions that are running."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Key = tuple[Path, str]
 
 
 class Progress:
-    """What has been done in a run. Methods may be called from several threads."""
+    """The actions done in a run. Methods may be called from several threads."""
 
     def __init__(self) -> None:
         self.renewed: list[Action] = []  # those whose outputs were built or restored
@@ -33,24 +33,24 @@ class Progress:
         self._lock = threading.Lock()
 
     def expect(self, keys: Iterable[Key]) -> None:
-        """These have to be built, or to be taken from the store."""
+        """Expect actions that have to be built, or taken from the store."""
         with self._lock:
             self._expected.update(keys)
 
     def begin(self, directory: Path, action: Action, line: str, reason: str) -> None:
-        """An action runs from now on."""
+        """Note that an action begins to run."""
         with self._lock:
             self.reasons[directory, action.name] = reason
             self._running[directory, action.name] = line
         terminal.show_progress(self._doing)
 
     def end(self, directory: Path, action: Action) -> None:
-        """An action is over."""
+        """Note that an action has ended."""
         with self._lock:
             self._running.pop((directory, action.name), None)
 
     def note(self, directory: Path, action: Action, how: Literal["built", "restored"]) -> None:
-        """The outputs of an action are new."""
+        """Note that the outputs of an action are new."""
         with self._lock:
             self.renewed.append(action)
             self.how[directory, action.name] = how

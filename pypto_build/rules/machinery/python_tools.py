@@ -13,7 +13,7 @@ from pypto_build.rules.machinery.environment import program_environment, search_
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.toolchain.python import own_tool
 
-# What decides about a tool of ours of all that the caller's environment holds.
+# Variables of the caller's environment that decide about a tool of ours.
 _DECIDING = ("PYTHONPATH", "PTO2_RING_")
 # The same of one that may use a toolkit, or simpler.
 _OF_TOOLKITS = ("ASCEND_", "SIMPLER_")
@@ -33,11 +33,12 @@ def python_tool(
     variables: Sequence[str] = (),
     **more: Any,
 ) -> Action:
-    """The action that runs ``module``; ``more`` are further fields of it. Its own modules count as read.
+    """Return the action that runs ``module``; ``more`` are further fields of it. Its own modules count as read.
 
-    One that is not ``keyed`` depends on nothing of the caller's environment; one without ``toolkits`` does not see what
-    these are told by. One that executes Python of the user's (``runs_programs``) has all that it sees in its key, with
-    the ``variables`` that the user declares."""
+    An action that is not ``keyed`` depends on nothing of the caller's environment. One without ``toolkits`` does not
+    get the variables of toolkits. If it ``runs_programs``, it executes the user's Python. Its whole environment is then
+    in the key, with the ``variables`` that the user declares.
+    """
     environment = workspace.environment
     if runs_programs:
         environment = deciding = program_environment(environment, variables)

@@ -1,4 +1,4 @@
-"""Which recipe makes the binaries of an artifact, by platform and variant."""
+"""Chooses the recipe that makes an artifact's binaries, by platform and variant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the embedded runtime's Python module lies."""
+"""Path of the embedded runtime's Python module."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pypto_build.toolchain.host import HostCompiler
 
 
 def module_path(compiler: HostCompiler) -> Path:
-    """Where the runtime's Python module lies once it is built.
+    """Return the path of the runtime's Python module, which exists once the module is built.
 
-    The directory is named after a digest of its sources, the compiler and the Python it is for, so that versions of
-    ours can be used by turns; whether it is right is proven as for any other result.
+    The directory is named after a digest of its sources, the compiler and the Python version. So several versions of
+    this package can be used by turns. The module itself is proven like any other result.
     """
     digest = hashlib.sha256(f"{compiler.identity}\0{sys.version}".encode())
     digest.update(_sources_digest())
@@ -25,7 +25,10 @@ def module_path(compiler: HostCompiler) -> Path:
 
 @cache
 def _sources_digest() -> bytes:
-    """Of the texts that the module is made from; nothing is built of those that change while a process runs."""
+    """Return the digest of the texts that the module is made from.
+
+    If they change while a process runs, the process does not build the new ones.
+    """
     digest = hashlib.sha256()
     for path in (*runtime_build.sources(), *runtime_build.headers(), Path(runtime_build.__file__)):
         digest.update(f"{path.name}\0".encode() + path.read_bytes())
@@ -33,7 +36,7 @@ def _sources_digest() -> bytes:
 
 
 def preload() -> list[Path]:
-    """Read the sources ahead, for processes that are forked; the files and directories that this holds for."""
+    """Read the sources ahead, for processes that are forked; return the files and directories that were read."""
     _sources_digest()
     files = [*runtime_build.sources(), *runtime_build.headers()]
     return sorted({*files, *(path.parent for path in files)})

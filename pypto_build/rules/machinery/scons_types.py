@@ -1,4 +1,4 @@
-"""What of SCons the rules use, as types: SCons itself has none."""
+"""Types of the parts of SCons that the rules use: SCons itself has none."""
 
 from __future__ import annotations
 

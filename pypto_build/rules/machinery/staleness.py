@@ -1,9 +1,9 @@
-"""Which kernel bodies no longer match their ``.pto`` module, decided by content.
+"""Finds kernel bodies that no longer match their ``.pto`` module, by content.
 
 ``OUT/.units.json`` remembers, for each unit, the digest of the module and those of the bodies built from it. Only the
 first look, when nothing is remembered, goes by time as PyPTO does: a module newer than ``ptoas/<unit>.cpp`` has been
-edited since. Files unpacked or checked out together differ by less than ``SAME_TIME_S``, whatever their order; of these
-the operations are counted.
+edited since. The times of files that were unpacked or checked out together differ by less than ``SAME_TIME_S``, in any
+order. For these the operations are counted.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def find_units(artifact: Artifact) -> list[PtoUnit]:
 
 @dataclass(frozen=True)
 class Stale:
-    """What the comparison of modules and bodies came to."""
+    """The result of comparing modules and bodies."""
 
     units: tuple[PtoUnit, ...] = ()  # whose kernels need a new body
     without_body: tuple[PtoUnit, ...] = ()  # those of them whose bodies were edited too, and do not count
@@ -83,13 +83,13 @@ class Stale:
 def find_stale(
     artifact: Artifact, output: Path, units: Iterable[PtoUnit], prefer: str, assembled: Set[str] = frozenset()
 ) -> Stale:
-    """Compare; units not seen before, and those ``assembled`` just now, are recorded.
+    """Compare modules and bodies; record units that are new, and those ``assembled`` just now.
 
-    ``prefer`` ('pto' or 'cpp') says which counts when a module and a body built from it were both edited. It is
-    remembered until what does not count is edited once more.
+    ``prefer`` ('pto' or 'cpp') chooses the one that counts if a module and a body built from it were both edited. The
+    choice is remembered until the other one is edited once more.
 
     Raises:
-        ArtifactError: both were edited, and nobody said which one counts; or a module lacks a kernel's function.
+        ArtifactError: both were edited, and the user did not choose; or a module lacks a kernel's function.
     """
     units = list(units)
     known = _load(output / RECORD)
@@ -141,13 +141,15 @@ def _assembled_functions(module: Path) -> Set[str]:
 
 
 def remember(output: Path, units: Iterable[PtoUnit]) -> None:
-    """Record that the bodies of ``units`` are what their modules say now."""
+    """Record that the bodies of ``units`` match their modules now."""
     record = _load(output / RECORD) | {unit.name: _current(unit) for unit in units}
     _write(output / RECORD, record)
 
 
 def _what_counts(unit: PtoUnit, entry: Mapping[str, Any], prefer: str) -> dict[str, Any]:
-    """The choice for an edited module whose bodies were edited too, with what it leaves out; empty if they were not."""
+    """Return the choice for a module and bodies that were both edited, and what it leaves out; empty if they were
+    not.
+    """
     bodies = unit.bodies()
     edited = [kernel for kernel in unit.kernels if bodies[kernel.name] != entry["bodies"].get(kernel.name)]
     if not edited:
@@ -164,7 +166,7 @@ def _what_counts(unit: PtoUnit, entry: Mapping[str, Any], prefer: str) -> dict[s
 
 
 def _entry(unit: PtoUnit, known: dict[str, Any] | None) -> dict[str, Any]:
-    """What is remembered of a unit; when it was compiled anew, all of its files changed, and this is a first look."""
+    """Return the remembered entry of a unit; a new one if the unit was compiled anew and all its files changed."""
     if known is None or (known["assembled"] != unit.assembled and known["module"] != unit.digest):
         return _first_look(unit)
     return known
@@ -199,7 +201,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _is_entry(entry: Any) -> bool:
-    """Whether this module wrote an entry; of one that somebody else wrote, nothing is remembered."""
+    """Return True for an entry as this module writes it; others are ignored."""
     if not isinstance(entry, dict) or not isinstance(entry.get("bodies"), dict):
         return False
     words = [entry.get("module"), entry.get("assembled"), *entry["bodies"].values()]

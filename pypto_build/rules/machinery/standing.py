@@ -1,6 +1,6 @@
-"""The replay's process of the next round: a process that is forked for each round keeps one that has all loaded.
+"""Preloaded process for the next round's replay, kept by processes that are forked for each round.
 
-``NEXT`` is that process, for the forks of whoever keeps it; each tells what the next one should be made for.
+``NEXT`` is that process, for the forks of the process that keeps it. Each fork tells what the next round will need.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from pypto_build.toolchain.standing import AT_WORK
 from pypto_build.trace import VARIABLE as TRACE
 from pypto_build.turn import VARIABLE as TURN
 
-# How long a fork may take to be there: it may still be loading.
+# Time limit for the start of a fork: its parent may still be loading.
 _THERE_S = 20.0
 _ENDED_S = 5.0
 # After so many rounds a new one is started: each fork unloads by itself what was built since.
 _ROUNDS = 50
-# What is particular to each run of a command.
+# Variables that differ between runs of a command.
 _OWN = ("TMPDIR", VARIABLE, TRACE, STATUS_VARIABLE)
 _KILLED = 137
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What a process is kept ready for: a command of ours, its environment but for ``_OWN``; of which artifact."""
+    """The command that a process is kept ready for, with its environment without ``_OWN``, and its artifact."""
 
     module: str = ""
     words: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Standing:
-    """A process that has loaded what the command ``kept`` needs, and is forked for each run of it."""
+    """A process that has loaded all that the command ``kept`` needs, and is forked for each run of it."""
 
     def __init__(self, kept: Kept) -> None:
         self.kept = kept
@@ -73,11 +73,13 @@ class Standing:
 
     @property
     def is_worn(self) -> bool:
-        """Whether it is gone, or has served long enough. For the process that has started it."""
+        """Return True if the process is gone, or has served long enough. Only the process that has started it may call
+        this.
+        """
         return self.rounds >= _ROUNDS or self._process.poll() is not None
 
     def fork(self, environment: Mapping[str, str]) -> Waiting:
-        """A fork that waits for its turn. Raises `OSError`."""
+        """Return a fork that waits for its turn. Raises `OSError`."""
         return _Fork(self._connection, self.since, environment)
 
     def close(self) -> None:
@@ -92,7 +94,7 @@ class Standing:
 
 
 class _Fork:
-    """One run: a process that is nobody's child here, so it tells by a pipe what becomes of it."""
+    """One run: a process that is no child of this one, so it tells its state by a pipe."""
 
     def __init__(self, connection: socket.socket, since: int, environment: Mapping[str, str]) -> None:
         self.since = since
@@ -132,13 +134,13 @@ class _Fork:
         os.close(self._told)
 
     def _hear(self, seconds: float | None) -> bytes:
-        """The next thing that it tells; nothing if it is gone, or too slow."""
+        """Return the next message of the process; empty if it is gone, or too slow."""
         ready, _, _ = select.select([self._told], [], [], seconds)
         return os.read(self._told, 1) if ready else b""
 
 
 class _State:
-    """What is kept for this process, and what should be for the next."""
+    """The process that is kept now, and the command that the next one should be kept for."""
 
     def __init__(self) -> None:
         self.standing: Standing | None = None
@@ -150,7 +152,7 @@ NEXT = _State()
 
 
 def want(command: list[str], environment: Mapping[str, str], artifact: Path, platform: str) -> None:
-    """The next round will most likely run this command of ours again, on this artifact."""
+    """Note that the next round will most likely run this command of ours again, on this artifact."""
     words = [*command, *environment, *environment.values(), str(artifact)]
     kept = msgspec.structs.replace(_kept(command, environment), artifact=str(artifact), platform=platform)
     NEXT.wanted = kept if all(plain(word) == word for word in words) else Kept()
@@ -173,7 +175,7 @@ def take_workspace(opened: Callable[[], Workspace]) -> Workspace:
 
 
 def look(look_ahead: Callable[[], None]) -> None:
-    """Look at what the next round will look at; whatever is wrong is its business."""
+    """Look at the files that the next round will look at; errors are reported there."""
     gc.unfreeze()
     try:
         look_ahead()
@@ -183,7 +185,7 @@ def look(look_ahead: Callable[[], None]) -> None:
 
 
 def keep(wanted: Kept) -> None:
-    """Keep a process for what a round has ``wanted``; what was kept for another is ended."""
+    """Keep a process for the command that a round has ``wanted``; end one that is kept for another."""
     standing = NEXT.standing
     if standing is not None:
         standing.rounds += 1
@@ -197,7 +199,7 @@ def keep(wanted: Kept) -> None:
 
 
 def _kept(command: list[str], environment: Mapping[str, str]) -> Kept:
-    """How a command of ours is told."""
+    """Return a command of ours in the form in which rounds tell it."""
     tool = len(own_tool("")) - 1
     own = sorted(pair for pair in environment.items() if pair[0] not in _OWN)
     return Kept(command[tool], tuple(command[tool + 1 :]), tuple(own))

@@ -1,7 +1,7 @@
-"""Steps of a build: SCons orders and shows them, their place knows whether they have to run.
+"""Steps of a build: SCons orders and shows them, their place decides whether they have to run.
 
-Every node declared here is built always, as far as SCons goes: its action asks the place, which keeps what is proven,
-restores what the store has, and runs the command for the rest. SCons keeps no signatures.
+SCons builds every node declared here always. Its action asks the place, which keeps proven outputs, restores those in
+the store, and runs the command for the rest. SCons keeps no signatures.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_o
 
 
 class Refused(Exception):
-    """What would have come before a command failed, and has said why: ``status``."""
+    """Preparing a command failed, and the error has been printed; ``status`` is the exit status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -36,11 +36,13 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Step:
-    """One command of a build: what it is, and what is said about it.
+    """One command of a build: its action, and its line of output.
 
-    ``aids`` is asked for files that make the command faster, just before it runs. A step that is done ``again``
-    whatever is known, and one that is not ``recorded``, say so; ``otherwise`` is the reason when no input differs.
-    Its line is a detail, unless it is ``shown`` or something is wrong with it; ``lead`` is told the reason before.
+    ``aids`` is asked, just before the command runs, for files that make it faster. A step that is done ``again`` runs
+    even if it is proven. One that is not ``recorded`` leaves no result. ``otherwise`` is the reason if no input
+    differs.
+
+    The line of a step is a detail, unless the step is ``shown`` or fails; ``lead`` is called with the reason before.
     """
 
     place: Place
@@ -63,21 +65,23 @@ class Step:
 
     @property
     def reason(self) -> str:
-        """Why it runs."""
+        """Return why the step runs."""
         return self.place.reason(self.action, self.otherwise)
 
     def line(self, reason: str = "") -> str:
-        """What is printed when it runs."""
+        """Return the line that is printed when it runs."""
         return f"{self.label} {self.subject}  ({reason or self.reason})"
 
     @property
     def proven(self) -> bool:
-        """Whether nothing has to be done."""
+        """Return True if the step is up to date."""
         return not self.again and self.place.proven(self.action) is not None and self.stands()
 
 
 def all_proven(steps: Sequence[Step], again: bool = False) -> list[bool]:
-    """Whether nothing has to be done, of each of many steps in one place; they may be asked for ``again``."""
+    """For each of many steps in one place, return True if it is up to date. ``again`` is True if they are asked for
+    again.
+    """
     if not steps:
         return []
     found = steps[0].place.all_proven([step.action for step in steps], again)
@@ -104,7 +108,9 @@ def made_by_us(env: Environment, nodes: Nodes) -> Nodes:
 
 
 def announce(target: Nodes, source: Nodes, env: Environment) -> str:
-    """What SCons prints before a step: nothing, since only the step knows whether it has to be; with -n, its line."""
+    """Return the line that SCons prints before a step: empty, except with -n, since the step decides whether it
+    runs.
+    """
     step: Step = env["PYPTO_STEP"]
     return step.line() if GetOption("no_exec") and not step.proven else ""
 
@@ -114,7 +120,9 @@ def _perform(target: Nodes, source: Nodes, env: Environment) -> int:
 
 
 def perform(workspace: Workspace, step: Step, early: bool = False) -> Outcome:
-    """Do a step if it has to be done, and say so. What fails ``early`` is not told of: it will be done once more."""
+    """Do a step unless it is up to date, and print its line. A failure of an ``early`` step is not reported: it runs
+    again.
+    """
     if not step.in_common and step.proven:  # of what workspaces share, others may have recorded more meanwhile
         return Outcome("kept")
     progress = workspace.progress

@@ -18,8 +18,10 @@ _HIDDEN, _TEST = re.compile(r"inputs \d+$"), re.compile(r".*/\.test\.(.+)$")
 
 
 def set_hooks(start: Callable[[list[Any]], None]) -> None:
-    """Call ``start`` with the targets when all scripts have been read; report what depends on itself in one line, with
-    status 2."""
+    """Call ``start`` with the targets when all scripts have been read.
+
+    A node that depends on itself is reported in one line, with status 2.
+    """
 
     def begin(taskmaster: Taskmaster, targets: list[Any], *words: Any, **more: Any) -> None:
         start(targets)

@@ -17,10 +17,10 @@ _SET_UP, _RESET = Jobs._setup_sig_handler, Jobs._reset_sig_handler
 
 
 def end_on_signals() -> None:
-    """Until the build is done, both signals end this process and the commands that it runs; one that is ignored stays
-    ignored. Afterwards the resident process ends what is left of a command by SIGTERM, without a word.
+    """Make both signals end this process and its commands, until the build is done; an ignored signal stays ignored.
 
-    SCons's own handlers wait for the jobs that run. Nothing is saved: a run that is killed leaves nothing that counts.
+    SCons's own handlers would wait for running jobs. Nothing is saved: a killed run leaves nothing that counts. After
+    the build, the resident process ends the rest of a command by SIGTERM, without a message.
     """
     if threading.current_thread() is not threading.main_thread():
         return
@@ -36,7 +36,7 @@ def end_on_signals() -> None:
         for child in list(_descendants(os.getpid())):
             with suppress(ProcessLookupError):
                 os.kill(child, number)
-        with suppress(OSError):  # nobody reads it
+        with suppress(OSError):  # there is no reader
             os.write(2, f"pypto-build: ended by {signal.Signals(number).name}\n".encode())
         os._exit(128 + number)
 

@@ -34,7 +34,7 @@ _FIRST_ERROR = r"(?m)^.*?\b(?:fatal error|error|undefined reference)\b.*$"
 class Verdicts:
     """Writes the verdicts of the artifacts that are being worked on, if no replay gets as far as writing one.
 
-    ``results`` are the names of targets whose status says what they found; they are no steps of a build.
+    ``results`` are the names of targets whose status is a finding; they are no steps of a build.
     """
 
     def __init__(self, results: Container[str]) -> None:
@@ -45,15 +45,15 @@ class Verdicts:
         self.message = ""  # on what is wrong, where no replay says it
 
     def concern(self, options: Options, outputs: Mapping[Path, Path]) -> None:
-        """From now on, ``outputs``, with where their artifacts lie, are what is being worked on with ``options``.
+        """Note that ``outputs``, with the paths of their artifacts, are being worked on with ``options``.
 
-        They are looked at when the run ends: what rules open later counts.
+        They are looked at when the run ends, so outputs that rules open later count.
         """
         self._concerned = [(other, its) for other, its in self._concerned if other is not options]
         self._concerned.append((options, outputs))
 
     def _outputs(self) -> Iterator[tuple[Options, Path, list[Path]]]:
-        """Each output that has a verdict, with those of its chips, which have none of their own."""
+        """Yield each output that has a verdict, with those of its chips, which have none of their own."""
         for options, outputs in self._concerned:
             of_chips = {path: root.parent.parent for path, root in outputs.items()}
             for output, root in outputs.items():
@@ -62,7 +62,7 @@ class Verdicts:
                     yield options, output, [output, *chips]
 
     def record_error(self, error: Exception) -> None:
-        """The run ends with ``error`` before anything was built."""
+        """Write the verdicts of a run that ends with ``error`` before anything was built."""
         self._told = True
         kind: Status = getattr(error, "kind", "usage_error")
         self._report(EXIT_STATUS[kind])
@@ -72,7 +72,9 @@ class Verdicts:
             self._write(options, output, kind, info)
 
     def record_failures(self, said: Sequence[str]) -> None:
-        """A build that failed has a verdict too, by what its commands ``said``; a replay has written its own."""
+        """Write the verdicts of a build that failed, from the output of its commands (``said``); replays have written
+        their own.
+        """
         if not self._concerned:
             return
         failures = [failure for failure in GetBuildFailures() if failure.node]
@@ -101,7 +103,7 @@ class Verdicts:
                 yield options, output, found[0]
 
     def _is_a_result(self, failure: BuildError) -> bool:
-        """Whether what failed is a replay or another tool, whose status says what it found."""
+        """Return True if the failure is a replay or another tool, whose status is a finding."""
         return failure.node.name in ("verdict.json", ".tested") or failure.node.name in self._results
 
     def _report(self, status: int) -> None:
@@ -119,7 +121,7 @@ class Verdicts:
 
 
 def report_status(status: int) -> None:
-    """Tell `pypto-build` how this run ended."""
+    """Tell `pypto-build` the exit status of this run."""
     if path := os.environ.get(STATUS_VARIABLE):
         Path(path).write_text(str(status), encoding="utf-8")
 
@@ -129,6 +131,6 @@ def _kind(failure: BuildError) -> Status:
 
 
 def _first_error(text: str) -> str:
-    """The line of a failed command's output that says what is wrong."""
+    """Return the line of a failed command's output that has the error."""
     found = re.search(_FIRST_ERROR, text) or re.search(r"\S.*", text)
     return found.group(0).strip() if found else ""

@@ -1,7 +1,7 @@
 """``WATCH=1``: runs the targets again whenever a file that they depend on is saved, until Ctrl-C.
 
-SCons and the rules are loaded once. Every round is a fork of that process, which goes on where the SConstruct called
-the tool; at its end it tells what it depended on. A saved SConstruct starts everything anew.
+SCons and the rules are loaded once. Every round is a fork of that process and goes on at the call of the tool in the
+SConstruct. At its end it tells the files that it depended on. After a change of the SConstruct all starts anew.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.options import OptionError
 from pypto_build.toolchain.cache import cache_dir
 
-# Looking costs some microseconds a file: so often that nobody waits for it, and a tenth of the time at most.
+# A look costs some microseconds a file: it is frequent enough not to be waited for, and a tenth of the time at most.
 _LOOK_EVERY_S, _SHARE = 0.03, 10
-# Where the system tells of changes, it is looked for those that it does not tell of.
+# With notices from the system, files are looked at so often for changes without notice.
 _LOOK_ANYWAY_S = 5.0
 # After so much time without a save there is time to look at what the next round will need.
 _RESTS_S = 0.2
 # A file that stays as it is for so long is saved; and so many files at once, if none of them is open any more.
 _QUIET_S, _CLOSED_S = 0.01, 0.002
-# What editors and Python leave beside the files that they save.
+# Ends of names of files that editors and Python leave beside those that they save.
 _BESIDE = ("~", ".swp", ".swx", ".swo", ".pyc", ".bak", ".tmp")
 
 _OF_THE_SYSTEM = ("/usr/", "/lib", "/bin/", "/etc/", "/opt/", f"{sys.base_prefix}/", f"{cache_dir()}/")
@@ -45,23 +45,25 @@ Stamps = dict[str, Stamp]
 
 
 class Watched(msgspec.Struct):
-    """What a round depends on: files, and directories with all that is in them but for what lies in `without`."""
+    """Dependencies of a round: files, and directories with all entries except those in `without`."""
 
     sources: list[str] = []  # artifacts, programs, data
     headers: list[str] = []
     scripts: list[str] = []  # the SConstruct
     without: list[str] = []
-    made: list[str] = []  # what the round itself makes: it decides nothing until somebody edits it afterwards
+    made: list[str] = []  # files that the round itself makes: they count only once they are edited afterwards
     replay: standing.Kept = standing.Kept()  # what the next round most likely runs
 
     def look(self, notices: Notices | None = None) -> Stamps:
-        """The files as they are now; ``notices`` tell of what comes after that. Raises `OSError` where they cannot."""
+        """Return the stamps of the files now; ``notices`` reports later changes. Raises `OSError` where that is
+        impossible.
+        """
         places = (*self.sources, *self.headers, *self.scripts)
         return {path: stamp for place in places for path, stamp in self._below(place, notices)}
 
     def _below(self, place: str, notices: Notices | None) -> Iterator[tuple[str, Stamp]]:
         is_directory, entries = os.path.isdir(place), list[os.DirEntry[str]]()
-        if notices:  # an error where nothing is: nobody would tell when something comes
+        if notices:  # an error for a missing path: there would be no notice when it appears
             notices.add(place, is_directory)
         with suppress(OSError):  # it was removed while we look; the others still count
             if is_directory:
@@ -80,7 +82,7 @@ class Watched(msgspec.Struct):
                 yield from self._below(entry.path, notices)
 
     def counts(self, path: str) -> bool:
-        """Whether a file or directory counts where it lies."""
+        """Return True if a change of this file or directory starts a round."""
         return not path.endswith(_BESIDE) and path not in self.without
 
 
@@ -93,7 +95,7 @@ class Waiting:
         self._look()
 
     def _look(self) -> None:
-        """Look at all files, and from now on be told of changes, where that can be."""
+        """Look at all files, and ask for notices of later changes, where the system gives them."""
         self.close()
         try:
             self._notices = Notices()
@@ -103,14 +105,16 @@ class Waiting:
             self.now = self._watched.look()
 
     def close(self) -> None:
-        """Be told of nothing more."""
+        """Stop the notices."""
         if self._notices:
             self._notices.close()
         self._notices = None
 
     def wait(self, seen: Stamps, meanwhile: Callable[[], None] = lambda: None) -> list[str]:
-        """The files that are no longer as they were ``seen``, once they stay as they are; never none. Does something
-        ``meanwhile`` if nothing changes for a moment."""
+        """Return the files that differ from ``seen``, at least one, once they stay unchanged for a moment.
+
+        If nothing changes for a moment, ``meanwhile`` is called.
+        """
         meanwhile, quiet = _once(meanwhile), _QUIET_S
         while self._notices:
             news = self._notices.wait(_RESTS_S if self.now == seen else quiet)
@@ -124,7 +128,7 @@ class Waiting:
             else:
                 self._take(news)
             quiet = _CLOSED_S if news.done else _QUIET_S
-        else:  # nobody tells
+        else:  # there are no notices
             self._wait_looking(seen, meanwhile)
         return sorted(path for path in {*self.now, *seen} if self.now.get(path) != seen.get(path))
 
@@ -139,7 +143,7 @@ class Waiting:
             time.sleep(unchanged if self.now == seen else _QUIET_S)
 
     def _take(self, news: News) -> None:
-        """Look at the files that were told of."""
+        """Look at the files of a notice."""
         for path in news.paths:
             self.now.pop(path, None)
             with suppress(OSError):
@@ -149,7 +153,7 @@ class Waiting:
 
 
 def _once(action: Callable[[], None]) -> Callable[[], None]:
-    """What does something when it is called first."""
+    """Return a function that calls ``action`` the first time only."""
     left = [action]
     return lambda: left.pop()() if left else None
 
@@ -159,13 +163,13 @@ def _stamp(status: os.stat_result) -> Stamp:
 
 
 def each_round(look_ahead: Callable[[], None]) -> Callable[[Sequence[Workspace]], None]:
-    """Returns in a new process for every round what has to be called at its end, with the workspaces; the process that
-    called it never goes on, but may `look_ahead`.
+    """Return in a new process for every round; the process that called it never goes on, but may `look_ahead`.
 
-    It ends at Ctrl-C, with the status of the last round, and at once if the first round finds nothing to depend on.
+    The result is a function to call at the round's end, with the workspaces. The calling process ends at Ctrl-C, with
+    the status of the last round. It ends at once if the first round depends on nothing.
 
     Raises:
-        OptionError: nothing is asked for that could be done again.
+        OptionError: no target is asked for that could be done again.
     """
     if GetOption("clean") or GetOption("help") or not COMMAND_LINE_TARGETS:
         raise OptionError("WATCH=1: there is nothing to do again; name a target, such as replay")
@@ -209,7 +213,7 @@ def each_round(look_ahead: Callable[[], None]) -> Callable[[Sequence[Workspace]]
 
 
 def _keep(wanted: standing.Kept, look_ahead: Callable[[], None]) -> None:
-    """Keep ready what the next round will most likely need."""
+    """Keep a process ready for the most likely command of the next round."""
     standing.NEXT.wanted = wanted
     standing.keep(wanted)
     if standing.NEXT.workspace is None:
@@ -217,7 +221,10 @@ def _keep(wanted: standing.Kept, look_ahead: Callable[[], None]) -> None:
 
 
 def _end_of(child: int, reader: int) -> tuple[Watched, int]:
-    """What a round told, nothing if it did not come so far, and its exit status. Ctrl-C, which it gets too, ends it."""
+    """Return the dependencies that a round told, empty if it ended early, and its exit status.
+
+    Ctrl-C, which the round gets too, ends it.
+    """
     with open(reader, "rb") as stream:
         try:
             told = stream.read()
@@ -229,7 +236,7 @@ def _end_of(child: int, reader: int) -> tuple[Watched, int]:
 
 
 def _report(writer: int, workspaces: Sequence[Workspace]) -> None:
-    """Tell whoever waits for the end of a round what ``workspaces`` depended on, as they know then."""
+    """Tell the waiting process the dependencies of ``workspaces`` at the end of a round."""
     watched = Watched(
         sources=sorted({str(path) for workspace in workspaces for path in _sources(workspace)}),
         headers=sorted({path for workspace in workspaces for path in _headers(workspace)}),
@@ -259,7 +266,7 @@ def _sources(workspace: Workspace) -> Iterator[Path]:
 
 
 def _headers(workspace: Workspace) -> Iterator[str]:
-    """Where headers are looked for, and what tools were seen to read, but for the system's and what we write."""
+    """Yield directories of headers, and files that tools read, without the system's files and without our outputs."""
     yield from map(str, workspace.include_dirs)
     others = (*_OF_THE_SYSTEM, f"{workspace.build_dir}/")
     for place in workspace.places.values():

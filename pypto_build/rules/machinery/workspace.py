@@ -1,4 +1,4 @@
-"""What one SCons run knows: its options, the toolchain, and the output directories it has opened."""
+"""State of one SCons run: its options, the toolchain, and the output directories it has opened."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pypto_build.toolchain.simpler_home import SimplerHome
 
 _PACKAGE = Path(pypto_build.__file__).resolve().parent
-# Where what this package needs is installed.
+# The directory in which this package's dependencies are installed.
 _PACKAGES = Path(msgspec.__file__).parents[1]
 # The same of the environment, which may add to what others have.
 _SITE = f"{sys.prefix}/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
@@ -52,10 +52,10 @@ DECLARED_TESTS = ".declared_tests"
 #: Below BUILD_DIR: results of pytest tests, a directory for each rule.
 TESTS = "tests"
 
-# Where Python itself is, unless it is the system's.
+# The prefix of Python itself, unless it is the system's.
 _BASE = {} if sys.base_prefix in ("/usr", "/usr/local") else {"base": sys.base_prefix}
 
-# What a workspace has found on this machine; the store is opened again, whatever it was.
+# Programs that a workspace has found on this machine; the store is opened again in any case.
 _LOOKED_UP = ("compiler", "watcher", "launcher")
 
 
@@ -161,7 +161,7 @@ class Workspace:
 
     @cached_property
     def _outside(self) -> dict[str, Path]:
-        """What this run uses outside of the workspace, and others may have elsewhere."""
+        """Return the paths outside of the workspace that this run uses; other users may have them elsewhere."""
         found = {}
         data: str = self.options["DATA"]
         if data and not is_reference(data, self.top):
@@ -185,8 +185,10 @@ class Workspace:
         return {name: path for name, path in found.items() if _is_anywhere(path, self.top)}
 
     def renewed(self) -> Workspace | None:
-        """In a fork of the process that opened this: the same, with nothing that may have changed since; None where
-        programs are others now."""
+        """Return the same workspace in a fork, without values that may have changed since it was opened.
+
+        Return None if programs have changed.
+        """
         self.__dict__.pop("store", None)
         known = {name: self.__dict__.pop(name) for name in _LOOKED_UP if name in self.__dict__}
         before, self.environment = self.environment, passed_environment()
@@ -197,28 +199,28 @@ class Workspace:
         return self
 
     def look_again(self) -> None:
-        """Take no file for what it was just before: somebody else has written."""
+        """Forget which files were just looked at: other code has written some."""
         for place in list(self.places.values()):
             place.rest()
 
     def save(self) -> None:
-        """Keep what this run has proven."""
+        """Save the results that this run has proven."""
         for place in self.places.values():
             place.close()
             _save(place)
-        if "store" not in self.__dict__:  # nobody asked for it, or it could not be opened
+        if "store" not in self.__dict__:  # it was not used, or could not be opened
             return
         self.store.close()
         if said := self.store.report():
             terminal.say(f"[store] {said}")
 
     def runtime(self, platform: Platform) -> str:
-        """What executes a replay on ``platform``: hardware is driven by simpler alone."""
+        """Return the runtime that executes a replay on ``platform``; on hardware it is always simpler."""
         runtime: str = self.options["RUNTIME"]
         return runtime if platform.simulated else SIMPLER
 
     def variant(self, platform: Platform) -> str:
-        """How binaries are built unless a rule says otherwise."""
+        """Return the variant of binaries that is built unless a rule chooses another."""
         if self.runtime(platform) == SIMPLER:
             return FOR_SIMPLER.directory if platform.simulated else USUAL.directory
         if self.options["CHECK"] and self.options["MEMORY"]:
@@ -228,7 +230,9 @@ class Workspace:
         return self.own_variant(CHECKED if self.options["CHECK"] else USUAL)
 
     def own_variant(self, variant: Variant) -> str:
-        """How binaries for the embedded runtime are built this way, with the memory and results that were asked for."""
+        """Return the directory of this variant for the embedded runtime, with the memory and numerics that the options
+        choose.
+        """
         if self.options["MEMORY"] and variant in (USUAL, CHECKED):
             variant = WEAK
         return with_numerics(variant, self.options["NUMERICS"]).directory
@@ -255,7 +259,7 @@ class Workspace:
         return PLATFORMS[name or self.options["PLATFORM"]]
 
     def output_path(self, name: str, platform: Platform) -> Path:
-        """Where OUT of an artifact lies."""
+        """Return the path of an artifact's OUT."""
         return self.build_dir / platform.name / name
 
     @contextmanager
@@ -323,24 +327,24 @@ class Workspace:
 
 
 def _prefix(program: str) -> Path:
-    """What a program is installed into."""
+    """Return the directory that a program is installed into."""
     directory = Path(program).parent
     return directory.parent if directory.name == "bin" else directory
 
 
 def _is_anywhere(path: Path, top: Path) -> bool:
-    """Whether a directory is neither the workspace's nor the system's, and does not hold all of one."""
+    """Return True for a directory that belongs to neither the workspace nor the system, and contains neither."""
     apart = not (path.is_relative_to(top) or top.is_relative_to(path))
     return path.is_absolute() and apart and str(path) not in ("/usr", "/usr/local")
 
 
 def _lasting(environment: Mapping[str, str]) -> dict[str, str]:
-    """What a command finds in its environment, but for the files that it tells us by."""
+    """Return an environment without the variables that are new for every command."""
     return {name: value for name, value in environment.items() if name not in (STATUS_VARIABLE, TRACE)}
 
 
 def as_it_is(words: list[str], _writes_to: Path | None) -> list[str]:
-    """What is run for a command without a sandbox."""
+    """Return the command line unchanged, for runs without a sandbox."""
     return words
 
 
@@ -354,7 +358,7 @@ def _save(place: Place) -> None:
 
 
 def artifact_dirs(workspace: Workspace) -> tuple[Path, ...]:
-    """Where artifacts are looked for, in this order."""
+    """Return the directories that are searched for artifacts, in this order."""
     examples = workspace.top / "examples"
     return workspace.top / workspace.options.build_output, examples / "artifacts", examples / "distributed"
 

@@ -1,7 +1,7 @@
-"""One command on many artifacts: which those are, jobs that share processors and memory, the table at the end.
+"""One command on many artifacts: their choice, jobs that share processors and memory, the table at the end.
 
-Every job is a fork of the process that read the options, which goes on where the SConstruct called the tool as if its
-artifact alone had been asked for. Nothing here is loaded for a command on one artifact.
+Every job is a fork of the process that read the options. It goes on at the call of the tool in the SConstruct, as if
+the command had named its artifact alone. Nothing here is loaded for a command on one artifact.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pypto_build.rules.options import GROUP, Group
 _OF_MANY = frozenset(name for name, group in GROUP.items() if group is Group.MANY)
 #: Options of the command as a whole; jobs do not get them.
 OF_ALL = frozenset({"JIT", "PLATFORM", "TAGS"}) | _OF_MANY
-#: Of these, what a job gets that has a farm to itself.
+#: Those of these options that a job gets which has a farm to itself.
 OF_THE_FARM = ("SCHEDULER", "MEM")
-#: What makes a name a glob.
+#: Characters that make a name a glob.
 SIGNS = "*?["
 
 
 def names_many(arguments: Mapping[str, str]) -> bool:
-    """Whether these options may mean several artifacts or platforms."""
+    """Return True if these options may mean several artifacts or platforms."""
     jit = arguments.get("JIT", "")
     several = jit.startswith("@") or any(sign in jit for sign in (*SIGNS, ","))
     return bool(jit) and (several or "," in arguments.get("PLATFORM", "") or not _OF_MANY.isdisjoint(arguments))

@@ -1,4 +1,4 @@
-"""The process that hands out the jobs of one command: what runs when, what came of each, and the end of it all."""
+"""The process that hands out the jobs of one command: it orders them, collects their outcomes, and ends them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LOOKED_AT_ONCE = 8  # artifacts that are worth a process that looks at them
 
 
 class Forked(Exception):
-    """Raised in the process of a job, whose artifact is what is asked for from here on; it tells by ``writer``."""
+    """Raised in the process of a job, which from here on works on its artifact alone and reports by ``writer``."""
 
     def __init__(self, writer: int, slots: Slots) -> None:
         super().__init__()
@@ -86,7 +86,9 @@ class Batch:
         self._poll = select.poll()
 
     def run(self, looker: Looker | None, looked_at: Sequence[Job]) -> None:
-        """Do all of them. Returns once in every process of a job, by ``Forked``; Ctrl-C ends it with what is known."""
+        """Do all jobs. Returns once in every process of a job, by ``Forked``; after Ctrl-C the finished jobs are
+        reported.
+        """
         terminal.show_progress(self._doing)
         first = {job.label for job in looked_at} if looker else set()
         self._waiting = {job.label: job for job in self._jobs if job.label not in first}
@@ -102,7 +104,7 @@ class Batch:
             terminal.step_aside()
 
     def end(self) -> None:
-        """End what still works; who can, ends by itself and leaves no verdict of before."""
+        """End running jobs; a job that can end by itself does, and leaves no old verdict."""
         for number in (signal.SIGINT, signal.SIGKILL):
             for running in self._running.values():
                 quickly = number == signal.SIGKILL or (running.job is None and not running.farm)
@@ -121,7 +123,7 @@ class Batch:
                     del self._running[reader]
             time.sleep(0.01)
 
-    # What runs
+    # Running jobs
 
     def _start_lookers(self, looker: Looker, jobs: Sequence[Job]) -> None:
         count = max(1, min(self._limits.processors, -(-len(jobs) // _LOOKED_AT_ONCE)))
@@ -144,7 +146,7 @@ class Batch:
             if isinstance(child, int):
                 _become(job)
                 raise Forked(child, self._slots)
-        if not self._waiting:  # whoever is left may use what the others leave
+        if not self._waiting:  # the remaining jobs may use the turns of the others
             left = (self._limits.memory - self._taken()) // memory.ASSUMED
             self._slots.offer(min(self._limits.processors - len(self._running), left))
 
@@ -157,7 +159,7 @@ class Batch:
         self._poll.register(reader, select.POLLIN)
 
     def _next(self) -> Job | None:
-        """What is to be done next: what failed last first, then what takes longest; None if nothing may start now."""
+        """Return the next job: jobs that failed last come first, then long ones. None if no job may start now."""
         busy = {_place(running.job) for running in self._running.values() if running.job}
         ready = [job for job in self._waiting.values() if _place(job) not in busy]
         fits = [job for job in ready if not self._running or self._taken() + self._need(job) <= self._limits.memory]
@@ -180,7 +182,7 @@ class Batch:
         return log_of(self._logs, job, self._verbs)
 
     def _fork(self, job: Job | None, log: Path | None) -> int | None:
-        """Start a process; in it, the descriptor by which it tells what it knows, else None."""
+        """Start a process. In it, return the descriptor by which it reports; None in this process."""
         reader, writer = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -201,7 +203,7 @@ class Batch:
         self._poll.register(reader, select.POLLIN)
         return None
 
-    # What comes of it
+    # Outcomes
 
     def _listen(self) -> None:
         for reader, _ in self._poll.poll(_EVERY_S * 1000):
@@ -215,7 +217,7 @@ class Batch:
                 self._finish(reader)
 
     def _take_looks(self, running: Running) -> None:
-        """What a process that looks has said in whole lines."""
+        """Take the reports of a process that looks at jobs, as far as their lines are complete."""
         *lines, rest = running.said.split(b"\n")
         running.said[:] = rest
         for line in lines:
@@ -227,7 +229,7 @@ class Batch:
                 self.rows[label] = row_of(job, told, cached=True)
 
     def _take_results(self, running: Running) -> None:
-        """What the farm has said in whole lines."""
+        """Take the results of the farm, as far as their lines are complete."""
         *lines, rest = running.said.split(b"\n")
         running.said[:] = rest
         for line in lines:
@@ -262,18 +264,18 @@ class Batch:
 
 
 def _place(job: Job) -> tuple[str, str]:
-    """Where it is built: one job at a time works there."""
+    """Return the place in which a job builds: one job at a time works there."""
     return job.name, job.platform.removesuffix("sim")
 
 
 def log_of(logs: Path, job: Job, verbs: Sequence[str]) -> Path:
-    """Where what a job prints is kept."""
+    """Return the path of a job's log."""
     name = "".join(letter if letter.isalnum() or letter in "._=+-" else "_" for letter in job.label)
     return logs / f"{name[:150]}.{'-'.join(verbs)}.log"
 
 
 def _write_to(log: Path | None) -> None:
-    """From now on this process prints to ``log``, and reads nothing."""
+    """Send this process's output to ``log`` from now on; it reads no input."""
     path = str(log) if log else os.devnull
     if log:
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -293,7 +295,7 @@ def _become(job: Job) -> None:
 
 
 def _tell_each(writer: int, looks: Any) -> None:
-    """Tell what is known of each job as soon as it is; ends this process."""
+    """Report each job that needs no run as soon as that is known; ends this process."""
     try:
         for job, told in looks:
             os.write(writer, msgspec.json.encode((job.label, told)) + b"\n")
@@ -304,7 +306,7 @@ def _tell_each(writer: int, looks: Any) -> None:
 
 
 def _unheard(status: int, log: Path) -> Told:
-    """What can be said of a job whose process ended before it told anything."""
+    """Return the outcome of a job whose process ended before it reported: from its status and its log."""
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         return Told(3, f"its process was ended by signal {-code}; the system may have run out of memory")
@@ -313,7 +315,7 @@ def _unheard(status: int, log: Path) -> Told:
 
 
 def text_of(log: Path, most: int = 200_000) -> str:
-    """What a job printed, its end if that is much."""
+    """Return the printed output of a job; only its end if it is long."""
     try:
         data = log.read_bytes()
     except OSError:
@@ -322,7 +324,7 @@ def text_of(log: Path, most: int = 200_000) -> str:
 
 
 def finding(text: str) -> str:
-    """The line of a tool's output that says what it found: its first error, else its last line."""
+    """Return the line of a tool's output with the finding: its first error, else its last line."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("scons: ")]
     last = lines[-1] if lines else ""
     return next((line for line in lines if re.search(r"\b(?:error|warning|[A-Z]\w*Error): ?", line)), last)

@@ -1,4 +1,4 @@
-"""Which jobs a command means: artifacts by names, globs and lists, times platforms, a share of them."""
+"""Chooses the jobs of a command: artifacts by names, globs and lists, times platforms, or a share of them."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _matches(pattern: str, build_output: Path, examples: Path) -> list[Path]:
 
 
 def _check_name(known: Job, job: Job) -> None:
-    """Outputs lie under an artifact's name: two with the same one would build over each other."""
+    """Raise for two artifacts of the same name: their outputs would be built over each other."""
     if known.root != job.root:
         raise ArtifactError(f"{job.root}", f"has the name of {known.root}", "select one of them, or rename it")
 
@@ -179,7 +179,10 @@ def _tagged(jobs: list[Job], given: str) -> list[Job]:
 
 
 def _share(jobs: list[Job], shard: str) -> list[Job]:
-    """Those of one machine of several: the same on each of them, whatever they know, and as many as on the others."""
+    """Return the jobs of one machine of several: each job is on one machine, and shares have equal sizes.
+
+    The share depends on the jobs' labels only, so that all machines divide them alike.
+    """
     if not shard:
         return jobs
     number, _, count = shard.partition("/")

@@ -35,7 +35,7 @@ _KINDS = (LOCAL, "tcp://", "tls://")
 _NOT_DONE = 3  # the status of what could not be built
 
 
-#: What the tools that are `spread` do themselves with options that name files of this machine.
+#: Options with files of this machine that `spread` tools handle themselves.
 _OF_THE_TOOL = frozenset({"BUILD_DIR", "BUILD_OUTPUT", "DATA", "AGAINST", "PTOAS", "JSON", *OF_ALL})
 
 
@@ -60,7 +60,7 @@ def _check_options(given: Mapping[str, str]) -> None:
 
 
 class Farm:
-    """Who does the jobs that are handed over, and what they get besides their own options."""
+    """The scheduler that gets the jobs that are handed over, with their verb and further options."""
 
     def __init__(
         self, scheduler: str, targets: Sequence[str], given: Mapping[str, str], limits: Limits, memory_gb: float
@@ -74,9 +74,9 @@ class Farm:
         self._workers, self._memory = limits.processors, int(memory_gb * (1 << 30))
 
     def start(self, jobs: Sequence[Job], *, apart: bool = True) -> tuple[int, int]:
-        """Start the process that hands them out; its number, and the descriptor by which it tells results.
+        """Start the process that hands the jobs out; return its number, and the descriptor by which it reports results.
 
-        One that is ``apart`` gets no Ctrl-C; who started it ends it.
+        A process that is ``apart`` gets no Ctrl-C; its parent ends it.
         """
         order = Order(self._scheduler, self._workers, [self._job(job) for job in jobs], self._memory)
         terminal.step_aside()
@@ -90,7 +90,7 @@ class Farm:
         assert process.stdin and process.stdout
         with process.stdin:
             process.stdin.write(msgspec.json.encode(order))
-        process.returncode = 0  # whoever reads its results waits for it
+        process.returncode = 0  # the reader of its results waits for it
         return process.pid, os.dup(process.stdout.fileno())
 
     def _job(self, job: Job) -> FarmJob:

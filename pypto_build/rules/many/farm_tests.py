@@ -1,4 +1,6 @@
-"""``scons test SCHEDULER=``: replay tests that are not unchanged are done by a farm, a line each as they end."""
+"""``scons test SCHEDULER=``: a farm does the replay tests that are not up to date, and each prints a line at its
+end.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from pypto_build.rules.outcomes import FILES, outcomes_of
 from pypto_build.rules.replay import Replay, Test
 
 _NAME = "tests on the farm"
-#: What a test says that lies on this machine, beside its artifact.
+#: Attributes of a test that name files of this machine besides its artifact.
 _OF_THIS_MACHINE = ("data", "golden", "signature", "comparators", "compare")
 #: Options of the command, not of its tests.
 _OF_THE_COMMAND = OF_ALL | {*FILES, "ANNOTATE", "FAILED"}
@@ -43,7 +45,7 @@ class _Handed:
 
 
 def can_hand_over(values: Mapping[str, Any], replays: Sequence[Replay]) -> bool:
-    """Whether a test needs nothing of this machine but its artifact, and is not unchanged here."""
+    """Return True if a test needs nothing of this machine but its artifact, and is not up to date here."""
     here = any(values.get(name) is not None for name in _OF_THIS_MACHINE)
     return not here and len(replays) == 1 and not _is_known(replays[0])
 
@@ -54,7 +56,7 @@ def _is_known(replay: Replay) -> bool:
 
 
 def hand_over(env: Environment, name: str, values: Mapping[str, Any], replay: Replay) -> Nodes:
-    """The node of what the farm does: it waits until all tests are declared, and does those that were handed over."""
+    """Return the node of the farm: it waits until all tests are declared, and does those that were handed over."""
     workspace = workspace_of(env)
     handed: _Handed | None = workspace.extras.get(_NAME)
     if handed is None:

@@ -1,4 +1,4 @@
-"""What the jobs of a batch share."""
+"""Limits that the jobs of a batch share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judges what is unchanged without running anything: a few processes look at many artifacts, one after the other."""
+"""Finds jobs that are up to date without running them: a few processes look at many artifacts, one after the other."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ Opened = Callable[[Job], Workspace]
 
 
 def can_look(targets: Iterable[str], options: Options) -> bool:
-    """Whether looking may be enough for these targets."""
+    """Return True if looking may be enough for these targets."""
     return set(targets) <= set(UNCHANGED) and not options["FORCE"] and not options["SANDBOX"]
 
 
 def look(env: Environment, jobs: Iterable[Job], opened: Opened) -> Iterator[tuple[Job, Told | None]]:
-    """What is known of each job without running anything, None where something has to be done."""
-    terminal.redirect(lambda text, error: None)  # whoever has to do something says so himself
+    """Yield each job with its outcome if it needs no run, else with None."""
+    terminal.redirect(lambda text, error: None)  # a job that has to run prints its own errors
     workspaces: dict[tuple[str, ...], Workspace] = {}
     for job in jobs:
         known = (job.platform, *(f"{name}={value}" for name, value in job.options.items()))
@@ -84,13 +84,13 @@ def _known(env: Environment, job: Job, workspace: Workspace) -> Told | None:
 
 
 def _is_built(targets: ArtifactTargets) -> bool:
-    """Whether all is there that a run needs."""
+    """Return True if all that a run needs is built."""
     embedded = targets.embedded
     there = embedded is None or not embedded.has_builder()
     return there and bool(targets.plans) and not targets.binaries and targets.signing.proven
 
 
 def exists(job: Job, build_dir: Path) -> bool:
-    """Whether anything was ever built of a job's artifact."""
+    """Return True if anything was ever built of a job's artifact."""
     platforms = (job.platform, f"{job.platform}sim")
     return any(os.path.isdir(build_dir / platform / job.name) for platform in platforms)

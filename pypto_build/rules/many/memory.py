@@ -1,11 +1,11 @@
-"""How much memory the jobs of a batch may take together."""
+"""Memory that the jobs of a batch may take together."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
 
-#: What a job is taken to need as long as nobody knows: a compiler at work on one kernel.
+#: Memory that a job is assumed to need until it is known: a compiler at work on one kernel.
 ASSUMED = 600 << 20
 _SHARE = 0.9
 
@@ -25,7 +25,7 @@ def _of_the_machine() -> int:
 
 
 def _of_the_group() -> list[int]:
-    """What the control group may still take, if it is limited."""
+    """Return the bytes that the control group may still take; an empty list if it has no limit."""
     with suppress(OSError, ValueError, IndexError):
         group = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()[0].rpartition(":")[2]
         place = Path("/sys/fs/cgroup", group.lstrip("/"))

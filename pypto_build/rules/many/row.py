@@ -1,4 +1,4 @@
-"""A line of the table: what came of one job, in words."""
+"""A line of the table: the outcome of one job, in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORDS: dict[int, Word] = {0: "PASS", 1: "FAIL", 7: "UNCHECKED"}
 
 @dataclass(frozen=True)
 class Row:
-    """What came of a job; ``memory`` in bytes, 0 where nothing ran."""
+    """The outcome of a job; ``memory`` in bytes, 0 if nothing ran."""
 
     job: Job
     status: int
@@ -31,7 +31,7 @@ class Row:
 
     @property
     def failed(self) -> bool:
-        """Whether it needs attention."""
+        """Return True if the job needs attention."""
         return self.status != 0
 
     @property
@@ -41,7 +41,7 @@ class Row:
 
     @property
     def outcome(self) -> Outcome:
-        """For the files of CI: that of its replay, else what can be said."""
+        """Return the outcome for the files of CI: that of its replay, else one made from the row."""
         found = next((one for one in self.outcomes if one.failed), next(iter(self.outcomes), None))
         if found is not None:
             found.name, found.seconds = self.job.label, found.seconds or self.seconds
@@ -70,5 +70,5 @@ def row_of(job: Job, told: Told, seconds: float = 0.0, peak: int = 0, log: str =
 
 
 def severity(status: int) -> int:
-    """How bad a status is; 0 is good."""
+    """Return the severity of a status; 0 is good."""
     return len(WORST) - WORST.index(status) if status in WORST else len(WORST) if status else 0

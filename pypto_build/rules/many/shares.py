@@ -10,12 +10,12 @@ from pypto_build.rules.many.choice import Job
 
 #: Rounds that are not worth a job of their own: building takes as long.
 _FEWEST = 10
-#: Shares of a job on a cluster, whose workers nobody has counted yet.
+#: Shares of a job on a cluster whose number of workers is unknown.
 _ON_A_CLUSTER = 16
 
 
 def split_rounds(jobs: Sequence[Job], targets: Sequence[str], given: Mapping[str, str], workers: int) -> list[Job]:
-    """``jobs`` for these ``workers`` (0: nobody knows how many); those of `scons flaky` in shares of their rounds.
+    """Return ``jobs`` for these ``workers`` (0 for an unknown number); jobs of `scons flaky` are split by rounds.
 
     Orders are seeded one by one from SEED on, so all shares together run the orders that one job would run.
     """

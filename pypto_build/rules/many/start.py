@@ -64,12 +64,12 @@ def run_many(env: Environment, opener: Opener) -> None:
 
 
 def _is_spread(targets: Sequence[str], options: Options) -> bool:
-    """Whether the jobs run here and hand parts of their work to a farm, one job after the other."""
+    """Return True if the jobs run here, one after the other, and hand parts of their work to a farm."""
     return bool(options["SCHEDULER"]) and len(targets) == 1 and targets[0] in SPREAD
 
 
 def _insists(besides: Set[str]) -> bool:
-    """Whether one artifact is to be treated as many: a list, a share, something that is written of all."""
+    """Return True if one artifact is treated as many: for a list, a share, or an output of all jobs."""
     return ARGUMENTS["JIT"].startswith("@") or any(name in ARGUMENTS for name in OF_ALL - besides)
 
 
@@ -87,7 +87,7 @@ class _Command:
         self._began = time.time()
 
     def run(self) -> int:
-        """Do the jobs and tell what came of them; the exit status of the worst."""
+        """Do the jobs and report their outcomes; return the worst exit status."""
         past = self._past()
         size = int(self._options["MEM"] * (1 << 30)) or memory.available()
         processors = 1 if self._spread else max(1, GetOption("num_jobs"))  # one after the other has the whole farm
@@ -109,7 +109,7 @@ class _Command:
         return status
 
     def _farm(self, limits: Limits) -> Farm | None:
-        """Who does the jobs, where that is not this process."""
+        """Return the farm that does the jobs; None if this process does them."""
         given = {
             name: value for name, value in ARGUMENTS.items() if name not in OF_ALL and name not in (*FILES, "ANNOTATE")
         }

@@ -1,4 +1,4 @@
-"""The table at the end of a command on many artifacts: what needs attention on top, the rest in numbers."""
+"""The table at the end of a command on many artifacts: jobs that need attention on top, counts of the rest."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pypto_build import terminal
 from pypto_build.replay.history import Past
 from pypto_build.rules.many.row import Row, severity
 
-#: Of so many or fewer jobs all are shown.
+#: Up to this number of jobs, all are shown.
 _ALL = 12
 _SLOWEST = 3
 _BEFORE = 10  # columns that a reason leaves of a terminal
 
 
 def show_table(rows: Sequence[Row], past: Mapping[str, Past], count: int, seconds: float, interrupted: bool) -> None:
-    """Print it. ``past`` is what was known before, ``count`` the number of jobs that were asked for."""
+    """Print the table. ``past`` is the history before this run, ``count`` the number of jobs that were asked for."""
     ordered = sorted(rows, key=lambda row: (-severity(row.status), row.job.label))
     everything = len(rows) <= _ALL or terminal.shows_details()
     shown = [row for row in ordered if everything or row.failed or _flipped(row, past)]
@@ -49,7 +49,10 @@ def _cells(row: Row, past: Mapping[str, Past]) -> tuple[str, str, str, str, str]
 
 
 def since(row: Row, past: Past | None) -> str:
-    """Since when a job ends as it does now. The history has commands on several artifacts only."""
+    """Return the number of runs that ended as this one and their beginning, or the earlier status, as a phrase.
+
+    The history has commands on several artifacts only.
+    """
     if past is None:
         return "first listed"
     if past.status != row.word:
@@ -69,7 +72,7 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _show_slowest(rows: Sequence[Row], shown: Sequence[Row]) -> None:
-    """What took longest, where the table is too long to show it."""
+    """Print the slowest jobs that the table does not show."""
     known = {id(row) for row in shown}
     slow = sorted((row for row in rows if not row.cached and id(row) not in known), key=lambda row: -row.seconds)
     if slow:

@@ -1,4 +1,4 @@
-"""What a job tells the batch when it ends: one message, through a pipe."""
+"""The report of a job to the batch at its end: one message, through a pipe."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from pypto_build.toolchain.forks import flush_streams
 
 
 class Told(msgspec.Struct):
-    """How a job ended.
+    """The end of a job.
 
-    ``status`` is the exit status that `pypto-build` would have; ``message`` a line on what is wrong, ``command`` what
-    to type for its cause. ``outcomes`` are those of its replays, ``built`` the number of commands that ran.
+    ``status`` is the exit status that `pypto-build` would have; ``message`` is a line about the fault. ``command`` is
+    the command that finds its cause. ``outcomes`` are those of its replays, ``built`` the number of commands that ran.
     """
 
     status: int
@@ -33,7 +33,7 @@ class Told(msgspec.Struct):
 
 
 def end_job(writer: int, workspaces: Sequence[Workspace], verdicts: Verdicts) -> None:
-    """Say through a pipe what came of the job that this process does, and end it; the batch may be gone."""
+    """Report the outcome of this process's job through a pipe, and end the job; the batch may be gone."""
     from pypto_build.rules.outcomes import outcomes_of
 
     outcomes = [outcome for workspace in workspaces for outcome in outcomes_of(workspace).replays]
@@ -47,13 +47,13 @@ def end_job(writer: int, workspaces: Sequence[Workspace], verdicts: Verdicts) ->
 
 
 def _is_done() -> bool:
-    """Whether SCons came to the end of all that was asked for. If it did not, its log says why."""
+    """Return True if SCons came to the end of all targets. If it did not, its log says why."""
     nodes = map(SCons.Node.Alias.default_ans.lookup, map(str, COMMAND_LINE_TARGETS))
     return all(node is not None and node.get_state() in (SCons.Node.executed, SCons.Node.up_to_date) for node in nodes)
 
 
 def heard(data: bytes) -> Told | None:
-    """What a job told; None if it did not come so far."""
+    """Return the report of a job; None if the job ended before it reported."""
     try:
         return msgspec.msgpack.decode(data, type=Told) if data else None
     except msgspec.MsgspecError:

@@ -1,1 +1,1 @@
-"""What comes first on the PYTHONPATH where a checkout of simpler is to count: nothing but ``sitecustomize``."""
+"""First directory on PYTHONPATH if a checkout of simpler is to be used; it has only ``sitecustomize``."""

@@ -13,7 +13,7 @@ Add = Callable[..., None]
 
 @pytest.fixture
 def project(stocked: Project) -> Project:
-    """What is tested here comes after the binaries."""
+    """Return a project whose binaries are built; the tests here concern later steps."""
     return stocked
 
 

@@ -1,4 +1,4 @@
-"""What is done first, and how much at a time."""
+"""Order of the jobs of a batch, and how many run at a time."""
 
 from __future__ import annotations
 
