@@ -45,7 +45,7 @@ class Copy:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns its exit status."""
+    """Run the command line; return its exit status."""
     given = _parser().parse_args(argv)
     try:
         artifact = load_artifact(given.artifact)
@@ -69,7 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def plan(artifact: Artifact, build_dir: Path, binaries: Path, platform: str) -> list[Copy]:
-    """What goes where. Raises a build error for a binary that is missing or of another platform or interface."""
+    """Return the files to copy. Raises a build error for a binary that is missing, or of another platform or
+    interface."""
     edited = [pto for pto in artifact.root.glob("ptoas/*.pto") if _newer(pto, pto.with_suffix(".cpp"))]
     if edited:
         problem = "is newer than what was assembled from it, so PyPTO would assemble it and build again"
@@ -89,7 +90,8 @@ def plan(artifact: Artifact, build_dir: Path, binaries: Path, platform: str) -> 
 
 
 def binary_context(artifact: Artifact, home: SimplerHome, platform: str) -> dict[str, object]:
-    """What ``binary_context.json`` says. Raises `ToolchainError` where PyPTO could not tell a revision either."""
+    """Return the content of ``binary_context.json``. Raises `ToolchainError` where PyPTO could not name a revision
+    either."""
     runtime, isa = revision_of(home.tree.root), revision_of(home.tree.isa)
     if not runtime:
         run = subprocess.run(
@@ -110,7 +112,7 @@ def binary_context(artifact: Artifact, home: SimplerHome, platform: str) -> dict
 
 
 def install(artifact: Artifact, copies: Sequence[Copy], context: dict[str, object]) -> None:
-    """Copy everything; the context, which makes it count, comes last and is taken away first."""
+    """Copy everything. The context validates the files, so it is removed first and written last."""
     cache = artifact.root / "cache"
     with _locked(cache):
         (cache / _CONTEXT).unlink(missing_ok=True)
@@ -144,7 +146,7 @@ def _newer(one: Path, other: Path) -> bool:
 
 @contextmanager
 def _locked(cache: Path) -> Iterator[None]:
-    """The lock that PyPTO takes while it builds."""
+    """Hold the lock that PyPTO takes while it builds."""
     cache.mkdir(exist_ok=True)
     descriptor = os.open(cache / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
     try:

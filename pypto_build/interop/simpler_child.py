@@ -81,7 +81,7 @@ class Session:
         self.worker.init()
 
     def import_simpler(self, job: dict[str, Any]) -> None:
-        """Its packages, and torch."""
+        """Import simpler's packages, and torch."""
         try:
             import torch
             from simpler import task_interface  # type: ignore[import-not-found, unused-ignore]
@@ -95,7 +95,7 @@ class Session:
         self.new_worker: Any = Worker
 
     def tensor(self, row: dict[str, Any]) -> Any:
-        """The memory of a tensor, shared with the process that started this one."""
+        """Return the memory of a tensor, shared with the parent process."""
         dtype = getattr(self.torch, row["dtype"])
         if 0 in row["shape"]:
             return self.torch.empty(row["shape"], dtype=dtype)
@@ -104,7 +104,7 @@ class Session:
         return self.torch.frombuffer(memory, dtype=self.torch.uint8).view(dtype).reshape(row["shape"] or [1])
 
     def callable(self, program: dict[str, Any], signature: list[str]) -> Any:
-        """A chip program as simpler takes it."""
+        """Return a chip program in simpler's form."""
         directions = self.api.ArgDirection
         children = []
         for kernel in program["kernels"]:
@@ -124,7 +124,8 @@ class Session:
         )
 
     def call_config(self, wanted: list[tuple[list[str], Any]], output_prefix: str) -> Any:
-        """simpler's configuration: the value of each field, which generations call differently, the newest first."""
+        """Return simpler's configuration with these field values. Generations name fields differently; the newest name
+        comes first."""
         known = getattr(self.api, "CallConfig", None) or self.api.ChipCallConfig
         config = known()
         if output_prefix and hasattr(config, "output_prefix"):
@@ -141,7 +142,7 @@ class Session:
         return config
 
     def arguments(self) -> Any:
-        """The task arguments: tagged and created by the worker since August 2026, plain before."""
+        """Return the task arguments: tagged and created by the worker since August 2026, plain before."""
         try:
             from simpler_setup.torch_interop import (  # type: ignore[import-not-found, unused-ignore]
                 make_tensor_arg,
@@ -171,7 +172,7 @@ class Session:
 
 
 def takes(function: Any, name: str) -> bool:
-    """Whether a function has a parameter; yes for compiled ones, which do not tell."""
+    """Return whether a function has a parameter; true for compiled functions, which cannot be inspected."""
     try:
         return name in inspect.signature(function).parameters
     except (TypeError, ValueError):
