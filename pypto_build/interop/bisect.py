@@ -3,12 +3,17 @@ unit, or a compiler flag.
 
 python -m pypto_build.interop.bisect ARTIFACT_DIR --build-dir OUT --axis A --good G --bad B [--repeats N]
 
-Axes: simpler and pto_isa (G and B are revisions, or PATH@REVISION of a local clone), kernel (G and B are two artifacts
-with the same kernels), hunk (the same, and what differs in their files is taken apart), ptoas (G and B are assemblers,
-paths or `own`, and every unit is assembled anew by one of them), flags (G and B are flags of the kernels' compiler).
-The artifact itself stays as it is.
+Axes:
 
-Exit status: 0 the culprit was found, 1 it could not be told, 2 usage.
+- simpler, pto_isa: G and B are revisions, or PATH@REVISION of a local clone.
+- kernel: G and B are two artifacts with the same kernels.
+- hunk: as kernel, with the differences of their files split into hunks.
+- ptoas: G and B are assemblers, paths or `own`; each unit is assembled by one of the two.
+- flags: G and B are flags of the kernels' compiler.
+
+The artifact itself is never changed.
+
+Exit status: 0 the culprit was found, 1 it could not be determined, 2 usage.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 python -m pypto_build.interop.install ARTIFACT_DIR --platform P --build-dir OUT [--binaries DIR] [--simpler S] [--isa I]
 
-PyPTO takes ``cache/incore_<func_id>_<core>_<stem>_<platform>.bin`` and the ``.so`` or ``.o`` beside a source, if
-``cache/binary_context.json`` names the revisions that it uses itself. pypto-lib also wants each binary to be no older
-than its source. Both drop everything as soon as one of that is not so.
+PyPTO uses ``cache/incore_<func_id>_<core>_<stem>_<platform>.bin`` and the ``.so`` or ``.o`` beside a source. It does so
+only if ``cache/binary_context.json`` names the revisions that PyPTO itself uses. pypto-lib also requires each binary to
+be no older than its source. If one condition fails, both discard all binaries.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Runs one artifact through simpler's Worker, in simpler's own Python, where nothing of ours can be imported.
 
-usage: simpler_child.py JOB.json COMMANDS RESULTS, the latter two file descriptors: a byte R runs a round, a line of
-JSON answers it. Works with every generation of the Worker; names that differ between them are looked up.
+usage: simpler_child.py JOB.json COMMANDS RESULTS
+
+COMMANDS and RESULTS are file descriptors: a byte R runs a round, a line of JSON answers it. This works with every
+generation of the Worker, as names that differ between them are looked up.
 """
 
 from __future__ import annotations

@@ -1,8 +1,12 @@
-"""Python imports this before a script that `pypto-build wrap` runs, and PyPTO gets options and leaves snapshots.
+"""Hooks PyPTO in a script that `pypto-build wrap` runs: sets options, and makes PyPTO keep snapshots.
 
-Nothing of ours can be imported here. ``PYPTO_BUILD_WRAP`` is a JSON object: ``report`` (a file that gets a line of JSON
-for each thing that happened), ``records`` (levels, each with PyPTO's names for what it is of, the newest first),
-``runtime_dir``, ``golden_data``, ``compile_only``.
+Python imports this module before the script. It cannot import other modules of this package.
+
+``PYPTO_BUILD_WRAP`` is a JSON object:
+
+- ``report``: a file that gets a line of JSON for each event.
+- ``records``: levels, each with PyPTO's names of the record, the newest first.
+- ``runtime_dir``, ``golden_data``, ``compile_only``: the flags of these names.
 """
 
 from __future__ import annotations
