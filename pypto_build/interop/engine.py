@@ -37,7 +37,7 @@ from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.toolchain.elf import extract_text, read_elf
 from pypto_build.toolchain.simpler_home import SimplerHome
 
-_REST_S, _POLL_S = 0.5, 0.05  # how long the rest of what it printed is waited for
+_REST_S, _POLL_S = 0.5, 0.05  # limit for reading the rest of its output
 _CHILD = Path(__file__).with_name("simpler_child.py")
 # The records that simpler's runtime can write, with the names of their configuration fields.
 _RECORDS = {row.setting.name: row.fields for row in OF_ITS_RECORDS.values() if row.setting and row.fields}
@@ -131,7 +131,7 @@ class SimplerRounds:
             with file.open("r+b") as target:
                 target.write(self._arena.tensor(index))
         self._deadline = time.monotonic() + self._request.timeout_s
-        with suppress(BrokenPipeError):  # it is gone; finish_round() says how
+        with suppress(BrokenPipeError):  # the process has ended, which finish_round() reports
             os.write(self._commands, b"R")
 
     def finish_round(self) -> Reply:
@@ -143,7 +143,7 @@ class SimplerRounds:
             if not self._said.collect(remaining) and not self._said.has_reply:
                 raise self._death()
         self.round_s = time.monotonic() - self._deadline + self._request.timeout_s
-        self._said.collect(0)  # what was printed before
+        self._said.collect(0)  # output from before
         try:
             reply: dict[str, Any] = json.loads(self._said.reply())
             fault, run_s = reply.get("fault"), float(reply.get("run_s", 0))

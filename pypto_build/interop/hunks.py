@@ -38,7 +38,7 @@ def hunks_of(file: str, old: str, new: str) -> list[Hunk]:
 
 def apply(root: Path, hunks: Iterable[Hunk]) -> None:
     """Replace these lines in the files below a directory."""
-    for hunk in sorted(hunks, key=lambda hunk: hunk.first, reverse=True):  # so that the numbers above stay valid
+    for hunk in sorted(hunks, key=lambda hunk: hunk.first, reverse=True):  # from the end: line numbers stay valid
         path = root / hunk.file
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         lines[hunk.first : hunk.last] = hunk.lines

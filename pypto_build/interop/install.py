@@ -123,7 +123,7 @@ def install(artifact: Artifact, copies: Sequence[Copy], context: dict[str, objec
                 stale.unlink()
         for copy in copies:
             other = {".so": ".o", ".o": ".so"}.get(copy.target.suffix)
-            if other:  # of another platform, and sooner or later older than its source
+            if other:  # a binary of another platform, which would become stale
                 copy.target.with_suffix(other).unlink(missing_ok=True)
             with replace_file(copy.target) as file, copy.source.open("rb") as source:
                 shutil.copyfileobj(source, file)

@@ -26,7 +26,7 @@ for _slow in ("numpy", "torch"):
 
 _COUNTED = ("failed", "error", "passed", "skipped", "xfailed", "xpassed")
 _ALONE = ("-p", "no:cacheprovider", "--color=no")
-_ONE_PROCESS = ("-n", "0")  # whatever the project's own options say
+_ONE_PROCESS = ("-n", "0")  # overrides the project's own options
 
 
 class _OneFile:
@@ -56,7 +56,7 @@ class _OneFile:
 def main(argv: Sequence[str]) -> int:
     """Run the tests and return pytest's exit status; 0 if no test of the file is selected."""
     file, junit, *args = argv
-    Path(file).read_bytes()  # pytest may have a compiled file: whoever watches sees that this process is watched
+    Path(file).read_bytes()  # records the file as an input, although pytest may read a compiled copy
     sys.path.insert(0, os.getcwd())  # as `python -m pytest` does
     one = _OneFile(Path(file))
     base = os.path.join(tempfile.gettempdir(), "t")  # short, for the sockets of tests

@@ -22,8 +22,8 @@ import os
 import time
 from typing import Any
 
-_NO_NEW_PRIVILEGES = 38  # of prctl
-_DROPPED = ("block_dim",)  # what newer generations decide themselves
+_NO_NEW_PRIVILEGES = 38  # option of prctl
+_DROPPED = ("block_dim",)  # fields that newer generations set themselves
 
 
 class Unfit(Exception):
@@ -32,7 +32,7 @@ class Unfit(Exception):
 
 def main(job_path: str, commands: int, results: int, session_of: Any = None) -> None:
     libc = ctypes.CDLL(None)
-    libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)  # the resident process answers nobody who has given them up
+    libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)  # the server process rejects clients without privileges
     with open(job_path, encoding="utf-8") as file:
         job = json.load(file)
     try:
@@ -59,7 +59,7 @@ def main(job_path: str, commands: int, results: int, session_of: Any = None) -> 
                 break
             run_s = time.perf_counter() - start
             sys.stdout.flush()
-            libc.fflush(None)  # what kernels printed
+            libc.fflush(None)  # output of kernels
             reply(results, {"run_s": run_s})
     finally:
         session.close()

@@ -49,7 +49,7 @@ class ChipsSession(simpler_child.Session):  # type: ignore[misc, name-defined, u
         self.dispatched: dict[int, int] = {}
         self.stand_in()
         self.entry, allocate = self.driver(job["driver"])
-        if allocate is not None:  # before the worker starts its processes, which share what is there by then
+        if allocate is not None:  # before the worker forks its processes, so that they share this memory
             takes_world = len(inspect.signature(allocate).parameters) > 1
             allocate(self.names, *([self.world] if takes_world else []))
         functions = {name: self.host_callable(name, path) for name, path in job["sub_workers"].items()}

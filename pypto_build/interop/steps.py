@@ -95,7 +95,7 @@ class Runner:
         self, file: Path, question: str, repeats: int, words: Sequence[str], farm: FarmReplays | None = None
     ) -> None:
         self._file, self._repeats, self._words, self._farm = file, repeats, list(words), farm
-        self._known: dict[str, list[str]] = {}  # how candidates ended that were replayed before they were asked for
+        self._known: dict[str, list[str]] = {}  # results of candidates that a farm replayed ahead
         self.log = file.with_suffix(".log")
         self.record = self._load(question)
 

@@ -182,11 +182,11 @@ def serve(
     try:
         note = LoadingNote(report)
         options = {**job.options, "report": report, "flight": flight, **_hook(job, note)}
-        if job.reference is not None:  # nothing that is not ours has run yet, so this can be believed
+        if job.reference is not None:  # no code of the artifact has run yet, so the parent can trust this
             reply(Reply(loaded=True))
         libraries, command = ahead or Libraries(module, job), b""
         if ahead:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # it was kept from the parent
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the parent had blocked it
             with span("the run: load libraries ahead"):
                 libraries.load_ahead()
             command = os.read(module.COMMANDS, 1)
@@ -208,7 +208,7 @@ def serve(
         place = f"{error.path}: " if error.path else ""
         kind = FaultKind.NOT_TRANSLATED if error.kind == "build_error" else FaultKind.UNUSABLE_INPUT
         reply(Reply(fault=python_fault(kind, f"{place}{error.message}", hint=error.hint)))
-    except Exception as error:  # one that C++ code threw and the runtime let pass
+    except Exception as error:  # an exception of C++ code that the runtime did not catch
         kind = FaultKind.OUT_OF_MEMORY if isinstance(error, MemoryError) else FaultKind.ESCAPED_EXCEPTION
         reply(Reply(fault=python_fault(kind, str(error) or type(error).__name__)))
 

@@ -175,7 +175,7 @@ def run(request: Request, ahead: Ahead | None = None) -> int:
         if request.results:
             show(request.results)
     except OSError as error:
-        if status in (0, INTERRUPTED):  # else there is a line about it already
+        if status in (0, INTERRUPTED):  # other failures have printed a line already
             print(f"[RUN] FAIL: usage_error: {error.filename}: {error.strerror}", file=sys.stderr)
             return EXIT_STATUS["usage_error"]
     return status

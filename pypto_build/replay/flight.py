@@ -79,7 +79,7 @@ def keep_flight(error: ErrorInfo, memory: mmap.mmap, size: int, directory: Path 
     if not flight.events:
         return
     if directory is not None:
-        with suppress(OSError):  # a kernel put something there, or there is no room: what is shown is enough
+        with suppress(OSError):  # blocked by a kernel's file, or no space: the shown events suffice
             write_bytes(directory / FLIGHT, msgspec.json.encode(flight) + b"\n")
     shown = flight.lines(_SHOWN)
     error.events = [f"the last {len(shown)} of {len(flight.events)} events (dfx_outputs/{FLIGHT}):", *shown]

@@ -60,7 +60,7 @@ class Recompiled:
             return None
         arguments[arguments.index("-o") + 1] = str(target)
         arguments[arguments.index("-c")] = "-shared"
-        arguments = [word for word in arguments if not word.startswith(FLAG)]  # here they are looked for
+        arguments = [word for word in arguments if not word.startswith(FLAG)]  # keep the real paths of this machine
         try:
             run = subprocess.run(
                 [*arguments, *_LINES], cwd=directory, capture_output=True, timeout=_TIME_LIMIT_S, check=False

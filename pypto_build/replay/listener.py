@@ -65,7 +65,7 @@ class Printed:
         self._left = PRINTED_LIMIT
         self._closed = False
         self._pending = b""  # a line that has not ended yet
-        self._out = bytearray()  # what our output has not taken yet
+        self._out = bytearray()  # text that is not written to our output yet
         self.blocked = False
         self._target, self._piece = _file_of(name)
 
@@ -119,7 +119,7 @@ class Printed:
             else:
                 stream.write(data.decode(errors="replace"))
                 stream.flush()
-        except (OSError, ValueError):  # whoever read it has seen enough
+        except (OSError, ValueError):  # the reader has closed its end
             self._left = 0
             self._out.clear()
 

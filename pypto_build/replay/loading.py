@@ -130,7 +130,7 @@ class Libraries:
         self._of = _what_counts(job)
         self._kernels, self._orchestration = job.kernels, job.orchestration
         self._runtime: Any = None  # has kernels as they were loaded ahead
-        self._missing = list(job.kernels)  # those that it does not have
+        self._missing = list(job.kernels)  # kernels that it has not loaded
 
     def is_for(self, module: Any, job: Loads) -> bool:
         """Return whether these are the libraries of `job`, judged by paths and settings, not by contents."""
@@ -174,7 +174,7 @@ class Libraries:
         note.set(job.orchestration)
         runtime.load_orchestration(str(job.orchestration), job.function_name, job.config_name)
         note.set(None)
-        self._runtime, self._missing = None, list(self._kernels)  # what is loaded now was not loaded ahead
+        self._runtime, self._missing = None, list(self._kernels)  # the next runtime loads everything anew
         return runtime
 
 

@@ -72,7 +72,7 @@ class _Modules:
         if path not in self._modules:
             try:
                 self._modules[path] = parse_file(str(path))
-            except (PtoError, OSError):  # whoever needs the module says what is wrong with it
+            except (PtoError, OSError):  # the user of the module reports its error
                 self._modules[path] = None
         return self._modules[path]
 

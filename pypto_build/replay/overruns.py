@@ -86,7 +86,7 @@ def _watched(sizes: list[int], run: RunAgain) -> tuple[str, str] | tuple[None, N
     """Return the number of the first task after which a red zone is changed, and the name of its kernel."""
     arena = Arena(sizes)
     first = _FirstOverrun(arena)
-    with suppress(RunFault):  # what was seen until then counts
+    with suppress(RunFault):  # overruns that were seen before the fault still count
         run(arena, {"on_task": first, **_IN_PLACE})
     return first.culprit or (None, None)
 

@@ -68,7 +68,7 @@ class Request:
     requested: str = ""  # the platform that the user asked for, if another one
     unproven: str = ""  # why a pass holds for this run alone
     runtime: str = "embedded"
-    rules: str = RULES_OFF  # of the device: whether kernels that break them are shown, or fail the run
+    rules: str = RULES_OFF  # device rules: kernels that break them are ignored, shown, or fail the run
     numerics: str = FAST  # whose results kernels, or the reference, give
     binaries: Path | None = None
     results: Path | None = None
@@ -81,7 +81,7 @@ class Request:
     rounds: int = 1
     threads: int = 0
     world: int = 0  # ranks of a distributed artifact; 0: as many as it was compiled for
-    devices: str = ""  # those of its ranks, as `read_devices` takes them
+    devices: str = ""  # devices of its ranks, in the form of `read_devices`
     memory_mb: int | None = None
     comparators: Mapping[str, str | Comparator] = field(default_factory=dict)
     scalars: Mapping[str, Scalar] = field(default_factory=dict)

@@ -38,13 +38,13 @@ def show(results: Path) -> None:
 def _link(path: Path, to: str) -> None:
     if path.is_symlink() and os.readlink(path) == to:
         return
-    if path.is_dir() and not path.is_symlink():  # of a run by hand
+    if path.is_dir() and not path.is_symlink():  # the directory of a replay without configuration
         shutil.rmtree(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     try:
         temporary.symlink_to(to)
         temporary.replace(path)
-    except OSError as error:  # it names what the link is to lead to
+    except OSError as error:  # the error names the link's target, not the link
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 

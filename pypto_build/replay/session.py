@@ -58,7 +58,7 @@ def _print(line: str) -> None:
     """Print at once, so that the lines of kernels come in between where they belong."""
     try:
         terminal.say(line)
-    except BrokenPipeError:  # whoever read them has seen enough; the verdict is written all the same
+    except BrokenPipeError:  # the reader has closed its end; the verdict is still written
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

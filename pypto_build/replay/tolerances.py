@@ -63,7 +63,7 @@ def _literals(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the style of a file that nobody here wrote
+            warnings.simplefilter("ignore")  # warnings about the style of the user's file
             tree = ast.parse(text)
         for statement in tree.body:
             if isinstance(statement, ast.Assign):

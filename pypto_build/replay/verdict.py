@@ -65,7 +65,7 @@ class OutputResult(msgspec.Struct):
     comparator: str = "allclose"
     hints: list[str] = []
     detail: str = ""
-    tainted: bool = False  # whether elements were computed from memory that no task had written; not written
+    tainted: bool = False  # elements were computed from memory that no task had written; this flag is not written
 
 
 class ErrorInfo(msgspec.Struct):
@@ -82,7 +82,7 @@ class ErrorInfo(msgspec.Struct):
     kernel: str | None = None
     hint: str = ""
     detail: list[str] = []
-    fault: FaultRecord | None = None  # what the words were made of; not written
+    fault: FaultRecord | None = None  # the source of the message; not written
     code: int | None = None
     line: str = ""
     address: int | None = None
@@ -117,7 +117,7 @@ class Verdict(msgspec.Struct):
     requested: str = ""  # the platform that was asked for
     unproven: str = ""  # why a pass holds for this run alone
     schema: int = SCHEMA
-    rules: list[BrokenRule] = []  # of the device, which kernels break
+    rules: list[BrokenRule] = []  # device rules that kernels break
 
     def __post_init__(self) -> None:
         """Set the requested platform to ``platform``, unless another one was requested."""

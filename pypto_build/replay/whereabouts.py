@@ -65,14 +65,14 @@ def _line(frame: Frame) -> str:
     """Return the line of a frame; empty for a line of a header."""
     mapped = (
         os.path.normpath(frame.line) if frame.line.startswith("./") else ""
-    )  # in a build that is told no path of the artifact
+    )  # in a build that does not know the artifact's path
     return (frame.code or mapped).removeprefix(f"{os.getcwd()}/")
 
 
 def _touches(sample: Sample | None, alone: bool) -> str:
     """Describe the memory that a loop polls: its address, its value, and whether any other code could still change
     it."""
-    if sample is None or sample.polls < _POLLS or sample.running.waits:  # who waits is named, and looks now and then
+    if sample is None or sample.polls < _POLLS or sample.running.waits:  # declared waits are reported elsewhere
         return ""
     known = sample.nearest.nearness not in (Nearness.UNKNOWN, Nearness.NOTHING)
     place = f"{sample.nearest} at 0x{sample.address:x}" if known else f"0x{sample.address:x}"

@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 LOADING_S = 300.0
 
 _POLL_S = 0.05
-_HELD_S = 3.0  # how long pipes are listened to that something holds open
+_HELD_S = 3.0  # limit for reading pipes that another process holds open
 _LAST_WORDS_S = 0.5
 _LAST_WORDS = b"T"  # asks for them
-_FAULT_S = 5.0  # how long a run whose fault is known may take to say so
-_GONE_S = 30.0  # how long the end of a process may take: it gives its memory back
+_FAULT_S = 5.0  # limit for a run to report a fault that is recorded already
+_GONE_S = 30.0  # limit for the end of a process, which must free its memory
 
-_NUMBERS = itertools.count(1)  # of the children of this process
+_NUMBERS = itertools.count(1)  # numbers of the children of this process
 
 
 def default_memory_bytes() -> int:
@@ -112,7 +112,7 @@ class Worker:
         self._status: int | None = None
         self._peak_bytes = 0
         self._over = self._gone = False
-        self._stopped_ns = 0  # when it was, at the time limit
+        self._stopped_ns = 0  # the time of the stop at the time limit
         self._child, self._hidden = 0, False
         try:
             runtime = load_embedded(job.embedded)
@@ -136,7 +136,7 @@ class Worker:
             leave(lambda: self._serve(runtime))
         for descriptor in theirs.values():
             os.close(descriptor)
-        with suppress(OSError):  # it was faster, or is gone already
+        with suppress(OSError):  # the process has done so itself, or has ended
             os.setpgid(self._guard, self._guard)
         self._said = Listener(ours["results"], ours["errors"], ours["output"], ours["news"])
 
@@ -157,7 +157,7 @@ class Worker:
         records = Path(str(self._job.options.get("output_dir") or output / "none"))
         places = {str(records.parent), os.environ.get("TMPDIR", "")}
         inside = [place for place in places if place.startswith(f"{output}/")]
-        for place in inside:  # what is made later would be in what the child cannot write to
+        for place in inside:  # a directory made later would be write-protected
             with directory_below(output, os.path.relpath(place, output)):
                 pass
         return {"protect": str(output), "writable": inside}
@@ -174,7 +174,7 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self.end()
         for descriptor in self._ours:
-            with suppress(OSError):  # that of control is closed already
+            with suppress(OSError):  # the control pipe is closed already
                 os.close(descriptor)
 
     def start_round(self) -> None:
@@ -280,11 +280,11 @@ class Worker:
         quiet_since = time.monotonic()
         while self._collect(_POLL_S):
             quiet_s = time.monotonic() - quiet_since
-            if self._said.blocked:  # nobody reads what we print just now
+            if self._said.blocked:  # our output is blocked at the moment
                 quiet_since = time.monotonic()
             elif quiet_s > _HELD_S:
                 break
-            elif quiet_s > _LAST_WORDS_S:  # it is not just the rest of what was printed
+            elif quiet_s > _LAST_WORDS_S:  # another process holds the pipes open
                 end_holders(*self._ours)
         os.waitpid(self._guard, 0)
         if not self._hidden:
@@ -378,7 +378,7 @@ class Worker:
         samples = {rank: asked[rank].samples if rank in asked else () for rank in stopped}
         reports = {rank: replace(report, samples=samples[rank]) for rank, report in stopped.items()}
         add_whereabouts(error, reports, self._binaries)
-        questions.end()  # what it has printed is let out
+        questions.end()  # the run prints its buffered output
         give_up = time.monotonic() + _LAST_WORDS_S
         while self._alive and time.monotonic() < give_up:
             self._collect(_POLL_S)

@@ -26,7 +26,7 @@ class _Absent(type):
         raise NeedsSimpler(f"{cls.__module__}.{cls.__name__}")
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __call__
-    __floordiv__ = __rfloordiv__ = __truediv__ = __rtruediv__ = __mod__ = __lshift__ = __call__  # of constants
+    __floordiv__ = __rfloordiv__ = __truediv__ = __rtruediv__ = __mod__ = __lshift__ = __call__  # for constants
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):

@@ -29,7 +29,7 @@ def {name}(*given):
 class HostCallableFailed(Exception):
     """An exception of a host callable, with the line of the test's file."""
 
-    says_where = True  # whoever tells it need not say which line called it
+    says_where = True  # the text contains the line, so reporters need not add one
 
 
 def file_of(file: Path, class_name: str, name: str, directory: Path) -> str:

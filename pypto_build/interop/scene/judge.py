@@ -73,7 +73,7 @@ def _arguments(arguments: Arguments, before: Path, after: Path) -> TaskArgsBuild
     for name in arguments.tensors:
         file = after / f"{name}.pt"
         found._add(TensorArg(name, read_tensor(file if file.is_file() else before / f"{name}.pt")))
-    scalars = before.with_name(SCALARS_DIR)  # of a case for several chips, whose driver has them as numbers
+    scalars = before.with_name(SCALARS_DIR)  # for a case of several chips: there the driver has scalars as numbers
     for name in arguments.scalars:
         found._add(Scalar(name, read_number((scalars if scalars.is_dir() else before) / f"{name}.pt")))
     return found

@@ -31,7 +31,7 @@ def load_file(path: Path, with_stand_ins: bool = False) -> ModuleType:
     beside_us = str(Path(pypto_build.__file__).resolve().parents[1])
     if "site-packages" not in beside_us:  # a checkout of ours, whose `tests` is none of the user's
         sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != beside_us]
-    sys.dont_write_bytecode = True  # what lies beside the file is looked at, and stays as it is
+    sys.dont_write_bytecode = True  # the file's directory must not change
     path = Path(os.path.abspath(path))
     for place in reversed([*_import_roots(path)]):
         if str(place) not in sys.path:

@@ -31,7 +31,7 @@ class Tensor:
     memory: memoryview
     shape: tuple[int, ...]
     dtype: str
-    own: bool  # whether it is memory of the device, which keeps what is written
+    own: bool  # device memory, whose contents stay between runs
     base: int = 0
     offset: int = 0
     extent: memoryview | None = None

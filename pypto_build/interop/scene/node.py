@@ -35,7 +35,7 @@ from pypto_build.interop.scene.worker import (
     content_of,
 )
 
-_TALK_S = 3600  # how long an orchestration may talk with its chips; each wait of theirs has a limit of its own
+_TALK_S = 3600  # limit for an orchestration's communication with its chips; each wait has its own limit
 
 Orchestration = Callable[[Any, Any, Any], Any]
 

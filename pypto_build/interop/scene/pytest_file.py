@@ -140,7 +140,7 @@ class _Runs:
 
     def __init__(self) -> None:
         self._by_origin: dict[tuple[str, str], CasesRun] = {}
-        self._open: set[tuple[str, str]] = set()  # nobody has asked what it came to
+        self._open: set[tuple[str, str]] = set()  # cases whose result has not been read
 
     def result(self, item: SceneItem) -> CaseResult:
         """Return the result of a case."""

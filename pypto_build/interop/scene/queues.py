@@ -204,8 +204,8 @@ class _Input:
         self._queue, layout = queue, queue.layout
         self._arena = _Arena(layout.input_arena_offset, layout.input_arena_bytes)
         self._head = self._tail = 0  # released by the chip, sent
-        self._released = self._cursor = 0  # the same in bytes
-        self._starts: list[tuple[int, int]] = []  # of what is sent and not released, with sizes
+        self._released = self._cursor = 0  # released by the chip, sent, in bytes
+        self._starts: list[tuple[int, int]] = []  # begin and size of messages that are not released
         self._stopped = False
 
     def enqueue(self, buffer_or_none: Any, nbytes: int, timeout: float) -> None:

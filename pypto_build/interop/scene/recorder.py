@@ -208,9 +208,9 @@ class Recorder:
     written: set[int] = field(default_factory=set)
     first: dict[str, TaskArgs] = field(default_factory=dict)  # by chip program: what it is called with first
     calls: list[HostCall] = field(default_factory=list)
-    exchange: Exchange | None = None  # where what is submitted runs while the orchestration goes on
+    exchange: Exchange | None = None  # runs submitted work while the orchestration goes on
     _domains: int = 0
-    _gone: int = 0  # so many domains were another program's
+    _gone: int = 0  # number of domains of earlier programs
     _args: int = 0
 
     def __post_init__(self) -> None:

@@ -179,7 +179,7 @@ def save(place: Path, params: Any, args: Any, directions: tuple[str, ...]) -> No
             dtype = getattr(torch, names.get(param["dtype"], param["dtype"]), None)
             value = torch.tensor(arg.value, dtype=dtype)
         else:
-            continue  # it lives on a device
+            continue  # a tensor on a device
         torch.save(value, place / f"{param['name']}.pt")
 
 

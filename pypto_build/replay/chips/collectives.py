@@ -21,7 +21,7 @@ _REDUCTIONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "prod": torch.mul,
 }
 
-Parts = Sequence[torch.Tensor]  # one a rank, in their order
+Parts = Sequence[torch.Tensor]  # one for each rank, in rank order
 
 
 def all_reduce(parts: Parts, op: str = "sum") -> list[torch.Tensor]:

@@ -36,7 +36,7 @@ class ChipsEngine:
     world: int = 0
     variant: str = ""
     reference: bool = False  # PyTorch made from .pto modules executes the kernels' tasks
-    by_modules: bool = False  # then collectives too, which otherwise do what torch.distributed says of them
+    by_modules: bool = False  # with `reference`: also for collectives, in place of torch.distributed's definition
     watch: Watcher | None = None  # sees the tasks of all ranks, in their processes
     devices: tuple[int, ...] = ()
     libraries: Mapping[tuple[str, str], Path] = field(default_factory=dict)  # instead of a (program, kernel)'s own

@@ -36,7 +36,7 @@ from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.scalars import Scalar
 from pypto_build.runtime.faults import RuntimeFault, python_fault
 
-_LOOK_S = 0.02  # how often it is looked at whether ranks can go on
+_LOOK_S = 0.02  # interval of the check for deadlocks
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ class ChipsJob:
     threads: int = 0
     options: Mapping[str, SettingValue] = field(default_factory=dict)
     reference: Mapping[str, Path] | None = None  # the programs whose .pto modules PyTorch executes, by name
-    by_modules: bool = False  # then collectives too are executed by their modules
+    by_modules: bool = False  # with `reference`: execute collectives by their modules too
     watch: Watcher | None = None
-    devices: tuple[int, ...] = ()  # of each rank: here no more than its name
+    devices: tuple[int, ...] = ()  # of each rank: used only as a name here
     regions: HostRegions = NO_REGIONS  # memory that a program outside shares with chips
 
     @property

@@ -48,7 +48,7 @@ class RankProcess:
     def start(self, dispatch: Dispatch) -> None:
         """Tell the process to execute a dispatch."""
         self.current = dispatch
-        with suppress(BrokenPipeError):  # it is gone: its answer says so
+        with suppress(BrokenPipeError):  # the process has ended, which reply() reports
             os.write(self._commands, f"{dispatch.number}\n".encode())
 
     def reply(self) -> RankReply | None:

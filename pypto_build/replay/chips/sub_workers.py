@@ -61,6 +61,6 @@ def _fault(path: Path, error: Exception) -> Any:
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     line = f":{lines[-1]}" if lines else ""
     text = f"sub_workers/{path.name}{line}: {type(error).__name__}: {error}"
-    if getattr(error, "says_where", False):  # that of a scene test, which is not in this file
+    if getattr(error, "says_where", False):  # the function of a scene test, in another file
         text = str(error)
     return python_fault(FaultKind.DRIVER, text, hint="correct the host callable")

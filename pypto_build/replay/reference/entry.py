@@ -23,7 +23,7 @@ class Passed(NamedTuple):
     kind: str
     slot: int = 0
     axis: int = 0
-    name: str = ""  # of the variable that the entry forwards
+    name: str = ""  # the name of the variable that the entry passes on
 
 
 _ENTRY = re.compile(r"\bkernel_entry\s*\([^)]{0,999}\)\s*\{")

@@ -36,7 +36,7 @@ from pypto_build.runtime.faults import RuntimeFault
 
 Result = TypeVar("Result")
 
-_REST_S = 1.0  # how long the rest of what a child printed is waited for
+_REST_S = 1.0  # limit for reading the rest of a child's output
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Launch:
     binding: Binding
     arena: Arena
     options: dict[str, Any] = field(default_factory=dict)
-    binaries: Path | None = None  # where kernels/ and orchestration/ are, if not there
+    binaries: Path | None = None  # the directory of kernels/ and orchestration/, if elsewhere
     numerics: str = NUMERICS[0]  # whose results the kernels were compiled to give
     _runtime: Any = field(default=None, init=False, repr=False)
     _found: dict[str, str] = field(default_factory=dict, init=False, repr=False)
@@ -217,7 +217,7 @@ def _serve(work: Callable[[], Any], send: Connection, loads: str, printing: int)
     refuse_calls()
     try:
         result = work()
-        ctypes.CDLL(None).fflush(None)  # what was printed; this process is ended as soon as it has answered
+        ctypes.CDLL(None).fflush(None)  # printed text, as the parent ends this process after its answer
         send.send_bytes(written(("result", result)))
     except ArtifactError as error:
         send.send_bytes(written(("artifact", ArtifactError(error.path, error.message, error.hint, kind=error.kind))))

@@ -56,5 +56,5 @@ def read_value(data: bytes) -> Any:
     """Return the value. Raises ValueError for invalid bytes."""
     try:
         return _Reader(io.BytesIO(data)).load()
-    except Exception as error:  # of whatever the bytes led to
+    except Exception as error:  # invalid bytes can raise any exception
         raise ValueError(str(error)) from None

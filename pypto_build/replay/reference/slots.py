@@ -44,4 +44,4 @@ class TensorArgument(NamedTuple):
         return first, min(last, self.size // ITEMSIZE[self.dtype])
 
 
-Slot = TensorArgument | int  # what `args[i]` of an entry holds: a tensor, or 64 bits
+Slot = TensorArgument | int  # the content of an entry's `args[i]`: a tensor, or 64 bits
