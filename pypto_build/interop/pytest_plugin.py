@@ -66,8 +66,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
 
 
 def _scene_file(path: Path, parent: pytest.Collector) -> pytest.File | None:
-    """Return the collector of scene tests that pytest could not run: simpler is not installed, or its conftest is
-    missing, as it is beside a generated file."""
+    """Return the collector of scene tests that pytest could not run. That is so if simpler is not installed, or if its
+    conftest is missing, as it is beside a generated file."""
     texts = [_text(path), *_beside(path)]
     generated = path.name == _SCENE_TEST and not _in_simpler(path)
     if not any(map(_IMPORTS_SIMPLER.search, texts)) or (_simpler_is_there() and not generated):

@@ -205,9 +205,9 @@ def with_goldens(
 ) -> Binding:
     """Return the binding with the golden of every output that has one.
 
-    `compared` are the outputs that have goldens according to the artifact; names that are no outputs are ignored.
-    Raises a `golden_error` for an output without golden while others have one (unless `all_of_them` is False), and for
-    a golden of another dtype or shape than the tensor.
+    `compared` are the outputs that have goldens according to the artifact; names that are no outputs are ignored. With
+    `all_of_them`, raises a `golden_error` for an output without golden while others have one. Always raises it for a
+    golden of another dtype or shape than the tensor.
     """
     if binding.seed is not None:
         return binding

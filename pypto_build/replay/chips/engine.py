@@ -28,8 +28,8 @@ from pypto_build.runtime.report import Report, read_report
 
 @dataclass(frozen=True)
 class ChipsEngine:
-    """Runs a distributed artifact on `world` ranks. 0 means one rank for each of `devices`, or without devices the
-    number that the artifact was compiled for. `chips` are the build directories of its chip programs, by name.
+    """Runs a distributed artifact on `world` ranks; 0 means one rank for each of `devices`. Without devices, it means
+    the number that the artifact was compiled for. `chips` are the build directories of its chip programs, by name.
     `variant` is the directory below them that holds the binaries."""
 
     chips: Mapping[str, Path]
