@@ -1,6 +1,7 @@
-"""The way to simpler and to hardware: scene tests, replays on simpler's runtime, pytest items, pins and bisection.
+"""The connection to simpler and to hardware: scene tests, replays on simpler's runtime, pytest items, pins and
+bisection.
 
-From Python: `replay_compiled` (and the `ReplayError` it raises), loaded when first asked for.
+From Python: `replay_compiled` (and the `ReplayError` it raises), loaded on first use.
 """
 
 from __future__ import annotations

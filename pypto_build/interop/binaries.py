@@ -1,7 +1,7 @@
-"""The binaries of a replay on simpler: where they are, and whether they are what simpler can load.
+"""The binaries of a replay on simpler: finds them, and checks that simpler can load them.
 
-A kernel or an orchestration that is built against other headers, for another machine, or not at all would only fail
-somewhere inside a run, or give wrong numbers.
+A binary that was built against other headers, for another machine, or not at all would otherwise fail inside a run, or
+give wrong numbers.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from pypto_build.facts.platforms import HOST_GRAPH, PLATFORMS
 from pypto_build.toolchain.elf import AARCH64, MACHINES, X86_64, Elf, ElfError, extract_text, read_elf
 
 _Problems = Callable[[Elf, str, bool], Iterator[str]]
-#: Symbols that only binaries for the embedded runtime have.
+#: Symbols that exist only in binaries for the embedded runtime.
 _EMBEDDED = ("pypto_bind_core", "pypto_bind_orchestration")
-#: What simpler's own part of an orchestration defines, by which its runtime hands itself over.
+#: The function in simpler's own part of an orchestration that receives the runtime.
 _BOUND = "framework_bind_runtime"
 
 
 @dataclass(frozen=True)
 class Binaries:
-    """Files by kernel (``func_id``), and the orchestration's."""
+    """The binary files: kernels by ``func_id``, and the orchestration."""
 
     kernels: dict[int, Path]
     orchestration: Path
 
 
 def built(interface: Interface, directory: Path, platform: str) -> Binaries:
-    """The binaries that the rules put below ``directory``."""
+    """Return the binaries that the rules put below ``directory``."""
     suffix = ".so" if PLATFORMS[platform].simulated else ".bin"
     kernels = {kernel.func_id: directory / f"{kernel.binary}{suffix}" for kernel in interface.kernels}
     return Binaries(kernels, directory / f"{interface.orchestration.binary}.so")
 
 
 def beside_sources(artifact_dir: Path, platform: str) -> Binaries:
-    """The binaries that lie beside the artifact's own sources, as PyPTO leaves them."""
+    """Return the binaries beside the artifact's own sources, where PyPTO puts them."""
     artifact = load_artifact(artifact_dir)
     suffix = ".so" if PLATFORMS[platform].simulated else ".o"
     kernels = {kernel.func_id: kernel.source.with_suffix(suffix) for kernel in artifact.kernels}
@@ -47,14 +47,15 @@ def beside_sources(artifact_dir: Path, platform: str) -> Binaries:
 
 
 def binaries_of(interface: Interface, root: Path, directory: Path, platform: str, skip_compile: bool) -> Binaries:
-    """The binaries below ``directory``, or with ``skip_compile`` those beside the sources in ``root``; checked."""
+    """Return the checked binaries below ``directory``, or with ``skip_compile`` those beside the sources in
+    ``root``."""
     binaries = beside_sources(root, platform) if skip_compile else built(interface, directory, platform)
     check_binaries(binaries, interface, platform)
     return binaries
 
 
 def check_binaries(binaries: Binaries, interface: Interface, platform: str) -> None:
-    """Raises a build error that names the first file which is missing, or which this platform cannot load."""
+    """Raise a build error that names the first file which is missing, or which this platform cannot load."""
     simulated = PLATFORMS[platform].simulated
     for path in binaries.kernels.values():
         if path.suffix != ".bin":

@@ -3,12 +3,17 @@ unit, or a compiler flag.
 
 python -m pypto_build.interop.bisect ARTIFACT_DIR --build-dir OUT --axis A --good G --bad B [--repeats N]
 
-Axes: simpler and pto_isa (G and B are revisions, or PATH@REVISION of a local clone), kernel (G and B are two artifacts
-with the same kernels), hunk (the same, and what differs in their files is taken apart), ptoas (G and B are assemblers,
-paths or `own`, and every unit is assembled anew by one of them), flags (G and B are flags of the kernels' compiler).
-The artifact itself stays as it is.
+Axes:
 
-Exit status: 0 the culprit was found, 1 it could not be told, 2 usage.
+- simpler, pto_isa: G and B are revisions, or PATH@REVISION of a local clone.
+- kernel: G and B are two artifacts with the same kernels.
+- hunk: as kernel, with the differences of their files split into hunks.
+- ptoas: G and B are assemblers, paths or `own`; each unit is assembled by one of the two.
+- flags: G and B are flags of the kernels' compiler.
+
+The artifact itself is never changed.
+
+Exit status: 0 the culprit was found, 1 it could not be determined, 2 usage.
 """
 
 from __future__ import annotations
@@ -42,11 +47,11 @@ _FLAG = {name.lower(): option.flag for name, option in OF_SIMPLER.items()}
 
 
 class _Ends(Exception):
-    """One of the ends is not what it should be, so there is nothing to search; ``str()`` is one line."""
+    """An end of the search is invalid, so there is nothing to search; ``str()`` is one line."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns its exit status."""
+    """Run the command line; return its exit status."""
     given = _parser().parse_args(argv)
     try:
         return _bisect(given)
@@ -93,13 +98,13 @@ def _bisect(given: argparse.Namespace) -> int:
 
 
 def _end(option: str, named: str, artifact: Path) -> Path:
-    """The artifact at an end, by path or by a name beside ``artifact``."""
+    """Return the artifact at an end, by path or by a name beside ``artifact``."""
     places = (artifact.parent, os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
     return resolve_jit(named, *places, option=option)
 
 
 def _ends(runner: Runner, good: Trial, bad: Trial, names: tuple[object, object]) -> None:
-    """The bad end says what is bad; the good one must not show it."""
+    """Try both ends: the bad one defines the failure, and the good one must not show it."""
     if good.outcome != "good":
         raise _Ends(f"GOOD={names[0]}: does not pass ({good.signatures[0]}, see {runner.log}); name one that does")
     if runner.record.bad_signature:
@@ -114,7 +119,7 @@ def _ends(runner: Runner, good: Trial, bad: Trial, names: tuple[object, object])
 
 
 def _revisions(runner: Runner, artifact: Artifact, axis: str, good: str, bad: str) -> list[str]:
-    """The first commit on the way from ``good`` to ``bad`` that shows the failure."""
+    """Return the first commit from ``good`` to ``bad`` that shows the failure."""
     repository = pins.Repository(_PROJECT[axis])
     first, last = (pins.find_commit(repository, revision) for revision in (good, bad))
     if not repository.is_ancestor(first, last):
@@ -131,7 +136,7 @@ def _revisions(runner: Runner, artifact: Artifact, axis: str, good: str, bad: st
 
 
 def _files(runner: Runner, mix: Path, good: Path, bad: Path) -> list[str]:
-    """The files which, taken from ``bad``, make ``good`` fail."""
+    """Return the files that make ``good`` fail if they are taken from ``bad``."""
     parts = _parts(good, bad)
 
     def candidate(chosen: Sequence[str], place: Path) -> Candidate:
@@ -150,7 +155,7 @@ def _smallest(
     mix: Path,
     names: tuple[object, object],
 ) -> list[str]:
-    """The parts which make a candidate fail; each is made in a directory of its own below ``mix``."""
+    """Return the parts that make a candidate fail; each candidate is made in its own directory below ``mix``."""
 
     def step(chosen: Sequence[str]) -> Trial:
         one = candidate(chosen, mix)
@@ -166,7 +171,7 @@ def _smallest(
 
 
 def _hunks(runner: Runner, mix: Path, good: Path, bad: Path) -> list[str]:
-    """The lines which, changed to those of ``bad``, make ``good`` fail."""
+    """Return the lines that make ``good`` fail if they are changed to those of ``bad``."""
     hunks = {
         hunk.place: hunk
         for part in _parts(good, bad)
@@ -182,7 +187,7 @@ def _hunks(runner: Runner, mix: Path, good: Path, bad: Path) -> list[str]:
 
 
 def _assembled(artifact: Artifact, build_dir: Path, platform: str, assembler: str) -> Path:
-    """The artifact with all its modules assembled by ``assembler``, in a directory of its own."""
+    """Return a copy of the artifact, in its own directory, with all modules assembled by ``assembler``."""
     if assembler != _OWN and shutil.which(assembler) is None:
         raise _Ends(f"{assembler}: no such program; name a ptoas, or 'own' for the assembler that is built in")
     label = hashlib.sha256(assembler.encode()).hexdigest()[:8]
@@ -200,7 +205,7 @@ def _assembled(artifact: Artifact, build_dir: Path, platform: str, assembler: st
 
 
 def _parts(good: Path, bad: Path) -> list[str]:
-    """The files that differ between two artifacts."""
+    """Return the files that differ between two artifacts."""
     parts = _different(load_artifact(good), load_artifact(bad))
     if not parts:
         raise _Ends(f"GOOD={good}: has the same kernels and orchestration as BAD={bad}; name two that differ")
@@ -208,13 +213,13 @@ def _parts(good: Path, bad: Path) -> list[str]:
 
 
 def _copied(good: Path, mix: Path) -> Path:
-    """A new copy of an artifact."""
+    """Return a new copy of an artifact."""
     shutil.rmtree(mix, ignore_errors=True)
     return shutil.copytree(good, mix / good.name)
 
 
 def _flags(runner: Runner, artifact: Artifact, good: str, bad: str) -> list[str]:
-    """The flags of ``bad`` which, added to those of ``good``, make it fail."""
+    """Return the flags of ``bad`` that make the run fail if they are added to those of ``good``."""
     base, words = shlex.split(good), shlex.split(bad)
     parts = [word for word in words if word not in base]
     if not parts:
@@ -228,7 +233,7 @@ def _flags(runner: Runner, artifact: Artifact, good: str, bad: str) -> list[str]
 
 
 def _different(good: Artifact, bad: Artifact) -> list[str]:
-    """Files of kernels and of the orchestration whose content differs, relative to the artifact."""
+    """Return the files of kernels and of the orchestration with different content, relative to the artifact."""
     theirs = {kernel.name: kernel.source for kernel in bad.kernels}
     names = {kernel.name for kernel in good.kernels}
     if names != set(theirs):

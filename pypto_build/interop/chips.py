@@ -1,4 +1,4 @@
-"""simpler executes a distributed artifact: its Worker of level 3, with the chip programs that the rules have built."""
+"""Replays a distributed artifact on simpler: its Worker of level 3 runs the chip programs that the rules built."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _CHILD = Path(__file__).with_name("simpler_chips_child.py")
 
 @dataclass(frozen=True)
 class SimplerChipsEngine:
-    """Executes rounds with the simpler in ``home``, a process of its own for each chip.
+    """Executes rounds with the simpler in ``home``, in one process for each chip.
 
-    ``chips`` is where each chip program was built; of ``devices`` and ``world`` see `devices_of`. With ``skip_compile``
-    the binaries beside the sources are used.
+    ``chips`` are the build directories of the chip programs; see `devices_of` for ``devices`` and ``world``. With
+    ``skip_compile`` the binaries beside the sources are used.
     """
 
     home: SimplerHome
@@ -38,7 +38,7 @@ class SimplerChipsEngine:
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
     def open(self, request: Request, interface: Interface, binding: Binding, arena: Arena) -> SimplerRounds:
-        """Starts the process. Raises `ArtifactError` for what simpler cannot execute."""
+        """Start the process. Raises `ArtifactError` for a request that simpler cannot execute."""
         refuse_ours(request)
         artifact = load_distributed(request.artifact_dir)
         devices = devices_of(artifact, self.devices, self.world)
@@ -69,7 +69,7 @@ class SimplerChipsEngine:
 
 
 def _as_passed(scalar: ScalarArg) -> int:
-    """A number as simpler's arguments take it, which has no floats: of these the bits."""
+    """Return a number for simpler's arguments, which have no floats: a float is passed as its bits."""
     return scalar.bits if isinstance(scalar.value, float) else int(scalar.value)
 
 
@@ -78,7 +78,7 @@ def _signature(interface: Interface) -> list[str]:
 
 
 def _runtime(artifact: Distributed, programs: Mapping[str, tuple[Interface, Binaries]]) -> str:
-    """The one runtime that all chip programs are for. Raises `ArtifactError`."""
+    """Return the runtime of all chip programs. Raises `ArtifactError` if they differ."""
     found = {interface.runtime for interface, _ in programs.values()}
     if len(found) > 1:
         both = " and ".join(sorted(found))

@@ -1,4 +1,4 @@
-"""`replay_compiled()`: a replay from Python, with tensors and scalars in place of a snapshot's files."""
+"""`replay_compiled()`: replays an artifact from Python, with tensors and scalars in place of a snapshot's files."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     Argument = torch.Tensor | ctypes._SimpleCData[Any] | int | float | bool
 
-#: What a verdict may say for a run that came to its end.
+#: The statuses of a run that completed.
 _ENDED = ("pass", "mismatch", "unchecked")
 
 
 class ReplayError(Exception):
-    """A replay that did not come to its end; ``verdict`` says more, ``str()`` is one line."""
+    """A replay that did not complete; ``verdict`` has the details, ``str()`` is one line."""
 
     def __init__(self, verdict: Verdict) -> None:
         error = verdict.error
@@ -64,17 +64,18 @@ def replay_compiled(
     simpler_kwargs: Mapping[str, object] | None = None,
     quiet: bool = False,
 ) -> Verdict:
-    """Build what changed in an artifact, run it, and compare with the golden if there is one.
+    """Build the changed parts of an artifact, run it, and compare with the golden if there is one.
 
-    ``arguments`` are CPU tensors and scalars in the order of the program's parameters (compiled_meta.json has it; an
-    artifact without one takes tensors first, then scalars); outputs are written in place.
-    Without any, the case ``case_name`` is replayed: ``snapshot`` is the artifact's ``data/``, any other name a
+    ``arguments`` are CPU tensors and scalars in the order of the program's parameters. compiled_meta.json has that
+    order; an artifact without it takes tensors first, then scalars. Outputs are written in place.
+
+    Without arguments, the case ``case_name`` is replayed: ``snapshot`` is the artifact's ``data/``, any other name a
     directory ``data/<name>`` with ``in/`` and ``out/``. ``runtime`` is ``embedded``, ``torch`` or ``simpler`` (default:
-    ``embedded`` on a simulated platform, ``simpler`` on hardware); ``skip_compile`` takes the binaries that lie in the
-    artifact. ``world`` is the number of ranks of a distributed artifact (0: those it was compiled for), whose
-    arguments are whole host tensors. ``simpler_kwargs`` are fields of PyPTO's or simpler's configuration of a run, by
-    the names of any generation, such as ``enable_l2_swimlane=4``; they hold for every runtime that knows them. What the
-    run left is below ``build_dir``, as after `pypto-build replay`.
+    ``embedded`` on a simulated platform, ``simpler`` on hardware). ``skip_compile`` uses the binaries in the artifact.
+    ``world`` is the number of ranks of a distributed artifact (0: the number it was compiled for), whose arguments are
+    whole host tensors. ``simpler_kwargs`` are fields of PyPTO's or simpler's run configuration, by the names of any
+    generation, such as ``enable_l2_swimlane=4``. They apply to every runtime that supports them. Results are below
+    ``build_dir``, as after `pypto-build replay`.
 
     Raises:
         ReplayError: the artifact, the arguments or a binary are at fault, or the run failed.
@@ -106,7 +107,7 @@ def replay_compiled(
 
 
 def _options_of(fields: Mapping[str, object]) -> dict[str, object]:
-    """The options of a run that fields of PyPTO's or simpler's configurations mean."""
+    """Return the run options for fields of PyPTO's or simpler's configurations."""
     known = {field: option.name for option in RUN_OPTIONS.values() for field in option.fields}
     for field in fields:
         if field not in known:
@@ -135,7 +136,7 @@ def _run(words: Sequence[str], out: Path, quiet: bool) -> Verdict:
 
 
 def _save(root: Path, arguments: Sequence[Argument], place: Path) -> list[Param]:
-    """Write the arguments as a snapshot's inputs; the parameters they are for."""
+    """Write the arguments as a snapshot's inputs, and return their parameters."""
     import torch
 
     params = _in_program_order(root)
@@ -155,7 +156,7 @@ def _save(root: Path, arguments: Sequence[Argument], place: Path) -> list[Param]
 
 
 def _in_program_order(root: Path) -> list[Param]:
-    """The parameters as the program declares them, where the compiler has left that."""
+    """Return the parameters in the program's order, if the compiler recorded it."""
     if is_distributed(root):
         distributed = load_distributed(root)
         known = {param.name: param for param in interface_of(distributed).params}
@@ -184,7 +185,7 @@ def _check(param: Param, dtype: str, shape: tuple[int, ...]) -> None:
 
 
 def _bring_back(params: Sequence[Param], arguments: Sequence[Argument], place: Path) -> None:
-    """Copy what the run computed into the callers' tensors."""
+    """Copy the outputs of the run into the caller's tensors."""
     import torch
 
     for param, argument in zip(params, arguments, strict=True):

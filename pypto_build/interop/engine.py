@@ -1,6 +1,6 @@
-"""simpler executes the rounds of a replay: a process in simpler's own Python, with the tensors in shared files.
+"""Executes the rounds of a replay on simpler: a process in simpler's own Python, with the tensors in shared files.
 
-Compiled code runs there, so whatever it does (crash, hang, fill memory) leaves this process whole.
+Compiled code runs in that process. If it crashes, hangs or fills memory, this process is not affected.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.toolchain.elf import extract_text, read_elf
 from pypto_build.toolchain.simpler_home import SimplerHome
 
-_REST_S, _POLL_S = 0.5, 0.05  # how long the rest of what it printed is waited for
+_REST_S, _POLL_S = 0.5, 0.05  # limit for reading the rest of its output
 _CHILD = Path(__file__).with_name("simpler_child.py")
-# The records that simpler's runtime can write, and what its configuration calls them.
+# The records that simpler's runtime can write, with the names of their configuration fields.
 _RECORDS = {row.setting.name: row.fields for row in OF_ITS_RECORDS.values() if row.setting and row.fields}
 
 
@@ -47,7 +47,7 @@ _RECORDS = {row.setting.name: row.fields for row in OF_ITS_RECORDS.values() if r
 class SimplerEngine:
     """Executes rounds with the simpler in ``home``, on ``device`` of a hardware platform.
 
-    With ``skip_compile``, the binaries are those that lie beside the artifact's sources; they are only read.
+    With ``skip_compile`` the binaries beside the artifact's sources are used; they are never written.
     """
 
     home: SimplerHome
@@ -56,7 +56,7 @@ class SimplerEngine:
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
     def open(self, request: Request, interface: Interface, binding: Binding, arena: Arena) -> SimplerRounds:
-        """Starts the process. Raises `ArtifactError` for binaries that are missing or do not fit."""
+        """Start the process. Raises `ArtifactError` for binaries that are missing or do not fit."""
         refuse_ours(request)
         place = request.binaries or request.build_dir
         binaries = binaries_of(interface, request.artifact_dir, place, request.platform, self.skip_compile)
@@ -68,7 +68,7 @@ class SimplerEngine:
 
 
 class SimplerRounds:
-    """The process, as a context manager: leaving it kills whatever is left of it."""
+    """The process that executes rounds; a context manager, which kills the process on exit."""
 
     def __init__(
         self,
@@ -82,7 +82,8 @@ class SimplerRounds:
         child: Path,
         job_of: Callable[[Path], dict[str, Any]],
     ) -> None:
-        """`child` is what the process executes; `job_of` tells what it is to load, and may leave files in a scratch."""
+        """Start `child` as a process. `job_of` returns the program that it loads, and may write files into the given
+        scratch directory."""
         self._device, self._request, self._arena, self._binding = device, request, arena, binding
         self.round_s = 0.0
         shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -125,16 +126,16 @@ class SimplerRounds:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def start_round(self) -> None:
-        """Hand the tensors over and tell the process to run."""
+        """Write the tensors and tell the process to run."""
         for index, file in enumerate(self._files):
             with file.open("r+b") as target:
                 target.write(self._arena.tensor(index))
         self._deadline = time.monotonic() + self._request.timeout_s
-        with suppress(BrokenPipeError):  # it is gone; finish_round() says how
+        with suppress(BrokenPipeError):  # the process has ended, which finish_round() reports
             os.write(self._commands, b"R")
 
     def finish_round(self) -> Reply:
-        """The numbers of the round, with the tensors brought back. Raises `RunFault`."""
+        """Return the reply of the round, after reading the tensors back. Raises `RunFault`."""
         while not self._said.has_reply:
             remaining = self._deadline - time.monotonic()
             if remaining <= 0:
@@ -142,7 +143,7 @@ class SimplerRounds:
             if not self._said.collect(remaining) and not self._said.has_reply:
                 raise self._death()
         self.round_s = time.monotonic() - self._deadline + self._request.timeout_s
-        self._said.collect(0)  # what was printed before
+        self._said.collect(0)  # output from before
         try:
             reply: dict[str, Any] = json.loads(self._said.reply())
             fault, run_s = reply.get("fault"), float(reply.get("run_s", 0))
@@ -155,7 +156,7 @@ class SimplerRounds:
         return Reply(tasks=_count_tasks(self._request.results_dir / "dfx_outputs"), run_s=run_s)
 
     def _job(self, interface: Interface, output: Path) -> dict[str, Any]:
-        """What the process is told of any program."""
+        """Return the part of the process's job that is the same for every kind of program."""
         options = dict(self._request.options)
         config: list[tuple[tuple[str, ...], Any]] = [
             (fields, options[name]) for name, fields in _RECORDS.items() if options.get(name)
@@ -212,7 +213,7 @@ class SimplerRounds:
 
 
 def refuse_ours(request: Request) -> None:
-    """Raise `ArtifactError` for options of the embedded runtime."""
+    """Raise `ArtifactError` for options that only the embedded runtime has."""
     for option in RUN_OPTIONS.values():
         if option.setting and option.setting.name in request.options and SIMPLER not in option.runtimes:
             way_out = "leave it out, or replay with RUNTIME=embedded"
@@ -220,7 +221,7 @@ def refuse_ours(request: Request) -> None:
 
 
 def program_job(interface: Interface, binaries: Binaries, scratch: Path) -> dict[str, Any]:
-    """What the process is told of one chip program; bare machine code is put into `scratch`."""
+    """Return the job entry of one chip program; extracted machine code is written to `scratch`."""
     entry = interface.orchestration
     return {
         "orchestration": {
@@ -240,7 +241,7 @@ def program_job(interface: Interface, binaries: Binaries, scratch: Path) -> dict
 
 
 def _code(path: Path, scratch: Path) -> str:
-    """What a core loads: a library, or bare machine code, which is taken out of an object."""
+    """Return the file that a core loads: the library itself, or machine code that is extracted from an object file."""
     if path.suffix != ".o":
         return str(path)
     code = scratch / f"{hashlib.sha256(str(path).encode()).hexdigest()[:16]}.bin"
@@ -249,7 +250,7 @@ def _code(path: Path, scratch: Path) -> str:
 
 
 def _count_tasks(output: Path) -> int:
-    """How many tasks the graph has that the run wrote; 0 if it wrote none."""
+    """Return the number of tasks in the graph that the run wrote; 0 if it wrote none."""
     try:
         return len(json.loads((output / "deps.json").read_bytes())["tasks"])
     except (OSError, ValueError, KeyError, TypeError):

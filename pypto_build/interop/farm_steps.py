@@ -1,4 +1,4 @@
-"""The trials of a bisection on a farm: several candidates, and all repeats of each, are replayed at once."""
+"""The trials of a bisection on a farm: replays several candidates, with all repeats of each, at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pypto_build.replay.verdict import Verdict
 
 
 class SessionReplays:
-    """Replays on the farm of a session. Raises ArtifactError where one could not be done there."""
+    """Replays on the farm of a session. Raises ArtifactError if a replay fails to run there."""
 
     def __init__(self, session: FarmSession) -> None:
         self._session = session
@@ -24,7 +24,7 @@ class SessionReplays:
     def replayed(
         self, candidates: Sequence[Candidate], words: Sequence[str], repeats: int, bad: str, log: Path
     ) -> dict[str, list[str]]:
-        """How each of them ended; some behind the first that ended as ``bad`` may lack."""
+        """Return the results of each candidate. Candidates after the first that ended as ``bad`` may be missing."""
         jobs = {
             f"{number}.{turn}": FarmJob(
                 f"{number}.{turn}", os.path.abspath(one.artifact), "replay", options_of([*words, *one.options])
@@ -51,7 +51,8 @@ class SessionReplays:
 
 
 def options_of(words: Sequence[str]) -> dict[str, str]:
-    """The options of a replay in their other form: ``--rtol 1e-3`` and ``--kernel-flags=-O1`` as NAME to value."""
+    """Return the options of a replay as NAME to value, from words such as ``--rtol 1e-3`` and
+    ``--kernel-flags=-O1``."""
     options = {"FORCE": "1"}
     left = list(words)
     while left:
@@ -62,7 +63,8 @@ def options_of(words: Sequence[str]) -> dict[str, str]:
 
 
 def _trial(ended: Sequence[str | None], bad: str) -> list[str] | None:
-    """What a trial would have seen: up to the first bad end; None as long as that is not known."""
+    """Return the results that a trial would have: all up to the first bad one. None if a result before that is
+    missing."""
     found: list[str] = []
     for one in ended:
         if one is None:

@@ -1,4 +1,4 @@
-"""What simpler's failures mean: its error codes, with the way out, as errors of a verdict."""
+"""Translates simpler's failures and error codes to errors of a verdict, with a hint for the fix."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pypto_build.replay.faults import RunFault
 from pypto_build.replay.simpler_codes import RUNTIME_CODES
 from pypto_build.replay.verdict import ErrorInfo
 
-# Codes of a run that would not end; the last one comes too when a kernel takes longer than simpler waits.
+# Codes of a run that does not end. The last one also means that a kernel took longer than simpler waits.
 _TIMEOUT = 100
 _HANGS = (1, 2, 3, 8, _TIMEOUT)
 _BY_TASK = "replay with RUNTIME=embedded, which names the task"
@@ -18,7 +18,7 @@ _CODE = re.compile(r"failed with code (-?\d+)")
 
 
 def run_fault(kind: str, message: str, platform: str, device: int) -> RunFault:
-    """The fault behind what simpler's process said; ``kind`` tells in which step it said so."""
+    """Return the fault for a message of simpler's process; ``kind`` is the step in which the message came."""
     match kind:
         case "usage_error":
             return RunFault("usage_error", ErrorInfo(kind, message, hint="name another one with SIMPLER="))

@@ -1,4 +1,4 @@
-"""Parts of the difference between two texts: runs of lines that are replaced, each for itself."""
+"""Splits the difference between two texts into hunks, and applies each by itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Hunk:
-    """Lines `first` to `last` (from 0, without the last) of a file that become `lines`; `place` names it for people."""
+    """A change of a file: lines `first` to `last` (from 0, `last` excluded) become `lines`. `place` names it for
+    people."""
 
     file: str
     first: int
@@ -19,13 +20,13 @@ class Hunk:
 
     @property
     def place(self) -> str:
-        """`kernels/aiv/x.cpp:12-14`; where lines are only added, the one before which they come."""
+        """Return `kernels/aiv/x.cpp:12-14`; if lines are only added, the line before which they come."""
         first, last = self.first + 1, self.last
         return f"{self.file}:{first}-{last}" if last > first else f"{self.file}:{first}"
 
 
 def hunks_of(file: str, old: str, new: str) -> list[Hunk]:
-    """How one text becomes the other, in the order of its lines."""
+    """Return the hunks that change one text into the other, in line order."""
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     return [
@@ -37,7 +38,7 @@ def hunks_of(file: str, old: str, new: str) -> list[Hunk]:
 
 def apply(root: Path, hunks: Iterable[Hunk]) -> None:
     """Replace these lines in the files below a directory."""
-    for hunk in sorted(hunks, key=lambda hunk: hunk.first, reverse=True):  # so that the numbers above stay valid
+    for hunk in sorted(hunks, key=lambda hunk: hunk.first, reverse=True):  # from the end: line numbers stay valid
         path = root / hunk.file
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         lines[hunk.first : hunk.last] = hunk.lines

@@ -2,9 +2,9 @@
 
 python -m pypto_build.interop.install ARTIFACT_DIR --platform P --build-dir OUT [--binaries DIR] [--simpler S] [--isa I]
 
-PyPTO takes ``cache/incore_<func_id>_<core>_<stem>_<platform>.bin`` and the ``.so`` or ``.o`` beside a source, if
-``cache/binary_context.json`` names the revisions that it uses itself. pypto-lib also wants each binary to be no older
-than its source. Both drop everything as soon as one of that is not so.
+PyPTO uses ``cache/incore_<func_id>_<core>_<stem>_<platform>.bin`` and the ``.so`` or ``.o`` beside a source. It does so
+only if ``cache/binary_context.json`` names the revisions that PyPTO itself uses. pypto-lib also requires each binary to
+be no older than its source. If one condition fails, both discard all binaries.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Copy:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns its exit status."""
+    """Run the command line; return its exit status."""
     given = _parser().parse_args(argv)
     try:
         artifact = load_artifact(given.artifact)
@@ -69,7 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def plan(artifact: Artifact, build_dir: Path, binaries: Path, platform: str) -> list[Copy]:
-    """What goes where. Raises a build error for a binary that is missing or of another platform or interface."""
+    """Return the files to copy. Raises a build error for a binary that is missing, or of another platform or
+    interface."""
     edited = [pto for pto in artifact.root.glob("ptoas/*.pto") if _newer(pto, pto.with_suffix(".cpp"))]
     if edited:
         problem = "is newer than what was assembled from it, so PyPTO would assemble it and build again"
@@ -89,7 +90,8 @@ def plan(artifact: Artifact, build_dir: Path, binaries: Path, platform: str) -> 
 
 
 def binary_context(artifact: Artifact, home: SimplerHome, platform: str) -> dict[str, object]:
-    """What ``binary_context.json`` says. Raises `ToolchainError` where PyPTO could not tell a revision either."""
+    """Return the content of ``binary_context.json``. Raises `ToolchainError` where PyPTO could not name a revision
+    either."""
     runtime, isa = revision_of(home.tree.root), revision_of(home.tree.isa)
     if not runtime:
         run = subprocess.run(
@@ -110,7 +112,7 @@ def binary_context(artifact: Artifact, home: SimplerHome, platform: str) -> dict
 
 
 def install(artifact: Artifact, copies: Sequence[Copy], context: dict[str, object]) -> None:
-    """Copy everything; the context, which makes it count, comes last and is taken away first."""
+    """Copy everything. The context validates the files, so it is removed first and written last."""
     cache = artifact.root / "cache"
     with _locked(cache):
         (cache / _CONTEXT).unlink(missing_ok=True)
@@ -121,7 +123,7 @@ def install(artifact: Artifact, copies: Sequence[Copy], context: dict[str, objec
                 stale.unlink()
         for copy in copies:
             other = {".so": ".o", ".o": ".so"}.get(copy.target.suffix)
-            if other:  # of another platform, and sooner or later older than its source
+            if other:  # a binary of another platform, which would become stale
                 copy.target.with_suffix(other).unlink(missing_ok=True)
             with replace_file(copy.target) as file, copy.source.open("rb") as source:
                 shutil.copyfileobj(source, file)
@@ -144,7 +146,7 @@ def _newer(one: Path, other: Path) -> bool:
 
 @contextmanager
 def _locked(cache: Path) -> Iterator[None]:
-    """The lock that PyPTO takes while it builds."""
+    """Hold the lock that PyPTO takes while it builds."""
     cache.mkdir(exist_ok=True)
     descriptor = os.open(cache / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
     try:

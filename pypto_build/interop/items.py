@@ -1,4 +1,4 @@
-"""What all items of ours have in common, and those that cannot run here."""
+"""The base class of all our pytest items, and the item for tests that cannot run here."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import pytest
 
 
 class Failed(Exception):
-    """What did not pass; its text is what is shown."""
+    """A test failure; its text is shown."""
 
 
 class Item(pytest.Item):
-    """An item that fails with what is wrong, without a traceback of ours."""
+    """An item that reports a failure without a traceback of ours."""
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:
-        """What is wrong."""
+        """Return the text of the failure."""
         return str(excinfo.value if isinstance(excinfo.value, Failed) else super().repr_failure(excinfo))
 
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
-        """Where the item is."""
+        """Return the position of the item."""
         return self.path, 0, self.name
 
 
 class Absent(Item):
-    """What a file has and cannot run here: skipped."""
+    """An item that cannot run here: it is skipped."""
 
     def __init__(self, *, reason: str, **more: object) -> None:
         super().__init__(**more)  # type: ignore[arg-type]
         self.reason = reason
 
     def runtest(self) -> None:
-        """Say why it does not run."""
+        """Skip with the reason."""
         pytest.skip(self.reason)

@@ -1,7 +1,8 @@
 """Runs the tests of one file for the rule ``PyTest``: ``python -m pypto_build.interop.pytest_file FILE JUNIT ARGS...``.
 
-It prints what pytest prints, and then a line with the counts. It is forked from a process that has imported pytest,
-and numpy and PyTorch where they are installed. It imports nothing else of ours: each test would depend on that.
+It prints pytest's output, and then a line with the counts. It is forked from a process that has imported pytest, and
+numpy and PyTorch where they are installed. It imports no other module of this package, since each test would then
+depend on that module.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ for _slow in ("numpy", "torch"):
 
 _COUNTED = ("failed", "error", "passed", "skipped", "xfailed", "xpassed")
 _ALONE = ("-p", "no:cacheprovider", "--color=no")
-_ONE_PROCESS = ("-n", "0")  # whatever the project's own options say
+_ONE_PROCESS = ("-n", "0")  # overrides the project's own options
 
 
 class _OneFile:
@@ -37,12 +38,12 @@ class _OneFile:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        """Leave out what lies beside the file before pytest looks at it: the test would depend on that."""
+        """Ignore files beside the test file before pytest reads them, since the test would depend on them."""
         return None if collection_path in self._wanted else True
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Note them, and what the tests and their fixtures took."""
+        """Record counts and skip reasons, and the durations of tests and fixtures."""
         stats = terminalreporter.stats
         reports = [report for kind in (*_COUNTED, "") for report in stats.get(kind, ())]
         self.told["seconds"] = sum(getattr(report, "duration", 0.0) for report in reports)
@@ -53,9 +54,9 @@ class _OneFile:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Return pytest's exit status; 0 where no test of the file is chosen."""
+    """Run the tests and return pytest's exit status; 0 if no test of the file is selected."""
     file, junit, *args = argv
-    Path(file).read_bytes()  # pytest may have a compiled file: whoever watches sees that this process is watched
+    Path(file).read_bytes()  # records the file as an input, although pytest may read a compiled copy
     sys.path.insert(0, os.getcwd())  # as `python -m pytest` does
     one = _OneFile(Path(file))
     base = os.path.join(tempfile.gettempdir(), "t")  # short, for the sockets of tests

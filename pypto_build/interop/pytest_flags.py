@@ -1,4 +1,4 @@
-"""The pytest plugin's flags, and their values, wherever in the command line or by whomever they were declared."""
+"""The pytest plugin's flags, and their values, whichever plugin declared them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pypto_build.artifact.scene_reader import mentions_simpler
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import OF_ITS_RECORDS
 
-#: Flags that choose what runs, and how: names, what argparse is told.
+#: Flags that select tests and settings: names, and arguments for argparse.
 FLAGS: dict[tuple[str, ...], dict[str, Any]] = {
     ("--platform",): {"action": "append", "metavar": "P", "help": "a2a3sim, a5sim, a2a3 or a5; -p P says the same"},
     ("--device",): {"metavar": "LIST", "help": 'devices of hardware: "0", "4-7" or "0,2,5" (0)'},
@@ -32,16 +32,16 @@ FLAGS: dict[tuple[str, ...], dict[str, Any]] = {
     ("--enable-swimlane-overhead",): {"action": "store_true", "help": "has no effect"},
     ("--runtime",): {"metavar": "R", "help": "what executes a manifest's replay: embedded, torch or simpler"},
 }
-# Files of directories that are looked at for scene tests.
+# The number of files in directories that are searched for scene tests.
 _MOST_LOOKED_AT = 500
-# Options of a run whose flags are passed on as they are, those with levels first.
+# Options of a run whose flags are passed on unchanged, those with levels first.
 PASSED_ON = sorted((row for row in OF_ITS_RECORDS.values() if row.scene_flags), key=lambda row: row.kind.type is bool)
 
 
 def about_artifacts(words: Sequence[str], collected: Sequence[str]) -> bool:
-    """Whether a command line has one of the flags (or asks for help), and something for them among its files.
+    """Return whether a command line has one of the flags (or asks for help), and files that the plugin collects.
 
-    ``collected`` are the names of the files that the plugin collects, the scene tests' last.
+    ``collected`` are the names of those files, with that of scene tests last.
     """
     flags = {name for names in (*FLAGS, *(option.scene_flags for option in PASSED_ON)) for name in names}
     if not any(word.partition("=")[0] in {*flags, "-h", "--help"} for word in words):
@@ -58,7 +58,7 @@ def about_artifacts(words: Sequence[str], collected: Sequence[str]) -> bool:
 
 
 def declare(parser: pytest.Parser) -> None:
-    """Declare the flags; each unless somebody has declared it already."""
+    """Declare the flags, except those that another plugin has already declared."""
     group = parser.getgroup("pypto", "artifacts")
     rows = dict(FLAGS)
     for option in PASSED_ON:
@@ -72,7 +72,7 @@ def declare(parser: pytest.Parser) -> None:
 
 
 def named_platforms(config: pytest.Config) -> list[str]:
-    """The platforms of the command line, which ``-p`` may have named. Raises a usage error for one there is not."""
+    """Return the platforms of the command line, which may come from ``-p``. Raises a usage error for an unknown one."""
     named = [name for name in config.getoption("plugins", default=[]) or [] if name in PLATFORMS]
     ours = config.getoption(kept("--platform"), default=None) is not None
     named += [name for name in listed(config, "--platform") if ours or name in PLATFORMS]  # a flag of others, else
@@ -83,17 +83,17 @@ def named_platforms(config: pytest.Config) -> list[str]:
 
 
 def kept(flag: str) -> str:
-    """Under what name the value of a flag is kept."""
+    """Return the name under which the value of a flag is stored."""
     return f"pypto_{flag.lstrip('-').replace('-', '_')}"
 
 
 def given(config: pytest.Config, flag: str) -> Any:
-    """The value of a flag, wherever it was declared; None if it was not given."""
+    """Return the value of a flag, whichever plugin declared it; None if it is not set."""
     value = config.getoption(kept(flag), default=None)
     return value if value is not None else config.getoption(flag.lstrip("-").replace("-", "_"), default=None)
 
 
 def listed(config: pytest.Config, flag: str) -> list[str]:
-    """The values of a flag that may be repeated."""
+    """Return the values of a flag that may be repeated."""
     value = given(config, flag)
     return list(value) if isinstance(value, list) else [value] if value else []

@@ -1,8 +1,7 @@
 """Items of the pytest plugin that run in a process of their own: a manifest's replays, and cases that simpler runs.
 
-A manifest gives one item for each case and platform, which replays the artifact it describes. Cases of scene tests that
-simpler runs are those on hardware, and those of a runtime of simpler's. An item whose platform's tools are missing is
-skipped with what is missing.
+A manifest has one item for each case and platform, which replays its artifact. Scene test cases run on simpler if they
+are for hardware, or for one of simpler's runtimes. An item is skipped if its platform's tools are missing.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ _Found = TypeVar("_Found")
 
 
 class Manifest(pytest.File):
-    """``kernel_config.py``: the replay of its artifact."""
+    """``kernel_config.py``: collects the replays of its artifact."""
 
     def collect(self) -> Iterable[pytest.Item]:
-        """One item for each case and platform."""
+        """Return one item for each case and platform."""
         try:
             root = described_root(self.path)
             read_manifest(self.path, root)
@@ -54,18 +53,18 @@ class Manifest(pytest.File):
 
 
 class _Run(Item):
-    """An item that is a process; what it printed is the report of its failure."""
+    """An item that runs a process; the output of the process is the report of its failure."""
 
     def __init__(self, *, platform: Platform, **more: object) -> None:
         super().__init__(**more)  # type: ignore[arg-type]
         self.platform = platform
 
     def command(self, device: int) -> list[str]:
-        """What runs."""
+        """Return the command to run."""
         raise NotImplementedError
 
     def runtest(self) -> None:
-        """Run the command on a device that nobody else uses."""
+        """Run the command on a device that no other process uses."""
         if not self.platform.simulated:
             _skip_without(lambda: find_toolkit(self.platform, os.environ))
         with device_of(self.config, self.platform) as device:
@@ -77,7 +76,7 @@ class _Run(Item):
             self.warn(pytest.PytestWarning(f"no golden for {', '.join(names)}: ran, and nothing was compared"))
 
     def passed_on(self, spelt: Callable[[tuple[str, ...]], str] = lambda names: names[0]) -> list[str]:
-        """The flags that a run is given as they are; ``spelt`` chooses among their names."""
+        """Return the flags that are passed on unchanged; ``spelt`` selects one of a flag's names."""
         words = []
         for option in PASSED_ON:
             flag, value = spelt(option.scene_flags), given(self.config, option.scene_flags[0])
@@ -85,12 +84,12 @@ class _Run(Item):
         return words
 
     def rounds(self) -> str:
-        """How often to run."""
+        """Return the number of rounds."""
         return str(given(self.config, "--rounds") or 1)
 
 
 def _told(printed: str) -> str:
-    """What a run that did not pass printed about it, else its last lines."""
+    """Return the lines of a failed run's output that explain the failure, else its last lines."""
     lines, words = printed.splitlines(), ("FAIL", "UNCHECKED", "[pack] ")
     told = [line for line in lines if "error" in line.lower() or any(word in line for word in words)]
     return "\n".join(told or lines[-10:])
@@ -104,7 +103,7 @@ class Replay(_Run):
         self.root, self.data = root, data
 
     def command(self, device: int) -> list[str]:
-        """`pypto-build replay`."""
+        """Return the `pypto-build replay` command."""
         words = [*own_tool("pypto_build.cli"), "replay", str(self.root), "-p", self.platform.name, "--force"]
         data = given(self.config, "--golden-data") or self.data
         words += ["--golden-data", str(data)] if data else []
@@ -123,7 +122,7 @@ class SceneCase(_Run):
         self.case = case
 
     def command(self, device: int) -> list[str]:
-        """The scene test by simpler's Python."""
+        """Return the command that runs the scene test by simpler's Python."""
         home = _skip_without(lambda: find_home("", ""))
         own = [f"{name}={text}" for name, text in home.variables().items() if os.environ.get(name) != text]
         words = [home.python, str(self.path), "-p", self.platform.name, "--device", str(device), "--case", self.case]
@@ -133,7 +132,7 @@ class SceneCase(_Run):
         return ["env", *own, *words, *self._runtime(), *self.passed_on(lambda names: _known(home, names))]
 
     def _runtime(self) -> list[str]:
-        """``--runtime`` is one of simpler's own here."""
+        """Return ``--runtime`` if its value is one of simpler's own runtimes."""
         runtime = given(self.config, "--runtime")
         if runtime in (EMBEDDED, TORCH):
             raise Failed(f"error: --runtime {runtime}: a scene test runs on simpler; give pytest kernel_config.py")
@@ -141,7 +140,7 @@ class SceneCase(_Run):
 
 
 def _known(home: SimplerHome, names: tuple[str, ...]) -> str:
-    """The first of a flag's names that this simpler takes."""
+    """Return the first of a flag's names that this simpler accepts."""
     for file in ("scene_test.py", "__init__.py"):
         path = home.tree.root / "simpler_setup" / file
         text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
@@ -151,7 +150,7 @@ def _known(home: SimplerHome, names: tuple[str, ...]) -> str:
 
 
 def _skip_without(find: Callable[[], _Found]) -> _Found:
-    """What ``find`` finds; without it, the item is skipped with what is missing."""
+    """Return the result of ``find``; skip the item with the reason if that fails."""
     try:
         return find()
     except ToolchainError as error:
@@ -160,7 +159,7 @@ def _skip_without(find: Callable[[], _Found]) -> _Found:
 
 @contextmanager
 def device_of(config: pytest.Config, platform: Platform) -> Iterator[int]:
-    """A device for one run: no two processes of pytest on this machine have the same at a time."""
+    """Reserve a device for one run: no two pytest processes on this machine use the same one at a time."""
     if platform.simulated:
         yield 0
         return
@@ -181,7 +180,7 @@ def device_of(config: pytest.Config, platform: Platform) -> Iterator[int]:
 
 
 def _open_lock(path: Path) -> int:
-    """A file that anybody on this machine may lock, whoever created it."""
+    """Open a file that every user on this machine may lock, whichever user created it."""
     try:
         return os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -189,7 +188,7 @@ def _open_lock(path: Path) -> int:
 
 
 def parse_devices(text: str) -> list[int]:
-    """``"0"``, ``"4-7"`` and ``"0,2,5"`` as numbers. Raises a usage error for anything else."""
+    """Return ``"0"``, ``"4-7"`` and ``"0,2,5"`` as numbers. Raises a usage error for anything else."""
     try:
         ranges = [part.split("-") for part in text.split(",")]
         found = [number for ends in ranges for number in range(int(ends[0]), int(ends[-1]) + 1)]

@@ -1,7 +1,7 @@
-"""What pytest finds when it is asked for a plugin called like a platform: `pytest kernel_config.py -p a2a3`.
+"""Entry points for pytest plugins that are named like platforms, as in `pytest kernel_config.py -p a2a3`.
 
-``-p`` names plugins in pytest, and is simpler's flag for the platform. pytest looks for an entry point of that name
-before it would import a module, so each platform has one; the plugin itself reads which were named.
+In pytest ``-p`` selects plugins, in simpler it selects the platform. Before importing a module of that name, pytest
+looks for an entry point, so each platform has one. The real plugin reads the names from the command line.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The pytest plugin: `pytest kernel_config.py -p a2a3`, `pytest kernel_config_scene_test.py --platform a2a3sim`.
 
-Every run of pytest in an environment with this package loads this module, so it imports nothing else of ours
-until there is something to declare or to collect, and its flags exist only in runs that are about artifacts.
+Every pytest run in an environment with this package loads this module. So it imports other modules of the package only
+when it declares flags or collects files. Its flags exist only in runs on artifacts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CONTROLLER = "PYPTO_PYTEST_CONTROLLER"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the flags, if this run is about artifacts; each unless somebody has declared it already."""
+    """Declare the flags that no other plugin has declared, if this run is about artifacts."""
     words = [*sys.argv[1:], *shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))]
     of_worker = os.environ.get(_CONTROLLER) == str(os.getppid())  # pytest-xdist's, which has no command line
     flagged = any(word.startswith("--") or word == "-h" for word in words)
@@ -39,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.File | None:
-    """Manifests and scene tests are not modules of test functions; importing them would need simpler."""
+    """Collect manifests and scene tests, which are no modules of test functions; importing them would need simpler."""
     if module_path.name != _MANIFEST:
         return _scene_file(module_path, parent)
     if _in_simpler(module_path):
@@ -51,13 +51,14 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 
 def _in_simpler(path: Path) -> bool:
-    """Whether a file is part of simpler itself, whose conftest collects it."""
+    """Return whether a file is part of simpler itself, whose conftest collects it."""
     return any((place / "simpler_setup").is_dir() and (place / "conftest.py").is_file() for place in path.parents)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]:
-    """simpler's own conftest needs simpler; without it, its scene tests run without its conftest."""
+    """Leave out simpler's own conftest if simpler is not installed, since it needs simpler; its scene tests run without
+    it."""
     words = [word.partition("::")[0] for word in early_config.invocation_params.args if not word.startswith("-")]
     if any(_in_simpler(Path(word).absolute() / "any") for word in words) and not _simpler_is_there():
         early_config.known_args_namespace.noconftest = True
@@ -65,8 +66,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
 
 
 def _scene_file(path: Path, parent: pytest.Collector) -> pytest.File | None:
-    """A file of scene tests that pytest could not run: simpler is not installed, or its conftest is not there, as it is
-    not beside a generated file."""
+    """Return the collector of scene tests that pytest could not run. That is so if simpler is not installed, or if its
+    conftest is missing, as it is beside a generated file."""
     texts = [_text(path), *_beside(path)]
     generated = path.name == _SCENE_TEST and not _in_simpler(path)
     if not any(map(_IMPORTS_SIMPLER.search, texts)) or (_simpler_is_there() and not generated):
@@ -90,7 +91,7 @@ def _simpler_is_there() -> bool:
 
 
 def _beside(path: Path) -> list[bytes]:
-    """The texts of the modules beside a file that it imports."""
+    """Return the texts of the modules beside a file that it imports."""
     names = _IMPORTS_BESIDE.findall(_text(path))
     return [_text(path.with_name(f"{os.fsdecode(name)}.py")) for name in names]
 

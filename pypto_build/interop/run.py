@@ -28,7 +28,7 @@ from pypto_build.toolchain.simpler_home import SimplerHome, find_home
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     signal.signal(signal.SIGTERM, cli.terminate)
     if {"-h", "--help"} & set(words):
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def request_from(words: Sequence[str]) -> Request:
-    """The request that a command line makes of simpler. Raises `ArtifactError` for one that makes none."""
+    """Return the request of a command line for simpler. Raises `ArtifactError` for an invalid one."""
     own, others = _parser().parse_known_args(words)
     request = cli.request_from([*others, "--embedded", "", "--runtime", SIMPLER])
     if request.platform not in PLATFORMS:
@@ -66,7 +66,7 @@ def request_from(words: Sequence[str]) -> Request:
 
 
 def _notes(home: SimplerHome) -> Iterator[str]:
-    """Checkouts that are not at a revision: they are used as they are, and never touched."""
+    """Yield notes on checkouts that are not at a known revision; they are used unchanged."""
     for place in (home.tree.root, home.tree.isa):
         if changed := changed_files(place):
             yield f"{place} has {len(changed)} uncommitted change(s), such as {changed[0]}: it is used as it is"

@@ -61,12 +61,12 @@ def write_scene_test(
 
 
 def _of_one_generation(name: str) -> tuple[str, ...]:
-    """What an artifact for platform ``name`` runs on: generated code is for a generation of the chip."""
+    """Return the platforms of the same chip generation as ``name``, as generated code is specific to a generation."""
     return tuple(platform.name for platform in PLATFORMS.values() if platform.arch == PLATFORMS[name].arch)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns its exit status."""
+    """Run the command line; return its exit status."""
     given = _parser().parse_args(argv)
     try:
         path = write_scene_test(

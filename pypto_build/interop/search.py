@@ -1,4 +1,4 @@
-"""The two searches of a bisection, apart from what is being searched."""
+"""The two search algorithms of a bisection, independent of what they search."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pypto_build.interop.steps import Outcome
 
 
 def first_bad(candidates: Sequence[str], probe: Callable[[str], Outcome]) -> list[str]:
-    """The first bad one of ``candidates``, whose first is good and whose last is bad.
+    """Return the first bad one of ``candidates``; the first is good, the last is bad.
 
-    More than one where those before it could not be judged: the culprit is one of them.
+    Returns several if candidates before it could not be judged: the culprit is one of them.
     """
     judged: dict[int, Outcome] = {0: "good", len(candidates) - 1: "bad"}
     while True:
@@ -29,9 +29,9 @@ def smallest_bad(
     probe: Callable[[Sequence[str]], Outcome],
     ahead: Callable[[Sequence[Sequence[str]]], None] = lambda _: None,
 ) -> list[str]:
-    """A smallest set of ``parts`` which is bad without the others, by delta debugging; all of them are bad together.
+    """Return a smallest subset of ``parts`` that is bad by itself, by delta debugging; all parts together are bad.
 
-    ``ahead`` is told which sets are probed next, in this order, up to the first bad one.
+    ``ahead`` is called with the sets that are probed next, in this order, up to the first bad one.
     """
     current, pieces = list(parts), 2
     while len(current) > 1:

@@ -1,7 +1,9 @@
 """Runs one artifact through simpler's Worker, in simpler's own Python, where nothing of ours can be imported.
 
-usage: simpler_child.py JOB.json COMMANDS RESULTS, the latter two file descriptors: a byte R runs a round, a line of
-JSON answers it. Works with every generation of the Worker; names that differ between them are looked up.
+usage: simpler_child.py JOB.json COMMANDS RESULTS
+
+COMMANDS and RESULTS are file descriptors: a byte R runs a round, a line of JSON answers it. This works with every
+generation of the Worker, as names that differ between them are looked up.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ import os
 import time
 from typing import Any
 
-_NO_NEW_PRIVILEGES = 38  # of prctl
-_DROPPED = ("block_dim",)  # what newer generations decide themselves
+_NO_NEW_PRIVILEGES = 38  # option of prctl
+_DROPPED = ("block_dim",)  # fields that newer generations set themselves
 
 
 class Unfit(Exception):
@@ -30,7 +32,7 @@ class Unfit(Exception):
 
 def main(job_path: str, commands: int, results: int, session_of: Any = None) -> None:
     libc = ctypes.CDLL(None)
-    libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)  # the resident process answers nobody who has given them up
+    libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)  # the server process rejects clients without privileges
     with open(job_path, encoding="utf-8") as file:
         job = json.load(file)
     try:
@@ -57,7 +59,7 @@ def main(job_path: str, commands: int, results: int, session_of: Any = None) -> 
                 break
             run_s = time.perf_counter() - start
             sys.stdout.flush()
-            libc.fflush(None)  # what kernels printed
+            libc.fflush(None)  # output of kernels
             reply(results, {"run_s": run_s})
     finally:
         session.close()
@@ -81,7 +83,7 @@ class Session:
         self.worker.init()
 
     def import_simpler(self, job: dict[str, Any]) -> None:
-        """Its packages, and torch."""
+        """Import simpler's packages, and torch."""
         try:
             import torch
             from simpler import task_interface  # type: ignore[import-not-found, unused-ignore]
@@ -95,7 +97,7 @@ class Session:
         self.new_worker: Any = Worker
 
     def tensor(self, row: dict[str, Any]) -> Any:
-        """The memory of a tensor, shared with the process that started this one."""
+        """Return the memory of a tensor, shared with the parent process."""
         dtype = getattr(self.torch, row["dtype"])
         if 0 in row["shape"]:
             return self.torch.empty(row["shape"], dtype=dtype)
@@ -104,7 +106,7 @@ class Session:
         return self.torch.frombuffer(memory, dtype=self.torch.uint8).view(dtype).reshape(row["shape"] or [1])
 
     def callable(self, program: dict[str, Any], signature: list[str]) -> Any:
-        """A chip program as simpler takes it."""
+        """Return a chip program in simpler's form."""
         directions = self.api.ArgDirection
         children = []
         for kernel in program["kernels"]:
@@ -124,7 +126,8 @@ class Session:
         )
 
     def call_config(self, wanted: list[tuple[list[str], Any]], output_prefix: str) -> Any:
-        """simpler's configuration: the value of each field, which generations call differently, the newest first."""
+        """Return simpler's configuration with these field values. Generations name fields differently; the newest name
+        comes first."""
         known = getattr(self.api, "CallConfig", None) or self.api.ChipCallConfig
         config = known()
         if output_prefix and hasattr(config, "output_prefix"):
@@ -141,7 +144,7 @@ class Session:
         return config
 
     def arguments(self) -> Any:
-        """The task arguments: tagged and created by the worker since August 2026, plain before."""
+        """Return the task arguments: tagged and created by the worker since August 2026, plain before."""
         try:
             from simpler_setup.torch_interop import (  # type: ignore[import-not-found, unused-ignore]
                 make_tensor_arg,
@@ -171,7 +174,7 @@ class Session:
 
 
 def takes(function: Any, name: str) -> bool:
-    """Whether a function has a parameter; yes for compiled ones, which do not tell."""
+    """Return whether a function has a parameter; true for compiled functions, which cannot be inspected."""
     try:
         return name in inspect.signature(function).parameters
     except (TypeError, ValueError):

@@ -1,9 +1,9 @@
-"""Runs a distributed artifact through simpler's Worker of level 3, as ``simpler_child.py`` does one for a chip.
+"""Runs a distributed artifact through simpler's Worker of level 3, as ``simpler_child.py`` does for one chip.
 
 usage: simpler_chips_child.py JOB.json COMMANDS RESULTS
 
-The driver and the host callables are executed here, in simpler's own Python, with simpler's own classes. Of PyPTO they
-import three functions, which are so small that PyPTO need not be installed for them.
+The driver and the host callables are executed here, in simpler's own Python, with simpler's own classes. They import
+three functions of PyPTO. This file defines these functions, so that PyPTO need not be installed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MARK = "_pypto_distributed_entry"
 
 
 def execute(path: str, name: str) -> Any:
-    """A file as a module, as which simpler sends host callables to processes."""
+    """Return a file as an imported module; simpler needs that to send host callables to processes."""
     module = types.ModuleType(name)
     module.__file__ = path
     sys.modules[name] = module
@@ -49,7 +49,7 @@ class ChipsSession(simpler_child.Session):  # type: ignore[misc, name-defined, u
         self.dispatched: dict[int, int] = {}
         self.stand_in()
         self.entry, allocate = self.driver(job["driver"])
-        if allocate is not None:  # before the worker starts its processes, which share what is there by then
+        if allocate is not None:  # before the worker forks its processes, so that they share this memory
             takes_world = len(inspect.signature(allocate).parameters) > 1
             allocate(self.names, *([self.world] if takes_world else []))
         functions = {name: self.host_callable(name, path) for name, path in job["sub_workers"].items()}
@@ -66,7 +66,7 @@ class ChipsSession(simpler_child.Session):  # type: ignore[misc, name-defined, u
         self.worker.init()
 
     def stand_in(self) -> None:
-        """What drivers and host callables import of PyPTO."""
+        """Define the modules of PyPTO that drivers and host callables import."""
         content: dict[str, dict[str, Any]] = {
             "pypto": {},
             "pypto.runtime": {},
@@ -82,7 +82,7 @@ class ChipsSession(simpler_child.Session):  # type: ignore[misc, name-defined, u
             vars(module).update(values)
 
     def make_tensor_arg(self, worker: Any, tensor: Any) -> Any:
-        """A host tensor as an argument; what is one already stays so."""
+        """Return a host tensor as an argument; an argument is returned unchanged."""
         if isinstance(tensor, self.api.Tensor):
             return tensor
         from simpler_setup.torch_interop import (  # type: ignore[import-not-found, unused-ignore]
@@ -92,7 +92,8 @@ class ChipsSession(simpler_child.Session):  # type: ignore[misc, name-defined, u
         return make_tensor_arg(worker, tensor)
 
     def submit_chip(self, orch: Any, handle: Any, args: Any, config: Any, rank: int | None) -> Any:
-        """Dispatch to a rank, to each in turn where none is named; each dispatch has a directory for its records."""
+        """Dispatch to a rank, or to the next in turn if there is none; each dispatch has its own directory for
+        records."""
         if rank is None:
             rank, self.turn = self.turn % self.world, self.turn + 1
         base = getattr(config, "output_prefix", "")
@@ -111,7 +112,7 @@ class ChipsSession(simpler_child.Session):  # type: ignore[misc, name-defined, u
             config.output_prefix = base
 
     def driver(self, path: str) -> tuple[Any, Any]:
-        """The function that the driver marks, and the one that adds its intermediates, if there is one."""
+        """Return the driver's marked function, and the one that adds its intermediates, if there is one."""
         namespace = vars(execute(path, "host_orch"))
         found = [value for value in namespace.values() if getattr(value, _MARK, False) is True]
         if len(found) != 1:
@@ -121,7 +122,7 @@ class ChipsSession(simpler_child.Session):  # type: ignore[misc, name-defined, u
         return found[0], namespace.get("_alloc_intermediates")
 
     def host_callable(self, name: str, path: str) -> Any:
-        """The function that a file is named after."""
+        """Return the function that has the name of its file."""
         found = getattr(execute(path, f"sub_workers_{name}"), name, None)
         if not callable(found):
             raise simpler_child.Unfit("runtime_error", f"sub_workers/{name}.py defines no function '{name}'")
@@ -148,7 +149,7 @@ class ChipsSession(simpler_child.Session):  # type: ignore[misc, name-defined, u
 
 
 def mapped(argument: Any) -> Any:
-    """An argument of a host callable as a tensor on the same memory; in a process of its own."""
+    """Return an argument of a host callable as a tensor on the same memory; this runs in the callable's own process."""
     import torch
     from simpler import task_interface  # type: ignore[import-not-found, unused-ignore]
 

@@ -1,7 +1,7 @@
-"""The trials of a bisection: a candidate is replayed, and the outcome is good, bad or skipped.
+"""The trials of a bisection: each replays a candidate, and its outcome is good, bad or skipped.
 
-Only the failure that the bad end shows is "bad": the same status, the same outputs or kind of error. Any other failure
-says nothing about the culprit and is skipped.
+Only the failure of the bad end is "bad": the same status, the same outputs or kind of error. Any other failure gives no
+information about the culprit and is skipped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Outcome = Literal["good", "bad", "skip"]
 
 
 class Trial(msgspec.Struct):
-    """One candidate that was tried: what each run ended with, and what that makes it."""
+    """One tried candidate: the results of its runs, and the outcome that follows."""
 
     candidate: str
     outcome: Outcome
@@ -32,7 +32,7 @@ class Trial(msgspec.Struct):
 
 
 class Progress(msgspec.Struct):
-    """What a bisection has found out so far; kept in a file, so that it goes on after an interruption."""
+    """The state of a bisection; it is kept in a file, so that an interrupted bisection can continue."""
 
     question: str
     bad_signature: str = ""
@@ -41,7 +41,7 @@ class Progress(msgspec.Struct):
 
 
 def signature(verdict: Verdict) -> str:
-    """What a verdict says in a line: two runs with the same one failed in the same way, or both passed."""
+    """Return a verdict as one line. Two runs with the same line failed in the same way, or both passed."""
     match verdict.status:
         case "pass":
             return "pass"
@@ -56,7 +56,7 @@ def signature(verdict: Verdict) -> str:
 
 
 def run_replay(words: Sequence[str], log: Path) -> None:
-    """`pypto-build replay` with these words; what it prints is added to ``log``."""
+    """Run `pypto-build replay` with these words; append its output to ``log``."""
     command = [*own_tool("pypto_build.cli"), "replay", *words]
     with log.open("a", encoding="utf-8") as output:
         subprocess.run(
@@ -71,7 +71,7 @@ def run_replay(words: Sequence[str], log: Path) -> None:
 
 @dataclass(frozen=True)
 class Candidate:
-    """What a trial replays: an artifact, and more options."""
+    """The input of a trial: an artifact, and additional options."""
 
     name: str
     artifact: Path
@@ -84,23 +84,24 @@ class FarmReplays(Protocol):
     def replayed(
         self, candidates: Sequence[Candidate], words: Sequence[str], repeats: int, bad: str, log: Path
     ) -> dict[str, list[str]]:
-        """How each of them ended, as often as a trial does it; some behind the first that ended as ``bad`` may lack."""
+        """Return the results of each candidate, one for each repeat. Candidates after the first that ended as ``bad``
+        may be missing."""
 
 
 class Runner:
-    """Replays candidates with `pypto-build replay` and remembers what came of them in ``file``."""
+    """Replays candidates with `pypto-build replay`, and records their results in ``file``."""
 
     def __init__(
         self, file: Path, question: str, repeats: int, words: Sequence[str], farm: FarmReplays | None = None
     ) -> None:
         self._file, self._repeats, self._words, self._farm = file, repeats, list(words), farm
-        self._known: dict[str, list[str]] = {}  # how candidates ended that were replayed before they were asked for
+        self._known: dict[str, list[str]] = {}  # results of candidates that a farm replayed ahead
         self.log = file.with_suffix(".log")
         self.record = self._load(question)
 
     @property
     def has_farm(self) -> bool:
-        """Whether candidates may be replayed before they are asked for."""
+        """Return whether candidates may be replayed before they are needed."""
         return self._farm is not None
 
     def _load(self, question: str) -> Progress:
@@ -118,7 +119,8 @@ class Runner:
         write_bytes(self._file, msgspec.json.format(msgspec.json.encode(self.record), indent=1) + b"\n")
 
     def run(self, candidate: str, artifact: Path, options: Sequence[str]) -> Trial:
-        """The trial of ``candidate``: an earlier one, or one made now. The first failing one defines what is bad."""
+        """Return the trial of ``candidate``, from the record or a new one. The first failing trial defines the bad
+        signature."""
         for trial in self.record.steps:
             if trial.candidate == candidate:
                 return trial
@@ -141,9 +143,9 @@ class Runner:
         return found
 
     def ahead(self, candidates: Sequence[Candidate]) -> None:
-        """Have a farm replay all of these at once, up to the first that is bad; what is asked for later is known then.
+        """Let a farm replay all candidates at once, up to the first bad one, so that later trials are already known.
 
-        What nobody asks for is in no record, so that a farm finds and says what would be found here.
+        Unused results are not recorded. So a bisection with a farm has the same result and record as one without.
         """
         if self._farm is None:
             return

@@ -27,17 +27,17 @@ from pypto_build.facts.run_options import OF_ITS_RECORDS
 _HOOKS = Path(__file__).with_name("wrapped")
 # The options of a run that PyPTO has too.
 _RECORDS = [option for option in OF_ITS_RECORDS.values() if option.fields]
-# The level that a bare flag means if it differs from a replay's: a model's script marks nothing for dumping.
+# The level of a flag without value, where it differs from a replay's: a model's script marks no tensors for dumping.
 _BARE = {"DUMP": 2}
 
 
 class _Wrong(Exception):
-    """A flag that makes no sense; ``str()`` is one line."""
+    """An invalid flag; ``str()`` is one line."""
 
 
 @terminal.escaping()
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns the script's exit status, 2 for wrong usage."""
+    """Run the command line; return the script's exit status, or 2 for wrong usage."""
     words = list(sys.argv[1:] if argv is None else argv)
     flags, command = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
     given = _parser().parse_args(flags)
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _job(given: argparse.Namespace) -> dict[str, Any]:
-    """What the hooks are told."""
+    """Return the settings of the hooks."""
     for flag in ("runtime_dir", "golden_data"):
         place = getattr(given, flag)
         if place and not Path(place).is_dir():
@@ -87,7 +87,7 @@ def _read(report: Path) -> list[dict[str, Any]]:
 
 
 def _tell(events: list[dict[str, Any]], status: int) -> None:
-    """Say what there is now, and what could not be done."""
+    """Print the artifacts and data that exist now, and the errors."""
     if not events:
         print("[wrap] nothing was hooked: the command started no Python, or one with -I, -S or -E", file=sys.stderr)
     for name in dict.fromkeys(event["missing"] for event in events if "missing" in event):
@@ -113,7 +113,7 @@ def _tell(events: list[dict[str, Any]], status: int) -> None:
 
 
 def _snapshot(place: Path, ours: bool, status: int) -> str:
-    """What data there is; what a run gave is the golden once the script, has ended well."""
+    """Describe the data of an artifact. Outputs of the run become the golden if the script ended well."""
     actual, golden = place / "data" / "actual", place / "data" / "out"
     if ours and status == 0:
         shutil.rmtree(golden, ignore_errors=True)

@@ -1,6 +1,6 @@
-"""One run of an artifact: bind data, launch a runtime in its own process, compare, write the verdict.
+"""One run of an artifact: binds data, launches a runtime in its own process, compares outputs, and writes the verdict.
 
-Importing this package is cheap; `replay`, `Request` and `Verdict` are loaded when they are first asked for.
+Importing this package is cheap; `replay`, `Request` and `Verdict` are loaded on first use.
 """
 
 from __future__ import annotations

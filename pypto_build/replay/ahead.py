@@ -1,7 +1,8 @@
-"""A run's child that is started before its turn: it has loaded what was there, and the tensors' memory is mapped.
+"""The child of a run that is started before its turn: it has loaded the libraries, and the tensors' memory is mapped.
 
-Nothing is believed because of it. When the turn comes everything is read as if nothing had been, and the child is used
-only if it was started for just that; it looks at each library again, and loads those that are not what they were.
+A child that was started early is only a prefetch. When the turn comes, the parent reads all inputs as usual. It uses
+the child only if that was started for exactly this run. The child then checks each library again, and reloads those
+that have changed.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from pypto_build.replay.request import Request
 from pypto_build.replay.worker import Worker, default_memory_bytes
 from pypto_build.trace import span
 
-# More tensors than this part of the memory are left for their turn: somebody may need it before.
+# A run whose tensors need more than 1/_SHARE of memory is not started ahead: another run may need that memory first.
 _SHARE = 8
 
 
 class Ahead:
-    """A child that does a job of these, with the memory of the tensors."""
+    """A child that was started ahead of a run, with the memory of the tensors."""
 
     def __init__(
         self, request: Request, interface: Interface, binding: Binding, files: Files, arena: Arena, worker: Worker
@@ -37,7 +38,8 @@ class Ahead:
         self._worker: Worker | None = worker
 
     def take(self, request: Request, interface: Interface, binding: Binding) -> tuple[Worker, Arena] | None:
-        """The child and its memory, if it was started for just this and is still there; else it is ended."""
+        """Return the child and its memory if it still runs and was started for exactly this request; else end it and
+        return None."""
         worker = self._worker
         if worker is None or not worker.is_usable or self._started_for != (request, interface, _looks(binding)):
             self.cancel()
@@ -49,14 +51,14 @@ class Ahead:
         return worker, self._arena
 
     def _files_are_whole(self) -> bool:
-        """Whether the libraries that were loaded are as they were, though others may lie in their places: one that was
-        written to while it was loaded can be neither used nor unloaded."""
+        """Return whether no loaded library was overwritten in place. A library that another file replaced is fine, as
+        it can be reloaded. One that was overwritten while it was loaded can be neither used nor unloaded."""
         changed = list(self._files.changed())
         require_files(path for path, _ in changed)
         return all(is_other for _, is_other in changed)
 
     def cancel(self) -> None:
-        """End the child, unless somebody has taken it."""
+        """End the child, unless `take` has handed it out."""
         worker, self._worker = self._worker, None
         if worker is not None:
             with worker:
@@ -64,9 +66,9 @@ class Ahead:
 
 
 def start_ahead(request: Request, libraries: Libraries | None = None) -> Ahead | None:
-    """Start the child of a run that will most likely be wanted; this process has ``libraries`` loaded already.
+    """Start the child of a run that will probably be requested; this process already has ``libraries`` loaded.
 
-    Whatever is wrong is said when the turn comes.
+    Returns None for any error: the run itself reports that when its turn comes.
     """
     if request.runtime != EMBEDDED or is_reference(request.data):
         return None
@@ -100,6 +102,7 @@ def _start(request: Request, libraries: Libraries | None) -> Ahead | None:
 
 
 def _looks(binding: Binding) -> Sequence[object]:
-    """What a child is told of arguments besides what tensors hold."""
+    """Return the argument properties that a child is started with: those of the tensors except their contents, and
+    scalars."""
     tensors = [(tensor.name, tensor.direction, tensor.dtype, tensor.shape) for tensor in binding.tensors]
     return [*tensors, *binding.scalars]

@@ -1,7 +1,7 @@
-"""The memory a replay runs on: one shared mapping with every tensor in it, seen by the parent and by the child.
+"""The memory a replay runs on: one shared mapping of all tensors, seen by the parent and by the child.
 
-Every tensor owns its pages, so the runtime can guard inputs. Around the tensors lie red zones with a known pattern; a
-kernel that writes past a tensor is found by the changed pattern after the run, without making the run slower.
+Every tensor owns its pages, so the runtime can protect inputs. Around the tensors lie red zones with a known pattern.
+After the run, a changed pattern reveals a kernel that wrote past a tensor. The run itself is not slower for it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Arena:
             self.memory[start:stop] = bytes([_PATTERN]) * (stop - start)
 
     def zones(self) -> list[tuple[int, int]]:
-        """Where in `memory` the red zones begin and end: one before each tensor, and the last."""
+        """Return the begin and end of each red zone in `memory`: one before each tensor, and one after the last."""
         starts = [0, *(offset + size for offset, size in self.layout)]
         stops = [*self._offsets.values(), self._end]
         return list(zip(starts, stops, strict=True))

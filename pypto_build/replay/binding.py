@@ -1,8 +1,8 @@
-"""Binding: which bytes each parameter of the orchestration gets, decided and checked before anything runs.
+"""Binding: decides which bytes each parameter of the orchestration gets, and checks them before anything runs.
 
-Inputs come from the snapshot's `in/`, goldens from its `out/`; without `in/` the inputs are seeded and the replay is
-`unchecked`. Every fault of the data is an `ArtifactError` of kind `golden_error` that names the file and the way out.
-No numpy on this path: it would cost more than the rest of the start.
+Inputs come from the snapshot's `in/`, goldens from its `out/`. Without `in/` the inputs are made from a seed and the
+replay is `unchecked`. Every fault of the data is an `ArtifactError` of kind `golden_error` that names the file and the
+fix. This path does not import numpy, which would cost more than the rest of the start.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class TensorArg:
 
     @property
     def is_output(self) -> bool:
-        """Whether it is compared: declared OUT or INOUT, or declared IN although the snapshot has a golden for it."""
+        """Return whether the tensor is compared: it is declared OUT or INOUT, or declared IN while the snapshot has a
+        golden."""
         return self.direction != "IN" or self.golden is not None
 
 
@@ -75,7 +76,7 @@ class Binding:
 
     @property
     def checked(self) -> bool:
-        """Whether there is anything to compare with."""
+        """Return whether any output has a golden to compare with; never for inputs made from a seed."""
         return self.seed is None and any(tensor.golden is not None for tensor in self.tensors)
 
 
@@ -87,11 +88,11 @@ def bind(
     seed: int = 0,
     scalars: Mapping[str, Scalar] | None = None,
 ) -> Binding:
-    """The arguments of one replay.
+    """Return the arguments of one replay.
 
-    `scalars` overrides values by name. What neither the interface nor the data tells of shapes is looked for in the
-    modules of `artifact`. Raises `ArtifactError`: `golden_error` for the snapshot's faults, `usage_error`
-    for an override that does not fit and for a parameter whose shape nothing tells.
+    `scalars` overrides values by name. Shapes that neither the interface nor the data gives are read from the modules
+    of `artifact`. Raises `ArtifactError`: `golden_error` for faults of the snapshot, `usage_error` for an override that
+    does not fit and for a parameter without any known shape.
     """
     interface = _with_shapes(interface, artifact, data) if artifact else interface
     given = dict(scalars or {})
@@ -120,12 +121,12 @@ def bind(
     return Binding(tensors, bound_scalars, seed if seeded else None, unknown)
 
 
-#: Inputs of so many bytes are used where their file is mapped.
+#: Inputs of at least this many bytes are used directly from the mapped file, without a copy.
 LENT_FROM = 64 << 20
 
 
 def lent(binding: Binding) -> dict[int, memoryview]:
-    """By index, the large inputs that need no copy, since nothing may write to them."""
+    """Return the large inputs that are used without a copy, by index: nothing may write to them."""
     return {
         index: tensor.initial
         for index, tensor in enumerate(binding.tensors)
@@ -134,7 +135,7 @@ def lent(binding: Binding) -> dict[int, memoryview]:
 
 
 def _with_shapes(interface: Interface, artifact: Path, data: Snapshot) -> Interface:
-    """The interface with the shapes of tensors that nobody declares and no file tells, if the modules do."""
+    """Return the interface with missing tensor shapes filled in from the modules, if they give them."""
     told = {*data.inputs, *data.outputs}
     untold = {p.name for p in interface.params if p.kind == "tensor" and p.shape is None and p.name not in told}
     if not untold:
@@ -145,14 +146,15 @@ def _with_shapes(interface: Interface, artifact: Path, data: Snapshot) -> Interf
 
 
 def _needs_input(param: Param, data: Snapshot) -> bool:
-    """Whether a parameter has a value before the run: all but OUT tensors, and those that look like one."""
+    """Return whether a parameter needs an initial value. OUT tensors do not, nor do tensors of unknown direction with a
+    golden."""
     return param.direction != "OUT" and not (
         param.kind == "tensor" and param.direction is None and param.name in data.outputs
     )
 
 
 def _require_inputs(needed: list[str], data: Snapshot) -> None:
-    """All missing input files at once."""
+    """Raise one error for all missing input files."""
     missing = [name for name in needed if name not in data.inputs]
     if missing:
         raise _golden_error(
@@ -168,7 +170,8 @@ def _golden_error(path: Path, message: str, hint: str = "") -> ArtifactError:
 
 
 def _snapshot_tensor(param: Param, data: Snapshot, params: Sequence[Param]) -> TensorArg:
-    """A tensor whose bytes come from the snapshot's files; what the interface leaves open comes from them too."""
+    """Return a tensor whose bytes come from the snapshot's files. Properties that the interface leaves open come from
+    them too."""
     source, golden = data.inputs.get(param.name), data.outputs.get(param.name)
     direction = param.direction or _direction_from_files(source, golden)
     initial = _read(source, param) if source is not None and direction != "OUT" else None
@@ -183,7 +186,7 @@ def _snapshot_tensor(param: Param, data: Snapshot, params: Sequence[Param]) -> T
 
 
 def _shape_like_an_input(param: Param, data: Snapshot, params: Sequence[Param]) -> Shape | None:
-    """The declared shape; where it leaves sizes open, that of the inputs which are declared like it."""
+    """Return the declared shape; if it leaves sizes open, the shape of the inputs with the same declaration."""
     if param.shape is None or -1 not in param.shape:
         return param.shape
     alike = [each.name for each in params if each.shape == param.shape and each.name in data.inputs]
@@ -200,11 +203,11 @@ def _shape_like_an_input(param: Param, data: Snapshot, params: Sequence[Param]) 
 def with_goldens(
     binding: Binding, data: Snapshot, *, all_of_them: bool = True, compared: Sequence[str] = ()
 ) -> Binding:
-    """The binding with the golden of every output, as far as there are any.
+    """Return the binding with the golden of every output that has one.
 
-    `compared` are the outputs that have goldens by what the artifact says; what is no output of its says nothing.
-    Raises a `golden_error` for an output whose golden is missing while others have one, unless that is allowed, and for
-    a golden of another dtype or shape than the tensor.
+    `compared` are the outputs that have goldens according to the artifact; names that are no outputs are ignored. With
+    `all_of_them`, raises a `golden_error` for an output without golden while others have one. Always raises it for a
+    golden of another dtype or shape than the tensor.
     """
     if binding.seed is not None:
         return binding
@@ -231,14 +234,14 @@ def _text(value: str | Shape) -> str:
 
 
 def _direction_from_files(source: Path | None, golden: Path | None) -> str:
-    """An unknown direction: a tensor with a golden is written, one with both files is read and written."""
+    """Return the direction that the files imply: OUT for a golden alone, INOUT for both files."""
     if golden is None:
         return "IN"
     return "OUT" if source is None else "INOUT"
 
 
 def _seeded_tensor(param: Param, seed: int) -> TensorArg:
-    """A tensor made from a seed: reproducible, and different for each parameter."""
+    """Return a tensor made from a seed: reproducible, and different for each parameter."""
     shape, dtype = _declared_shape(param), param.dtype
     if shape is None or dtype is None:
         raise _unknown_shape(param)
@@ -255,7 +258,7 @@ def _seeded_tensor(param: Param, seed: int) -> TensorArg:
 
 
 def _is_settled(param: Param) -> bool:
-    """Whether the interface tells dtype and shape to the last dimension."""
+    """Return whether the interface declares the dtype and every dimension of the shape."""
     return param.dtype is not None and param.shape is not None and -1 not in param.shape
 
 
@@ -265,7 +268,7 @@ def _declared_shape(param: Param) -> Shape | None:
 
 
 def _require_memory(parameters: Sequence[Param]) -> None:
-    """Raise for tensors that are declared larger than the memory, before anything is made for them."""
+    """Raise for tensors that are declared larger than the memory, before any of them is made."""
     limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for param in parameters:
         size = math.prod(_declared_shape(param) or (0,)) * ITEMSIZE.get(param.dtype or "", 1)
@@ -299,7 +302,7 @@ def _read(path: Path, param: Param) -> PtTensor:
 
 
 def _as_declared(tensor: PtTensor, dtype: str | None) -> PtTensor:
-    """The tensor in its unsigned dtype, if the signed one carries its bits: torch long had no unsigned ones."""
+    """Return the tensor in its unsigned dtype if the signed one carries its bits: older torch had no unsigned types."""
     if dtype is None or tensor.dtype != _CARRIERS.get(dtype):
         return tensor
     return msgspec.structs.replace(tensor, dtype=dtype)
@@ -322,7 +325,8 @@ def _snapshot_scalar(param: Param, data: Snapshot) -> ScalarArg:
 
 
 def _seeded_scalar(param: Param, data: Snapshot) -> ScalarArg:
-    """A scalar without data is one: scalars are sizes, counts and factors, for which random bits make no sense."""
+    """Return 1 for a scalar without data: scalars are sizes, counts and factors, for which random bits make no
+    sense."""
     dtype = param.dtype or "int64"
     return ScalarArg(param.name, dtype, 1, scalar_bits(1, dtype))
 

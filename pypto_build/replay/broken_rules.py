@@ -1,4 +1,4 @@
-"""The rules of the device that an artifact's kernels break, as the build noted them in OUT."""
+"""Reads the device rules that an artifact's kernels break, as the build recorded them in OUT."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pypto_build.facts.broken_rules import FILE_NAME, BrokenRule
 
 
 def read_broken_rules(build_dir: Path) -> list[BrokenRule]:
-    """Return what was noted; nothing where the build looks at no kernels. Raises a usage error for something else."""
+    """Return the recorded rules; none if the build does not check kernels. Raises a usage error for an invalid file."""
     path = build_dir / FILE_NAME
     if not path.exists():
         return []

@@ -1,4 +1,4 @@
-"""The line of the orchestration whose call ended a run, from the stack that the runtime noted."""
+"""Finds the orchestration's source line that ended a run, from the stack that the runtime recorded."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _OPERATION = re.compile(r"\b(view|reshape|transpose|permute|slice) of \[")
 
 
 def add_call_line(error: ErrorInfo, record: FaultRecord, binaries: Collection[str]) -> None:
-    """Set the line of `error`, and put it in front of the message unless that begins with one; name the tensor that an
-    operation was called on."""
+    """Set the line of `error`, and prefix the message with it unless it already begins with one. If the message is
+    about a tensor operation, add the name of that tensor."""
     line = _line(record, binaries)
     if not line:
         return
@@ -35,7 +35,7 @@ def add_call_line(error: ErrorInfo, record: FaultRecord, binaries: Collection[st
 
 
 def _line(record: FaultRecord, binaries: Collection[str]) -> str:
-    """The innermost line of the artifact's own code; empty if no debug information tells."""
+    """Return the innermost line of the artifact's own code; empty without debug information."""
     with TemporaryDirectory(prefix="pypto-lines-") as directory:
         elsewhere = Recompiled(Path(directory)).place
         calls = [(Frame(module, offset, ""), offset) for module, offset in record.frames]
@@ -44,7 +44,7 @@ def _line(record: FaultRecord, binaries: Collection[str]) -> str:
 
 
 def _text(path: Path, number: int) -> str:
-    """Line `number` of a file; empty if there is none."""
+    """Return line `number` of a file; empty if there is none."""
     try:
         lines = read_text(path, errors="replace").splitlines()
     except OSError:
@@ -53,6 +53,6 @@ def _text(path: Path, number: int) -> str:
 
 
 def _named(found: re.Match[str], text: str) -> str:
-    """The words of a match with the variable that `text` calls the operation on, if it is one."""
+    """Return the matched words, with the variable that `text` calls the operation on, if it is a variable."""
     variable = re.search(rf"(\w+)\s*(?:\.|->)\s*{found[1]}\s*\(", text)
     return f"{found[1]} of '{variable[1]}' [" if variable else found[0]

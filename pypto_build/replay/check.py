@@ -1,4 +1,4 @@
-"""After a run: were the inputs left alone, and what is each output worth?"""
+"""Checks after a run that inputs are unchanged, and compares each output with its golden."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pypto_build.replay.verdict import OUT_OF_BOUNDS, ErrorInfo, OutputResult
 
 @dataclass(frozen=True)
 class Rules:
-    """How outputs are compared: tolerances, and comparators by output name."""
+    """The comparison rules: tolerances, and comparators by output name."""
 
     rtol: float
     atol: float
@@ -29,10 +29,10 @@ class Rules:
 
 
 def check_memory(binding: Binding, arena: Arena, writes: Sequence[InputWrite]) -> ErrorInfo | None:
-    """A write that must not have been: next to a tensor, or into an IN tensor.
+    """Return an error for a forbidden write: next to a tensor, or into an IN tensor.
 
-    `writes` are those into IN tensors that the runtime saw, with who did it. What was written is compared: the same
-    bytes again are no change; some kernels write them, so that tasks after them wait.
+    `writes` are the writes into IN tensors that the runtime saw, each with its task. Contents are compared, so a write
+    of the same bytes is no error: some kernels do that to order later tasks.
     """
     overrun = find_overrun(binding, arena, writes)
     if overrun is not None:
@@ -50,7 +50,7 @@ def check_memory(binding: Binding, arena: Arena, writes: Sequence[InputWrite]) -
         first, changed = _first_change(tensor, arena.tensor(index))
         if first is None and not (write and write.in_copy):
             continue
-        # The runtime may have kept the write from the tensor itself; then it knows where, not how many.
+        # The runtime may have kept the write away from the tensor; then the position is known, but not the count.
         at = coordinates(first if first is not None else _element(tensor, write), tensor.shape)
         by_task = write if write and write.task is not None else None
         culprit = (
@@ -68,13 +68,13 @@ def check_memory(binding: Binding, arena: Arena, writes: Sequence[InputWrite]) -
 
 
 def find_overrun(binding: Binding, arena: Arena, writes: Sequence[InputWrite]) -> Overrun | None:
-    """A write next to a tensor, or to the copy of one that the runtime made."""
+    """Return a write next to a tensor, or next to the copy of a tensor that the runtime made."""
     past = (Overrun(one.tensor, one.offset) for one in writes if one.offset >= binding.tensors[one.tensor].nbytes)
     return arena.overrun() or next(past, None)
 
 
 def _first_change(tensor: TensorArg, memory: memoryview) -> tuple[int | None, int]:
-    """Flat index of the first element of an input that is not what it was, and how many there are."""
+    """Return the flat index of the first changed element of an input, and the number of changed elements."""
     if memory is tensor.initial:  # lent: only what the run had of it can differ
         return None, 0
     before, after = np.frombuffer(tensor.initial or b"", dtype=np.uint8), np.frombuffer(memory, dtype=np.uint8)
@@ -90,7 +90,7 @@ def _element(tensor: TensorArg, write: InputWrite | None) -> int:
 
 
 def check_outputs(binding: Binding, arena: Arena, rules: Rules, unwritten: Sequence[Unwritten]) -> list[OutputResult]:
-    """One result per output, in argument order; all are compared, whatever the first ones gave."""
+    """Return one result per output, in argument order. All outputs are compared, even after a mismatch."""
     outputs = {index: tensor for index, tensor in enumerate(binding.tensors) if tensor.is_output}
     holes = {item.tensor: item for item in unwritten}
     run = _Run(binding, rules, {tensor.name: _stored(arena.tensor(i), tensor) for i, tensor in outputs.items()})
@@ -103,14 +103,15 @@ def _stored(data: memoryview | bytes, tensor: TensorArg) -> Array:
 
 @dataclass(frozen=True)
 class _Run:
-    """What one round computed: the stored elements of every output by name."""
+    """The outputs of one round: the stored elements of every output by name."""
 
     binding: Binding
     rules: Rules
     outputs: Mapping[str, Array]
 
     def compare(self, tensor: TensorArg, hole: Unwritten | None) -> OutputResult:
-        """The result of one output. A comparator decides where there is one; the counts are the default rule's."""
+        """Return the result of one output. A comparator, if there is one, decides; the mismatch counts are the default
+        rule's."""
         actual = self.outputs[tensor.name]
         result = OutputResult(tensor.name, "unchecked", list(tensor.shape), tensor.dtype, tensor.numel, comparator="")
         hint = never_written(hole, tensor.shape)
@@ -155,5 +156,5 @@ class _Run:
 
     @staticmethod
     def _initial(tensor: TensorArg) -> Array | None:
-        """What a tensor held before the run, decoded."""
+        """Return the decoded contents of a tensor before the run; None if it had none."""
         return None if tensor.initial is None else decode(_stored(tensor.initial, tensor), tensor.dtype)

@@ -1,7 +1,7 @@
 """The child process: loads the runtime and the compiled files, runs rounds on command, answers with one line of JSON.
 
-It is forked, not started anew, so the tensors are simply there. Whatever a kernel does to it (crash, hang, exit,
-allocate without end) leaves the parent whole.
+It is forked, so it inherits the tensors' memory. A kernel that crashes, hangs, exits or allocates without end harms the
+child alone, and not the parent.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from pypto_build.trace import span
 
 RUN = b"R"
 
-#: What is noted as being loaded while PyTorch is.
+#: The name that the loading note shows while PyTorch is loaded.
 REFERENCE = Path("PyTorch")
 
 
-# What kernels see of the caller's environment: limits, which are part of a result's key, and what the run itself says.
+# Prefixes of the variables that kernels get from the caller: limits, which are in a result's key, and the run's own.
 _SEEN = ("PTO2_", LOG_PATH, "PYPTO_PROBE_DIR")
-# What they see besides: the same for everybody.
+# Variables that have the same value in every run.
 _DEFINED = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
 
 
-# Where the environment begins in memory, and where it ends: fields 50 and 51 of /proc/PID/stat; that of the state is 3.
+# Begin and end of the environment in memory: fields 50 and 51 of /proc/PID/stat, counted from 3 (the state).
 _ENVIRONMENT = 50 - 3
 
 
 def define_environment() -> None:
-    """Leave nothing in this process's environment that a kernel could see and that no key has."""
+    """Remove every environment variable that a kernel could read although no result key contains it."""
     tempfile.tempdir = tempfile.gettempdir()
     kept = {name: value for name, value in os.environ.items() if name.startswith(_SEEN)}
     os.environ.clear()
@@ -66,7 +66,7 @@ def _rewrite_initial_environment() -> None:
 
 @dataclass(frozen=True)
 class Job:
-    """What the child needs besides the tensors. `threads` 0 is this machine's number."""
+    """The settings and files of a child, besides the tensors. `threads` 0 means the number of this machine."""
 
     embedded: Path
     platform: str
@@ -82,12 +82,12 @@ class Job:
 
     @property
     def binaries(self) -> tuple[Path, ...]:
-        """What is loaded."""
+        """Return all files that the child loads."""
         return (self.embedded, self.orchestration, *(kernel.path for kernel in self.kernels))
 
     @property
     def place(self) -> Path:
-        """A directory on the file system that runs write to."""
+        """Return a directory on the file system that runs write to."""
         return self.orchestration.parent
 
 
@@ -113,8 +113,8 @@ class InputWrite(msgspec.Struct):
 
 
 class Origin(msgspec.Struct):
-    """The rank that a reply is about, the number of its dispatch there and that one's program; how its process ended,
-    as `os.waitpid` says, if it did."""
+    """The origin of a reply: the rank, the number of its dispatch, and the program of that dispatch. If the rank's
+    process ended, `status` is that of `os.waitpid`."""
 
     rank: int
     dispatch: int
@@ -123,11 +123,10 @@ class Origin(msgspec.Struct):
 
 
 class Reply(msgspec.Struct):
-    """The child's answer to one round: the numbers of a run, or the fault that ended it.
+    """The child's answer to one round: the statistics of the run, or the fault that ended it.
 
-    A fault of one of several chips has an `origin`, which may be all that it has.
-
-    `loaded` says instead that PyTorch has been loaded; that comes before any code of the artifact's is.
+    A fault of one of several chips has an `origin`; nothing else need be set then. A reply with `loaded` reports only
+    that PyTorch has been loaded; it comes before any code of the artifact runs.
     """
 
     tasks: int = 0
@@ -139,7 +138,7 @@ class Reply(msgspec.Struct):
     origin: Origin | None = None
 
 
-#: A file may be as large in any case.
+#: The file size limit is never below this many bytes.
 _MIN_FILE_BYTES = 1 << 30
 
 #: (memory, shape, dtype, direction, name)
@@ -147,7 +146,7 @@ TensorBuffer = tuple[memoryview, tuple[int, ...], str, str, str]
 
 
 def tensor_buffers(binding: Binding, arena: Arena) -> list[TensorBuffer]:
-    """The tensors of a run as the runtime takes them."""
+    """Return the tensors of a run in the runtime's form."""
     return [
         (arena.tensor(index), tensor.shape, tensor.dtype, tensor.direction, tensor.name)
         for index, tensor in enumerate(binding.tensors)
@@ -162,10 +161,11 @@ def serve(
     flight: memoryview,
     ahead: Libraries | None = None,
 ) -> None:
-    """Run one round for every `RUN` byte that is read, until there are no more. The first fault ends the service.
+    """Run one round for every `RUN` byte that is read, until end of file. The first fault ends the service.
 
-    `module` is the embedded runtime's, which has forked this process. One that is started `ahead` of the build's end
-    loads what is there, and once more before the first round what has changed since.
+    `module` is the extension module of the embedded runtime; its process is the parent of this one. A child that is
+    started before the build ends gets `ahead`, the libraries that exist so far. Before its first round it loads those
+    that have changed since.
     """
     process = os.getpid()
 
@@ -182,11 +182,11 @@ def serve(
     try:
         note = LoadingNote(report)
         options = {**job.options, "report": report, "flight": flight, **_hook(job, note)}
-        if job.reference is not None:  # nothing that is not ours has run yet, so this can be believed
+        if job.reference is not None:  # no code of the artifact has run yet, so the parent can trust this
             reply(Reply(loaded=True))
         libraries, command = ahead or Libraries(module, job), b""
         if ahead:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # it was kept from the parent
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the parent had blocked it
             with span("the run: load libraries ahead"):
                 libraries.load_ahead()
             command = os.read(module.COMMANDS, 1)
@@ -208,13 +208,13 @@ def serve(
         place = f"{error.path}: " if error.path else ""
         kind = FaultKind.NOT_TRANSLATED if error.kind == "build_error" else FaultKind.UNUSABLE_INPUT
         reply(Reply(fault=python_fault(kind, f"{place}{error.message}", hint=error.hint)))
-    except Exception as error:  # one that C++ code threw and the runtime let pass
+    except Exception as error:  # an exception of C++ code that the runtime did not catch
         kind = FaultKind.OUT_OF_MEMORY if isinstance(error, MemoryError) else FaultKind.ESCAPED_EXCEPTION
         reply(Reply(fault=python_fault(kind, str(error) or type(error).__name__)))
 
 
 def _hook(job: Job, note: LoadingNote) -> dict[str, Any]:
-    """The option that puts PyTorch in place of the kernels; torch is only imported here."""
+    """Return the option that makes PyTorch execute the tasks in place of the kernels; torch is only imported here."""
     if job.reference is None:
         return {}
     note.set(REFERENCE)
@@ -225,7 +225,7 @@ def _hook(job: Job, note: LoadingNote) -> dict[str, Any]:
 
 
 def _stats_reply(stats: Any) -> Reply:
-    """The numbers of a run as a reply."""
+    """Return the statistics of a run as a reply."""
     return Reply(
         tasks=stats.tasks,
         run_s=stats.run_s,
@@ -244,8 +244,8 @@ def _stats_reply(stats: Any) -> Reply:
 
 
 def limit_resources(memory_bytes: int, cpu_s: int, place: Path) -> None:
-    """Bound data memory, a file to half of the room that there is at `place` and, should nobody watch any more,
-    processor time; leave no core file."""
+    """Limit data memory, limit files to half of the free space at `place`, and disable core dumps. A limit of processor
+    time ends the process if its parent no longer does."""
     room = os.statvfs(place)
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_DATA, memory_bytes)

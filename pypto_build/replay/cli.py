@@ -35,7 +35,7 @@ INTERRUPTED = 130
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are usage errors like all others: one line, and a verdict."""
+    """An argument parser whose errors are usage errors, reported in one line and in a verdict."""
 
     def error(self, message: str) -> NoReturn:
         raise ArtifactError("python -m pypto_build.replay", message, "--help lists the options")
@@ -57,7 +57,7 @@ def _scalar_pair(text: str) -> tuple[str, Scalar]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line's options."""
+    """Return the parser of the command line."""
     options = _Parser(
         prog="python -m pypto_build.replay",
         description="Runs a built artifact, compares its outputs with the golden, writes OUT/verdict.json.",
@@ -87,7 +87,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def request_from(argv: Sequence[str]) -> Request:
-    """The request a command line makes. Raises `ArtifactError` for one that makes none."""
+    """Return the request of a command line. Raises `ArtifactError` for an invalid one."""
     given = parser().parse_args(argv)
     return Request(
         artifact_dir=given.artifact,
@@ -138,9 +138,10 @@ def run_in_turn(
     begin: Callable[[], object] = lambda: None,
     may_run: Callable[[], bool] = lambda: True,
 ) -> int:
-    """Replay when the turn of this process comes, if it does and nothing is against it then; the exit status.
+    """Wait for the turn of this process, then replay; return the exit status.
 
-    ``begin`` is called unless something is against it. One that was interrupted before has not passed.
+    ``begin`` is called unless `may_run` forbids the replay. A replay that is interrupted before it starts returns
+    INTERRUPTED.
     """
     begun = False
     try:
@@ -161,7 +162,8 @@ def run_in_turn(
 
 
 def run(request: Request, ahead: Ahead | None = None) -> int:
-    """Replay, and let OUT show the results; the exit status. A child that was started `ahead` for this is used."""
+    """Replay, make OUT show the results, and return the exit status. A child that was started `ahead` for this is
+    used."""
     status = INTERRUPTED
     try:
         if request.results:
@@ -173,14 +175,14 @@ def run(request: Request, ahead: Ahead | None = None) -> int:
         if request.results:
             show(request.results)
     except OSError as error:
-        if status in (0, INTERRUPTED):  # else there is a line about it already
+        if status in (0, INTERRUPTED):  # other failures have printed a line already
             print(f"[RUN] FAIL: usage_error: {error.filename}: {error.strerror}", file=sys.stderr)
             return EXIT_STATUS["usage_error"]
     return status
 
 
 def usage_error(words: Sequence[str], error: ArtifactError, runtime: str = EMBEDDED) -> int:
-    """Report a command line that cannot be parsed, in the verdict too if it says where that is."""
+    """Report a command line that cannot be parsed, also in the verdict if its directory is known."""
     print(f"[RUN] FAIL: usage_error: {error}", file=sys.stderr)
     build_dir = _value_of(words, "--build-dir")
     if build_dir:
@@ -201,5 +203,5 @@ def _value_of(words: Sequence[str], flag: str) -> str:
 
 
 def terminate(_signal: int, _frame: FrameType | None) -> NoReturn:
-    """Leave through the finally blocks, so that the child process goes too."""
+    """Exit through the finally blocks, so that the child process ends too."""
     raise SystemExit(143)

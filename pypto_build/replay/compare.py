@@ -21,10 +21,10 @@ MAX_SHOWN = 10
 
 @dataclass(frozen=True)
 class Difference:
-    """How two tensors differ: `mask` marks the mismatched elements in the tensor's shape.
+    """The difference of two tensors: `mask` marks the mismatched elements in the tensor's shape.
 
-    `max_abs` and `max_rel` run over elements that are finite on both sides (`max_rel`: and not expected to be zero);
-    the positions are flat indices, -1 where there is no such element.
+    `max_abs` and `max_rel` are maxima over elements that are finite on both sides. `max_rel` also leaves out elements
+    whose expected value is zero. Positions are flat indices, -1 if there is no such element.
     """
 
     mask: npt.NDArray[np.bool_]

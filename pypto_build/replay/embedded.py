@@ -1,4 +1,4 @@
-"""What the embedded runtime is started for: the files and settings of one run, and the child that executes it."""
+"""Starts the child process of the embedded runtime, with the files and settings of one run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pypto_build.replay.worker import Worker, default_memory_bytes
 
 
 def open_embedded(request: Request, interface: Interface, binding: Binding, arena: Arena) -> Worker:
-    """The embedded runtime, in a process of its own."""
+    """Start the embedded runtime in a process of its own, and return its worker."""
     return start_worker(request, job_of(request, interface, binding), binding, arena)
 
 
@@ -31,7 +31,8 @@ def start_worker(
     keeps: bool = True,
     body: Callable[..., None] = serve,
 ) -> Worker:
-    """A process for a job, which does `body`; `keeps`: what it recorded before a fault."""
+    """Start a process that executes `body` for a job. With `keeps`, events recorded before a fault are written to
+    disk."""
     memory = default_memory_bytes() if request.memory_mb is None else request.memory_mb << 20
     rounds = request.rounds + request.warms_up
     return Worker(
@@ -46,7 +47,8 @@ def start_worker(
 
 
 def job_of(request: Request, interface: Interface, binding: Binding | None = None) -> Job:
-    """What the child loads; every file is there. Without a binding it is no job that can be run."""
+    """Return the child's job after checking that every file exists. Without a binding the job has no scalars and cannot
+    run."""
     built = request.binaries or request.build_dir
     kernels = _kernels_of(interface.kernels, built)
     entry, reference = interface.orchestration, request.artifact_dir if request.runtime == "torch" else None
@@ -80,7 +82,7 @@ def _kernels_of(kernels: tuple[KernelInterface, ...], built: Path) -> tuple[Kern
 
 
 def require_files(paths: Iterable[Path | str]) -> None:
-    """Raises `ArtifactError` for what has not been built."""
+    """Raise `ArtifactError` for files that have not been built."""
     for path in paths:
         if not os.path.isfile(path):
             raise ArtifactError(path, "is missing", "build the artifact first: scons build JIT=…", kind="build_error")

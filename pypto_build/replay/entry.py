@@ -1,4 +1,4 @@
-"""Faults of the orchestration's own arguments: which line of it is wrong, as far as its text tells."""
+"""Locates faults of the orchestration's own arguments: finds the wrong line in its text where possible."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pypto_build.replay.verdict import ErrorInfo
 
 
 def at_entry(error: ErrorInfo, artifact: Path, orchestration: OrchestrationInterface) -> str:
-    """The message of a run's fault, with place and function in front if it is about the entry's arguments."""
+    """Return the message of a run's fault, prefixed with place and function if it is about the entry's arguments."""
     message, fault = error.message, error.fault
     if fault is None or error.line:
         return message

@@ -1,4 +1,4 @@
-"""What can go wrong while kernels run, as one exception, and how a dead process is put into words."""
+"""The faults of a run as one exception, and the description of a dead process in words."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 _MEMORY_HINT = "look for an allocation in a loop, or raise the limit with --memory"
 
-#: Share of the limit that resident memory reaches when data memory is at it: stacks and small blocks stay untouched.
+#: Share of the limit that resident memory reaches when data memory is at the limit: some pages stay untouched.
 _NEAR_LIMIT = 0.75
 
-#: The same of data memory, which is what the limit counts.
+#: The same share for data memory, which the limit counts.
 _AT_LIMIT = 0.9
 
-#: Stack frames looked up and listed for a crash.
+#: The number of stack frames that are looked up and listed for a crash.
 _FRAMES = 20
 _SHOWN_FRAMES = 8
 #: The fields of a fault that are source lines.
@@ -44,12 +44,12 @@ _EXIT_HINT = "a kernel or the orchestration called exit(); take the call out"
 _LOAD_HINT = "its static objects are made then: look at their constructors; or build it again, if the file is damaged"
 _OTHER_SIGNAL_HINT = "something sent it that signal; look for kill() or raise()"
 
-#: How the C++ library says what has ended a process, where our handler is not yet or no longer there.
+#: The message of the C++ library about a failed allocation, while our handler is not installed.
 _OUT_OF_MEMORY = b"std::bad_alloc"
 
-#: Exit status of a child that cannot say what it found.
+#: Exit status of a child that cannot send its fault.
 UNHEARD = 71
-#: What usually ends a process with this signal, in a word for the hint.
+#: The usual cause of each signal, for the hint.
 _SIGNAL_HINTS: dict[str, str] = {
     "SIGSEGV": "it read or wrote an address that is not mapped; look at its offsets and at its tensors' sizes",
     "SIGBUS": "it used an address that is misaligned or has no memory behind it",
@@ -73,7 +73,7 @@ class RunFault(Exception):
 
 @dataclass(frozen=True)
 class Death:
-    """How the child ended: `os.wait4`'s status, its peak memory and limit in bytes, the end of what it printed."""
+    """The end of a child: `os.wait4`'s status, its peak memory and limit in bytes, and the end of its error output."""
 
     status: int
     peak_bytes: int
@@ -82,9 +82,10 @@ class Death:
 
 
 def describe_death(death: Death, report: Report | None, loading: str = "", binaries: Collection[str] = ()) -> ErrorInfo:
-    """A child that died before it sent a result, with what the runtime's report buffer knows about it.
+    """Return the error of a child that died before it sent a result, with details from the runtime's report buffer.
 
-    `loading` is the file it was loading then; `binaries` are the files whose lines are looked up for its stack.
+    `loading` is the file that it was loading then. `binaries` are the files whose source lines are looked up for its
+    stack.
     """
     crash = report.crash if report else None
     if os.WIFEXITED(death.status):
@@ -131,7 +132,7 @@ def describe_death(death: Death, report: Report | None, loading: str = "", binar
 
 
 def run_fault(record: FaultRecord, binary: Path) -> RunFault:
-    """A fault that the run has told itself, in an artifact that `binary` is of."""
+    """Return the fault that the run itself reported; `binary` belongs to the same artifact."""
     for name in _PLACES:
         if record.fields.get(name):
             record.fields[name] = actual_place(str(record.fields[name]), binary)
@@ -150,7 +151,8 @@ def run_fault(record: FaultRecord, binary: Path) -> RunFault:
 def describe_exception(
     record: FaultRecord, limit_bytes: int, read_report: Callable[[], Report | None]
 ) -> ErrorInfo | None:
-    """An exception of what stands in for kernels, or of code that runs before the orchestration does; else None."""
+    """Return the error of an exception in a kernel stand-in or in code that runs before the orchestration; else
+    None."""
     if record.kind == FaultKind.OUT_OF_MEMORY:
         reached = _limit_reached(limit_bytes, printable(message_of(record)))
         return _error("out_of_memory", reached, _culprit(read_report()), _MEMORY_HINT)
@@ -173,17 +175,18 @@ def _escaped(text: str, at: str, culprit: Culprit, detail: list[str]) -> ErrorIn
 
 
 def _escape(text: str) -> str:
-    """Text as a part of a message that is formatted."""
+    """Escape text for use in a message that is formatted later."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
 def _readable(line: str) -> str:
-    """A source line as people name it: below the current directory, without that."""
+    """Return a source line with a path relative to the current directory, if it is below that."""
     return line.removeprefix(f"{os.getcwd()}/")
 
 
 def describe_hang(timeout_s: float, report: Report | None, loading: str = "") -> ErrorInfo:
-    """A run that had not finished at the time limit; `loading` as above."""
+    """Return the error of a run that had not finished at the time limit; `loading` is the file it was loading, if
+    any."""
     occupancy = f"; {report.occupancy()}" if report else ""
     return _error(
         "hang",
@@ -194,8 +197,8 @@ def describe_hang(timeout_s: float, report: Report | None, loading: str = "") ->
 
 
 def add_whereabouts(error: ErrorInfo, reports: Mapping[str, Report], binaries: Collection[str]) -> None:
-    """Add to a hang where every core was, by the words before it that say of which rank; its line is that of the kernel
-    that it is told of."""
+    """Add the state of every core to a hang; the keys of `reports` say which rank each report is of. The line of the
+    error becomes that of the reported kernel."""
     from pypto_build.replay.whereabouts import whereabouts
 
     for rank, report in reports.items():
@@ -209,9 +212,9 @@ def add_whereabouts(error: ErrorInfo, reports: Mapping[str, Report], binaries: C
 
 @dataclass(frozen=True)
 class Culprit:
-    """What was executing: a task with its kernel, the orchestration (no task), or nobody knows (no kernel).
+    """The code that was executing: a task with its kernel, the orchestration (no task), or unknown code (no kernel).
 
-    A file that is being loaded runs code of its own; it comes before all of them.
+    A file that is being loaded runs code of its own; it takes precedence over all others.
     """
 
     task: int | None = None
@@ -229,7 +232,7 @@ class Culprit:
 
 
 def _culprit(report: Report | None, loading: str = "") -> Culprit:
-    """The kernel that has been running for longest, else the orchestration while it runs."""
+    """Return the kernel that has run for longest, else the orchestration while it runs."""
     if loading:
         return Culprit(loading=loading)
     if report and report.stuck:
@@ -250,9 +253,9 @@ def _error(kind: str, message: str, culprit: Culprit, hint: str, detail: list[st
 
 
 def _frames(crash: Crash, binaries: Collection[str]) -> list[Frame]:
-    """The stack from the kernel's or orchestration's own call on, up to the runtime that called it.
+    """Return the stack from the kernel's or orchestration's call up to the runtime that called it.
 
-    An abort is several calls deep in the C library, and the orchestration may be in the runtime that it called.
+    An abort is several calls deep in the C library, and the orchestration may be inside a runtime function.
     """
     from pypto_build.replay.lines import Recompiled, of_this_machine
     from pypto_build.runtime.report import symbolise
@@ -271,7 +274,8 @@ def _is_own(frame: Frame) -> bool:
 
 
 def _out_of_memory(death: Death, signal_name: str, crash: Crash | None) -> bool:
-    """Allocation fails at the limit, and the program falls over that failure: the signal alone does not tell."""
+    """Return whether the child ran out of memory. The signal alone does not show that, as a failed allocation crashes
+    in many ways."""
     if signal_name == "SIGABRT" and (
         _OUT_OF_MEMORY in death.stderr_tail or (crash is not None and crash.escaped == Escaped.NO_MEMORY)
     ):

@@ -1,4 +1,4 @@
-"""What the flight recorder holds when a run ends badly: kept as `dfx_outputs/flight.json`, the last of it shown."""
+"""Keeps the flight recorder's events of a failed run as `dfx_outputs/flight.json`, and shows the last of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RETURNED = FlightEvent.KERNEL_RETURNS.name.lower()
 
 
 class Kept(About, frozen=True):
-    """An event of a rank, ``ms`` from the end of the run (so it is 0 or less), and what it is in words."""
+    """An event of a rank in words. ``ms`` counts from the end of the run, so it is 0 or less."""
 
     ms: float
     rank: int
@@ -34,14 +34,14 @@ class Kept(About, frozen=True):
     text: str
 
     def line(self, ranks: bool) -> str:
-        """As it is shown to people."""
+        """Return the event as a line for people."""
         place = "orchestration" if self.core < 0 else f"core {self.core}" + (f" ({self.role})" if self.role else "")
         return f"{self.ms:+10.3f} ms  {f'rank {self.rank} ' if ranks else ''}{place}: {self.text}"
 
 
 class Flight(msgspec.Struct, frozen=True):
-    """The last events of the orchestration (core -1) and of every core, the earliest first; what the run ended with,
-    where it noticed that itself, and the source line of what crashed or hung."""
+    """The last events of the orchestration (core -1) and of every core, earliest first. `fault` is the one that the run
+    noticed itself; `line` is the source line that crashed or hung."""
 
     schema: int
     ranks: int
@@ -50,11 +50,12 @@ class Flight(msgspec.Struct, frozen=True):
     line: str = ""
 
     def last_of_each(self) -> dict[tuple[int, int], int]:
-        """The number of the last event of the orchestration (core -1) and of every core, by rank and core."""
+        """Return the number of the last event of the orchestration (core -1) and of every core, by rank and core."""
         return {(event.rank, event.core): number for number, event in enumerate(self.events)}
 
     def lines(self, count: int) -> list[str]:
-        """The last events, a line each. Among them are the last one of every rank, and what cores still were at."""
+        """Return the last events, one a line. They include the last event of every rank, and the work that cores had
+        not finished."""
         last = {event.rank: number for number, event in enumerate(self.events)}
         of_cores = [number for (_, core), number in self.last_of_each().items() if core >= 0]
         at_work = (number for number in of_cores if self.events[number].what != _RETURNED)
@@ -63,21 +64,22 @@ class Flight(msgspec.Struct, frozen=True):
         return self.shown(sorted([*first][: max(count, len(last))]))
 
     def shown(self, numbers: Iterable[int]) -> list[str]:
-        """The events with these numbers, a line each."""
+        """Return the events with these numbers, one a line."""
         return [self.events[number].line(self.ranks > 1) for number in numbers]
 
 
 def keep_flight(error: ErrorInfo, memory: mmap.mmap, size: int, directory: Path | None, stopped_ns: int = 0) -> None:
-    """Write the events of a run that ended with `error`, and add the last of them to it.
+    """Write the events of a run that ended with `error`, and add the last of them to `error`.
 
-    `memory` has `size` bytes a rank; `stopped_ns` is when it was stopped (CLOCK_MONOTONIC), 0 if it ended by itself.
+    `memory` has `size` bytes a rank. `stopped_ns` is the time at which the run was stopped (CLOCK_MONOTONIC), 0 if it
+    ended by itself.
     """
     ranks = [read_flight(memory[start : start + size]) for start in range(0, len(memory), size)]
     flight = collect(ranks, stopped_ns, error.fault, error.line)
     if not flight.events:
         return
     if directory is not None:
-        with suppress(OSError):  # a kernel put something there, or there is no room: what is shown is enough
+        with suppress(OSError):  # blocked by a kernel's file, or no space: the shown events suffice
             write_bytes(directory / FLIGHT, msgspec.json.encode(flight) + b"\n")
     shown = flight.lines(_SHOWN)
     error.events = [f"the last {len(shown)} of {len(flight.events)} events (dfx_outputs/{FLIGHT}):", *shown]
@@ -86,7 +88,7 @@ def keep_flight(error: ErrorInfo, memory: mmap.mmap, size: int, directory: Path 
 def collect(
     ranks: Sequence[Sequence[Event]], stopped_ns: int = 0, fault: FaultRecord | None = None, line: str = ""
 ) -> Flight:
-    """The events of all ranks in the order of time; `stopped_ns` as above, the others as in `Flight`."""
+    """Return the events of all ranks in time order. `stopped_ns` is as for `keep_flight`, the others as in `Flight`."""
     events = sorted(
         ((event, rank) for rank, events in enumerate(ranks) for event in events), key=lambda pair: pair[0].ns
     )
@@ -108,7 +110,7 @@ def _kept(event: Event, rank: int, last: int) -> Kept:
 
 
 def read_kept(path: Path) -> Flight:
-    """The events in `path`. Raises `ArtifactError` where there are none, or something else."""
+    """Return the events in `path`. Raises `ArtifactError` if the file is missing or invalid."""
     flight = read_record(path, Flight, "holds no events", "replay again", schema=SCHEMA)
     if flight.fault and not is_known(flight.fault):
         raise ArtifactError(path, f"fault: kind {flight.fault.kind} is unknown", "replay again")

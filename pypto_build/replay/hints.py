@@ -1,7 +1,8 @@
-"""Hints: what the pattern of a mismatch says about its cause.
+"""Hints: derive the likely cause of a mismatch from its pattern.
 
-Two tables of rules. The first asks how the values that differ relate to the golden, the second where they lie; of each
-the first rule that applies speaks. Every rule looks at plain arrays, so it is tested by a pair of small arrays.
+There are two tables of rules. The first relates the differing values to the golden, the second looks at their
+positions. In each table the first rule that applies gives the hint. Rules look at plain arrays, so a pair of small
+arrays tests each.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from pypto_build.replay.pieces import PIECE, Flags, Numbers, count_where, first_
 from pypto_build.replay.values import Array, decode, is_float
 from pypto_build.runtime.waits import ordinal
 
-#: Elements that the rules on values look at; patterns show in these.
+#: The number of elements that the rules on values look at.
 _SAMPLE = PIECE
 
-#: Share of mismatches from which on a rule speaks of the whole output.
+#: Share of mismatches from which a rule describes the whole output.
 _NEARLY_ALL = 0.9
 
 Floats = npt.NDArray[np.float64]
@@ -32,7 +33,7 @@ Sides = tuple[Floats, Floats]
 
 _ROUNDING_ULPS = 4
 
-#: Golden values below this say nothing about a factor.
+#: Golden values below this are not used to find a factor.
 _TINY = 1e-30
 
 #: What arithmetic and conversions make of the NaN that fills memory before a run (runtime/src/data/poison.cpp), by
@@ -44,7 +45,7 @@ _TAINTED = {
 
 _HEAD = 1024
 
-#: What is no finite number, how it is seen, and of what it comes.
+#: Kinds of numbers that are not finite: the name, the test for it, and its usual cause.
 _STRAY: tuple[tuple[str, Callable[[Array], Flags], str], ...] = (
     ("NaN", np.isnan, "0/0, inf-inf or memory that was never written"),
     ("inf", np.isinf, "overflow or a division by zero"),
@@ -53,8 +54,8 @@ _STRAY: tuple[tuple[str, Callable[[Array], Flags], str], ...] = (
 
 @dataclass(frozen=True)
 class Case:
-    """One mismatched output, its elements as stored: `initial` is what an INOUT tensor held, `unwritten` what no task
-    wrote. A tensor may be larger than the memory that is left, so nothing here copies one."""
+    """One mismatched output, its elements as stored: `initial` is the previous content of an INOUT tensor, `unwritten`
+    the elements that no task wrote. A tensor may be larger than free memory, so nothing here copies one."""
 
     actual: Array
     expected: Array
@@ -66,7 +67,7 @@ class Case:
 
     @cached_property
     def numbers(self) -> tuple[Numbers, Numbers]:
-        """Both sides by flat index."""
+        """Return both sides as decoded numbers by flat index."""
         return Numbers(self.actual, self.dtype), Numbers(self.expected, self.dtype)
 
     @cached_property
@@ -79,19 +80,19 @@ class Case:
 
     @cached_property
     def is_everywhere(self) -> bool:
-        """Whether nearly all elements differ; the others may agree by chance."""
+        """Return whether nearly all elements differ; the others may agree by chance."""
         return self.difference.count > _NEARLY_ALL * self.mask.size
 
     @cached_property
     def differing(self) -> Sides:
-        """The first mismatched elements of both sides, as float64."""
+        """Return the first mismatched elements of both sides, as float64."""
         positions = first_positions(self.mask, _SAMPLE)
         actual, expected = self.numbers
         return _wide(actual[positions]), _wide(expected[positions])
 
     @cached_property
     def window(self) -> Sides:
-        """Consecutive elements of both sides from a little before the first mismatch on, as float64."""
+        """Return consecutive elements of both sides as float64, beginning a little before the first mismatch."""
         start = max(0, int(np.argmax(self.mask)) - _SAMPLE // 2)
         part = slice(start, start + _SAMPLE)
         actual, expected = self.numbers
@@ -107,7 +108,7 @@ Rule = Callable[[Case], str | None]
 
 @np.errstate(all="ignore")
 def find_hints(case: Case) -> list[str]:
-    """What the mismatch looks like, most telling first; empty when it has no pattern that we know."""
+    """Return descriptions of the mismatch, most telling first; empty if it matches no known pattern."""
     if not case.mask.any():
         return []
     found = [_nan_in_golden(case), never_written(case.unwritten, case.shape), _tainted_elements(case)]
@@ -125,7 +126,7 @@ def _first(rules: tuple[Rule, ...], case: Case) -> str | None:
 
 
 def never_written(unwritten: Unwritten | None, shape: tuple[int, ...]) -> str | None:
-    """The runtime fills outputs with a pattern before a run; where it is left, no task wrote."""
+    """Return a hint if no task wrote some elements: the runtime fills outputs with a pattern before a run."""
     if unwritten is None:
         return None
     total = math.prod(shape)
@@ -147,7 +148,8 @@ def _nan_in_golden(case: Case) -> str | None:
 
 
 def tainted(actual: Numbers) -> tuple[int, int]:
-    """How many elements have bit patterns that only come of memory nobody wrote, and the first of them (-1: none)."""
+    """Return the number of elements with bit patterns that only unwritten memory gives, and the first of them (-1:
+    none)."""
     kind = actual[:0].dtype
     if kind not in _TAINTED:
         return 0, -1
@@ -176,7 +178,8 @@ def _not_finite(case: Case) -> str | None:
 
 
 def _stray(case: Case, test: Callable[[Array], Flags]) -> tuple[int, int]:
-    """In how many elements, and where first, the test holds of what was computed and not of the golden."""
+    """Return the number of elements for which the test holds in the output but not in the golden, and the first of
+    them."""
     actual, expected = case.numbers
     return count_where(actual.size, lambda part: test(actual[part]) & ~test(expected[part]))
 
@@ -274,7 +277,8 @@ def _shifted(case: Case) -> str | None:
 
 
 def _close(a: Array, b: Array) -> bool:
-    """Equal up to a few roundings of float32, and not trivially so. A look at the first elements settles most cases."""
+    """Return whether the sides are equal up to a few roundings of float32, and not trivially. The first elements settle
+    most cases."""
     head = slice(0, _HEAD)
     return a.size > 0 and all(
         bool(np.allclose(x, y, rtol=1e-4, atol=1e-6)) for x, y in ((a.reshape(-1)[head], b.reshape(-1)[head]), (a, b))
@@ -288,7 +292,7 @@ VALUE_RULES: tuple[Rule, ...] = (_zero, _unchanged, _rounding, _transposed, _fac
 
 
 def _span(flags: npt.NDArray[np.bool_]) -> tuple[int, int] | None:
-    """First and last true position when all between are true and some outside are not."""
+    """Return the first and last true position if all between are true and some outside are not."""
     count, size = int(np.count_nonzero(flags)), flags.size
     if count in (0, size):
         return None
@@ -305,7 +309,7 @@ def _columns(case: Case) -> str | None:
 
 
 def _block(case: Case, axis: int, noun: str, valid: str) -> str | None:
-    """The mismatches lie in a block of rows (axis 0) or columns (1), which the message calls by a noun."""
+    """Return a hint if the mismatches lie in a block of rows (axis 0) or columns (axis 1); `noun` names the axis."""
     matrix = case.mask.reshape(-1, case.shape[-1])
     span, total = _span(np.asarray(matrix.any(axis=1 - axis))), matrix.shape[axis]
     if span is None:

@@ -1,6 +1,6 @@
-"""What came of the runs on many artifacts, over time: one SQLite file in BUILD_DIR, a row for each job of each run.
+"""The history of runs on many artifacts: one SQLite file in BUILD_DIR, a row for each job of each run.
 
-It decides what is done first and since when something fails; nothing is believed because of it, so it may be removed.
+It decides the order of jobs and tells since when a job fails. No result depends on it, so it may be removed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import msgspec
 
 from pypto_build.artifact.errors import ArtifactError
 
-#: In BUILD_DIR.
+#: The name of the file in BUILD_DIR.
 NAME = "history.sqlite"
-#: Runs that are kept.
+#: The number of runs that are kept.
 KEPT = 500
 _SCHEMA = 1
 _WAIT_S = 5.0
@@ -45,7 +45,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What came of one job, named by verbs, artifact, platform and options; ``memory`` in bytes, 0 if not measured."""
+    """The result of one job, named by verbs, artifact, platform and options; ``memory`` in bytes, 0 if not measured."""
 
     job: str
     status: str
@@ -56,7 +56,8 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Past(msgspec.Struct, frozen=True):
-    """What is known of a job: how it ended last, since which revision and run, and what it took when it last ran."""
+    """The past of a job: its last status, the revision and number of runs since which it has that status, and its last
+    cost."""
 
     status: str
     since: str
@@ -72,7 +73,7 @@ class History:
         self.path = path
 
     def past(self, jobs: Sequence[str]) -> dict[str, Past]:
-        """What is known of those of ``jobs`` that have been done before."""
+        """Return the past of those of ``jobs`` that have run before."""
         if not self.path.exists():
             return {}
         wanted, found = set(jobs), {}
@@ -86,7 +87,7 @@ class History:
         return found
 
     def add(self, run: Run, results: Sequence[Result]) -> None:
-        """Keep what came of a run, and forget the oldest ones beyond ``KEPT``."""
+        """Store the results of a run, and delete the oldest runs beyond ``KEPT``."""
         rows = [(r.job, r.status, r.seconds, r.memory, int(r.cached), r.reason) for r in results]
         with self._opened() as database, database:
             values = (run.began, run.verbs, run.revision, run.seconds)
@@ -97,13 +98,13 @@ class History:
                 database.execute(f"delete from {table} where run <= ?", (number - KEPT,))
 
     def runs(self) -> list[Run]:
-        """All runs, oldest first."""
+        """Return all runs, oldest first."""
         with self._opened() as database:
             rows = database.execute("select began, verbs, revision, seconds, run from runs order by run")
             return [Run(*row) for row in _typed(rows, tuple[_Seconds, str, str, _Seconds, int])]
 
     def results(self) -> dict[str, dict[int, Result]]:
-        """The results of every job by the numbers of the runs, oldest first."""
+        """Return the results of every job by run number, oldest first."""
         found: dict[str, dict[int, Result]] = {}
         with self._opened() as database:
             order = "select run, job, status, seconds, memory, cached, reason from results order by job, run"
@@ -134,16 +135,16 @@ class History:
             raise ArtifactError(self.path, f"is no history of runs: {error}", "a new one is begun") from None
 
 
-# Of a time or a duration, in what a damaged file may hold.
+# Bounds of a time or duration: a damaged file may hold any number.
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
 
 
 def _typed(rows: Iterable[tuple[Any, ...]], row_type: Any) -> Iterator[Any]:
-    """The rows, if they are what was written."""
+    """Return the rows converted to their type; a damaged file gives rows of other types."""
     return (msgspec.convert(row, row_type) for row in rows)
 
 
-#: The last result of each job, with the revision and the number of runs since which it has been the same.
+#: The last result of each job, with the revision and the number of runs since it last changed.
 _LAST = """
 with last as (select job, max(run) as run from results group by job),
      latest as (select l.job, l.run, r.status from last l join results r on r.job = l.job and r.run = l.run),
@@ -154,7 +155,7 @@ with last as (select job, max(run) as run from results group by job),
 select t.job, t.status, runs.revision, s.runs
 from latest t join streak s on s.job = t.job join runs on runs.run = s.first
 """
-#: What each job took when it was last done.
+#: The time and memory of each job when it last ran.
 _TAKEN = """
 select r.job, r.seconds, r.memory from results r
 join (select job, max(run) as run from results where not cached group by job) l on l.job = r.job and l.run = r.run
@@ -162,6 +163,6 @@ join (select job, max(run) as run from results where not cached group by job) l 
 
 
 def flips(results: Mapping[int, Result]) -> list[tuple[int, Result, Result]]:
-    """Where the status of a job changed: the number of the run, the result before and the one then."""
+    """Return the changes of a job's status: the number of the run, the result before, and the result in that run."""
     pairs = itertools.pairwise(results.items())
     return [(run, before, now) for (_, before), (run, now) in pairs if before.status != now.status]

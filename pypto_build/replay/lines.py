@@ -1,7 +1,8 @@
-"""Source lines of what was compiled without line numbers: it is compiled once more, with them, when it has crashed.
+"""Finds source lines of binaries that were compiled without line numbers: compiles them again, with them, after a
+crash.
 
-Line numbers in every binary would cost every compilation. The command is that of ``compile_commands.json`` above the
-binary. It makes a shared object here, which holds the same functions: a place in a function is the same place.
+Line numbers in every binary would slow down every compilation. The command comes from ``compile_commands.json`` above
+the binary. It makes a shared object with the same functions, so an offset in a function stays the same.
 """
 
 from __future__ import annotations
@@ -26,20 +27,20 @@ _SYMBOL = re.compile(r"([0-9a-f]+) .{5}.F \S+\t([0-9a-f]+)\s+(?:\.\w+\s+)?(\S+)"
 
 
 def of_this_machine(frame: Frame) -> Frame:
-    """A frame with its lines where the sources are."""
+    """Return a frame with the paths of its sources on this machine."""
     line, code = (actual_place(place, frame.module) for place in (frame.line, frame.code))
     return replace(frame, line=line, code=code)
 
 
 class Recompiled:
-    """Shared objects with line numbers, compiled into a temporary `directory` for those that are asked for."""
+    """Shared objects with line numbers, compiled into a temporary `directory` when they are first needed."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._objects: dict[str, Path | None] = {}
 
     def place(self, module: str, offset: int) -> tuple[Path, int] | None:
-        """Return where byte `offset` of a shared object is: object and offset in that; None if it cannot be told."""
+        """Return the recompiled object, and the offset in it, for byte `offset` of a shared object; None if unknown."""
         if module not in self._objects:
             self._objects[module] = self._compile(Path(module))
         compiled = self._objects[module]
@@ -59,7 +60,7 @@ class Recompiled:
             return None
         arguments[arguments.index("-o") + 1] = str(target)
         arguments[arguments.index("-c")] = "-shared"
-        arguments = [word for word in arguments if not word.startswith(FLAG)]  # here they are looked for
+        arguments = [word for word in arguments if not word.startswith(FLAG)]  # keep the real paths of this machine
         try:
             run = subprocess.run(
                 [*arguments, *_LINES], cwd=directory, capture_output=True, timeout=_TIME_LIMIT_S, check=False
@@ -76,7 +77,7 @@ class _Entry(msgspec.Struct):
 
 
 def _command(binary: Path) -> tuple[list[str], str]:
-    """The arguments that compiled an object and the directory they hold in; no arguments if nobody wrote them down."""
+    """Return the arguments that compiled an object, and their working directory; no arguments if none are recorded."""
     for parent in binary.parents:
         listing = parent / _LISTING
         if not listing.is_file():
@@ -91,7 +92,7 @@ def _command(binary: Path) -> tuple[list[str], str]:
 
 
 def _functions(file: Path) -> dict[str, tuple[int, int]]:
-    """The functions of a shared object: address and size, by name."""
+    """Return the functions of a shared object: address and size, by name."""
     try:
         text = subprocess.run(["objdump", "-t", str(file)], capture_output=True, text=True, check=False).stdout
     except OSError:  # not installed

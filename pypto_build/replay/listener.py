@@ -1,7 +1,7 @@
-"""What a child process says: lines for its parent, and what it prints, which goes on to our own output as it comes.
+"""Reads the output of a child process: lines for its parent, and printed text, which is passed on as it comes.
 
-All of it is data from somebody who may mean no good: lines are kept up to a limit, and neither a flood nor a reader of
-ours that has stopped reading keeps the parent from looking at the clock.
+All of it is untrusted. Lines are kept up to a limit. Neither a flood of text nor a blocked standard output keeps the
+parent from checking its time limits.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pypto_build import terminal
 _TAIL_BYTES = 8192
 _PIECE = 1 << 16
 
-#: More than any reply needs.
+#: The limit of a line, which is more than any reply needs.
 LINES_LIMIT = 1 << 24
-#: More than anybody reads; what is printed beyond it is left out.
+#: The limit of printed text; the rest is left out.
 PRINTED_LIMIT = 1 << 26
 
 
 class Lines:
-    """What comes through a pipe in lines, up to a limit."""
+    """Reads lines from a pipe, up to a limit."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -32,11 +32,11 @@ class Lines:
         self._pending = bytearray()
 
     def wanted(self) -> tuple[int, int]:
-        """What has to happen before `take` does something."""
+        """Return the descriptor and the poll event that `take` waits for."""
         return self.descriptor, select.POLLIN
 
     def take(self) -> None:
-        """Take what has come."""
+        """Read the available data."""
         data = os.read(self.descriptor, _PIECE)
         self.ended = not data
         if len(self._pending) + len(data) > LINES_LIMIT:
@@ -46,7 +46,7 @@ class Lines:
             self.whole = self.whole or b"\n" in data
 
     def line(self) -> bytes | None:
-        """The oldest whole line that has not been taken yet."""
+        """Return the oldest whole line that has not been returned yet."""
         if not self.whole:
             return None
         line, _, self._pending = self._pending.partition(b"\n")
@@ -55,8 +55,8 @@ class Lines:
 
 
 class Printed:
-    """Passes what is printed into a pipe on to standard output or error, in whole lines, marked and escaped, when that
-    can take it; `tail` is the last of it as it was printed."""
+    """Copies text that is printed into a pipe to standard output or error, in whole lines, marked and escaped. It
+    writes only when that stream can take the text. `tail` is the last part of the text as it was printed."""
 
     def __init__(self, descriptor: int, name: Literal["stdout", "stderr"]) -> None:
         self.descriptor = descriptor
@@ -65,7 +65,7 @@ class Printed:
         self._left = PRINTED_LIMIT
         self._closed = False
         self._pending = b""  # a line that has not ended yet
-        self._out = bytearray()  # what our output has not taken yet
+        self._out = bytearray()  # text that is not written to our output yet
         self.blocked = False
         self._target, self._piece = _file_of(name)
 
@@ -75,11 +75,11 @@ class Printed:
         return self._closed and not self._out
 
     def wanted(self) -> tuple[int, int]:
-        """Return the descriptor that `take` waits for, and whether for something to read or for room to write."""
+        """Return the descriptor and the poll event that `take` waits for: input to read, or room to write."""
         return (self._target, select.POLLOUT) if self.blocked else (self.descriptor, select.POLLIN)
 
     def take(self) -> None:
-        """Pass on what has come, as far as there is room."""
+        """Pass on the available text, as far as there is room."""
         self._pass_on()
         if self._out or not _ready(self.descriptor, select.POLLIN):
             return
@@ -97,7 +97,7 @@ class Printed:
             self._pass_on()
 
     def _pass_on(self) -> None:
-        """Write in pieces that are taken at once, until our output has no room."""
+        """Write in pieces that never block, until the output has no room."""
         while self._out:
             self.blocked = self._target >= 0 and not _ready(self._target, select.POLLOUT)
             if self.blocked:
@@ -119,7 +119,7 @@ class Printed:
             else:
                 stream.write(data.decode(errors="replace"))
                 stream.flush()
-        except (OSError, ValueError):  # whoever read it has seen enough
+        except (OSError, ValueError):  # the reader has closed its end
             self._left = 0
             self._out.clear()
 
@@ -130,7 +130,7 @@ def _marked(line: bytes) -> bytes:
 
 
 class Listener:
-    """Listens to descriptors of a child, which stay open."""
+    """Reads several descriptors of a child, and leaves them open."""
 
     def __init__(self, replies: int, errors: int, output: int | None = None, news: int | None = None) -> None:
         self.replies, self._errors = Lines(replies), Printed(errors, "stderr")
@@ -141,11 +141,11 @@ class Listener:
 
     @property
     def tail(self) -> bytes:
-        """The last that came as error output."""
+        """Return the last part of the child's error output."""
         return self._errors.tail
 
     def collect(self, timeout_s: float) -> bool:
-        """Take what has come, waiting for something until the time is over; False once there will be no more."""
+        """Read available data, waiting for some until the timeout; return False once all streams have ended."""
         waiting: dict[int, list[Lines | Printed]] = {}
         poll = select.poll()
         for source in self._all:
@@ -160,11 +160,11 @@ class Listener:
 
     @property
     def blocked(self) -> bool:
-        """Whether something is printed that nobody takes."""
+        """Return whether printed text waits because our output cannot take it."""
         return any(isinstance(source, Printed) and source.blocked for source in self._all)
 
     def find_reply(self) -> bool:
-        """Whether there is a reply in what a child that is gone has written."""
+        """Read what an ended child has written, and return whether it contains a reply."""
         while not (self.has_reply or self.replies.ended or self.replies.flooded):
             if not _ready(self.replies.descriptor, select.POLLIN):
                 return False
@@ -173,16 +173,16 @@ class Listener:
 
     @property
     def has_reply(self) -> bool:
-        """Whether a whole line has come."""
+        """Return whether a whole line has been read."""
         return self.replies.whole
 
     def reply(self) -> bytes:
-        """The oldest line that has not been taken yet."""
+        """Return the oldest line that has not been returned yet."""
         return self.replies.line() or b""
 
 
 def _file_of(name: str) -> tuple[int, int]:
-    """The descriptor behind a stream of ours (-1: there is none), and how much it takes once it says that it does."""
+    """Return the descriptor behind an output stream (-1: none), and how many bytes it takes when poll reports room."""
     try:
         descriptor = getattr(sys, name).fileno()
         kind = os.fstat(descriptor).st_mode

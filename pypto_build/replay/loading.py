@@ -1,8 +1,7 @@
-"""What a run loads: the embedded runtime, the kernels and the orchestration; when their turn comes, or ahead of it.
+"""Loads the files of a run: the embedded runtime, the kernels and the orchestration.
 
-Of libraries that do nothing when they are loaded (`load_ahead` of the runtime), a process may have loaded what was
-there long before a run of them is wanted: each run is then in a fork of it. When its turn comes each file is looked at
-again there, and what is another one by then is unloaded and loaded as it is.
+A process may load them ahead of time, if loading them runs no code (`load_ahead` of the runtime). Each run is then a
+fork of that process. The fork checks each file again, and reloads those that have been replaced since.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class KernelBinary:
 
 
 class Loads(Protocol):
-    """What a job says of what it loads."""
+    """The part of a job that says which files to load."""
 
     @property
     def platform(self) -> str: ...
@@ -50,7 +49,7 @@ class Loads(Protocol):
 
 @cache
 def load_embedded(path: Path) -> ModuleType:
-    """The embedded runtime's extension module, from any path; each is loaded once. Raises `ImportError`."""
+    """Return the embedded runtime's extension module, from any path; each path is loaded once. Raises `ImportError`."""
     loader = importlib.machinery.ExtensionFileLoader("_embedded", str(path))
     spec = importlib.util.spec_from_loader("_embedded", loader)
     assert spec is not None
@@ -60,7 +59,7 @@ def load_embedded(path: Path) -> ModuleType:
 
 
 class LoadingNote:
-    """The end of the report buffer, which tells what is being loaded: code may run then, too."""
+    """The end of the report buffer, which names the file that is being loaded: code of that file may run then."""
 
     BYTES = 512
 
@@ -68,18 +67,18 @@ class LoadingNote:
         self._place = report[-self.BYTES :]
 
     def set(self, path: Path | None) -> None:
-        """Say what is loaded next; None: nothing is any more."""
+        """Write the path of the file that is loaded next; None when loading is over."""
         text = (str(path) if path else "").encode()[: self.BYTES - 1]
         self._place[: len(text) + 1] = text + b"\0"
 
     @property
     def text(self) -> str:
-        """The file being loaded, or nothing."""
+        """Return the file that is being loaded; empty if there is none."""
         return bytes(self._place).partition(b"\0")[0].decode(errors="replace")
 
 
 class Files:
-    """Files, and what the system said of them when this was made: device, inode, size and both times."""
+    """Files with the identity that the system gave when this was made: device, inode, size and both times."""
 
     _ENTRY = struct.Struct("QQqqq")
     _SAME_FILE = 16  # bytes: device and inode
@@ -90,8 +89,8 @@ class Files:
         self._seen: bytes = module.identify(self.paths)
 
     def changed(self) -> Iterator[tuple[str, bool]]:
-        """Those of which the system says something else now, and whether that is because each is another file, or
-        there is none; else it was written to."""
+        """Yield each file whose identity has changed, and whether another file replaced it. A missing file counts as
+        replaced; otherwise the file was written to in place."""
         now: bytes = self._module.identify(self.paths)
         if now != self._seen:
             for path, before, after in zip(self.paths, self._each(self._seen), self._each(now), strict=True):
@@ -99,20 +98,20 @@ class Files:
                     yield path, before[: self._SAME_FILE] != after[: self._SAME_FILE]
 
     def are_unchanged(self) -> bool:
-        """Whether the system says the same of all."""
+        """Return whether the identity of every file is the same as before."""
         return not any(True for _ in self.changed())
 
     def are_whole(self) -> bool:
-        """Whether none of them was written to, though others may lie in their places."""
+        """Return whether no file was written to in place. Other files may have replaced them."""
         return all(is_other for _, is_other in self.changed())
 
     def are_older_than(self, moment_ns: int) -> bool:
-        """Whether all were there, and had not been changed since a moment of the system's clock."""
+        """Return whether all files existed, and were last changed before a moment of the system's clock."""
         entries = self._ENTRY.iter_unpack(self._seen)
         return all(size >= 0 and max(times) < moment_ns for _, _, size, *times in entries)
 
     def only(self, wanted: Sequence[bool]) -> Files:
-        """Those of them that are `wanted`, as they were."""
+        """Return the files that `wanted` selects, with their recorded identity."""
         found = Files(self._module, [])
         found.paths = [path for path, one in zip(self.paths, wanted, strict=True) if one]
         found._seen = b"".join(seen for seen, one in zip(self._each(self._seen), wanted, strict=True) if one)
@@ -124,22 +123,21 @@ class Files:
 
 
 class Libraries:
-    """The libraries of a job. Those that are loaded ahead are used by this process, and by those that are forked from
-    it."""
+    """The libraries of a job. Those that are loaded ahead are used by this process and by its forks."""
 
     def __init__(self, module: Any, job: Loads) -> None:
         self._module = module
         self._of = _what_counts(job)
         self._kernels, self._orchestration = job.kernels, job.orchestration
         self._runtime: Any = None  # has kernels as they were loaded ahead
-        self._missing = list(job.kernels)  # those that it does not have
+        self._missing = list(job.kernels)  # kernels that it has not loaded
 
     def is_for(self, module: Any, job: Loads) -> bool:
-        """Whether these are the libraries of `job`, as far as their names go."""
+        """Return whether these are the libraries of `job`, judged by paths and settings, not by contents."""
         return module is self._module and self._of == _what_counts(job)
 
     def load_ahead(self) -> Files:
-        """Load what is there; the files that have been loaded, by this or before."""
+        """Load the files that exist; return all that have been loaded ahead, now or earlier."""
         paths = [str(self._orchestration), *(str(kernel.path) for kernel in self._kernels)]
         before = Files(self._module, paths)
         loaded: list[bool] = self._module.load_ahead(paths)
@@ -151,14 +149,14 @@ class Libraries:
         return before.only(loaded)
 
     def _takes(self, kernel: KernelBinary) -> bool:
-        """Whether a kernel is there that was loaded ahead. What is wrong with one is said when its turn comes."""
+        """Load a kernel ahead and return whether that worked. Errors are reported when the kernel's run comes."""
         try:
             return bool(self._runtime.load_kernel_ahead(*_words(kernel)))
         except self._module.RuntimeFault:
             return False
 
     def runtime(self, job: Loads, note: LoadingNote) -> Any:
-        """A runtime that has loaded everything as it is now. Raises `RuntimeFault`."""
+        """Return a runtime that has loaded the current version of every file. Raises `RuntimeFault`."""
         runtime, stale, missing = self._runtime, set[int](), {id(kernel) for kernel in self._missing}
         if runtime is None:
             runtime = self._module.Runtime(platform=job.platform, threads=job.threads)
@@ -176,7 +174,7 @@ class Libraries:
         note.set(job.orchestration)
         runtime.load_orchestration(str(job.orchestration), job.function_name, job.config_name)
         note.set(None)
-        self._runtime, self._missing = None, list(self._kernels)  # what is loaded now was not loaded ahead
+        self._runtime, self._missing = None, list(self._kernels)  # the next runtime loads everything anew
         return runtime
 
 
@@ -185,6 +183,6 @@ def _what_counts(job: Loads) -> tuple[Any, ...]:
 
 
 def _words(kernel: KernelBinary) -> tuple[int, str, str, str, list[str] | None]:
-    """A kernel as a runtime loads it."""
+    """Return the arguments by which a runtime loads a kernel."""
     signature = None if kernel.signature is None else list(kernel.signature)
     return kernel.func_id, kernel.name, kernel.core_type, str(kernel.path), signature

@@ -1,7 +1,7 @@
-"""Shapes and element types that nobody declared, as in artifacts before compiled_meta.json: from the .pto modules.
+"""Reads undeclared shapes and element types from the .pto modules, for artifacts older than compiled_meta.json.
 
-A module views its tensors in full. Where the orchestration hands a parameter of its own to a kernel, all of it, the
-shape of that view is the parameter's.
+A module views its tensors in full. Where the orchestration passes one of its parameters unchanged to a kernel, the
+shape of that view is the parameter's shape.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ View = tuple[str, tuple[int, ...]]
 
 
 def complete(interface: Interface, artifact: Path, names: Set[str]) -> Interface:
-    """The interface with shapes for the tensors of these names, as far as all modules tell the same one."""
+    """Return the interface with shapes for the tensors named `names`, where all modules agree on one."""
     views: dict[int, set[View]] = {}
     kernels = {kernel.func_id: kernel for kernel in interface.kernels}
     modules = _Modules(artifact)
@@ -45,7 +45,7 @@ def complete(interface: Interface, artifact: Path, names: Set[str]) -> Interface
 
 
 class _Modules:
-    """The modules of an artifact, each read when one of its functions is asked for."""
+    """The modules of an artifact, each parsed when one of its functions is first needed."""
 
     def __init__(self, artifact: Path) -> None:
         self._artifact = artifact
@@ -56,7 +56,7 @@ class _Modules:
                 self._files.setdefault(name, path)
 
     def views(self, kernel: KernelInterface, position: int) -> Iterator[View]:
-        """How the kernel's module views its tensor number `position`."""
+        """Yield the views that the kernel's module makes of its tensor number `position`."""
         source = self._artifact / kernel.source
         text = source.read_text(encoding="utf-8", errors="replace") if source.is_file() else ""
         read = read_entry(text, list(self._files))
@@ -72,13 +72,13 @@ class _Modules:
         if path not in self._modules:
             try:
                 self._modules[path] = parse_file(str(path))
-            except (PtoError, OSError):  # whoever needs the module says what is wrong with it
+            except (PtoError, OSError):  # the user of the module reports its error
                 self._modules[path] = None
         return self._modules[path]
 
 
 def _views(function: Function, module: Module, number: int) -> Iterator[View]:
-    """The views of a function's argument whose extents are constants."""
+    """Yield the views of a function's argument whose extents are constants."""
     type_ = function.args[number].type if number < len(function.args) else None
     if function.body is None or not isinstance(type_, PtrType) or str(type_.element) not in _TORCH:
         return

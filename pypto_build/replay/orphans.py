@@ -1,4 +1,4 @@
-"""Ends and removes what outlived the run which started it, where the system does not do so itself."""
+"""Ends processes and removes memory that outlive the run which made them, where the system does not do so itself."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SHARED_MEMORY = Path("/dev/shm")
 
 
 def end_holders(*descriptors: int) -> None:
-    """Kill every process that has a pipe behind `descriptors` open, but this one and those it started itself.
+    """Kill every process that holds a pipe behind `descriptors` open, except this process and its own children.
 
-    As long as somebody can write to a pipe, its reader sees no end.
+    While any process can write to a pipe, its reader sees no end of file.
     """
     pipes = set()
     for descriptor in descriptors:
@@ -32,19 +32,19 @@ def end_holders(*descriptors: int) -> None:
 
 
 def _parents() -> dict[int, int]:
-    """The parent of every process."""
+    """Return the parent of every process."""
     return {pid: _parent(pid) for pid in map(int, filter(str.isdecimal, os.listdir(_PROCESSES)))}
 
 
 def _line(pid: int, parents: dict[int, int]) -> Iterator[int]:
-    """A process and those it descends from."""
+    """Yield a process and its ancestors."""
     while pid > 1:
         yield pid
         pid = parents.get(pid, 0)
 
 
 def _parent(pid: int) -> int:
-    """The parent of a process; 0 if there is none."""
+    """Return the parent of a process; 0 if there is none."""
     try:
         text = (_PROCESSES / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -53,14 +53,14 @@ def _parent(pid: int) -> int:
 
 
 class SharedMemory:
-    """What is in shared memory before a run, so that what the run leaves there can be removed after it."""
+    """The contents of shared memory before a run, so that new objects can be removed after it."""
 
     def __init__(self, runtime: Any) -> None:
         self._runtime = runtime
         self._before, self._since = _names(), int(time.time())
 
     def remove(self, creator: int) -> None:
-        """Remove the System V segments of a process, and files that are new, ours, and open in no process."""
+        """Remove the System V segments of a process, and new files of this user that no process has open."""
         self._runtime.remove_segments(creator, self._since)
         new = _names() - self._before
         used = _in_use() if new else set()
@@ -79,8 +79,8 @@ def _names() -> set[str]:
 
 
 def _in_use() -> set[int]:
-    """The inodes of the files in shared memory that a process has mapped or open. Names would not do: `sem_open` maps a
-    file before it has its own."""
+    """Return the inodes of shared memory files that a process has mapped or open. File names would not do: `sem_open`
+    maps a file before the file gets its final name."""
     used = set()
     for process in _PROCESSES.glob("[0-9]*"):
         with suppress(OSError):

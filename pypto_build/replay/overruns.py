@@ -1,7 +1,7 @@
-"""Which task wrote next to a tensor, and at which line: the run is repeated, with red zones that cannot be written.
+"""Finds the task that wrote next to a tensor, and its line: repeats the run with red zones that cannot be written.
 
-Where nothing ends that run (what was written came by way of the system, or from a thread of the kernel's), it is
-repeated task by task, with a look at the red zones after each.
+That run may not crash, if a system call or a thread of the kernel did the write. Then it is repeated task by task, with
+a check of the red zones after each.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.verdict import ErrorInfo
 
 _BYTES = 512
-#: The tensors themselves are given to the kernels, not copies of them.
+#: The options that give kernels the tensors themselves, not copies of them.
 _IN_PLACE: dict[str, SettingValue] = {"protect_inputs": False}
 
 #: Runs once on an arena, with these options in place of those of the request. Raises `RunFault`.
@@ -27,7 +27,7 @@ RunAgain = Callable[[Arena, dict[str, SettingValue]], None]
 
 
 class _Task(Protocol):
-    """What the runtime hands over for a task (`pypto_build.runtime`)."""
+    """The task object that the runtime passes to a callback (`pypto_build.runtime`)."""
 
     number: int
     kernels: list[Any]
@@ -36,12 +36,12 @@ class _Task(Protocol):
 
 
 def overrun_message(overrun: Overrun, tensor: TensorArg, writer: str = "a kernel") -> str:
-    """What was written next to a tensor, and by whom."""
+    """Return a message that names the writer, the tensor and the byte that was written."""
     return f"{writer} wrote outside tensor '{tensor.name}': at byte {overrun.offset}, while it has {tensor.nbytes}"
 
 
 def name_writer(error: ErrorInfo, overrun: Overrun, tensors: Sequence[TensorArg], run: RunAgain) -> None:
-    """Complete an error that says where something was written next to the tensors, with who did it."""
+    """Add the task that wrote next to a tensor to an error that reports such a write."""
     sizes = [tensor.nbytes for tensor in tensors]
     found = _trapped(overrun, sizes, run)
     if found is not None:
@@ -55,7 +55,7 @@ def name_writer(error: ErrorInfo, overrun: Overrun, tensors: Sequence[TensorArg]
 
 
 def _trapped(overrun: Overrun, sizes: list[int], run: RunAgain) -> ErrorInfo | None:
-    """The crash of a run whose red zones are closed, if it is one there."""
+    """Return the crash of a run with closed red zones, if it crashed inside one."""
     arena = Arena(sizes, at_ends=overrun.offset > 0)
     base = _address(arena)
     closed = _close(arena, base)
@@ -73,7 +73,7 @@ def _address(arena: Arena) -> int:
 
 
 def _close(arena: Arena, base: int) -> list[tuple[int, int]]:
-    """Let what writes to the red zones crash, as far as they are whole pages; where they begin and end."""
+    """Make writes to the red zones crash, as far as these are whole pages; return begin and end of each such part."""
     library = ctypes.CDLL(None)
     pages = [(-(-start // ALIGNMENT) * ALIGNMENT, stop // ALIGNMENT * ALIGNMENT) for start, stop in arena.zones()]
     for first, last in pages:
@@ -83,16 +83,17 @@ def _close(arena: Arena, base: int) -> list[tuple[int, int]]:
 
 
 def _watched(sizes: list[int], run: RunAgain) -> tuple[str, str] | tuple[None, None]:
-    """The number of the first task after which a red zone is changed, and the name of its kernel."""
+    """Return the number of the first task after which a red zone is changed, and the name of its kernel."""
     arena = Arena(sizes)
     first = _FirstOverrun(arena)
-    with suppress(RunFault):  # what was seen until then counts
+    with suppress(RunFault):  # overruns that were seen before the fault still count
         run(arena, {"on_task": first, **_IN_PLACE})
     return first.culprit or (None, None)
 
 
 class _FirstOverrun:
-    """Called for every task of a run on ``arena``, in the process of the kernels; told of in memory that both have."""
+    """A callback for every task of a run on ``arena``, called in the kernels' process. It reports through shared
+    memory."""
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
@@ -109,6 +110,6 @@ class _FirstOverrun:
 
     @property
     def culprit(self) -> tuple[str, str] | None:
-        """The number of the task and the name of its kernel; None if no task did it."""
+        """Return the number of the task and the name of its kernel; None if no task changed a red zone."""
         number, _, name = bytes(self._memory).rstrip(b"\0").decode(errors="replace").partition(" ")
         return (number, name) if name else None

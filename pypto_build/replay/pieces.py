@@ -1,4 +1,4 @@
-"""Large arrays in pieces: what is asked of all elements without a copy of them."""
+"""Evaluates large arrays in pieces, so that no copy of all elements is made."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def pieces(size: int) -> Iterator[slice]:
 
 
 def count_where(size: int, test: Callable[[slice], Flags]) -> tuple[int, int]:
-    """In how many of ``size`` flat elements the flags of the pieces are set, and the first of them (-1: none)."""
+    """Return how many of ``size`` flat elements pass the test, and the first of them (-1: none)."""
     count, first = 0, -1
     for part in pieces(size):
         flags = test(part)
@@ -33,7 +33,7 @@ def count_where(size: int, test: Callable[[slice], Flags]) -> tuple[int, int]:
 
 
 def first_positions(flags: Flags, limit: int) -> npt.NDArray[np.intp]:
-    """The first ``limit`` flat positions at which flags of any shape are set."""
+    """Return the first ``limit`` flat positions whose flags are set, for flags of any shape."""
     flat, found, missing = flags.reshape(-1), [np.zeros(0, np.intp)], limit
     for part in pieces(flat.size):
         here = np.flatnonzero(flat[part])[:missing] + part.start
@@ -45,7 +45,7 @@ def first_positions(flags: Flags, limit: int) -> npt.NDArray[np.intp]:
 
 
 class Numbers:
-    """The numbers that stored elements of a dtype are, decoded as they are asked for by flat index."""
+    """The elements of a stored array as numbers; they are decoded when an index is read."""
 
     def __init__(self, stored: Array, dtype: str) -> None:
         self.stored, self.dtype = stored, dtype

@@ -1,7 +1,6 @@
-"""The check of a run that went well, without numpy, whose import takes longer than most runs.
+"""Checks a successful run without numpy, whose import takes longer than most runs.
 
-It says only "all as it should be", with the numbers of the verdict. For anything else it says nothing, and the full
-check finds out what.
+It handles only runs that pass. For any other run it returns None, and the full check finds the cause.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from pypto_build.replay.verdict import OutputResult, OutputStatus
 
 
 def quick_check(embedded: Any, binding: Binding, arena: Arena, rtol: float, atol: float) -> list[OutputResult] | None:
-    """The results of a run whose outputs all pass the default rule and whose inputs are as they were; else None.
+    """Return the results of a run if all outputs pass the default rule and all inputs are unchanged; else None.
 
-    `embedded` is the runtime's module, which compares.
+    `embedded` is the runtime's extension module, which does the comparison.
     """
     if not binding.checked or arena.overrun() is not None:
         return None
@@ -46,7 +45,7 @@ def _compare(embedded: Any, tensor: TensorArg, memory: memoryview, rtol: float, 
 
 
 def judged_outputs(binding: Binding, against: str) -> list[OutputResult]:
-    """The results of a run that somebody else judges; ``against`` is what is said against it."""
+    """Return the results of a run that a judge decides; ``against`` is the judge's objection, empty for a pass."""
     outputs = [tensor for tensor in binding.tensors if tensor.is_output]
     status: OutputStatus = "mismatch" if against else "pass"
     results = [

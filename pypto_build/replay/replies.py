@@ -1,4 +1,4 @@
-"""Judges what the child answered, which kernels can write over: a reply that could be none is none."""
+"""Validates the child's replies: kernels can overwrite them, so a reply with impossible values is rejected."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LIMIT = 1 << 63
 
 
 def read_reply(line: bytes, sizes: Sequence[int]) -> Reply:
-    """The reply in a line; `sizes` are the numbers of elements of the run's tensors. Raises `RunFault`."""
+    """Return the reply in a line; `sizes` are the element counts of the run's tensors. Raises `RunFault`."""
     try:
         reply = msgspec.json.decode(line, type=Reply)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -30,7 +30,7 @@ def read_reply(line: bytes, sizes: Sequence[int]) -> Reply:
 
 
 def no_reply() -> RunFault:
-    """The fault of a run whose reply is none."""
+    """Return the fault of a run with an invalid reply."""
     return RunFault(
         "runtime_error",
         ErrorInfo(
@@ -46,7 +46,7 @@ def _name(text: str | None) -> str | None:
 
 
 def _possible(reply: Reply, sizes: Sequence[int]) -> bool:
-    """Whether numbers are within what there is."""
+    """Return whether the numbers of a reply are within possible bounds."""
     if reply.fault is not None and not is_known(reply.fault):
         return False
     if not (0 <= reply.tasks < _LIMIT and math.isfinite(reply.run_s) and reply.run_s >= 0):

@@ -1,4 +1,4 @@
-"""What a replay prints: the log lines of pypto-lib's harness, word for word, and ours between them."""
+"""Prints the log of a replay: the lines of pypto-lib's harness, word for word, with additional lines between them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Print = Callable[[str], None]
 
 
 class Log:
-    """Prints through `write`; measures stages. A stage that raises has no "done" line.
+    """Prints lines through `write`, and measures stages. A stage that raises has no "done" line.
 
-    One that is not `verbose` leaves out stages and what else only says that all is as usual.
+    A log that is not `verbose` leaves out stages and lines that only report normal operation.
     """
 
     def __init__(self, write: Print, verbose: bool = True) -> None:
@@ -25,16 +25,16 @@ class Log:
         self._start = time.perf_counter()
 
     def line(self, text: str) -> None:
-        """One line under the run's tag."""
+        """Print one line under the run's tag."""
         self._write(f"[RUN] {_one_line(text)}")
 
     def detail(self, text: str) -> None:
-        """One line under the run's tag that says that all is as usual."""
+        """Print one line of normal operation under the run's tag."""
         if self._verbose:
             self.line(text)
 
     def text_lines(self, *lines: str) -> None:
-        """Lines without a tag; empty ones are left out."""
+        """Print lines without a tag; empty ones are left out."""
         for line in lines:
             if line:
                 self._write(_one_line(line))
@@ -55,7 +55,7 @@ class Log:
 
 
 def _one_line(text: str) -> str:
-    """Names of tensors may hold anything, and none makes a line of its own."""
+    """Escape line breaks: a tensor's name may hold any character, but must not start a line of its own."""
     return text.replace("\n", "\\n") if "\n" in text else text
 
 
@@ -67,7 +67,7 @@ def output_line(result: OutputResult) -> str:
 
 
 def mismatch_block(result: OutputResult, rtol: float, atol: float) -> list[str]:
-    """What an output that does not match differs in; `output_line` comes before."""
+    """Return the lines that describe an output's mismatch; `output_line` comes before them."""
     lines = [
         f"    Mismatched elements: {result.mismatched}/{result.numel}  rtol={rtol:g} atol={atol:g}",
         f"    max abs error {result.max_abs:.6g}, max rel error {result.max_rel:.6g}",
@@ -83,7 +83,7 @@ def mismatch_block(result: OutputResult, rtol: float, atol: float) -> list[str]:
 
 
 def output_hints(result: OutputResult) -> list[str]:
-    """The hints, one a line."""
+    """Return the hints, one a line."""
     return [f"    hint: {hint}" for hint in result.hints]
 
 
@@ -95,7 +95,7 @@ def _flat(index: Sequence[int], shape: Sequence[int]) -> int:
 
 
 def last_line(verdict: Verdict, elapsed_s: float) -> str:
-    """The line that says how it ended."""
+    """Return the line with the final status."""
     match verdict.status:
         case "pass":
             return f"PASS{verdict.where}{verdict.broken} ({elapsed_s:.2f}s)"
@@ -110,7 +110,7 @@ def last_line(verdict: Verdict, elapsed_s: float) -> str:
 
 
 def rounds_line(times_s: Sequence[float]) -> str:
-    """Statistics over rounds, in microseconds of this machine's clock."""
+    """Return statistics over rounds, in microseconds of this machine's clock."""
     ordered = sorted(times_s)
     values = {
         "min": ordered[0],

@@ -1,4 +1,4 @@
-"""What to replay and how, and what may execute it in place of the embedded runtime."""
+"""The request of a replay, and the interface of engines that execute it in place of the embedded runtime."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class Rounds(Protocol):
-    """Executes rounds: started with the tensors as they should be, finished with the tensors as they became.
+    """Executes rounds. A round starts with the initial tensors, and finishes with the computed ones.
 
-    ``round_s`` is what the last round took, as its time limit counts.
+    ``round_s`` is the duration of the last round, as its time limit counts it.
     """
 
     round_s: float
@@ -31,33 +31,34 @@ class Rounds(Protocol):
     def start_round(self) -> None: ...
 
     def finish_round(self) -> Reply:
-        """The numbers of the round. Raises `RunFault`."""
+        """Return the reply of the round. Raises `RunFault`."""
         ...
 
 
 class Engine(Protocol):
-    """Another runtime than the embedded one."""
+    """An engine that replaces the embedded runtime."""
 
     def open(
         self, request: Request, interface: Interface, binding: Binding, arena: Arena
     ) -> contextlib.AbstractContextManager[Rounds]:
-        """What executes the rounds of a request. Raises `ArtifactError` for a request it cannot execute."""
+        """Return the object that executes the rounds of a request. Raises `ArtifactError` for an unsupported
+        request."""
         ...
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to replay and how. None stands for "as the artifact says"; `threads` 0 is this machine's number.
+    """The artifact to replay and all settings. None means "as the artifact says"; `threads` 0 means this machine's
+    number.
 
-    `build_dir` holds what was built (`interface.json`, `kernels/`, `orchestration/`); `binaries` is where `kernels/`
-    and `orchestration/` are when they are elsewhere; `results` is where verdict.json, `actual/` and dumps go when that
-    is not `build_dir`; `embedded` is the runtime's extension module. `data` is a directory with `in/` and `out/`.
-    `options` are those of the runtime (`pypto_build.runtime`); a callable among them is called in the child process.
-    `engine` executes the rounds in place of the embedded runtime. `all_goldens`: outputs without a golden, where others
-    have one, are an error. A run that is not `verbose` prints its outputs and its end
-    alone. `meanwhile` is called in this process while the first round runs, for what its caller has to
-    get ready. `judge` decides in place of the goldens: it is called when the outputs of a round lie in `actual/`, and
-    says what is wrong with them, nothing if they are good.
+    `build_dir` holds the build (`interface.json`, `kernels/`, `orchestration/`). `binaries` is the directory of
+    `kernels/` and `orchestration/` if they are elsewhere. `results` is the directory for verdict.json, `actual/` and
+    dumps if it is not `build_dir`. `embedded` is the runtime's extension module. `data` is a directory with `in/` and
+    `out/`. `options` are those of the runtime (`pypto_build.runtime`); a callable among them is called in the child
+    process. `engine` executes the rounds in place of the embedded runtime. With `all_goldens`, an output without golden
+    is an error if others have one. Without `verbose`, only outputs and the final status are printed. `meanwhile` is
+    called in this process while the first round runs, to prepare other work. `judge` decides in place of the goldens.
+    It is called when the outputs of a round are in `actual/`, and returns what is wrong with them; empty for a pass.
     """
 
     artifact_dir: Path
@@ -67,7 +68,7 @@ class Request:
     requested: str = ""  # the platform that the user asked for, if another one
     unproven: str = ""  # why a pass holds for this run alone
     runtime: str = "embedded"
-    rules: str = RULES_OFF  # of the device: whether kernels that break them are shown, or fail the run
+    rules: str = RULES_OFF  # device rules: kernels that break them are ignored, shown, or fail the run
     numerics: str = FAST  # whose results kernels, or the reference, give
     binaries: Path | None = None
     results: Path | None = None
@@ -80,7 +81,7 @@ class Request:
     rounds: int = 1
     threads: int = 0
     world: int = 0  # ranks of a distributed artifact; 0: as many as it was compiled for
-    devices: str = ""  # those of its ranks, as `read_devices` takes them
+    devices: str = ""  # devices of its ranks, in the form of `read_devices`
     memory_mb: int | None = None
     comparators: Mapping[str, str | Comparator] = field(default_factory=dict)
     scalars: Mapping[str, Scalar] = field(default_factory=dict)
@@ -93,16 +94,16 @@ class Request:
 
     @property
     def verdict_path(self) -> Path:
-        """Where the verdict goes."""
+        """Return the path of verdict.json."""
         return self.results_dir / "verdict.json"
 
     @property
     def warms_up(self) -> bool:
-        """Whether a round that counts for nothing goes before the others: the first one touches and loads everything,
-        and a timeline of it says little. A run that dumps is no measurement, as its tasks run one by one."""
+        """Return whether an uncounted round goes first. The first round loads code and touches memory, so its timeline
+        is not representative. A run that dumps tasks runs them one by one, and is no measurement anyway."""
         return self.engine is None and bool(self.options.get("swimlane")) and not self.options.get("dump_args")
 
     @property
     def results_dir(self) -> Path:
-        """Where all that the run leaves goes."""
+        """Return the directory of everything that the run leaves."""
         return self.results or self.build_dir

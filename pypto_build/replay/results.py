@@ -1,7 +1,7 @@
-"""Where results lie when an artifact is replayed in several ways: a directory each, and OUT shows those asked for last.
+"""The result directories of an artifact that is replayed in several ways; OUT shows the results of the last request.
 
-``OUT/replays/<configuration>/`` holds the verdict and all else of one way; ``OUT/verdict.json``, ``OUT/actual`` and the
-others are links, by way of ``OUT/replays/latest``, which changes in one rename.
+``OUT/replays/<configuration>/`` holds the verdict and other results of one configuration. ``OUT/verdict.json``,
+``OUT/actual`` and the others are links through ``OUT/replays/latest``, which changes by one rename.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-#: What a replay leaves.
+#: The files and directories that a replay leaves.
 NAMES = ("verdict.json", "actual", "dfx_outputs", "reference")
 REPLAYS = "replays"
 LATEST = "latest"
 
 
 def hide(out: Path) -> None:
-    """Take the links in ``out`` away, while what they lead to is made anew; other files stay."""
+    """Remove the links in ``out`` while their targets are made again; other files stay."""
     for name in NAMES:
         if (out / name).is_symlink():
             (out / name).unlink()
 
 
 def show(results: Path) -> None:
-    """Let OUT show ``results``, a directory in ``OUT/replays``, in place of what stood there."""
+    """Make OUT show ``results``, a directory in ``OUT/replays``, in place of the previous one."""
     out = results.parent.parent
     _link(results.parent / LATEST, results.name)
     for name in NAMES:
@@ -38,13 +38,13 @@ def show(results: Path) -> None:
 def _link(path: Path, to: str) -> None:
     if path.is_symlink() and os.readlink(path) == to:
         return
-    if path.is_dir() and not path.is_symlink():  # of a run by hand
+    if path.is_dir() and not path.is_symlink():  # the directory of a replay without configuration
         shutil.rmtree(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     try:
         temporary.symlink_to(to)
         temporary.replace(path)
-    except OSError as error:  # it names what the link is to lead to
+    except OSError as error:  # the error names the link's target, not the link
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 

@@ -1,4 +1,4 @@
-"""The run's options on a command line, and as what the runtime is told: both follow from their table."""
+"""The run's options on a command line and as settings of the runtime; both follow from one table."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 from pypto_build.facts.run_options import LOG_LEVELS, RUN_OPTIONS, RunOption, ValueKind
 
-#: A value among those that a run is given; names are those of the runtime's settings.
+#: A value of a setting; names are those of the runtime's settings.
 SettingValue = bool | int | str | list[str] | list[int] | Callable[[Any], object]
 
-# A dump of some arguments or tasks is one of all directions, unless a level is given.
+# The dump level for selected arguments or tasks, if no level is set: all directions.
 _SELECTED_DUMP = 2
 
 
@@ -32,7 +32,7 @@ def add_run_options(parser: argparse.ArgumentParser, takes: Callable[[RunOption]
 
 
 def _conversion(option: RunOption) -> dict[str, Any]:
-    """How argparse reads and checks a value."""
+    """Return the argparse arguments that convert and check a value."""
     if option.name == "LOG_LEVEL":
         return {"type": _log_level}
     if option.kind.choices:
@@ -41,7 +41,7 @@ def _conversion(option: RunOption) -> dict[str, Any]:
 
 
 def number(kind: ValueKind) -> Callable[[str], float]:
-    """Reads a number of this kind, for argparse."""
+    """Return a function that reads a number of this kind, for argparse."""
     low, high = kind.min, kind.max
 
     def parse(text: str) -> float:
@@ -62,7 +62,7 @@ def _log_level(text: str) -> int:
 
 
 def settings_of(given: argparse.Namespace) -> dict[str, SettingValue]:
-    """What the runtime is told by a command line that has been read; settings left at their defaults are left out."""
+    """Return the runtime's settings from a parsed command line, without those at their defaults."""
     told: dict[str, SettingValue] = {}
     for option in RUN_OPTIONS.values():
         value = getattr(given, option.flag.lstrip("-").replace("-", "_"), None)

@@ -1,7 +1,7 @@
-"""Scalars: how a value becomes the 64 bits that an orchestration decodes with `from_u64<T>`.
+"""Converts scalars to the 64 bits that an orchestration decodes with `from_u64<T>`.
 
-The rules are those of simpler's task interface: floating-point bits of the declared width, zero-extended; integers and
-bool as two's complement masked to 64 bits; a Python float without a declared type is a float32.
+The rules are those of simpler's task interface. Floating-point bits have the declared width and are zero-extended.
+Integers and bool are two's complement, masked to 64 bits. A Python float without a declared type is a float32.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SCALAR_DTYPES = (*_FLOAT_CODES, "bfloat16", *_INT_CODES, "bool")
 
 
 def bfloat16_bits(value: float) -> int:
-    """The 16 bits of `value` rounded to bfloat16, nearest even; NaN stays a quiet NaN."""
+    """Return the 16 bits of `value` rounded to bfloat16, nearest even; NaN stays a quiet NaN."""
     (bits,) = struct.unpack("<I", struct.pack("<f", value))
     if bits & 0x7FFFFFFF > 0x7F800000:
         return int(bits >> 16) | 0x40
@@ -42,14 +42,15 @@ def bfloat16_bits(value: float) -> int:
 
 
 def natural_dtype(value: Scalar) -> str:
-    """The dtype of a Python scalar that nobody declared one for."""
+    """Return the dtype of a Python scalar without a declared type."""
     return "bool" if isinstance(value, bool) else "float32" if isinstance(value, float) else "int64"
 
 
 def scalar_bits(value: Scalar, dtype: str) -> int:
-    """`value` as the unsigned 64-bit slot of a task argument.
+    """Return `value` as the unsigned 64-bit slot of a task argument.
 
-    `dtype` is a torch name. Raises `ValueError` for a value that it cannot hold and for one that is no scalar type.
+    `dtype` is a torch name. Raises `ValueError` for a value that it cannot hold, and for a dtype that is no scalar
+    type.
     """
     if dtype == "bool":
         if value not in (0, 1):

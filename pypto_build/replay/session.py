@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from pypto_build.replay.comparators import Comparator
     from pypto_build.replay.timing import Timelines
 
-# What executes the tasks here: the compiled kernels, or PyTorch made from their .pto modules.
+# The runtimes of this module: the compiled kernels, or PyTorch made from their .pto modules.
 _RUNTIMES = (EMBEDDED, TORCH)
 _SILENT = 60
-#: Errors of a place that is read-only or full.
+#: Errors of a file system that is read-only or full.
 _NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR)
 
 
@@ -58,15 +58,15 @@ def _print(line: str) -> None:
     """Print at once, so that the lines of kernels come in between where they belong."""
     try:
         terminal.say(line)
-    except BrokenPipeError:  # whoever read them has seen enough; the verdict is written all the same
+    except BrokenPipeError:  # the reader has closed its end; the verdict is still written
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def replay(request: Request, write: Callable[[str], None] | None = _print, ahead: Ahead | None = None) -> Verdict:
-    """Run an artifact in a process of its own, compare its outputs with the golden, write verdict.json.
+    """Run an artifact in a process of its own, compare its outputs with the golden, and write verdict.json.
 
-    Every fault of the input, the data or the kernels ends in the verdict; nothing is raised for them. `write` takes
-    the log, line by line; None runs silently. A child that was started `ahead` for this is used.
+    Every fault of the input, the data or the kernels ends in the verdict; no exception is raised for it. `write` takes
+    the log, line by line; None runs silently. A child that was started `ahead` for this run is used.
     """
     log = Log(write or (lambda _: None), request.verbose)
     verdict = Verdict("runtime_error", request.artifact_dir.name, request.platform, request.runtime)
@@ -99,7 +99,7 @@ def replay(request: Request, write: Callable[[str], None] | None = _print, ahead
 
 
 def _judge_rules(verdict: Verdict, request: Request) -> None:
-    """Add the rules of the device that kernels break, which fail the run where that was asked for."""
+    """Add the device rules that kernels break; they fail the run if the request says so."""
     if request.rules == RULES_OFF:
         return
     verdict.rules = read_broken_rules(request.build_dir)
@@ -109,7 +109,7 @@ def _judge_rules(verdict: Verdict, request: Request) -> None:
 
 
 def _note_failure(verdict: Verdict, error: OSError) -> None:
-    """A call of the system that failed: where nothing can be written, that is no fault of the run."""
+    """Record a failed system call. If the file system is read-only or full, the run is not to blame."""
     place = f"{error.filename}: " if error.filename else ""
     verdict.status = "usage_error" if error.errno in _NOT_WRITABLE else "runtime_error"
     verdict.error = ErrorInfo(verdict.status, f"{place}{error.strerror or error}")
@@ -154,7 +154,7 @@ class _Session:
         self._finish(binding, left)
 
     def _open(self, interface: Interface, binding: Binding) -> tuple[contextlib.AbstractContextManager[Rounds], Arena]:
-        """What executes the rounds, and the memory of the tensors."""
+        """Return the object that executes the rounds, and the memory of the tensors."""
         request = self._request
         taken = self._ahead.take(request, interface, binding) if self._ahead else None
         if taken:
@@ -167,7 +167,7 @@ class _Session:
         return open_embedded(request, interface, binding, arena), arena
 
     def _data(self) -> Path | None:
-        """Where the snapshot lies; the reference makes one when it is asked for."""
+        """Return the snapshot's directory; None for that of the artifact. DATA=reference computes a snapshot first."""
         request = self._request
         if not is_reference(request.data):
             return request.data
@@ -188,7 +188,7 @@ class _Session:
             )
 
     def _bind(self, interface: Interface, data: Snapshot) -> Binding:
-        """Inputs, then goldens; a fault of either is found before anything runs."""
+        """Read inputs, then goldens; a fault of either is found before anything runs."""
         with self._log.stage("generate inputs"):
             request = self._request
             binding = bind(interface, data, request.artifact_dir, seed=request.seed, scalars=request.scalars)
@@ -218,9 +218,9 @@ class _Session:
         arena: Arena,
         comparators: Mapping[str, Comparator],
     ) -> Arena:
-        """All rounds, up to the first that goes wrong; what the last one left. A warm-up counts for no number.
+        """Run all rounds until one fails, and return the tensors of the last one. A warm-up round is not counted.
 
-        After the last of all, nobody but this process has the arena. Before, what is judged is a copy of it.
+        After the last round, no other process has access to the arena. Earlier rounds are checked on a copy of it.
         """
         request, verdict, left = self._request, self._verdict, arena
         if request.runtime == TORCH and request.numerics != FAST:
@@ -260,7 +260,7 @@ class _Session:
         return left
 
     def _check(self, binding: Binding, arena: Arena, comparators: Mapping[str, Comparator], reply: Reply) -> None:
-        """Fill in what the round's outputs are worth."""
+        """Fill in the results of the round's outputs."""
         request, verdict = self._request, self._verdict
         if request.judge is not None:
             self._keep(binding, arena)
@@ -279,7 +279,7 @@ class _Session:
         verdict.outputs = check_outputs(binding, arena, rules, reply.unwritten)
 
     def _name_writer(self, error: ErrorInfo, overrun: Overrun, interface: Interface, binding: Binding) -> None:
-        """Say which task wrote next to a tensor, and where, by running it again."""
+        """Run again to find the task and line that wrote next to a tensor, and add them to the error."""
         from pypto_build.replay.overruns import name_writer
 
         def run(arena: Arena, options: Mapping[str, SettingValue]) -> None:
@@ -288,7 +288,7 @@ class _Session:
         name_writer(error, overrun, binding.tensors, run)
 
     def _advise(self, error: ErrorInfo, interface: Interface, binding: Binding) -> None:
-        """Where a ring was too small, say which size is enough, by running it again."""
+        """For a ring that was too small, run again to find a sufficient size, and add it to the hint."""
         from pypto_build.replay.sizes import advise, is_about_a_size
 
         if not is_about_a_size(error.fault):
@@ -303,7 +303,7 @@ class _Session:
     def _run_again(
         self, options: Mapping[str, SettingValue], interface: Interface, binding: Binding, arena: Arena
     ) -> None:
-        """Another run, which leaves no records. Raises `RunFault`."""
+        """Run once more without leaving records. Raises `RunFault`."""
         again = replace(self._request, options=options, rounds=1)
         with start_worker(again, job_of(again, interface, binding), binding, arena, keeps=False) as worker:
             for index, tensor in enumerate(binding.tensors):
@@ -312,7 +312,7 @@ class _Session:
             worker.finish_round()
 
     def _finish(self, binding: Binding, arena: Arena) -> None:
-        """Keep what was computed, report it, decide."""
+        """Store the outputs, report them, and set the final status."""
         verdict, log = self._verdict, self._log
         with span("keep the outputs"):
             self._keep(binding, arena)
@@ -345,7 +345,7 @@ class _Session:
 
 
 def _timelines(request: Request) -> Timelines | None:
-    """Where the rounds' timelines are collected, if there are any."""
+    """Return the collector of the rounds' timelines; None if the run records none."""
     if not request.options.get("swimlane"):
         return None
     from pypto_build.replay.timing import Timelines
@@ -354,7 +354,7 @@ def _timelines(request: Request) -> Timelines | None:
 
 
 def _name_kernels(interface: Interface, records: Path) -> None:
-    """Where simpler's viewers look for names: a name_map*.json beside the task graph and the timeline."""
+    """Write name_map*.json beside the task graph and the timeline, where simpler's viewers look for kernel names."""
     _drop_link(records)
     if not any((records / name).exists() for name in ("deps.json", "chip_swimlane_records.json")):
         return
@@ -364,7 +364,7 @@ def _name_kernels(interface: Interface, records: Path) -> None:
 
 
 def require_platform(request: Request) -> None:
-    """Raise a usage error for what the embedded runtime does not execute."""
+    """Raise a usage error for a platform that the embedded runtime does not support."""
     if request.runtime not in _RUNTIMES:
         raise ArtifactError(f"--runtime {request.runtime}", "unknown runtime", f"one of {', '.join(_RUNTIMES)}")
     if request.platform not in PLATFORMS:
@@ -378,7 +378,7 @@ def require_platform(request: Request) -> None:
 
 
 def _comparators(given: Mapping[str, str | Comparator], binding: Binding) -> dict[str, Comparator]:
-    """The comparators by output name; only loaded when there are any."""
+    """Return the comparators by output name; their module is only imported if there are any."""
     if not given:
         return {}
     from pypto_build.replay.comparators import comparator_of
@@ -395,7 +395,7 @@ def _comparators(given: Mapping[str, str | Comparator], binding: Binding) -> dic
 
 
 def _remove_results(place: Path) -> None:
-    """Drop what an earlier run left: it would pass for this run's."""
+    """Remove the results of an earlier run, which could be mistaken for this run's."""
     hide(place)
     for name in ("actual", "dfx_outputs"):
         _drop_link(place / name)
@@ -406,6 +406,6 @@ def _remove_results(place: Path) -> None:
 
 
 def _drop_link(path: Path) -> None:
-    """Remove a link that a kernel put in the place of a directory of results."""
+    """Remove a link that a kernel put in place of a results directory."""
     if path.is_symlink():
         path.unlink()

@@ -1,4 +1,4 @@
-"""Which size of a ring is enough for a run that ended because one was too small: larger ones are tried."""
+"""Finds a sufficient ring size for a run that ended because a ring was too small, by trying larger ones."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from pypto_build.replay.faults import RunFault
 from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.runtime.faults import FaultRecord
 
-#: The option of the runtime that a fault is about, and the variable that sets it.
+#: For each kind of fault, the runtime's option and the variable that sets it.
 _OPTIONS = {
     FaultKind.HEAP_FULL: ("ring_heap", "PTO2_RING_HEAP"),
     FaultKind.DEPENDENCY_POOL_FULL: ("ring_dep_pool", "PTO2_RING_DEP_POOL"),
     FaultKind.WINDOW_FULL: ("ring_task_window", "PTO2_RING_TASK_WINDOW"),
     FaultKind.SCOPE_FILLS_WINDOW: ("ring_task_window", "PTO2_RING_TASK_WINDOW"),
 }
-#: Beyond these no ring of the device is.
+#: The largest rings of the device.
 _MOST = {"ring_heap": 1 << 36, "ring_dep_pool": 1 << 20, "ring_task_window": 1 << 20}
 _LONGEST_S = 5.0
 
 
 def is_about_a_size(record: FaultRecord | None) -> bool:
-    """Whether a larger ring might help."""
+    """Return whether a larger ring might help."""
     return record is not None and record.kind in _OPTIONS
 
 
 def advise(error: ErrorInfo, run: Callable[[dict[str, int]], None]) -> None:
-    """Add to the hint which size lets the run go on. `run` takes options of the runtime and raises `RunFault`."""
+    """Add a sufficient size to the hint. `run` takes options of the runtime and raises `RunFault`."""
     assert error.fault is not None
     option, variable = _OPTIONS[error.fault.kind]
     give_up = time.monotonic() + _LONGEST_S
@@ -44,7 +44,7 @@ def advise(error: ErrorInfo, run: Callable[[dict[str, int]], None]) -> None:
 
 
 def _first(record: FaultRecord) -> int:
-    """The power of two above what was needed when it ended."""
+    """Return the power of two above the size that the run needed when it ended."""
     numbers = {name: value for name, value in record.fields.items() if isinstance(value, int)}
     needed = numbers.get("enough", 0) - 1 if "enough" in numbers else numbers.get("limit", 1)
     needed = max(needed, numbers.get("used", 0) + numbers.get("count", 0) - 1)

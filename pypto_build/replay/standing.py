@@ -1,8 +1,8 @@
-"""Replays that are forks of a process which has loaded modules, the runtime and the libraries of the kernels.
+"""Forks replays from a process that has already loaded modules, the runtime and the libraries of the kernels.
 
-Only libraries are loaded in it that run no code of theirs (`load_ahead` of the runtime). A fork's own child looks at
-each once more, and what is another file by then is unloaded there and loaded as it is. If one was written to in place,
-nobody can say what is loaded: then nothing is done, and whoever waits starts a process of its own.
+The process loads only libraries that run no code on loading (`load_ahead` of the runtime). Each fork's own child checks
+every library again, and reloads those that were replaced. If a library was overwritten in place, the loaded state is
+unreliable: the fork refuses, and the client starts a new process.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from pypto_build.replay.loading import Files, Libraries, load_embedded
 from pypto_build.replay.request import Request
 from pypto_build.trace import note_start
 
-# A file that changed so short a time before it was loaded may have changed once more.
+# A file that changed this shortly before loading may have changed again within the clock's resolution.
 _TICK_NS = 50_000_000
 
 
 class _Standing:
-    """What this process has loaded, ``started`` by the system's clock."""
+    """The files that this process has loaded. It was ``started`` at that time of the system's clock."""
 
     def __init__(self, words: Sequence[str], started: int) -> None:
         self.request: Request = request_from(words)
@@ -44,7 +44,7 @@ class _Standing:
         self._is_settled = self._code.are_older_than(started - _TICK_NS)
 
     def is_whole(self) -> bool:
-        """Whether our modules and the runtime are those that were loaded, and no library was written to in place."""
+        """Return whether our modules and the runtime are unchanged, and no library was written to in place."""
         return self._is_settled and self._code.are_unchanged() and self._loaded.are_whole()
 
 
@@ -52,17 +52,17 @@ _LOADED: list[_Standing] = []
 
 
 def load(words: Sequence[str], started: int) -> None:
-    """Load what a replay with this command line needs, as it is now, in a process that was ``started`` before."""
+    """Load the current files that a replay with this command line needs, in a process that was ``started`` before."""
     _LOADED.append(_Standing(words, started))
 
 
 def is_whole() -> bool:
-    """Whether what was loaded can be used, as far as files in place of others do not matter."""
+    """Return whether the loaded files can be used. Kernel libraries that were replaced do not matter."""
     return all(loaded.is_whole() for loaded in _LOADED)
 
 
 def run(begin: Callable[[], object]) -> int:
-    """The replay, when its turn comes; the exit status, and nothing is done unless ``begin`` was called."""
+    """Run the replay when its turn comes; return the exit status. Unless ``begin`` was called, nothing was done."""
     (loaded,) = _LOADED
     signal.signal(signal.SIGTERM, terminate)
     note_start("the replay, forked")

@@ -1,7 +1,7 @@
-"""Asks a run that is stopped at the time limit where its threads are, and which memory those touch that spin.
+"""Asks a run that is stopped at the time limit for the position of its threads, and the memory that spinning ones read.
 
-Its parent says what to do next in the report buffer, and sends SIGTERM; `runtime/src/crash/samples.h` says how it is
-done. A run that does not answer in time is asked no more.
+The parent writes a command to the report buffer and sends SIGTERM; see `runtime/src/crash/samples.h`. A run that does
+not answer in time gets no more commands.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from pypto_build.facts import layouts
 from pypto_build.facts.layouts import StopCommand
 
-#: Where in a report the command is, with the answer after it.
+#: Offset of the command in a report; the answer follows it.
 _COMMAND_OFFSET = layouts.Report.command.offset
 _WORDS = struct.Struct("<II")
 _MAGIC = b"PPREPORT"
 
-#: How often memory is closed; whoever polls is at the same address each time.
+#: The number of samples with closed memory; a polling thread is at the same address each time.
 _LOOKS = 8
 _CLOSED_S = 0.012
 _ANSWER_S = 0.25
@@ -27,8 +27,8 @@ _ALL_S = 0.5
 
 
 class Questions:
-    """Commands to the runs whose reports begin at `starts`: `send` lets them look, and `wait` takes what they say, for
-    so many seconds."""
+    """Sends commands to the runs whose reports begin at `starts`. `send` delivers a signal; `wait` reads output for
+    some seconds."""
 
     def __init__(
         self, report: mmap.mmap, starts: Sequence[int], send: Callable[[], None], wait: Callable[[float], object]
@@ -38,7 +38,7 @@ class Questions:
         self._number = 0
 
     def ask(self) -> None:
-        """Let all say where they are, and what they touch."""
+        """Ask all runs for the positions of their threads and the memory that they read."""
         give_up = time.monotonic() + _ALL_S
         if not self._starts or not self._command(StopCommand.ASK):
             return
@@ -50,11 +50,11 @@ class Questions:
                 break
 
     def end(self) -> None:
-        """Let all end."""
+        """Ask all runs to end."""
         self._command(StopCommand.END, answers=False)
 
     def _command(self, what: int, answers: bool = True) -> bool:
-        """Give a command; False if somebody has not carried it out in time."""
+        """Give a command; return False if a run has not executed it in time."""
         self._number += 1
         word = self._number << 8 | what
         for start in self._starts:

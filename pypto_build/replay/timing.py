@@ -1,8 +1,8 @@
-"""The timelines of a replay's rounds: what is kept of them, and how far they are apart.
+"""Selects the timeline of a replay with several rounds, and measures the spread over the rounds.
 
-The first round loads code, touches memory for the first time and starts threads: tasks take ten to three hundred times
-what they take afterwards. So a round that nobody counts goes before those that are recorded; where there is none, the
-record says that it was taken cold. Of several rounds the timeline with the median makespan is kept.
+The first round loads code, touches memory for the first time and starts threads. Its tasks take ten to three hundred
+times as long as later. So an uncounted round precedes the recorded ones; without it, the record is marked as cold. Of
+several rounds, the timeline with the median makespan is kept.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class Timing(msgspec.Struct, frozen=True):
-    """`timing.json` beside a timeline, which is that of round `shown` of those that count, from 1. `warm`: another
-    one went before it. `makespan` is from the first task's start to the last one's end."""
+    """`timing.json` beside a timeline. `shown` is the number of the shown round among those that count, from 1. `warm`:
+    another round preceded it. `makespan` is the time from the first task's start to the last one's end."""
 
     warm: bool
     rounds: int
@@ -50,8 +50,8 @@ class Timelines:
         self._rounds: list[tuple[int, bytes, dict[int, tuple[float, float]]]] = []
 
     def collect(self, number: int) -> None:
-        """Keep what the round that just ended has left, the first being 0. What cannot be read is left to those who
-        read it."""
+        """Keep the timeline of the round that just ended; the first has number 0. An unreadable timeline is left for
+        its readers to report."""
         try:
             data = read_bytes(self._records / TIMELINE_NAME)
             intervals = _intervals(decode_json(data, dict[str, Any]))
@@ -61,7 +61,7 @@ class Timelines:
             self._rounds.append((number, data, intervals))
 
     def write(self) -> None:
-        """Leave the timeline of the median round, and how far the rounds are apart."""
+        """Write the timeline of the median round, and the spread over the rounds."""
         if not self._rounds:
             return
         lengths = [_makespan(intervals) for _, _, intervals in self._rounds]
@@ -83,7 +83,7 @@ class Timelines:
 
 
 def _intervals(document: Mapping[str, Any]) -> dict[int, tuple[float, float]]:
-    """Of each task first start and last end, in microseconds."""
+    """Return the first start and the last end of each task, in microseconds."""
     scale = 1e6 / float(document["metadata"]["clock_freq_hz"])
     found: dict[int, tuple[float, float]] = {}
     for _, task, _, start, end, *_ in document["aicore_tasks"]:

@@ -1,7 +1,8 @@
-"""How an artifact wants to be compared: tolerances (the command line's come first, 1e-5 last) and outputs.
+"""Reads an artifact's comparison settings: tolerances (the command line takes precedence, 1e-5 is the default), and
+outputs.
 
-An artifact says it in `golden.py`, as `RTOL = …` and `ATOL = …` with literal numbers, and `__outputs__ = […]`.
-The file is parsed, never run.
+They are in `golden.py`, as `RTOL = …` and `ATOL = …` with literal numbers, and `__outputs__ = […]`. The file is parsed,
+never run.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ def _number(path: Path, name: str, literals: dict[str, Any]) -> float:
 
 
 def compared_outputs(root: Path) -> tuple[str, ...]:
-    """The outputs that the artifact in `root` has goldens for; empty if it does not say."""
+    """Return the outputs that the artifact in `root` has goldens for; empty if it does not name them."""
     names = _literals(root / GOLDEN_NAME).get("__outputs__")
     return tuple(map(str, names)) if isinstance(names, (list, tuple)) else ()
 
 
 def _literals(path: Path) -> dict[str, Any]:
-    """The literal values assigned at the top level of a file; one that cannot be parsed has none."""
+    """Return the literal values assigned at the top level of a file; none for a file that cannot be parsed."""
     try:
         text = read_text(path, LARGEST_GOLDEN)
     except OSError:
@@ -62,7 +63,7 @@ def _literals(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the style of a file that nobody here wrote
+            warnings.simplefilter("ignore")  # warnings about the style of the user's file
             tree = ast.parse(text)
         for statement in tree.body:
             if isinstance(statement, ast.Assign):

@@ -1,6 +1,6 @@
-"""Element types as numpy sees them: how stored bytes become numbers, and numbers become stored bytes.
+"""Converts stored bytes to numbers and back, in numpy's types.
 
-numpy has no bfloat16 and no 8-bit floats; those are stored as unsigned integers and decoded exactly into float32.
+numpy has no bfloat16 and no 8-bit floats. They are stored as unsigned integers and decoded exactly into float32.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ STORAGE: dict[str, str] = {name: row.storage for name, row in TORCH.items()}
 
 
 def is_float(dtype: str) -> bool:
-    """Whether elements are floating point, so that tolerances apply; integers and bool compare exactly."""
+    """Return whether a dtype is floating point, so that tolerances apply; integers and bool compare exactly."""
     return "float" in dtype
 
 
 def storage(data: memoryview | bytes, dtype: str, shape: tuple[int, ...]) -> Array:
-    """The stored elements of a tensor, without a copy."""
+    """Return the stored elements of a tensor, without a copy."""
     return np.frombuffer(data, dtype=STORAGE[dtype]).reshape(shape)
 
 

@@ -1,7 +1,7 @@
-"""verdict.json: the one record a replay leaves, whatever happened.
+"""Reads and writes verdict.json, the single record of a replay.
 
-`schema`, the status names and the fields up to `error` are fixed, since people and scripts read them; later ones are
-added at the end. The file is written to a temporary name and renamed, so a reader never sees half of it.
+`schema`, the status names and the fields up to `error` are fixed, since people and scripts read them. New fields are
+added at the end. The file is written under a temporary name and renamed, so a reader never sees half of it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OutputStatus = Literal["pass", "mismatch", "unchecked"]
 Number = float | int | bool | str
 
 SCHEMA = 1
-#: The kind of an error: a kernel wrote next to a tensor.
+#: The error kind of a write next to a tensor.
 OUT_OF_BOUNDS = "out_of_bounds"
 
 #: Exit status of `python -m pypto_build.replay` and of `pypto-build` for each verdict.
@@ -51,7 +51,7 @@ class Mismatch(msgspec.Struct):
 
 
 class OutputResult(msgspec.Struct):
-    """How one output compared. `max_abs` and `max_rel` are over all elements where both sides are finite."""
+    """The comparison of one output. `max_abs` and `max_rel` are over all elements that are finite on both sides."""
 
     name: str
     status: OutputStatus
@@ -65,15 +65,15 @@ class OutputResult(msgspec.Struct):
     comparator: str = "allclose"
     hints: list[str] = []
     detail: str = ""
-    tainted: bool = False  # whether elements were computed from memory that no task had written; not written
+    tainted: bool = False  # elements were computed from memory that no task had written; this flag is not written
 
 
 class ErrorInfo(msgspec.Struct):
-    """What went wrong: `kind` (a status, or a finer name), one line of message, the way out, and lines of detail.
+    """An error: `kind` (a status, or a finer name), one line of message, a hint for the fix, and lines of detail.
 
-    `fault` is what the runtime noticed, where it was the runtime, `line` and `address` where a crash was and what it
-    touched; `events` are the last of all cores; verdict.json has the words alone, and `code`, the number that
-    upstream's runtime has for it, if any.
+    `fault` is the record of a fault that the runtime noticed. `line` and `address` are the place of a crash and the
+    address that it touched. `events` are the last events of all cores. verdict.json has only the texts and `code`, the
+    error number of upstream's runtime, if there is one.
     """
 
     kind: str
@@ -82,7 +82,7 @@ class ErrorInfo(msgspec.Struct):
     kernel: str | None = None
     hint: str = ""
     detail: list[str] = []
-    fault: FaultRecord | None = None  # what the words were made of; not written
+    fault: FaultRecord | None = None  # the source of the message; not written
     code: int | None = None
     line: str = ""
     address: int | None = None
@@ -117,10 +117,10 @@ class Verdict(msgspec.Struct):
     requested: str = ""  # the platform that was asked for
     unproven: str = ""  # why a pass holds for this run alone
     schema: int = SCHEMA
-    rules: list[BrokenRule] = []  # of the device, which kernels break
+    rules: list[BrokenRule] = []  # device rules that kernels break
 
     def __post_init__(self) -> None:
-        """Nothing else than ``platform`` was asked for, unless somebody says so."""
+        """Set the requested platform to ``platform``, unless another one was requested."""
         self.requested = self.requested or self.platform
 
     @property
@@ -130,7 +130,7 @@ class Verdict(msgspec.Struct):
 
     @property
     def broken(self) -> str:
-        """`, 1 device rule broken`, or nothing: said after the status."""
+        """Return the text `, 1 device rule broken`, or nothing; it follows the status."""
         return f", {counted(self.rules)}" if self.rules else ""
 
     @property
@@ -141,12 +141,12 @@ class Verdict(msgspec.Struct):
 
 
 def rule_lines(verdict: Verdict) -> list[str]:
-    """The rules of the device that kernels break, one a line."""
+    """Return the device rules that kernels break, one a line."""
     return [f"[rules] {rule}" for rule in verdict.rules]
 
 
 def json_number(value: float | int | bool) -> Number:
-    """`value` as JSON can hold it: NaN and infinities become "nan", "inf" and "-inf"."""
+    """Return `value` in a form that JSON can hold: NaN and infinities become "nan", "inf" and "-inf"."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
@@ -167,5 +167,5 @@ def write_verdict(verdict: Verdict, path: Path) -> None:
 
 
 def read_verdict(path: Path) -> Verdict:
-    """The verdict in `path`. Raises a usage error where there is none, or something else."""
+    """Return the verdict in `path`. Raises a usage error if the file is missing or invalid."""
     return read_record(path, Verdict, "is no verdict", "replay again", unread="replay first", schema=SCHEMA)

@@ -1,5 +1,5 @@
-"""Where every core was when a run could not go on, in words: what it ran and since when, at which line, and what a loop
-that spins there looks at."""
+"""Describes the state of every core when a run cannot go on: its kernel, since when, the source line, and polled
+memory."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pypto_build.facts.faults import Nearness
 from pypto_build.replay.lines import Recompiled, of_this_machine
 from pypto_build.runtime.report import Frame, Report, Running, Sample, look_up
 
-#: Looks in a row at one address that make a poll.
+#: The number of successive samples at one address that make a poll.
 _POLLS = 4
 
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """A core: what it ran, the source line it was at (empty if nobody knows), and what it touched, in words."""
+    """The state of a core: its kernel, its source line (empty if unknown), and a description of the memory it polls."""
 
     running: Running
     line: str = ""
@@ -37,8 +37,8 @@ class Whereabouts:
 
 
 def whereabouts(report: Report, binaries: Collection[str], ranks: int = 1) -> list[Whereabouts]:
-    """Of all cores that ran a kernel, longest first; `binaries` are the files whose lines are looked up, `ranks` those
-    that share memory."""
+    """Return the state of all cores that ran a kernel, longest first. Source lines are looked up in `binaries`; `ranks`
+    is the number of ranks that share memory."""
     samples = {sample.running.core: sample for sample in report.samples}
     running = {sample.running.core: sample.running for sample in report.samples}
     running |= {item.core: item for item in report.running}
@@ -51,7 +51,7 @@ def whereabouts(report: Report, binaries: Collection[str], ranks: int = 1) -> li
 
 
 def _lines(samples: Sequence[Sample], binaries: Collection[str]) -> dict[int, str]:
-    """The innermost line of the artifact's own code, by core."""
+    """Return the innermost line of the artifact's own code, by core."""
     with TemporaryDirectory(prefix="pypto-lines-") as directory:
         elsewhere = Recompiled(Path(directory)).place
         found = {}
@@ -62,16 +62,17 @@ def _lines(samples: Sequence[Sample], binaries: Collection[str]) -> dict[int, st
 
 
 def _line(frame: Frame) -> str:
-    """The line of a frame; empty for one of a header."""
+    """Return the line of a frame; empty for a line of a header."""
     mapped = (
         os.path.normpath(frame.line) if frame.line.startswith("./") else ""
-    )  # in a build that is told no path of the artifact
+    )  # in a build that does not know the artifact's path
     return (frame.code or mapped).removeprefix(f"{os.getcwd()}/")
 
 
 def _touches(sample: Sample | None, alone: bool) -> str:
-    """What a loop looks at: the address that it was at each time, what is there, and whether anybody else is left."""
-    if sample is None or sample.polls < _POLLS or sample.running.waits:  # who waits is named, and looks now and then
+    """Describe the memory that a loop polls: its address, its value, and whether any other code could still change
+    it."""
+    if sample is None or sample.polls < _POLLS or sample.running.waits:  # declared waits are reported elsewhere
         return ""
     known = sample.nearest.nearness not in (Nearness.UNKNOWN, Nearness.NOTHING)
     place = f"{sample.nearest} at 0x{sample.address:x}" if known else f"0x{sample.address:x}"

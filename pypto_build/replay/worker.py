@@ -1,4 +1,4 @@
-"""The parent's side of one child process: start it, run rounds in it under a time limit, end it for good."""
+"""The parent's side of one child process: starts it, runs rounds in it under a time limit, and ends it."""
 
 from __future__ import annotations
 
@@ -44,26 +44,26 @@ if TYPE_CHECKING:
     from pypto_build.runtime.faults import FaultRecord
     from pypto_build.runtime.report import Report
 
-#: How long PyTorch may take to load, which no time limit counts.
+#: The limit for loading PyTorch, in seconds; no other time limit includes it.
 LOADING_S = 300.0
 
 _POLL_S = 0.05
-_HELD_S = 3.0  # how long pipes are listened to that something holds open
+_HELD_S = 3.0  # limit for reading pipes that another process holds open
 _LAST_WORDS_S = 0.5
 _LAST_WORDS = b"T"  # asks for them
-_FAULT_S = 5.0  # how long a run whose fault is known may take to say so
-_GONE_S = 30.0  # how long the end of a process may take: it gives its memory back
+_FAULT_S = 5.0  # limit for a run to report a fault that is recorded already
+_GONE_S = 30.0  # limit for the end of a process, which must free its memory
 
-_NUMBERS = itertools.count(1)  # of the children of this process
+_NUMBERS = itertools.count(1)  # numbers of the children of this process
 
 
 def default_memory_bytes() -> int:
-    """Three quarters of this machine's memory."""
+    """Return three quarters of this machine's memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
 
 
 class AnyJob(Protocol):
-    """What a child is started for, as far as its parent has to know."""
+    """The part of a child's job that the parent uses."""
 
     @property
     def embedded(self) -> Path: ...
@@ -78,12 +78,12 @@ class AnyJob(Protocol):
 
 
 class Worker:
-    """A forked child that executes rounds. Use as a context manager: leaving it ends whatever is left of the child.
+    """A forked child that executes rounds. As a context manager, it ends the child and its processes on exit.
 
-    `timeout_s` bounds each round, the first with the loading of the compiled files, but not of PyTorch. When the last
-    of `rounds` is finished the child is gone, so that what it left in the tensors changes no more. What it says counts
-    for messages, and for ending it sooner; never for more time, and never for a run that went well. Events
-    before a fault are written down if it `keeps` them.
+    `timeout_s` bounds each round; the first round includes loading the compiled files, but not loading PyTorch. After
+    the last of `rounds` the child has ended, so the tensors no longer change. The child is not trusted: its messages
+    may explain an error or end it sooner. They never extend its time or make a run pass. With `keeps`, events before a
+    fault are written to disk.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Worker:
         self._status: int | None = None
         self._peak_bytes = 0
         self._over = self._gone = False
-        self._stopped_ns = 0  # when it was, at the time limit
+        self._stopped_ns = 0  # the time of the stop at the time limit
         self._child, self._hidden = 0, False
         try:
             runtime = load_embedded(job.embedded)
@@ -136,12 +136,13 @@ class Worker:
             leave(lambda: self._serve(runtime))
         for descriptor in theirs.values():
             os.close(descriptor)
-        with suppress(OSError):  # it was faster, or is gone already
+        with suppress(OSError):  # the process has done so itself, or has ended
             os.setpgid(self._guard, self._guard)
         self._said = Listener(ours["results"], ours["errors"], ours["output"], ours["news"])
 
     def _serve(self, runtime: Any) -> None:
-        """The child's work. What the parent's objects have open is closed, and must not be closed once more by them."""
+        """Run the child's work. Descriptors of the parent's objects are already closed here, and must not be closed
+        again."""
         gc.freeze()
         define_environment()
         cpu_s = int((self._timeout_s + 10) * self._rounds * (os.cpu_count() or 1))
@@ -149,20 +150,20 @@ class Worker:
         self._body(runtime, self._job, self._tensors, memoryview(self._report), memoryview(self._flight))
 
     def _limits(self) -> dict[str, Any]:
-        """The directory of outputs, which the child cannot write to, but for what this run leaves there."""
+        """Return the protected output directory, and the directories in it that this run may write to."""
         output = output_of(self._job.place)
         if output is None:
             return {"protect": "", "writable": []}
         records = Path(str(self._job.options.get("output_dir") or output / "none"))
         places = {str(records.parent), os.environ.get("TMPDIR", "")}
         inside = [place for place in places if place.startswith(f"{output}/")]
-        for place in inside:  # what is made later would be in what the child cannot write to
+        for place in inside:  # a directory made later would be write-protected
             with directory_below(output, os.path.relpath(place, output)):
                 pass
         return {"protect": str(output), "writable": inside}
 
     def _may_hide_memory(self) -> bool:
-        """Whether the child can do without what lies in shared memory: some keep their files there."""
+        """Return whether the child can run without access to /dev/shm: no file or directory that it needs is there."""
         job = self._job
         places = (os.getcwd(), sys.prefix, job.embedded, job.place, job.options.get("output_dir", ""))
         return not any(os.path.realpath(str(place)).startswith(f"{SHARED_MEMORY}/") for place in places)
@@ -173,20 +174,20 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self.end()
         for descriptor in self._ours:
-            with suppress(OSError):  # that of control is closed already
+            with suppress(OSError):  # the control pipe is closed already
                 os.close(descriptor)
 
     def start_round(self) -> None:
-        """Tell the child to run; returns at once."""
+        """Tell the child to run, and return at once."""
         self._deadline = time.monotonic() + self._timeout_s
         with suppress(BrokenPipeError):  # the child is gone; finish_round() says how
             os.write(self._commands, RUN)
 
     def finish_round(self) -> Reply:
-        """The child's reply to the round started last.
+        """Return the child's reply to the round started last.
 
         Raises `RunFault`: `hang` at the time limit, `runtime_error` for a crash, an exit or a fault of the runtime,
-        `build_error` for files that cannot be loaded. What the recorder holds then is in `dfx_outputs/flight.json`.
+        `build_error` for files that cannot be loaded. The recorded events are then in `dfx_outputs/flight.json`.
         """
         try:
             return self._finish_round()
@@ -213,7 +214,7 @@ class Worker:
         return reply
 
     def _reply(self) -> Reply:
-        """The next reply, if it comes in time."""
+        """Return the next reply, if it comes in time."""
         while not self._said.has_reply:
             if self._said.replies.flooded:
                 raise no_reply()
@@ -230,7 +231,7 @@ class Worker:
         return read_reply(self._said.reply(), self._sizes)
 
     def _collect(self, timeout_s: float) -> bool:
-        """Take what the child and the process in between say; False once there will be no more."""
+        """Read the output of the child and of its guard process; return False once all of it has ended."""
         more = self._said.collect(timeout_s)
         while self._said.news is not None and (line := self._said.news.line()) is not None:
             word, *numbers = line.decode().split()
@@ -244,7 +245,7 @@ class Worker:
 
     @property
     def is_usable(self) -> bool:
-        """Whether the child is there, and has said nothing yet."""
+        """Return whether the child runs and has sent no reply yet."""
         self._collect(0)
         return self._alive and not self._said.has_reply
 
@@ -254,17 +255,17 @@ class Worker:
 
     @property
     def _unwatched(self) -> bool:
-        """Whether the process in between ended before its time."""
+        """Return whether the guard process ended too early."""
         return self._said.news is not None and self._said.news.ended and not self._gone
 
     def _drain(self) -> None:
-        """Wait for the rest of what a finished child prints."""
+        """Wait for the remaining output of a finished child."""
         while self._alive and time.monotonic() < self._deadline:
             self._collect(_POLL_S)
         self._collect(0)
 
     def end(self) -> None:
-        """End the child and everything it started, and take the rest of what they printed."""
+        """End the child and all its processes, and read the rest of their output."""
         if self._over:
             return
         self._over = True
@@ -279,18 +280,18 @@ class Worker:
         quiet_since = time.monotonic()
         while self._collect(_POLL_S):
             quiet_s = time.monotonic() - quiet_since
-            if self._said.blocked:  # nobody reads what we print just now
+            if self._said.blocked:  # our output is blocked at the moment
                 quiet_since = time.monotonic()
             elif quiet_s > _HELD_S:
                 break
-            elif quiet_s > _LAST_WORDS_S:  # it is not just the rest of what was printed
+            elif quiet_s > _LAST_WORDS_S:  # another process holds the pipes open
                 end_holders(*self._ours)
         os.waitpid(self._guard, 0)
         if not self._hidden:
             self._memory.remove(self._child)
 
     def _death(self) -> RunFault:
-        """How the child died, or the process in between."""
+        """Return the fault for the death of the child, or of its guard process."""
         if self._status is None:
             message = "the process that watches over the run was ended"
             hint = "a kernel or the orchestration kills processes that are not its own, or something outside does"
@@ -302,11 +303,11 @@ class Worker:
 
     @property
     def _starts(self) -> Sequence[int]:
-        """Where the reports of what runs kernels begin."""
+        """Return the offsets of the reports of all processes that run kernels."""
         return (0,)
 
     def _reports(self) -> Mapping[str, Report]:
-        """These reports, by words that say whose they are."""
+        """Return these reports, by words that name their process."""
         report = self._read_report()
         return {"": report} if report else {}
 
@@ -320,11 +321,12 @@ class Worker:
         return LoadingNote(memoryview(self._report)[:REPORT_BYTES]).text
 
     def _fault_known(self) -> bool:
-        """Whether the runtime has written down a fault; its place in the report, so that nothing need be loaded."""
+        """Return whether the runtime has recorded a fault. It reads a byte of the report, so that nothing need be
+        imported."""
         return self._report[layouts.Report.fault.offset] == COMPLETE
 
     def _keep_flight(self, error: ErrorInfo) -> None:
-        """Write down what led to a fault, and put the last of it into the error."""
+        """Write the events before a fault, and add the last of them to the error."""
         from pypto_build.replay.flight import keep_flight
 
         directory = self._job.options.get("output_dir")
@@ -337,7 +339,7 @@ class Worker:
             os.write(self._control, _LAST_WORDS)
 
     def _late_fault(self) -> RunFault | None:
-        """The fault of a run that goes on all the same: code that never looks at it again."""
+        """Return the recorded fault of a run that continued anyway, because its code did not check for the fault."""
         report = self._read_report()
         if report is None or report.fault is None:
             return None
@@ -345,11 +347,12 @@ class Worker:
         return self._told(report.fault, self._job.binaries[-1])
 
     def _binary_of(self, reply: Reply) -> Path:
-        """A binary of the artifact whose fault this is."""
+        """Return a binary of the artifact that a fault belongs to."""
         return self._job.binaries[-1]
 
     def _told(self, record: FaultRecord, binary: Path) -> RunFault:
-        """A fault that the run has told, in an artifact that ``binary`` is of; of a hang, with where every core was."""
+        """Return the fault of a record; ``binary`` belongs to the same artifact. A hang gets the state of every
+        core."""
         fault = run_fault(record, binary)
         if fault.status == "hang":
             add_whereabouts(fault.error, self._reports(), self._binaries)
@@ -375,7 +378,7 @@ class Worker:
         samples = {rank: asked[rank].samples if rank in asked else () for rank in stopped}
         reports = {rank: replace(report, samples=samples[rank]) for rank, report in stopped.items()}
         add_whereabouts(error, reports, self._binaries)
-        questions.end()  # what it has printed is let out
+        questions.end()  # the run prints its buffered output
         give_up = time.monotonic() + _LAST_WORDS_S
         while self._alive and time.monotonic() < give_up:
             self._collect(_POLL_S)

@@ -1,4 +1,4 @@
-"""A workspace whose artifact is built with simpler's interface, of which the stand-in has enough."""
+"""A workspace whose artifact is built with simpler's interface; the stand-in covers the needed part of it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PROGRAM = "def run(tensors, scalars):\n    tensors[1][:] = 2 * tensors[0] + 1\n"
 
 @pytest.fixture(scope="session", autouse=True)
 def _runtime_first(runtime: Path) -> None:
-    """No test here is the one that builds the runtime."""
+    """Build the runtime before the first test, so that no test includes its build."""
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """The artifact of `Project`, in a workspace in which simpler's compilers are called as it calls them."""
+    """Return the artifact of `Project`, in a workspace that calls compilers as simpler does."""
     workspace = Project(tmp_path / "workspace")
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -36,7 +36,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A checkout of the stand-in at a commit, without changes, and of what it has for pto-isa."""
+    """Return a checkout of the stand-in at a commit, without changes, with its stand-in for pto-isa."""
     place = tmp_path / "simpler"
     shutil.copytree(STANDIN, place, ignore=shutil.ignore_patterns("__pycache__"))
     (place / ".gitignore").write_text("build\n__pycache__\n")

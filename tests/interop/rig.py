@@ -32,7 +32,7 @@ def run(tensors, scalars):
 
 
 def floats(*values: float) -> bytes:
-    """float32 values as bytes."""
+    """Return float32 values as bytes."""
     import array
 
     return array.array("f", values).tobytes()
@@ -40,7 +40,7 @@ def floats(*values: float) -> bytes:
 
 @cache
 def library(symbols: str) -> bytes:
-    """A library for this machine that defines functions of these names."""
+    """Return a library for this machine that defines functions of these names."""
     text = "\n".join(f'extern "C" void {name}() {{}}' for name in symbols.split())
     with tempfile.TemporaryDirectory() as directory:
         target = Path(directory, "library.so")
@@ -57,7 +57,7 @@ class Rig:
     out: Path
 
     def command(self, *words: str, platform: str = "a2a3sim") -> list[str]:
-        """The command line of a replay."""
+        """Return the command line of a replay."""
         tool = [sys.executable, "-m", "pypto_build.interop.run", str(self.root), "--platform", platform]
         return [*tool, "--build-dir", str(self.out), *words]
 
@@ -71,20 +71,20 @@ class Rig:
         return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
 
     def verdict(self) -> dict[str, object]:
-        """The verdict on disk."""
+        """Return the verdict on disk."""
         value = json.loads((self.out / "verdict.json").read_bytes())
         assert isinstance(value, dict)
         return value
 
     def error(self) -> str:
-        """Message and hint of the verdict's error."""
+        """Return message and hint of the verdict's error."""
         error = self.verdict()["error"]
         assert isinstance(error, dict)
         return f"{error['message']}; {error['hint']}"
 
 
 def make_rig(tmp_path: Path, golden: tuple[float, float] = (9, 21)) -> Rig:
-    """The rig, with binaries where the rules put them."""
+    """Return the rig, with binaries where the rules put them."""
     root, out = make_artifact(tmp_path / "_jit_scaled_mm"), tmp_path / "out"
     document = {"schema": 1, "params": PARAMS, "platform": "a2a3sim", "backend_type": "Ascend910B"}
     (root / "compiled_meta.json").write_text(json.dumps(document))
@@ -103,7 +103,7 @@ def make_rig(tmp_path: Path, golden: tuple[float, float] = (9, 21)) -> Rig:
 
 
 def put_binaries(directory: Path) -> None:
-    """The three binaries as simpler's toolchain leaves them."""
+    """Write the three binaries as simpler's toolchain does."""
     for name, symbols in (
         ("kernels/aic/mm.so", "kernel_entry"),
         ("kernels/aiv/scale.so", "kernel_entry"),

@@ -1,4 +1,4 @@
-"""Where the stand-ins are, and the environment in which programs find them instead of the real packages."""
+"""The directories of the stand-ins, and an environment in which programs import them instead of the real packages."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ STANDIN = Path(__file__).parent / "standin"
 
 
 def environment(vintage: str = "2026-08", **more: str) -> dict[str, str]:
-    """The environment of a process that sees simpler's interface as of ``vintage``."""
+    """Return the environment of a process that sees simpler's interface as of ``vintage``."""
     root = Path(__file__).resolve().parents[2]
     return {**os.environ, "PYTHONPATH": f"{STANDIN}:{root}", "PYPTO_STANDIN_VINTAGE": vintage, **more}

@@ -25,7 +25,7 @@ Oracle = Callable[[Path, list[str]], Verdict]
 
 @pytest.fixture
 def replays(monkeypatch: pytest.MonkeyPatch) -> Callable[[Oracle], list[list[str]]]:
-    """Replays end as an oracle says; gives the words that they were started with."""
+    """Replace replays by an oracle; return the words that each was started with."""
 
     def install(oracle: Oracle) -> list[list[str]]:
         started: list[list[str]] = []
@@ -43,7 +43,7 @@ def replays(monkeypatch: pytest.MonkeyPatch) -> Callable[[Oracle], list[list[str
 
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Five commits; the fourth is called planted."""
+    """Return a clone with five commits; the fourth is called planted."""
     monkeypatch.setenv("PYPTO_BUILD_CACHE", str(tmp_path / "cache"))
     place = tmp_path / "clone"
     place.mkdir()
@@ -88,7 +88,7 @@ def test_a_planted_commit_is_found(
     record = json.loads((tmp_path / "out" / "bisect.json").read_bytes())
     assert [step["outcome"] for step in record["steps"]] == ["good", "bad", "good", "bad"]
     assert git(clone, "status", "--porcelain") == ""
-    # An interrupted one goes on where it was; one that was finished, or asks something else, starts anew.
+    # An interrupted bisection continues; one that is finished, or has another question, starts anew.
     record["culprit"], record["steps"] = [], record["steps"][:3]
     (tmp_path / "out" / "bisect.json").write_text(json.dumps(record))
     assert run(tmp_path, "simpler", *ends, "--rtol=1e-3") == 0
@@ -199,7 +199,7 @@ def test_a_file_is_found_through_scons(tmp_path: Path) -> None:
 
 
 def test_lines_are_found(tmp_path: Path) -> None:
-    """Of two that differ in one file, and one in another, that which flips the verdict."""
+    """Find the one of three changed lines, in two files, that flips the verdict."""
     project = Project(tmp_path / "workspace")
     bad = tmp_path / "bad" / "_jit_chain"
     shutil.copytree(project.artifact, bad)

@@ -51,7 +51,7 @@ def add_up(args):
     parts, y = map(_tensor_from_continuous, args)
     y[:] = parts.sum(dim=0)
 """
-#: What the chip program does on the stand-in: x times count, and the number of the device.
+#: The chip program on the stand-in: x times count, plus the number of the device.
 _PROGRAM = """
 def aicpu_orchestration_entry(device, tensors, scalars):
     x, part = tensors
@@ -73,7 +73,7 @@ _META = {
 
 @dataclass
 class Total:
-    """y = the sum over two ranks of 3 x[r] + the rank's device, built into ``out``."""
+    """An artifact with y = the sum over two ranks of 3 x[r] + the rank's device, built into ``out``."""
 
     root: Path
     out: Path
@@ -88,13 +88,13 @@ class Total:
         return run, read_verdict(self.out / "verdict.json")
 
     def golden(self, *values: float) -> None:
-        """What y has to be."""
+        """Set the expected y."""
         write_pt(self.root / "data/out/y.pt", "float32", (2,), floats(*values))
 
 
 @pytest.fixture
 def total(tmp_path: Path) -> Total:
-    """The artifact, with the binaries of its chip program where the rules put them."""
+    """Return the artifact, with the binaries of its chip program where the rules put them."""
     root, out = tmp_path / "_jit_total", tmp_path / "out"
     write(root / "orchestration/host_orch.py", _DRIVER.replace("RANK", "r"))
     write(root / "sub_workers/add_up.py", _ADD_UP)
@@ -165,7 +165,7 @@ def test_options_of_ours_are_refused(total: Total) -> None:
 
 
 def test_a_callable_that_the_caller_has_may_be_written_there(total: Total) -> None:
-    """As for the embedded runtime: one that is there is used, one that is not is named."""
+    """Use an existing file of a callable, and name a missing one, as the embedded runtime does."""
     required = total.root / "sub_workers/__required__.json"
     required.write_text('["add_up"]')
     assert total.run()[1].status == "pass"

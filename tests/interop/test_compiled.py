@@ -1,4 +1,4 @@
-"""Replays from Python: tensors and scalars go in and come back, cases by name, faults as one line."""
+"""Replays from Python: arguments are copied in and back, cases are found by name, faults are one line."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def order(by: pl.Scalar[pl.FP32], x: M, y: pl.Out[M]):
 
 
 def test_arguments_are_in_the_order_of_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where a scalar comes before a tensor; without compiled_meta.json, which has it, tensors come first."""
+    """Pass a scalar before a tensor; without compiled_meta.json, which has the order, tensors come first."""
     monkeypatch.chdir(tmp_path)
     Path("order.py").write_text(_PROGRAM)
     assert compile_program(["order.py", "--output", "_jit_order"]) == 0

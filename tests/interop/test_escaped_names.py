@@ -1,4 +1,4 @@
-"""Names that are typed, or found on disk, reach the terminal escaped, whatever command shows them."""
+"""Names that are typed, or found on disk, are escaped on the terminal by every command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Binaries in the places where PyPTO and pypto-lib look for them, and the record that makes them count."""
+"""Binaries at the paths where PyPTO and pypto-lib expect them, and the record that validates them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_hardware(tmp_path: Path, clone: Path) -> None:
     ]
     assert (rig.root / "kernels" / "aic" / "mm.o").read_bytes() == b"linked"
     assert (rig.root / "cache" / "incore_0_aic_mm_a2a3.bin").read_bytes() == b"code"
-    # Those of one platform go when another's come.
+    # The binaries of one platform are removed when those of another are installed.
     put_binaries(rig.out)
     assert run(rig, clone) == 0
     assert [name for name in binaries(rig.root) if name.endswith(".o") or "a2a3.bin" in name] == []

@@ -12,7 +12,7 @@ from tests.interop.test_scenes import Workspace, lines
 FILE = "scenes/scene_exchange.py"
 RELAY = "scenes/scene_relay.py"
 TWO = f"SCENE={FILE}::TestExchange::two"
-#: What a build does, as it says with VERBOSE=1.
+#: The steps of a build, as printed with VERBOSE=1.
 STEPS = re.compile(r"^\[(?:cpp->.so|scene|meta|manifest|replay)\] (compile|link|data|sign|run) +(\S+)", re.MULTILINE)
 
 
@@ -46,13 +46,13 @@ def test_a_kernel_that_never_notifies(workspace: Workspace) -> None:
 
 
 def steps(workspace: Workspace) -> list[str]:
-    """What a replay of the case does."""
+    """Return the build steps of a replay of the case, and its final status."""
     run = workspace.run("-Q", "replay", TWO, "VERBOSE=1", "BUILD_DIR=own", tool="SCons")
     return [" ".join(found) for found in STEPS.findall(run.stdout)] + re.findall(r"^\[RUN\] ([A-Z]+)", run.stdout, re.M)
 
 
 def test_a_class_is_a_program_of_several_chips(workspace: Workspace) -> None:
-    """Files of its chip programs are nodes, what is recorded of its orchestration is a result like all others."""
+    """Check that chip program files are nodes, and that the recorded orchestration is a result like all others."""
     run = workspace.run("-Q", "replay", f"SCENE={FILE}", "BUILD_DIR=own", tool="SCons")
     assert run.returncode == 2 and run.stdout.count("[scene] data ") == 2, run.stdout
     assert "[scene] 1 passed, 1 failed\n" in run.stdout and "seen 1 tensors, 69.0" in run.stdout
@@ -95,7 +95,7 @@ def test_what_chips_and_host_callables_wait_for(workspace: Workspace) -> None:
 
 
 def test_instruments_take_a_case(workspace: Workspace) -> None:
-    """One replay for those that look at one; the records of any rank by RANK=."""
+    """Run one replay for each single-run instrument; RANK= selects the records of a rank."""
     run = workspace.run("-Q", "deps", "dump", "report", "lint", "pack", TWO, tool="SCons")
     assert run.returncode == 0 and run.stdout.count("[RUN] PASS") == 1, run.stdout
     lines = run.stdout.splitlines()

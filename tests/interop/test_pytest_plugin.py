@@ -26,7 +26,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 def run_pytest(
     tmp_path: Path, *words: str, directory: Path | None = None, **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """pytest in an empty directory, or in that one, with our entry points as an installation has them."""
+    """Run pytest in an empty directory, or in `directory`, with our entry points as an installation has them."""
     site = tmp_path / "site" / "pypto_plugin-0.dist-info"
     site.mkdir(parents=True, exist_ok=True)
     section = (
@@ -70,7 +70,7 @@ def test_a_scene_test_that_simpler_runs(tmp_path: Path, rig: Rig) -> None:
 
 
 def test_a_generated_scene_test_runs_without_simpler(tmp_path: Path) -> None:
-    """Under its own name, as it does under any other."""
+    """Run it under its own name, and under another."""
     project = Project(tmp_path / "workspace")
     assert project.scons("scene_test", "JIT=_jit_chain").status == 0
     path = project.out / "kernel_config_scene_test.py"
@@ -118,7 +118,7 @@ def test_a_replay_without_a_golden_says_so(tmp_path: Path) -> None:
 
 
 def test_an_artifact_is_not_written_to_and_its_signed_manifest_is_collected(tmp_path: Path) -> None:
-    """Also by pytest in the artifact's own directory, which is where people are."""
+    """Run pytest also in the artifact's own directory, where users call it."""
     project = Project(tmp_path / "workspace")
     before = sorted(project.artifact.rglob("*"))
     run = run_pytest(tmp_path, "kernel_config.py", directory=project.artifact)
@@ -187,7 +187,7 @@ def test_flags_reach_a_replay() -> None:
 
 
 def test_a_users_other_runs_go_on_as_they_were(tmp_path: Path) -> None:
-    """Flags that their conftest declares too, and runs without the plugin."""
+    """Run with flags that the user's conftest declares too, and without the plugin."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "conftest.py").write_text(

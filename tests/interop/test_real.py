@@ -42,7 +42,7 @@ def run_scene_test(home: SimplerHome, path: Path) -> subprocess.CompletedProcess
 
 
 def check(project: Project, home: SimplerHome, *where: str) -> Path:
-    """The artifact passes through its scene test, and gives the same with RUNTIME=simpler and embedded."""
+    """Check that the artifact passes through its scene test, with the same outputs by RUNTIME=simpler and embedded."""
     name = Path(where[0].partition("=")[2]).name
     out = project.root / "build" / "a2a3sim" / name
     outputs = []

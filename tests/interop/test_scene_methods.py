@@ -1,4 +1,4 @@
-"""Test methods of a scene test's class beside those of its cases, run by pytest without simpler."""
+"""Test methods of a scene test's class that belong to no case, run by pytest without simpler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, runtime: Path) -> Worksp
 
 
 def found(workspace: Workspace, *words: str) -> tuple[list[tuple[str, str]], str]:
-    """Names and outcomes of the items of a session, and what it printed."""
+    """Return names and outcomes of a session's items, and its output."""
     run = workspace.run(FILE, "-p", "no:cacheprovider", "-rs", "-v", *words, tool="pytest")
     return sorted(re.findall(r"::(TestMethods::\S+) (\w+)", run.stdout)), run.stdout
 

@@ -1,4 +1,4 @@
-"""Scene tests: what is written, when it is kept, and that it runs under every generation of simpler's interface."""
+"""Scene tests: their text, when a file is kept, and that they run under every generation of simpler's interface."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def floats(*values: float) -> bytes:
 
 
 def project(tmp_path: Path, *, data: str = "in out", golden: str = "") -> tuple[Path, Path]:
-    """An artifact with the parts of a snapshot, and the directory with its signed manifest."""
+    """Return an artifact with the parts of a snapshot, and the directory with its signed manifest."""
     root, out = make_artifact(tmp_path / "_jit_scaled_mm"), tmp_path / "build"
     document = {"schema": 1, "params": PARAMS, "platform": "a2a3sim", "backend_type": "Ascend910B"}
     (root / "compiled_meta.json").write_text(json.dumps(document))
@@ -136,7 +136,7 @@ def test_needs_the_signed_manifest(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_names_stay_text(tmp_path: Path) -> None:
-    """What an artifact says never becomes code of the test that is written for it."""
+    """Check that texts of an artifact never become code of the generated test."""
     root, out = project(tmp_path)
     awkward = root.with_name('_jit_"""\\ + quit()\n + 1')
     root.rename(awkward)

@@ -1,4 +1,4 @@
-"""Scene tests without simpler, from the outside: `pypto-build scene`, pytest and `scons`, on copies of our own."""
+"""Scene tests without simpler, from the outside: `pypto-build scene`, pytest and `scons`, on copies of our scenes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ env.SceneTest(name="chain", file="scenes/scene_chain.py", cases=["small", "TestO
 
 
 class Workspace:
-    """A directory with the scene test and what was built for it."""
+    """A directory with the scene tests and their builds."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -40,7 +40,7 @@ class Workspace:
         self.variables = {**os.environ, "PYTHONPATH": str(ROOT), "PYPTO_BUILD_STORE": str(root / "store")}
 
     def run(self, *words: str, tool: str = "pypto_build.cli") -> subprocess.CompletedProcess[str]:
-        """Run a tool there, without simpler."""
+        """Run a tool in the workspace, without simpler."""
         return forked.run(tool, words, self.root, self.variables)
 
     def edit(self, name: str, old: str, new: str) -> None:
@@ -57,7 +57,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, runtime: Path) -> Worksp
 
 
 def lines(output: str) -> list[str]:
-    """What a runner says of its cases."""
+    """Return the result lines that a runner prints for its cases."""
     return re.findall(r"^  (\w+::\w+ [A-Z].*)$", output, re.MULTILINE)
 
 
@@ -93,7 +93,7 @@ def test_an_edited_kernel_is_one_compile(workspace: Workspace) -> None:
 
 
 def test_units_are_compiled_while_data_is_made(workspace: Workspace, tmp_path: Path) -> None:
-    """Each once; what does not compile is compiled once more, and told of once for each class that has it."""
+    """Compile each unit once. A unit with an error is compiled twice, and reported once for each class that has it."""
     workspace.edit("kernels/twice.cpp", "2.0f * out[i]", "2.0f * nothing[i]")
     words = ("replay", "SCENE=scenes/scene_chain.py::TestChain::small,scenes/scene_chain.py::TestJudged", "VERBOSE=1")
     run = workspace.run(*words, f"BUILD_DIR={tmp_path}", "STORE_SIZE=0", "-k")
@@ -111,7 +111,7 @@ def test_units_are_compiled_while_data_is_made(workspace: Workspace, tmp_path: P
 
 
 def test_a_file_whose_cases_are_computed_is_executed_once_for_that(workspace: Workspace, tmp_path: Path) -> None:
-    """And once for the data of a case; a rerun executes nothing."""
+    """Execute it once more for the data of each case; a rerun executes nothing."""
     file, log = workspace.root / "scenes" / "scene_computed.py", tmp_path / "log"
     text = workspace.file.read_text().replace('{"n": 16}}', '{"n": int("16")}}')
     file.write_text(f"open({str(log)!r}, 'a').write('executed ')\n{text}")
@@ -125,7 +125,7 @@ def test_a_file_whose_cases_are_computed_is_executed_once_for_that(workspace: Wo
 
 
 def test_a_session_of_pytest_leaves_what_it_made(workspace: Workspace, tmp_path: Path) -> None:
-    """Though it ends as soon as its last case is known: another one executes the file to collect it, and no more."""
+    """End a session as soon as its last case is known: the next one executes the file only to collect it."""
     file, logs = workspace.root / "scenes" / "scene_logged.py", tmp_path / "logs"
     logs.mkdir()
     file.write_text(f"import tempfile\ntempfile.mkstemp(dir={str(logs)!r})\n{workspace.file.read_text()}")
@@ -170,7 +170,7 @@ def test_the_rule(workspace: Workspace) -> None:
 
 
 def test_instruments_take_scenes(workspace: Workspace) -> None:
-    """Its kernels read and write by plain C++ and include no header of instructions."""
+    """Use kernels that read and write by plain C++ and include no header of instructions."""
     hazards = ("-Q", "hazards", "SCENE=scenes/scene_chain.py::TestChain::small")
     workspace.edit("kernels/chain.cpp", "second.add_inout(y)", "second.add_no_dep(y)")
     unseen = workspace.run(*hazards, tool="SCons")
@@ -384,14 +384,14 @@ def test_a_pytest_that_is_ended_leaves_nothing_running(workspace: Workspace, num
 
 
 def _command(process: int) -> str:
-    """What a process executes; nothing of one that has ended."""
+    """Return the command line of a process; empty if it has ended."""
     with suppress(OSError):
         return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     return ""
 
 
 def _family(process: int) -> list[int]:
-    """The processes below one."""
+    """Return the descendants of a process."""
     parents = dict[int, int]()
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -403,7 +403,7 @@ def _family(process: int) -> list[int]:
 
 
 def _marked(root: Path) -> list[int]:
-    """The processes that were started for a workspace."""
+    """Return the processes that were started for a workspace."""
     found = list[int]()
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

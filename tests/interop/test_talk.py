@@ -25,7 +25,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, runtime: Path) -> Worksp
 
 
 def test_talks(workspace: Workspace) -> None:
-    """Each test of the file says what it expects."""
+    """Run the tests of check_talk.py, which check the results themselves."""
     run = workspace.run("scenes/check_talk.py", *PYTEST, tool="pytest")
     assert run.returncode == 0 and "23 passed, 1 skipped" in run.stdout, run.stdout
     assert not list(Path("/dev/shm").glob("pypto-regions*"))
@@ -59,7 +59,7 @@ def test_a_host_that_is_killed_leaves_nothing(workspace: Workspace, number: sign
 
 
 def _shared() -> set[str]:
-    """What of ours is in shared memory."""
+    """Return the names of this package's objects in shared memory."""
     return {name for name in os.listdir("/dev/shm") if "pypto" in name}
 
 
@@ -73,7 +73,7 @@ def test_a_class_whose_orchestration_is_recorded(workspace: Workspace) -> None:
 
 
 class _Chips:
-    """Stands in for chips that take a while to begin, and end at once."""
+    """A stand-in for chips that take a while to begin, and end at once."""
 
     is_over = True
 
@@ -85,7 +85,7 @@ class _Chips:
 
 
 class _Submitted:
-    """Stands in for what an orchestration submits: `seconds` pass until it runs."""
+    """A stand-in for submitted work, which starts after `seconds`."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.is_empty, self._seconds = not seconds, seconds
@@ -124,7 +124,8 @@ def _queue(depth: int = 2, sizes: tuple[int, int] = (128, 64)) -> WorkerChipQueu
 
 
 def test_where_messages_lie() -> None:
-    """As the chip's end expects it: in one piece each, and an arena is empty when all was released."""
+    """Check the layout that the chip's end expects: messages are contiguous, and an arena is empty after all are
+    released."""
     queue = _queue()
     payload, descriptors = queue.region.payload.memory, []
 

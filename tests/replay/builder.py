@@ -23,7 +23,7 @@ from tests import kept
 
 PLATFORM = PLATFORMS["a2a3sim"]
 
-# A header of ours before which there are only comments, system headers and blank lines.
+# A header of ours that only comments, system headers and blank lines precede.
 _FIRST_INCLUDE = re.compile(
     r"""(?:\s+|//[^\n]*|#include <[\w.]+>)*#include ["<](pto/pto-inst\.hpp|pto_orchestration_api\.h)[">]"""
 )
@@ -31,14 +31,14 @@ _FIRST_INCLUDE = re.compile(
 
 @cache
 def embedded_module() -> Path:
-    """The embedded runtime, built by whichever test comes first."""
+    """Return the embedded runtime; the first test that needs it builds it."""
     return ensure_runtime()
 
 
 @cache
 def library(text: str, flags: tuple[str, ...], name: str = "unit.cpp") -> bytes:
-    """One C++ text as a loadable library whose debug information calls it `name`; the same text is compiled once, by
-    whichever process needs it first."""
+    """Return one C++ text as a loadable library whose debug information calls it `name`. A text is compiled once, by
+    the process that needs it first."""
 
     def compile_to(_: Path, target: Path) -> None:
         with TemporaryDirectory() as directory:
@@ -56,7 +56,7 @@ def library(text: str, flags: tuple[str, ...], name: str = "unit.cpp") -> bytes:
 
 
 def _precompiled(text: str, flags: tuple[str, ...]) -> tuple[str, ...]:
-    """Flags with which a text need not parse the header of ours that it begins with, if it does."""
+    """Return flags that use a precompiled header for the header of ours that the text begins with, if any."""
     shared, found = os.environ.get("PYPTO_BUILD_TEST_LIBRARIES"), _FIRST_INCLUDE.match(text)
     compiler = find_compiler()
     if not shared or found is None or compiler.family != "g++":
@@ -75,7 +75,7 @@ def _precompiled(text: str, flags: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def build_artifact(artifact_dir: Path, out: Path) -> None:
-    """Compile and link what the manifest names, and write interface.json."""
+    """Compile and link everything that the manifest names, and write interface.json."""
     artifact = load_artifact(artifact_dir)
     compiler = find_compiler()
     kernels = [
@@ -91,7 +91,7 @@ def build_artifact(artifact_dir: Path, out: Path) -> None:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a replay left: exit status, what it printed, the verdict."""
+    """The result of a replay: exit status, output, and verdict."""
 
     status: int
     stdout: str
@@ -113,5 +113,5 @@ def run_tool(argv: list[str], out: Path) -> Replayed:
 
 
 def of_any_core(text: str) -> str:
-    """A text without which core it was: the one that is there first takes a task."""
+    """Return a text without core numbers: any core may take a task."""
     return re.sub(r"(stuck_core=|core )\d+(?: \(AIV\d+\))?", r"\1N", text)

@@ -126,8 +126,10 @@ INPUT, INOUT, NO_DEP = "TensorArgType.INPUT", "TensorArgType.INOUT", "TensorArgT
 
 
 class Chips:
-    """One such artifact under `root` for `world` ranks. `programs` are kernel bodies by name, several for several
-    tasks; `dispatches` (program, rank, tag of x, whether it has the ordering token). y is expected to be `golden`.
+    """A small distributed artifact under `root` for `world` ranks.
+
+    `programs` are kernel bodies by name, several for several tasks. `dispatches` are (program, rank, tag of x, whether
+    it has the ordering token). y is expected to be `golden`.
     """
 
     def __init__(
@@ -180,11 +182,11 @@ class Chips:
         write_pt(path, "float32", (world, COUNT), array.array("f", values).tobytes())
 
     def replay(self, *options: str) -> Replayed:
-        """Compile and run it."""
+        """Compile and run the artifact."""
         return run_tool(self.command(*options), self.out)
 
     def command(self, *options: str) -> list[str]:
-        """Compile it; the command that runs it."""
+        """Compile the artifact; return the command that runs it."""
         distributed = load_distributed(self.artifact)
         self.out.mkdir(exist_ok=True)
         (self.out / "interface.json").write_bytes(encode_interface(interface_of(distributed)))

@@ -7,4 +7,4 @@ import pytest
 
 @pytest.fixture(scope="session", autouse=True)
 def _runtime_first(runtime: Path) -> None:
-    """No test here is the one that builds the runtime."""
+    """Build the runtime before the first test, so that no test includes its build."""

@@ -1,4 +1,4 @@
-"""torch.distributed itself: functions that ranks of a process group run, over gloo on this machine's loopback."""
+"""Runs functions on the ranks of a torch.distributed process group, over gloo on this machine's loopback."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from torch.distributed import FileStore  # type: ignore[attr-defined]
 
 
 def on_ranks(place: Path, ranks: int, work: Callable[[int], Any]) -> list[Any]:
-    """What `work(rank)` returns on each of so many processes of one group; `place` is a directory of their own.
-    Fails if one of them does."""
+    """Run `work(rank)` in one process for each rank of a group, and return the results. `place` is a directory for
+    their files. Fails if one of them fails."""
     context = multiprocessing.get_context("fork")
     processes = [context.Process(target=_rank, args=(place, ranks, rank, work)) for rank in range(ranks)]
     for process in processes:

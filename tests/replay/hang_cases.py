@@ -1,7 +1,7 @@
 # ruff: noqa: E501  (messages stand as they are printed)
-"""Everything that can keep a run from ending well, in one artifact: a scalar says what goes wrong.
+"""One artifact with every cause that keeps a run from ending well; a scalar selects the cause.
 
-`python -m tests.replay.hang_cases > docs/hangs.md` writes the table of what each gives.
+`python -m tests.replay.hang_cases > docs/hangs.md` writes the table of the results.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ _GROUP = """CoreTaskArgs p; p.add_input(ext_x); p.add_output(ext_y); p.add_scala
 
 @dataclass(frozen=True)
 class Case:
-    """One cause: what kernels and orchestration do, and what the replay says.
+    """One cause: the code of kernels and orchestration, and the expected report of the replay.
 
-    `message` and `detail` may hold `…` where addresses or numbers of this machine stand.
+    `message` and `detail` may contain `…` in place of addresses or numbers of this machine.
     """
 
     cause: str
@@ -535,7 +535,7 @@ CASES: tuple[Case, ...] = (
 
 
 def write_artifact(root: Path) -> Tiny:
-    """The artifact, built; `mode` n+1 provokes case n."""
+    """Build the artifact; `mode` n+1 provokes case n."""
     calls = "\n".join(
         f"    if (mode == {n}) {{\n        {case.orchestration}\n    }}" for n, case in enumerate(CASES, 1)
     )
@@ -583,12 +583,12 @@ def provoke(tiny: Tiny, number: int) -> Replayed:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether a text is as the case says; `…` stands for anything."""
+    """Return whether a text matches the case's pattern; `…` matches anything."""
     return re.fullmatch(".*".join(map(re.escape, pattern.split("…"))), text) is not None
 
 
 def table() -> str:
-    """docs/hangs.md."""
+    """Return the text of docs/hangs.md."""
     rows = "".join(
         f"| {case.cause} | {case.status} | {case.message.replace('|', chr(92) + '|')} | {case.hint} |\n"
         for case in CASES
@@ -627,7 +627,7 @@ def _show(verdict: Verdict) -> str:
 
 
 def main() -> int:
-    """Print the table; with `--run`, provoke everything and print what differs."""
+    """Print the table; with `--run`, provoke all cases and print the differences."""
     if "--run" not in sys.argv:
         print(table(), end="")
         return 0

@@ -1,5 +1,6 @@
 # ruff: noqa: E501  (C++ in a table)
-"""Kernels that mean no good, in one artifact: a scalar says which. Each ends in time, in the right verdict, for good."""
+"""One artifact with hostile kernels; a scalar selects the kernel. Each run ends in time, with the right verdict, and
+leaves no processes."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from pypto_build.replay.verdict import Verdict, read_verdict
 from tests.replay.builder import PLATFORM, build_artifact, embedded_module
 from tests.replay.tiny import CALL, Tiny
 
-#: The variable that every process of a run has in its environment.
+#: The environment variable by which processes of a run are recognized.
 TAG = "PTO2_HOSTILE_TAG"
 
 _HEAD = """#include <algorithm>
@@ -310,7 +311,7 @@ WITHOUT = {
     "privileges": ("setpriv", "--bounding-set", "-all", "--inh-caps=-all", "--"),
     "namespaces": ("unshare", "-Ur", "sh", "-c", 'echo 0 > /proc/sys/user/max_pid_namespaces; exec "$@"', "sh"),
 }
-#: Cases that tell whether the child is contained in these ways too.
+#: Cases that are also run with these restrictions.
 TELLING = (
     "signal to everybody", "all signals ignored", "double fork, deaf", "double fork, deaf, and late", "a tree of forks",
     "copy that goes on alone", "cleared environment", "memory of processes outside", "all closed, and late",
@@ -319,7 +320,7 @@ TELLING = (
 
 
 def write_artifact(root: Path) -> Tiny:
-    """The artifact, built; `mode` n+1 is case n."""
+    """Build the artifact; `mode` n+1 is case n."""
     tiny = Tiny(root, "", CALL.replace("rt_submit", "params_t0.add_scalar(mode);\n        rt_submit"))
     functions = "".join(
         f"static void case_{n}([[maybe_unused]] float *x, [[maybe_unused]] float *y) {{\n    {case.code}\n}}\n"
@@ -341,7 +342,7 @@ def write_artifact(root: Path) -> Tiny:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run left: exit status, seconds, what it printed (its end), the verdict, and what still runs."""
+    """The result of a run: exit status, seconds, the end of its output, the verdict, and processes that still run."""
 
     status: int
     seconds: float
@@ -351,7 +352,7 @@ class Outcome:
 
 
 def provoke(tiny: Tiny, number: int, prefix: tuple[str, ...] = ()) -> tuple[Outcome, str]:
-    """Replay a case, and the tag of its processes. `prefix` are words in front of the command."""
+    """Replay a case; return the outcome, and the tag of its processes. `prefix` are words before the command."""
     case, tag = CASES[number], uuid.uuid4().hex
     words = [*prefix, sys.executable, "-m", "pypto_build.replay", str(tiny.artifact), "--platform", PLATFORM.name]
     words += ["--build-dir", str(tiny.out), "--embedded", str(embedded_module()), "--timeout", case.timeout]
@@ -368,7 +369,7 @@ def provoke(tiny: Tiny, number: int, prefix: tuple[str, ...] = ()) -> tuple[Outc
 
 
 def survivors(tag: str) -> list[str]:
-    """The processes that have a tag in their environment or on their command line."""
+    """Return the processes that have a tag in their environment or on their command line."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         for name in ("environ", "cmdline"):

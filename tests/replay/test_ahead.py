@@ -1,4 +1,4 @@
-"""A replay that waits for its turn has loaded what was there: whatever changes until then, the run is that of a fresh
+"""A replay that waits for its turn has loaded files ahead. Whatever changes until then, the result is that of a fresh
 process."""
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _SECOND += '"core_type": "aiv"},\n]\n'
 
 
 class Pair(Tiny):
-    """y = x + 1, and then y = 2 y; linked as builds do, so that nothing of a kernel runs when it is loaded."""
+    """An artifact with y = x + 1, then y = 2 y. It is linked as builds do, so that loading a kernel runs no code."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root, "tell_when(); for (int i = 0; i < 32; ++i) y[i] = x[i] + 1;", _CALLS)
@@ -72,7 +72,7 @@ class Pair(Tiny):
         return self.out / "kernels" / "aiv" / f"{name}.so"
 
     def compile(self, name: str, text: str, kind: str = "aiv") -> Path:
-        """The library of a text, which lies beside those of the build."""
+        """Return the library of a text, beside those of the build."""
         recipe = host_recipe(find_compiler(), PLATFORMS["a2a3sim"])[kind]
         source, target = self.out / f"{name}.cpp", self.out / f"{name}.so"
         source.write_text(text)
@@ -81,7 +81,7 @@ class Pair(Tiny):
         return target
 
     def link(self) -> Pair:
-        """Build it, with these libraries in place of the builder's."""
+        """Build the artifact, with these libraries in place of the builder's."""
         self.build()
         for path in (self.artifact / "kernels/aiv").glob("*.cpp"):
             self.compile(path.stem, path.read_text()).rename(self.library(path.stem))
@@ -90,7 +90,7 @@ class Pair(Tiny):
 
 
 class Waiting:
-    """A replay that has loaded what it could, or was given the time for it."""
+    """A replay that waits for its turn and has had time to load its files."""
 
     def __init__(self, pair: Pair, *options: str) -> None:
         reader, self._writer = os.pipe()
@@ -111,13 +111,13 @@ class Waiting:
         self.line = f"since {status.rpartition(')')[2].split()[19]}\n"  # of a run in this child
 
     def go(self) -> tuple[Verdict, str]:
-        """The run, and what it printed."""
+        """Let the replay run; return its verdict and output."""
         self.go_on()
         printed, _ = self._process.communicate(timeout=60)
         return read_verdict(self._verdict), printed
 
     def interrupted(self) -> int:
-        """The exit status of one that Ctrl-C met before its turn."""
+        """Return the exit status of a replay that Ctrl-C interrupts before its turn."""
         self._process.send_signal(signal.SIGINT)
         self.go_on()
         return self._process.wait(30)
@@ -132,7 +132,7 @@ class Waiting:
 
 
 def _who_has_mapped(library: Path) -> int:
-    """The process that has a library loaded; 0 if there is none."""
+    """Return a process that has loaded a library; 0 if there is none."""
     for maps in Path("/proc").glob("[0-9]*/maps"):
         with suppress(OSError):  # it has ended
             if str(library) in maps.read_text():
@@ -163,7 +163,7 @@ def pair(built: Pair, tmp_path: Path) -> Iterator[Pair]:
 
 
 def _same_as_fresh(pair: Pair, verdict: Verdict) -> Verdict:
-    """The verdict, which is that of a process which starts now."""
+    """Return the verdict, after checking that a new process gives the same."""
     fresh = pair.replay().verdict
     assert (verdict.status, verdict.error, verdict.tasks) == (fresh.status, fresh.error, fresh.tasks)
     assert [output.first for output in verdict.outputs] == [output.first for output in fresh.outputs]
@@ -267,7 +267,7 @@ def test_one_that_nobody_needs_leaves_nothing(pair: Pair) -> None:
 
 
 def test_one_that_is_interrupted_before_its_turn_has_not_passed(pair: Pair) -> None:
-    """What an earlier run left would count as its result."""
+    """Check that the verdict of an earlier run does not count as a pass."""
     assert Waiting(pair).interrupted() == 130
 
 
@@ -312,14 +312,14 @@ def _stand(pair: Pair) -> Standing:
 
 
 def _forked(pair: Pair, standing: Standing) -> Verdict | None:
-    """What a fork gives that waits while nothing changes any more; None if it would not run."""
+    """Return the verdict of a fork that waits while nothing changes; None if the fork refuses to run."""
     fork = standing.fork({"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]})
     time.sleep(0.2)
     return read_verdict(pair.out / "verdict.json") if fork.go() else None
 
 
 def test_forks_run_what_is_there_edit_by_edit(pair: Pair, standing: Standing) -> None:
-    """Nothing, an edit, its undoing, and two that change places."""
+    """Change nothing, edit a kernel, undo the edit, and swap two kernels."""
     kept, other = pair.out / "kept", pair.compile("other", pair.kernel("y[i] = 3 * y[i];"))
     before = pair.library("more").read_bytes()
     values = []
@@ -374,7 +374,7 @@ def test_a_fork_that_nobody_needs_ends(pair: Pair, standing: Standing) -> None:
 
 
 def test_a_library_that_was_too_young_is_loaded_by_forks(pair: Pair) -> None:
-    """The first has it changed before its turn, the next has it as it was changed."""
+    """Change a library before the first fork's turn; the next fork uses the changed library."""
     others = [pair.compile(f"other{times}", pair.kernel(f"y[i] = {times} * y[i];")) for times in (3, 4)]
     young = time.time_ns() + 2_000_000_000
     os.utime(pair.library("more"), ns=(young, young))

@@ -17,7 +17,7 @@ from pypto_build.replay.loading import load_embedded
 from tests.replay.builder import embedded_module, of_any_core
 from tests.replay.chips import COUNT, INOUT, NO_DEP, Chips
 
-# y = the sum over ranks of x: everybody publishes its row, tells all, waits for all, and reads.
+# y = the sum over ranks of x: each rank publishes its row, notifies all, waits for all, and reads.
 _PUBLISH = "for (int i = 0; i < count; ++i) data[i] = x[i];"
 _SUM = """
     for (int to = 0; to < ranks; ++to) notify(peer(signal + rank, to), 1);
@@ -63,7 +63,7 @@ def test_devices_name_the_ranks_and_say_how_many_there_are(tmp_path: Path) -> No
 
 
 def test_a_deadlock_is_told_at_once(tmp_path: Path) -> None:
-    """Rank 1 notifies the wrong place, and rank 2 nobody."""
+    """Rank 1 notifies a wrong address, and rank 2 notifies no rank."""
     body = """
         if (rank == 1) notify(peer(signal + 5, 0), 1);
         if (rank == 0) { wait(signal + 1, 1); }
@@ -216,7 +216,7 @@ def _descendants(pid: int) -> list[int]:
 
 
 def _inner(pid: int) -> str:
-    """Its number where it lives."""
+    """Return the process number in its own namespace."""
     text = Path(f"/proc/{pid}/status").read_text()
     return next(line.split()[-1] for line in text.splitlines() if line.startswith("NSpid:"))
 

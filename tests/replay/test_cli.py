@@ -20,7 +20,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "artifacts"
 
 @pytest.fixture
 def built(tmp_path: Path) -> Path:
-    """A build directory with nothing but the interface, next to a copy of the artifact."""
+    """Return a build directory that has only the interface, beside a copy of the artifact."""
     artifact = tmp_path / "_jit_softmax"
     shutil.copytree(EXAMPLES / "_jit_softmax", artifact)
     (tmp_path / "out").mkdir()
@@ -166,7 +166,7 @@ def test_start_loads_nothing_slow() -> None:
 
 
 def test_a_closed_pipe_is_no_failure(built: Path) -> None:
-    """As by `| head -1`: the verdict is written, the status is the run's."""
+    """Close the pipe as `| head -1` does: the verdict is written, and the status is the run's."""
     command = [sys.executable, "-m", "pypto_build.replay", *_argv(built)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         assert run.stdout is not None and run.stderr is not None

@@ -28,7 +28,7 @@ _REDUCTIONS = {
 
 
 def _whole(*shape: int, seed: int = 7) -> torch.Tensor:
-    """Small whole numbers, whose sums and products are exact in any order."""
+    """Return small whole numbers, whose sums and products are exact in any order."""
     return torch.randint(-4, 5, shape, generator=torch.Generator().manual_seed(seed)).float()
 
 
@@ -37,7 +37,7 @@ _COUNTS = torch.tensor([[0, 2, 1], [2, 9, 0], [1, 1, 2]], dtype=torch.int32)  # 
 
 
 def _of_torch(rank: int) -> dict[str, torch.Tensor]:
-    """Every collective as torch.distributed does it."""
+    """Return the results of every collective by torch.distributed."""
     found = {}
     mine = _X[rank]
     for name, op in _REDUCTIONS.items():
@@ -160,7 +160,7 @@ def _all_to_all(rank: int, x: torch.Tensor) -> torch.Tensor:
 
 
 def _experts(rank: int, x: torch.Tensor, route: torch.Tensor, gates: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    """Tokens sorted by expert go there by all-to-all with variable counts, and come back the same way."""
+    """Send tokens to their experts by all-to-all with variable counts, and send the results back the same way."""
     ranks, chosen = len(x), route[rank, 0].long()
     order = torch.argsort(chosen, stable=True)
     sent = torch.bincount(chosen, minlength=ranks)
@@ -186,7 +186,7 @@ def _pipeline(rank: int, x: torch.Tensor) -> torch.Tensor:
     return row + 1
 
 
-#: Program -> ranks, and what a rank computes of the inputs.
+#: Program -> number of ranks, and a rank's computation from the inputs.
 _PROGRAMS: dict[str, tuple[int, Callable[..., torch.Tensor]]] = {
     "allreduce": (2, lambda rank, x, scale: _summed(x[rank] * scale)),
     "allreduce_ring": (4, lambda rank, x: _summed(x[rank])),
@@ -214,7 +214,7 @@ def test_references_of_the_examples_are_those_of_torch(tmp_path: Path, ranks: in
 
 
 def _prepared(name: str) -> tuple[list[torch.Tensor], torch.Tensor]:
-    """Inputs of an example program as its golden.py makes them, and what its reference makes of those."""
+    """Return the inputs of an example program from its golden.py, and the results of its reference."""
     host = entries_of(load_module(str(_EXAMPLES / f"dist_{name}.py")))[0]
     text = compile_host(host, _EXAMPLES, "a2a3sim")["golden.py"]
     golden: dict[str, Any] = {"__file__": "golden.py"}

@@ -1,4 +1,4 @@
-"""Deaths and hangs of the child in words."""
+"""Descriptions of the child's crashes and hangs."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_hang_of_nobody_knows_what() -> None:
 
 
 def _fault_of(buffer: bytearray) -> FaultRecord | None:
-    """The fault of a run that has begun and left this."""
+    """Return the fault of a run that has begun and left this report buffer."""
     struct.pack_into("<QI", buffer, 0, REPORT_MAGIC, REPORT_VERSION)
     seen = report.read_report(memoryview(buffer))
     assert seen is not None

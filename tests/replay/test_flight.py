@@ -1,4 +1,4 @@
-"""The flight recorder of a replay whose process is gone, and `scons hang JIT=x`, which reads it."""
+"""The flight recorder of a replay whose process has ended, and `scons hang JIT=x`, which reads it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.replay.tiny import Tiny
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tiny, str]:
-    """A replay whose kernel kills its process: what was recorded is the parent's."""
+    """Return a replay whose kernel kills its process; the parent has its recorded events."""
     tiny = Tiny(tmp_path_factory.mktemp("killed"), "raise(SIGKILL);")
     kernel = tiny.artifact / "kernels" / "aiv" / "step.cpp"
     kernel.write_text("#include <csignal>\n" + kernel.read_text())
@@ -59,7 +59,7 @@ def test_a_file_that_somebody_else_wrote(tmp_path: Path, text: bytes, said: str)
 
 
 def test_the_last_event_of_each_rank_is_shown_however_long_ago_it_was() -> None:
-    """A rank that died, while the others began later, is the one that people ask about."""
+    """Show the last event of a dead rank, even if all other ranks have later events."""
     ranks = [0, 1, 1, 0, 0, 2, 2, 0, 2, 0, 2]
     events = [Kept(number, rank, 0, "begin", f"event {number}") for number, rank in enumerate(ranks)]
     shown = Flight(1, 3, events).lines(8)

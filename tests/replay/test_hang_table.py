@@ -1,4 +1,4 @@
-"""What keeps a run from ending well is reported as docs/hangs.md says."""
+"""Replays every case of docs/hangs.md and compares the report with that table."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def _hints(actual: Floats, expected: Floats, dtype: str = "float32", tolerance: 
 
 
 def _changed(change: Callable[[Floats], Any]) -> Floats:
-    """RANDOM with noise where `change` put a NaN."""
+    """Return RANDOM with noise at the positions where `change` put a NaN."""
     marked = RANDOM.copy()
     change(marked)
     noise = np.random.default_rng(6).standard_normal(RANDOM.shape).astype(np.float32) * 10

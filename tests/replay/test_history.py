@@ -15,7 +15,7 @@ from pypto_build.replay.history import History, Past, Result, Run, flips
 
 @pytest.fixture
 def kept(tmp_path: Path) -> History:
-    """Four runs of `a`, which failed in the middle, and one of `b`."""
+    """Return a history with four runs of `a`, which failed in the middle, and one of `b`."""
     found = History(tmp_path / "h.sqlite")
     for number, status in enumerate(("pass", "mismatch", "hang", "hang")):
         results = [Result("a", status, 1.0 + number, 100 * number, cached=number == 3)]

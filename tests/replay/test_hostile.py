@@ -1,4 +1,4 @@
-"""Kernels that mean no good end in time, in the right verdict, and leave nothing behind."""
+"""Hostile kernels end in time, with the right verdict, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 
 
 def _files(root: Path) -> dict[str, str]:
-    """The contents below a directory, but for what a run leaves there."""
+    """Return the contents below a directory, without the results of a run."""
     found = {path.relative_to(root): path for path in sorted(root.rglob("*")) if path.is_file()}
     return {
         str(name): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -35,13 +35,13 @@ def _files(root: Path) -> dict[str, str]:
 
 
 def _segments() -> set[str]:
-    """Numbers of the System V segments of the size that the cases ask for."""
+    """Return the numbers of System V segments that have the size used by the cases."""
     lines = Path("/proc/sysvipc/shm").read_text().splitlines()
     return {line.split()[1] for line in lines if " 123457 " in line}
 
 
 def _no_segments_stay(patience_s: float = 10.0) -> bool:
-    """Whether the segments that there are now go away: others run such cases at the same time."""
+    """Return whether all current segments disappear in time; other processes may run such cases concurrently."""
     seen, give_up = _segments(), time.monotonic() + patience_s
     while seen and time.monotonic() < give_up:
         time.sleep(0.1)
@@ -57,7 +57,7 @@ def test_hostile_kernel(tiny: Tiny, tmp_path: Path, number: int) -> None:
 @pytest.mark.parametrize("missing", WITHOUT)
 @pytest.mark.parametrize("name", TELLING)
 def test_with_less(tiny: Tiny, tmp_path: Path, name: str, missing: str) -> None:
-    """The same where the system allows less."""
+    """Run the same cases where the system allows less."""
     words = WITHOUT[missing]
     probe = [*words, "true"]
     if shutil.which(words[0]) is None or subprocess.run(probe, capture_output=True, check=False).returncode:
@@ -84,7 +84,7 @@ def _check(twin: Tiny, number: int, words: tuple[str, ...] = ()) -> None:
 
 
 def test_what_is_kept_is_what_was_compared(tiny: Tiny, tmp_path: Path) -> None:
-    """A thread that goes on writing is over when outputs are compared and kept."""
+    """Check that a writing thread has ended before outputs are compared and kept."""
     names = [case.name for case in CASES]
     twin = tiny.copy_to(tmp_path)
     run, _ = provoke(twin, names.index("thread that goes on writing"))

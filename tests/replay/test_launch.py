@@ -1,4 +1,4 @@
-"""A child that computes with torch, forked from a process that has done so with several threads."""
+"""A forked child computes with torch, although its parent has already used torch with several threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large inputs are used where their files are mapped: nothing is copied, and writes to them are found all the same."""
+"""Large inputs are used directly from their mapped files, without a copy; writes to them are still detected."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pypto_build.replay.verdict import Verdict
 from tests.replay.builder import embedded_module
 from tests.replay.tiny import Tiny
 
-#: Five megabytes are three parts of what is copied when somebody writes.
+#: Five megabytes span three of the parts that are copied on a write.
 _ROWS, _COLUMNS = 1280, 1024
 _COUNT = _ROWS * _COLUMNS
 _ADD = f"for (int i = 0; i < {_COUNT}; ++i) y[i] = x[i] + 1;"
 
 
 def _replay(root: Path, monkeypatch: pytest.MonkeyPatch, body: str, rounds: int = 1) -> tuple[Verdict, list[int]]:
-    """The verdict of y = x + 1, and the sizes of what lay in memory of the replay's own."""
+    """Return the verdict of y = x + 1, and the sizes of the replay's own memory blocks."""
     tiny = Tiny(root, body)
     meta = tiny.artifact / "compiled_meta.json"
     meta.write_text(json.dumps(json.loads(meta.read_text())).replace("[4, 8]", f"[{_ROWS}, {_COLUMNS}]"))
@@ -45,7 +45,7 @@ def _replay(root: Path, monkeypatch: pytest.MonkeyPatch, body: str, rounds: int 
 
 
 def test_a_pass_copies_no_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same bytes again, which some kernels write so that tasks wait, are no change; here eight threads write."""
+    """Eight threads write the same bytes again: some kernels do that to order tasks, and it is no change."""
     body = """std::thread all[8]; volatile float *v = x;
     for (int t = 0; t < 8; ++t) all[t] = std::thread([=] { for (int i = t; i < N; i += 1024 + t) v[i] = v[i]; });
     for (std::thread &one : all) one.join();"""

@@ -1,4 +1,4 @@
-"""What is loaded before its turn is what is run only where its file is unchanged when the turn comes."""
+"""Libraries that were loaded ahead are used only if their files are unchanged when the run's turn comes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_libraries_of_another_job_are_not_taken(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_replaced_meanwhile_is_not_loaded_before_its_turn(tmp_path: Path) -> None:
-    """Its code could run then, and the loader would take what it has under this name for any later file."""
+    """Loading could run its code, and the loader would reuse that library for later files of the same name."""
     pair = Pair(tmp_path).link()
     newer = pair.compile("newer", pair.kernel("y[i] = 3 * y[i];"))
     module = load_embedded(embedded_module())

@@ -1,4 +1,4 @@
-"""Many replays, one after the other and at once: no process, descriptor or mapping is left, no result mixed up."""
+"""Many replays, in a row and at once, leave no process, descriptor or mapping, and do not mix up results."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 
 
 def _held() -> dict[str, int]:
-    """What this process holds; shared memory of replays is mapped, not named."""
+    """Count the descriptors, children and shared mappings of this process; replays' shared memory has no names."""
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     shared = sum("/dev/zero" in line for line in Path("/proc/self/maps").read_text().splitlines())
     return {"descriptors": len(os.listdir("/proc/self/fd")), "children": len(children), "shared": shared}
 
 
 def test_replays_in_a_row_leave_nothing(tiny: Tiny) -> None:
-    """1,000 in a row: PYPTO_TEST_REPLAYS=1000 pytest tests/replay/test_many.py"""
+    """Run this many in a row; PYPTO_TEST_REPLAYS=1000 pytest tests/replay/test_many.py runs 1,000."""
     request = Request(tiny.artifact, tiny.out, embedded_module())
     for _ in range(5):
         replay(request, None)
@@ -42,7 +42,7 @@ def test_replays_in_a_row_leave_nothing(tiny: Tiny) -> None:
 
 
 def test_replays_at_once_do_not_meet(tiny: Tiny, tmp_path: Path) -> None:
-    """Each has its own data, so that a result in the wrong place shows."""
+    """Give each replay its own data, so that a result in the wrong directory is noticed."""
     twins = []
     for number in range(AT_ONCE):
         twin = tiny.copy_to(tmp_path / str(number))

@@ -1,4 +1,4 @@
-"""Shapes of artifacts without compiled_meta.json, as those of May 2026 are, from their modules."""
+"""Shapes from the modules, for artifacts without compiled_meta.json, such as those of May 2026."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "artifacts"
 
 
 def _undeclared(name: str, tmp_path: Path) -> tuple[Path, Interface]:
-    """A copy without what declares shapes."""
+    """Return a copy of an artifact without its shape declarations."""
     root = tmp_path / name
     shutil.copytree(EXAMPLES / name, root)
     (root / "compiled_meta.json").unlink(missing_ok=True)
@@ -43,7 +43,7 @@ def test_an_artifact_of_may_with_inputs_alone(tmp_path: Path) -> None:
 
 
 def test_a_part_of_a_tensor_tells_nothing(tmp_path: Path) -> None:
-    """The kernel gets views: what it sees of a tensor is not the tensor."""
+    """The kernel gets views, whose shape is not that of the tensor."""
     root, interface = _undeclared("_jit_row_blocks", tmp_path)
     assert complete(interface, root, {"out"}).params == interface.params
 

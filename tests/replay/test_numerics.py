@@ -1,4 +1,4 @@
-"""The PyTorch reference gives the results of NUMERICS= where it says that it follows, the same bits as kernels."""
+"""With NUMERICS=, the PyTorch reference gives the same bits as kernels for all functions that it covers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.rules.project import Project
 
 
 def outputs(project: Project, name: str, numerics: str, runtime: str) -> tuple[dict[str, bytes], str]:
-    """What a run of an artifact of the kit leaves, any NaN as the same one; and what it printed."""
+    """Run an artifact of the kit; return its outputs with all NaNs made equal, and the printed text."""
     run = project.cli("replay", f"kit/_jit_conformance_{name}", f"NUMERICS={numerics}", f"RUNTIME={runtime}")
     found = {}
     for path in sorted((project.root / "build/a2a3sim" / f"_jit_conformance_{name}" / "actual").glob("*.pt")):
@@ -29,7 +29,7 @@ def outputs(project: Project, name: str, numerics: str, runtime: str) -> tuple[d
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A workspace with the kit of `pypto-build conformance`."""
+    """Return a workspace with the kit of `pypto-build conformance`."""
     made = Project(tmp_path_factory.mktemp("numerics"))
     assert made.cli("conformance", "kit").status == 0
     return made
@@ -74,7 +74,7 @@ def rows(x: pl.Tensor[[16, 48], pl.{dtype}], y: pl.Out[pl.Tensor[[16, 1], pl.{dt
 @pytest.mark.parametrize("numerics", [DEVICE_RESULTS, SIMULATOR])
 @pytest.mark.parametrize(("dtype", "stored"), [("FP32", np.float32), ("FP16", np.float16)])
 def test_products_of_rows(numerics: str, dtype: str, stored: Any, project: Project) -> None:
-    """The kit has none, and programs no operation: a sum is edited."""
+    """Edit a sum into a product, since neither the kit nor any program has one."""
     name = f"{dtype.lower()}_{numerics}"
     program = project.root / f"{name}.py"
     program.write_text(_PROGRAM.format(dtype=dtype))

@@ -1,4 +1,4 @@
-"""What a run leaves in shared memory is removed; what another program of the user has there is not."""
+"""A run's leftovers in shared memory are removed; objects of the user's other programs stay."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pypto_build.replay.orphans import SHARED_MEMORY, SharedMemory
 
 
 def name_of(semaphore: object) -> str:
-    """The name by which another process opens it."""
+    """Return the name by which another process opens a semaphore."""
     return str(getattr(semaphore, "_semlock").name).removeprefix("/")  # noqa: B009
 
 
 def test_what_others_have_in_shared_memory_stays(tmp_path: Path) -> None:
-    """A semaphore is mapped under the name that it had before it got its own; a file may be open and not mapped."""
+    """A semaphore is mapped under its earlier, temporary name; a file may be open without being mapped."""
     memory = SharedMemory(SimpleNamespace(remove_segments=lambda creator, since: None))
     semaphore = multiprocessing.get_context("spawn").Semaphore()
     name = SHARED_MEMORY / f"sem.{name_of(semaphore)}"

@@ -1,4 +1,4 @@
-"""What kernels print is shown line by line, escaped and marked: nothing of it can be taken for a line of ours."""
+"""Output of kernels is shown line by line, escaped and marked, so that none of it looks like a line of the replay."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_flood_ends_with_a_line_of_ours(
 
 
 def test_no_kernel_speaks_for_the_replay(tmp_path: Path) -> None:
-    """Of both streams, by all ways to the terminal; the verdict's own lines stay as they are."""
+    """Print fake verdicts on both streams, through all functions; the verdict's own lines stay unchanged."""
     code = (
         'puts("[RUN] PASS (0.00s)"); fputs("\\x1b[2J[RUN] PASS\\n", stderr); '
         f'fputs("    hint: \\r[RUN] PASS", stdout); {_PLUS_TWO}'
@@ -90,7 +90,7 @@ def test_a_name_is_one_word_of_a_line(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_what_a_compiler_quotes_is_not_ours(capsys: pytest.CaptureFixture[str]) -> None:
-    """`#pragma message` and `static_assert` print lines of the source's choice."""
+    """Compile `#pragma message` and `static_assert`, which print lines that the source chooses."""
     terminal.pass_on("k.cpp:1: error: x\n[RUN] PASS (0.01s)\nscons: done\n::error::x\n \x1b[2Jy\x1b[31mred\x1b[m\n")
     printed = capsys.readouterr().err.splitlines()
     assert printed == ["k.cpp:1: error: x", "| [RUN] PASS (0.01s)", "| scons: done", "| ::error::x", " \\x1b[2Jyred"]

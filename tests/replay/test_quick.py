@@ -1,4 +1,4 @@
-"""The quick check agrees with the full one wherever it says anything, and says nothing about what is wrong."""
+"""The quick check agrees with the full one for passing runs, and returns nothing for others."""
 
 from __future__ import annotations
 

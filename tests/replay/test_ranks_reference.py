@@ -1,4 +1,4 @@
-"""RUNTIME=torch over ranks, and the first task that leaves it: a program of ours for two ranks, all-reduce."""
+"""RUNTIME=torch over ranks, and the first task with another result: an all-reduce program for two ranks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PROGRAM = Path(__file__).parents[2] / "examples" / "distributed" / "dist_allred
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The artifact, and beside it what is built of it."""
+    """Return the artifact, with its build beside it."""
     root = tmp_path_factory.mktemp("reference")
     compile_with_data(_PROGRAM, root / _NAME)
     _build(root)
@@ -40,7 +40,7 @@ def _build(root: Path, name: str = _NAME) -> tuple[str, ...]:
 
 @pytest.fixture
 def copied(compiled: Path, tmp_path: Path) -> Path:
-    """One to be edited."""
+    """Return a copy of the artifact to edit."""
     shutil.copytree(compiled, tmp_path / "copy")
     return tmp_path / "copy"
 
@@ -70,7 +70,7 @@ def test_ranks_compute_by_torch(compiled: Path) -> None:
 
 
 def test_what_torch_executes_are_the_modules(copied: Path) -> None:
-    """An edit of a module counts, whatever the compiled kernel does; and a deadlock is seen at once."""
+    """Edit a module: the result follows it and not the compiled kernel; a deadlock is detected at once."""
     module = "next_levels/reduce/ptoas/sum_ranks.pto"
     _edit(
         copied,
@@ -109,7 +109,7 @@ def test_the_first_task_that_leaves_the_reference(
 
 
 def test_a_collective_is_what_torch_distributed_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One that is wrong in its kernel and in its module alike is found, and what follows gets the right rows."""
+    """Break a collective in kernel and module alike: the fault is found, and later tasks get the right rows."""
     source, name = Path(__file__).parents[1] / "rules" / "programs" / "dist_exchanged.py", "_jit_exchanged"
     compile_with_data(source, tmp_path / name)
     names = _build(tmp_path, name)

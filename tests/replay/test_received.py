@@ -1,4 +1,4 @@
-"""What a child sends back is values and records of ours; anything that would be called is refused."""
+"""Data from a child may only be values and records of this package; data that would call a function is refused."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from tests.replay.builder import build_artifact, embedded_module
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PROGRAMS = [p for p in sorted(EXAMPLES.glob("*.py")) if "pl.jit" in p.read_text()]
 ARTIFACTS = sorted(EXAMPLES.glob("artifacts/_jit_*"))
-#: How many tasks the programs have, where that is more than one.
+#: The number of tasks of programs with more than one.
 TASKS = {"vector_dag": 5, "gemm": 4, "softmax": 4, "layer_norm": 2, "rms_norm": 3, "rope": 2, "accumulate": 3,
          "gemm_eltwise": 4, "relax": 7, "flash_attention": 2, "top_k": 8, "paged_attention": 24, "moe_route": 6,
          "moe_experts": 22}  # fmt: skip

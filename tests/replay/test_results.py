@@ -1,4 +1,4 @@
-"""What OUT shows of the results below it."""
+"""The links in OUT that show the results below it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def write(place: Path, *names: str) -> Path:
 
 
 def shown(out: Path) -> dict[str, str]:
-    """What each name in OUT leads to; a file or directory of OUT's own as nothing."""
+    """Return the link targets of the names in OUT; empty for OUT's own files and directories."""
     return {
         name: os.readlink(out / name) if (out / name).is_symlink() else "" for name in NAMES if (out / name).exists()
     }

@@ -1,4 +1,4 @@
-"""Runs of real compiled artifacts: what passes, what differs, and every way to fall over."""
+"""Runs of real compiled artifacts: passes, mismatches, and every kind of crash."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ PLUS_ONE = f"for (int i = 0; i < {COUNT}; ++i) y[i] = x[i] + 1;"
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    """One that passes, built once; a test that changes its data takes `copy`."""
+    """Return an artifact that passes, built once; a test that changes its data uses `copy`."""
     return Tiny(tmp_path_factory.mktemp("tiny"), PLUS_ONE).build()
 
 
 @pytest.fixture
 def copy(tiny: Tiny, tmp_path: Path) -> Tiny:
-    """The same with data of its own."""
+    """Return a copy of that artifact with data of its own."""
     return tiny.copy_to(tmp_path)
 
 
@@ -330,7 +330,7 @@ def test_what_a_kernel_prints_is_seen(tmp_path: Path) -> None:
 
 
 def test_nothing_outlives_a_replay(tmp_path: Path) -> None:
-    """A process that leaves its group, and a copy of the run that comes back too."""
+    """Start a process that leaves its process group, and a fork of the run that returns too."""
     body = f"""{PLUS_ONE}
     if (fork() != 0) {{
         const pid_t away = fork();

@@ -1,4 +1,4 @@
-"""Timelines are measured after a round that counts for nothing, and of several the median one is kept."""
+"""Timelines are recorded after an uncounted round; of several, the median one is kept."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pypto_build.replay.timing import Timelines
 from tests.diagnose.runs import RING1, timeline_document, write_json
 from tests.replay.tiny import COUNT, Tiny
 
-# Says which round it is, and works in all of them.
+# Prints the number of the round, and works in every round.
 COUNTED = f'static int round = 0; printf("round %d\\n", ++round); for (int i = 0; i < {COUNT}; ++i) y[i] = x[i] + 1;'
 
-# Says how many pages of its core's memory appeared while it ran.
+# Prints how many pages of its core's memory were first touched while it ran.
 FAULTS = f"""
     struct rusage before, after;
     getrusage(RUSAGE_THREAD, &before);
@@ -30,7 +30,7 @@ FAULTS = f"""
 
 
 def record(directory: Path, *lengths: float) -> Path:
-    """Rounds of two tasks, the second of which takes so long."""
+    """Write rounds of two tasks; the second task takes the given time."""
     timelines = Timelines(directory)
     path = directory / "chip_swimlane_records.json"
     for number, length in enumerate(lengths, 1):
@@ -86,7 +86,7 @@ def test_of_older_runs_nothing_is_said(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    """One whose kernel says how often it ran; built once."""
+    """Return an artifact whose kernel prints how often it ran; built once."""
     return Tiny(tmp_path_factory.mktemp("counted"), COUNTED).build()
 
 
@@ -122,7 +122,7 @@ def test_a_mismatch_in_the_warm_up_is_the_verdict(tmp_path: Path) -> None:
 
 
 def test_no_page_of_a_core_appears_while_times_are_taken(tmp_path: Path) -> None:
-    """On the caller's thread too, whose core is there before anybody asks for times."""
+    """Check this on the caller's thread too, whose core exists before times are requested."""
     tiny = Tiny(
         tmp_path, FAULTS, headers="#include <sys/resource.h>\n#include <pto/pto-inst.hpp>\nusing namespace pto;"
     )

@@ -1,4 +1,4 @@
-"""The smallest artifact: y = f(x) on 4x8 floats in one kernel of plain C++, submitted once for each statement given."""
+"""The smallest artifact: y = f(x) on 4x8 floats in one kernel of plain C++, submitted once for each given statement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.replay.builder import Replayed, build_artifact, replay
 ROWS, COLUMNS = 4, 8
 COUNT = ROWS * COLUMNS
 
-#: Runs the kernel on all of x and y.
+#: An orchestration that runs the kernel on all of x and y.
 CALL = """
         CoreTaskArgs params_t0;
         params_t0.add_input(ext_x);
@@ -82,7 +82,7 @@ KERNELS = [
 
 
 class Tiny:
-    """One such artifact under `root`; x counts up from 0 and the golden is x + 1."""
+    """The artifact under `root`; x counts up from 0 and the golden is x + 1."""
 
     def __init__(self, root: Path, body: str, calls: str = CALL, headers: str = "") -> None:
         self.artifact, self.out = root / "_jit_tiny", root / "out"
@@ -116,12 +116,12 @@ class Tiny:
         write_pt(path, "float32", (ROWS, COLUMNS), array.array("f", values).tobytes())
 
     def build(self) -> Tiny:
-        """Compile it."""
+        """Compile the artifact."""
         build_artifact(self.artifact, self.out)
         return self
 
     def copy_to(self, root: Path) -> Tiny:
-        """The same, built, elsewhere."""
+        """Copy the built artifact to another directory."""
         twin = copy.copy(self)
         twin.artifact, twin.out = root / "_jit_tiny", root / "out"
         shutil.copytree(self.artifact, twin.artifact)
@@ -129,5 +129,5 @@ class Tiny:
         return twin
 
     def replay(self, *options: str) -> Replayed:
-        """Run it."""
+        """Run the artifact."""
         return replay(self.artifact, self.out, *options)

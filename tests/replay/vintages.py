@@ -142,7 +142,7 @@ _LISTED = {"host_build_graph, first API": _GRAPH, "host_build_graph, methods": _
 
 
 def _scalar_before_output(text: str) -> str:
-    """alpha in the third place and y in the last of a shared argument array."""
+    """Put alpha third and y last in a shared argument array."""
     text = text.replace("ARG_PTR_Y 2", "ARG_PTR_Y 3").replace("ARG_ALPHA 3", "ARG_ALPHA 2")
     return re.sub(r"orch_args\[([23])\]", lambda match: f"orch_args[{5 - int(match[1])}]", text)
 
@@ -171,12 +171,12 @@ def _orchestration(vintage: str) -> str:
 
 
 def _raw(body: str) -> str:
-    """Kernels of listed graphs get addresses, not descriptors."""
+    """Return a kernel for graphs that list arguments: it gets addresses, not descriptors."""
     return re.sub(r"data_of<(\w+)>\(args, (\d)\)", r"reinterpret_cast<\1 *>(args[\2])", body)
 
 
 def write_artifact(root: Path, vintage: str) -> Path:
-    """The artifact of a vintage with its snapshot; returns its directory."""
+    """Write the artifact of a vintage with its snapshot; return its directory."""
     tensor = "ChipTensor" if vintage in ("2026-08", "host_build_graph, second API") else "Tensor"
     scale = _SCALE.format(t=0, y=1, alpha=2)
     graph = vintage.startswith("host_build_graph")
@@ -191,7 +191,7 @@ def write_artifact(root: Path, vintage: str) -> Path:
     for name, core_type, body in (("mm", "aic", _MM), ("scale", "aiv", scale)):
         text = _KERNEL.format(name=name, tensor=tensor, body=_raw(body) if listed else body)
         files[f"kernels/{core_type}/{name}.cpp"] = text
-    # An entry that lists tensors as objects tells no names.
+    # An entry that lists tensors as objects contains no names.
     objects = vintage == "host_build_graph, first API"
     names = ["tensor0", "tensor1", "tensor2", "alpha"] if objects else ["x", "w", "y", "alpha"]
     for path, text in files.items():

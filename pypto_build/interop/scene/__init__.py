@@ -1,1 +1,2 @@
-"""Scene tests without simpler: their files are executed in processes of their own, with stand-ins for its packages."""
+"""Runs scene tests without simpler: executes their files in separate processes, with stand-ins for simpler's
+packages."""

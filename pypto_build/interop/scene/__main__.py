@@ -44,7 +44,7 @@ _RECORDS = [option for option in OF_ITS_RECORDS.values() if option.scene_flags o
 
 @dataclass(frozen=True)
 class _Group:
-    """Cases of one file that run together: simpler has a process for each runtime and level."""
+    """Cases of one file that run together: simpler needs a process for each runtime and level."""
 
     file: Path
     runtime: str
@@ -97,21 +97,21 @@ def _run(files: Sequence[Path], given: argparse.Namespace) -> int:
 
 
 def _takes_all(given: argparse.Namespace) -> bool:
-    """Whether the cases that run are those which a build of the files chooses by itself."""
+    """Return whether the selected cases are those that a build of the files selects by default."""
     chooses = given.case or given.runtime or given.level is not None or _BOTH in given.options
     return PLATFORMS[given.platform].simulated and not chooses
 
 
 def _begin(files: Sequence[Path], given: argparse.Namespace) -> CasesRun:
-    """A build of files that nobody has read yet."""
+    """Start a build of files before their declarations are read."""
     return CasesRun(list(map(os.path.abspath, files)), given.platform, _words(given, given.manual))
 
 
 def _chosen_of(
     files: Sequence[Path], given: argparse.Namespace, begun: CasesRun | None
 ) -> tuple[list[_Group], list[CaseResult]]:
-    """The cases that are meant, and the files in which something is wrong. A build that has ``begun`` tells what the
-    files declare."""
+    """Return the selected cases, and failures for files with errors. A build that has ``begun`` provides the
+    declarations of the files."""
     groups, results = list[_Group](), list[CaseResult]()
     told = begun.descriptions() if begun else {}
     with closing(describing()) as tools:
@@ -138,7 +138,7 @@ def _chosen_of(
 
 
 def _runs(origins: Sequence[str], given: argparse.Namespace) -> list[CasesRun]:
-    """The build that runs all cases; two for RUNTIME=both, the second of which waits for the first."""
+    """Return the build that runs all cases; for RUNTIME=both return two, of which the second waits for the first."""
     words = _words(given)
     if _BOTH not in given.options:
         return [CasesRun(origins, given.platform, words)]
@@ -147,13 +147,13 @@ def _runs(origins: Sequence[str], given: argparse.Namespace) -> list[CasesRun]:
 
 
 def _words_on(runtime: str, words: Sequence[str]) -> list[str]:
-    """The words of a replay on one of both runtimes, without those that only the other takes."""
+    """Return the words of a replay on one of both runtimes, without those that only the other accepts."""
     known = [(word, RUN_OPTIONS.get(word.partition("=")[0])) for word in words]
     return [*(word for word, option in known if option is None or runtime in option.runtimes), f"RUNTIME={runtime}"]
 
 
 def _origins(group: _Group, platform: str) -> list[tuple[str, str]]:
-    """FILE::CLASS::CASE of the cases of a group, each with what keeps it from running here."""
+    """Return FILE::CLASS::CASE of each case of a group, with the reason if it cannot run here."""
     simulated, file = PLATFORMS[platform].simulated, os.path.abspath(group.file)
     return [
         (f"{file}::{scene.name}::{case.name}", scene.why_not(case, platform) if simulated else "")
@@ -162,7 +162,7 @@ def _origins(group: _Group, platform: str) -> list[tuple[str, str]]:
 
 
 def _tell_group(group: _Group, platform: str, runs: Sequence[CasesRun]) -> list[CaseResult]:
-    """Say what the cases of a group come to, those that do not run here with the reason."""
+    """Print the results of a group's cases, with a reason for those that do not run here."""
     results = []
     for origin, reason in _origins(group, platform):
         label = origin.partition("::")[2]
@@ -180,13 +180,13 @@ def _tell_group(group: _Group, platform: str, runs: Sequence[CasesRun]) -> list[
 
 
 def _show(result: CaseResult) -> None:
-    """What a case that failed printed, where that says more than its result."""
+    """Print the output of a failed case, unless it only repeats the result."""
     if result.word == FAILED and result.printed.strip() != result.message:
         print(result.printed)
 
 
 def _groups(file: Path, scenes: Scenes, given: argparse.Namespace) -> Iterator[_Group]:
-    """The chosen cases of a file, by runtime and level."""
+    """Yield the selected cases of a file, grouped by runtime and level."""
     chosen: dict[tuple[str, int], list[tuple[Scene, SceneCase]]] = {}
     for scene in scenes.classes:
         if given.runtime not in (None, scene.runtime) or given.level not in (None, scene.level):
@@ -214,7 +214,7 @@ def _is_chosen(scene: Scene, case: SceneCase, given: argparse.Namespace) -> bool
 
 
 def _words(given: argparse.Namespace, manual: str = "include") -> list[str]:
-    """The flags of a replay that these are, with cases that are ``manual`` chosen as it says."""
+    """Return the flags of the replay; ``manual`` says how to treat manual cases."""
     words = [f"MANUAL={manual}", *(["--force"] if given.force else [])]
     words += ["--rounds", str(given.rounds)] if given.rounds > 1 else []
     words += ["--skip-golden"] if given.skip_golden else []
@@ -235,7 +235,7 @@ def _words(given: argparse.Namespace, manual: str = "include") -> list[str]:
 
 
 def _list(files: Sequence[Path]) -> int:
-    """Files, classes, cases, platforms, and what keeps a case from running here."""
+    """Print files, classes, cases, platforms, and the reason for each case that cannot run here."""
     running = 0
     with closing(describing()) as tools:
         for file in files:
@@ -252,7 +252,7 @@ def _list(files: Sequence[Path]) -> int:
 
 
 def _list_file(scenes: Scenes) -> int:
-    """What one file declares; how many of its cases run here."""
+    """Print the declarations of one file; return the number of its cases that run here."""
     running = 0
     if scenes.reason:
         print(f"  does not run here: {scenes.reason}")
@@ -271,7 +271,7 @@ def _list_file(scenes: Scenes) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+    """An argument parser that reports an error in one line."""
 
     def error(self, message: str) -> NoReturn:
         print(f"pypto-build scene: {message}; see pypto-build scene --help", file=sys.stderr)
@@ -307,7 +307,7 @@ def _parser() -> _Parser:
 
 
 def _end(number: int, _frame: FrameType | None) -> NoReturn:
-    """Leave through the finally blocks, which end the builds; once."""
+    """Exit through the finally blocks, which end the builds; further signals are ignored."""
     signal.signal(number, signal.SIG_IGN)
     raise SystemExit(128 + number)
 

@@ -1,4 +1,4 @@
-"""Modules and names of simpler's that nothing stands in for: they can be imported, and say so when they are used."""
+"""Placeholders for modules and names of simpler's that have no stand-in: importing works, using raises an error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKAGES = ("simpler", "simpler_setup", "_task_interface")
 
 
 class _Absent(type):
-    """A class whose use ends in `NeedsSimpler`."""
+    """A class that raises `NeedsSimpler` when it is used."""
 
     def __call__(cls, *_: Any, **__: Any) -> NoReturn:
         raise NeedsSimpler(f"{cls.__module__}.{cls.__name__}")
@@ -26,7 +26,7 @@ class _Absent(type):
         raise NeedsSimpler(f"{cls.__module__}.{cls.__name__}")
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __call__
-    __floordiv__ = __rfloordiv__ = __truediv__ = __rtruediv__ = __mod__ = __lshift__ = __call__  # of constants
+    __floordiv__ = __rfloordiv__ = __truediv__ = __rtruediv__ = __mod__ = __lshift__ = __call__  # for constants
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -35,33 +35,33 @@ class _Absent(type):
 
 
 def absent(module: str, name: str) -> Any:
-    """What stands for ``module.name``."""
+    """Return the placeholder of ``module.name``."""
     if name.startswith("__"):
         raise AttributeError(name)
     return _Absent(name, (), {"__module__": module})
 
 
 class AbsentFinder(MetaPathFinder, Loader):
-    """Finds any module of simpler's packages that nothing else finds."""
+    """Finds every module of simpler's packages that no other finder finds."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """A module without content."""
+        """Return the spec of a module without content."""
         if fullname.partition(".")[0] not in PACKAGES:
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        """The usual one."""
+        """Return None, for the default module object."""
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Every name of it is absent."""
+        """Make every name of the module absent."""
         name = module.__name__
         module.__getattr__ = lambda attribute: absent(name, attribute)  # type: ignore[method-assign]
 
 
 def install() -> None:
-    """Find modules of simpler's that are nowhere else."""
+    """Install the finder for modules of simpler's that exist nowhere else."""
     sys.meta_path.append(AbsentFinder())

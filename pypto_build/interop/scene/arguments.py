@@ -1,4 +1,4 @@
-"""Arguments of a scene test: tensors and scalars, and what holds them in their order."""
+"""The arguments of a scene test: tensors and scalars, and an ordered container of them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Scalar(NamedTuple):
 
 
 class TaskArgsBuilder:
-    """Arguments in their order, tensors before scalars; each is an attribute too.
+    """Ordered arguments, tensors before scalars; each is an attribute too.
 
-    Raises ValueError for a name that is there twice or is a method's, and for a tensor after a scalar.
+    Raises ValueError for a repeated name, for the name of a method, and for a tensor after a scalar.
     """
 
     def __init__(self, *specs: TensorArg | Scalar) -> None:
@@ -58,7 +58,7 @@ class TaskArgsBuilder:
         raise AttributeError(f"there is no argument {name!r}")
 
     def clone(self) -> TaskArgsBuilder:
-        """The same with copies of all values."""
+        """Return a copy, with copies of all values."""
         copied = TaskArgsBuilder()
         for spec in self._specs:
             if isinstance(spec, TensorArg):
@@ -69,13 +69,13 @@ class TaskArgsBuilder:
 
     @property
     def specs(self) -> list[TensorArg | Scalar]:
-        """All arguments in their order."""
+        """Return all arguments in order."""
         return self._specs
 
     def tensor_names(self) -> list[str]:
-        """Names of the tensors in their order."""
+        """Return the names of the tensors in order."""
         return [spec.name for spec in self._specs if isinstance(spec, TensorArg)]
 
     def scalar_names(self) -> list[str]:
-        """Names of the scalars in their order."""
+        """Return the names of the scalars in order."""
         return [spec.name for spec in self._specs if isinstance(spec, Scalar)]

@@ -1,6 +1,6 @@
-"""What scene tests are written with: the base class, the builder of arguments, and the marks of levels.
+"""The classes and decorators of scene tests: the base class, the builder of arguments, and the marks of levels.
 
-Names, order of calls and defaults are simpler's (package ``simpler_setup``); older names of the same things are kept.
+Names, order of calls and defaults are those of simpler's package ``simpler_setup``; its older names also work.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _Marked = TypeVar("_Marked")
 
 
 class SceneTestLevel(IntEnum):
-    """How much of a machine a test needs."""
+    """The part of a machine that a test needs."""
 
     CHIP = 2
     NODE = 3
@@ -27,7 +27,7 @@ class SceneTestLevel(IntEnum):
 def compare(
     actual_args: TaskArgsBuilder, golden_args: TaskArgsBuilder, names: Sequence[str], rtol: float, atol: float
 ) -> None:
-    """Raises AssertionError for an output that differs from its golden by more than these tolerances."""
+    """Raise AssertionError for an output that differs from its golden by more than these tolerances."""
     import torch  # a file is described without it
 
     for name in names:
@@ -48,21 +48,21 @@ class SceneTestCase:
     RUNTIME_ENV: Any = MappingProxyType({})
 
     def generate_args(self, params: Any) -> TaskArgsBuilder:
-        """The arguments of a case."""
+        """Return the arguments of a case."""
         raise NotImplementedError(f"{type(self).__name__} has no generate_args")
 
     def compute_golden(self, args: TaskArgsBuilder, params: Any) -> None:
-        """Turn a copy of the arguments into what they should be after the run, in place."""
+        """Change a copy of the arguments, in place, to the expected values after the run."""
         raise NotImplementedError(f"{type(self).__name__} has no compute_golden")
 
     def compare_outputs(
         self, test_args: TaskArgsBuilder, golden_args: TaskArgsBuilder, output_names: Sequence[str], params: Any
     ) -> None:
-        """Raises AssertionError for an output that differs from its golden by more than the class's tolerances."""
+        """Raise AssertionError for an output that differs from its golden by more than the class's tolerances."""
         compare(test_args, golden_args, output_names, self.RTOL, self.ATOL)
 
     def build_callable(self, platform: str) -> Any:
-        """The program of the class, for a worker to register."""
+        """Return the program of the class, which a worker registers."""
         import inspect
 
         from pypto_build.interop.scene.program import program_of
@@ -71,7 +71,7 @@ class SceneTestCase:
         return program_of(self.CALLABLE, place, platform, type(self)._st_runtime)  # type: ignore[attr-defined]
 
     def _build_config(self, config_dict: Any, *_: Any, **how: Any) -> Any:
-        """What a run is told: sizes of rings, and the records that are asked for."""
+        """Return the configuration of a run: ring sizes, and the requested records."""
         from pypto_build.interop.scene.program import config_of
 
         config = config_of(config_dict)
@@ -80,11 +80,11 @@ class SceneTestCase:
         return config
 
     def test_run(self, st_platform: str, st_worker: Any, request: Any) -> None:
-        """What pytest calls; the runs themselves are the worker's."""
+        """Run the cases on the worker; pytest calls this method."""
         st_worker.run_cases(self)
 
     def _matching_cases(self, st_platform: str, request: Any) -> list[Any]:
-        """The cases that are run now."""
+        """Return the cases of the current run."""
         selected: list[Any] = request.config.cases(type(self))
         return selected
 
@@ -94,11 +94,11 @@ class SceneTestCase:
 
     @staticmethod
     def run_module(module_name: str) -> None:
-        """What a file does as a script; nothing when it is loaded by us."""
+        """Do nothing: in simpler this runs the file as a script."""
 
 
 def scene_level(level: int) -> Callable[[_Marked], _Marked]:
-    """Marks a test with its level. Raises ValueError for one there is not."""
+    """Mark a test with its level. Raises ValueError for an unknown level."""
     marked = SceneTestLevel(level)
 
     def mark(target: _Marked) -> _Marked:
@@ -109,7 +109,7 @@ def scene_level(level: int) -> Callable[[_Marked], _Marked]:
 
 
 def scene_test(level: int, runtime: str) -> Callable[[_Marked], _Marked]:
-    """Marks a class as a scene test of this level for this runtime."""
+    """Mark a class as a scene test of this level for this runtime."""
 
     def mark(target: _Marked) -> _Marked:
         scene_level(level)(target)
@@ -120,11 +120,11 @@ def scene_test(level: int, runtime: str) -> Callable[[_Marked], _Marked]:
 
 
 class CallableNamespace:
-    """What a test of level 3 is given to call."""
+    """The namespace of callables that a test of level 3 gets."""
 
     def __init__(self, entries: dict[str, Any]) -> None:
         self.__dict__.update(entries)
 
     def keep(self, *objects: Any) -> Any:
-        """Keep objects until the run is over: whoever recorded them does."""
+        """Return the objects, which the recorder keeps until the run is over."""
         return objects[0] if len(objects) == 1 else objects or None

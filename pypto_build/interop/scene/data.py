@@ -1,8 +1,8 @@
-"""Makes the data of one case of a scene test: arguments, and what they should be after the run.
+"""Makes the data of one case of a scene test: arguments, and their expected values after the run.
 
 python -m pypto_build.interop.scene.data FILE::CLASS::CASE --output DIR [--outputs N] [--skip-golden] [--judged]
 
-DIR gets ``in/``, and ``out/`` with the goldens of the outputs; ``golden/`` in its place where the class itself judges.
+DIR gets ``in/``, and ``out/`` with the goldens of the outputs. If the class itself judges, goldens go to ``golden/``.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from pypto_build.interop.scene.faults import is_skip, why
 from pypto_build.interop.scene.loading import load_file, scene_classes
 from pypto_build.interop.scene.tensors import arguments_of, write_scalar, write_tensor
 
-#: Where the goldens are that only the class itself compares with.
+#: The directory of goldens that only the class itself compares.
 JUDGED_GOLDEN = "golden"
-#: Exit status of a case that is to be skipped, which `outcomes` knows.
+#: Exit status for a case that is skipped; `outcomes` recognizes it.
 SKIPPED = 5
 
 _MOST_THREADS = 8  # more make many small operations slower
 
 
 def find_scene(file: Path, class_name: str, case_name: str, with_stand_ins: bool = False) -> tuple[Any, dict[str, Any]]:
-    """An instance of a class in ``file``, and one of its cases. Raises whatever the file's code raises."""
+    """Return an instance of a class in ``file``, and one of its cases. Raises any exception of the file's code."""
     module = load_file(file, with_stand_ins)
     found = next((scene for scene in scene_classes(module) if scene.__name__ == class_name), None)
     if found is None:
@@ -48,7 +48,7 @@ def find_scene(file: Path, class_name: str, case_name: str, with_stand_ins: bool
 
 
 def arguments_for(scene: Any, file: Path, params: Any, seed: int) -> TaskArgsBuilder:
-    """The arguments of a case. Raises a usage error for a class that returns something else."""
+    """Return the arguments of a case. Raises a usage error for a class that returns another type."""
     seed_all(seed)
     args: TaskArgsBuilder = scene.generate_args(params)
     if not hasattr(args, "tensor_names"):
@@ -89,7 +89,7 @@ def _write_golden(
 
 
 def expected_of(scene: Any, args: TaskArgsBuilder, params: Any) -> TaskArgsBuilder:
-    """What the arguments should be after the run."""
+    """Return the expected arguments after the run."""
     expected = args.clone()
     with _golden_threads():
         scene.compute_golden(expected, params)
@@ -97,7 +97,7 @@ def expected_of(scene: Any, args: TaskArgsBuilder, params: Any) -> TaskArgsBuild
 
 
 def like_argument(argument: torch.Tensor, name: str, golden: Any) -> torch.Tensor:
-    """A golden in the shape of its argument. Raises a golden error for one that cannot be compared with it."""
+    """Return a golden in the shape of its argument. Raises a golden error for one that cannot be compared with it."""
     what = f"'{name}' is {_said(golden)} after it, and the argument is {_said(argument)}"
     if not isinstance(golden, torch.Tensor) or golden.dtype != argument.dtype:
         raise ArtifactError("compute_golden", what, "write into it: args.NAME[:] = …", kind="golden_error")
@@ -114,7 +114,7 @@ def _said(value: Any) -> str:
 
 
 def seed_all(seed: int) -> None:
-    """Random data is the same every time; a file that seeds by itself has its own."""
+    """Seed all random generators, so that data is the same every time; a file may set its own seed."""
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
@@ -122,7 +122,7 @@ def seed_all(seed: int) -> None:
 
 @contextmanager
 def _golden_threads() -> Iterator[None]:
-    """Within it, torch has as many threads as goldens are computed with."""
+    """In the block, use the number of torch threads for goldens."""
     before = torch.get_num_threads()
     torch.set_num_threads(min(before, _MOST_THREADS))
     try:
@@ -132,20 +132,20 @@ def _golden_threads() -> Iterator[None]:
 
 
 def selector(text: str) -> tuple[Path, str, str]:
-    """FILE::CLASS::CASE."""
+    """Return the parts of FILE::CLASS::CASE."""
     file, class_name, case = text.split("::")
     return Path(file).resolve(), class_name, case
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns its exit status."""
+    """Run the command line; return its exit status."""
     parser = case_parser("data", "a case of a scene test", "where the data goes")
     parser.add_argument("--outputs", default="", metavar="N,N", help="the tensors that have goldens, by number")
     return make_of_case(parser, argv, make_data)
 
 
 def case_parser(module: str, case: str, output: str) -> argparse.ArgumentParser:
-    """The command line of a tool that executes a test's file for one of its cases."""
+    """Return the command line parser of a tool that executes a test's file for one of its cases."""
     parser = argparse.ArgumentParser(prog=f"python -m pypto_build.interop.scene.{module}", allow_abbrev=False)
     add = parser.add_argument
     add("case", type=selector, metavar="FILE::CLASS::CASE", help=case)
@@ -161,7 +161,7 @@ def make_of_case(
     argv: Sequence[str] | None,
     make: Callable[[Path, str, str, argparse.Namespace], None],
 ) -> int:
-    """Do what a command line says; its exit status. Whatever the user's code raises is a line."""
+    """Execute a command line; return its exit status. An exception of the user's code is printed as one line."""
     given = parser.parse_args(argv)
     file, class_name, case = given.case
     try:

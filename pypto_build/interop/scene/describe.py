@@ -1,4 +1,4 @@
-"""What a scene test's file declares, found out by executing it.
+"""Executes a scene test's file and writes its declarations.
 
 python -m pypto_build.interop.scene.describe FILE --output scenes.json
 """
@@ -32,7 +32,7 @@ from pypto_build.interop.scene.loading import load_file, scene_classes
 
 
 def describe(path: Path) -> Scenes:
-    """What ``path`` declares; a file that cannot be executed here declares nothing, and the reason."""
+    """Return the declarations of ``path``; for a file that cannot be executed here, none and the reason."""
     try:
         return Scenes(tuple(map(_scene, scene_classes(load_file(path)))))
     except (ArtifactError, KeyboardInterrupt):
@@ -74,7 +74,7 @@ def _scene(scene: type[Any]) -> Scene:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns its exit status."""
+    """Run the command line; return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m pypto_build.interop.scene.describe", allow_abbrev=False)
     parser.add_argument("file", type=Path, metavar="FILE", help="the scene test")
     parser.add_argument("--output", type=Path, required=True, metavar="JSON", help="where what it declares is written")

@@ -1,4 +1,4 @@
-"""What code of a scene test raised, in one line."""
+"""Converts exceptions of a scene test's code to one line."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 class NeedsSimpler(Exception):
-    """Something of simpler's was used that nothing stands in for; the text says what."""
+    """A part of simpler's without stand-in was used; the text names it."""
 
 
 def why(error: BaseException, file: Path | None = None) -> str:
-    """``error`` as a reason, with the line of ``file`` that it came from."""
+    """Return ``error`` as a reason, with the line of ``file`` that raised it."""
     if isinstance(error, NeedsSimpler):
         return f"it uses {error}, which needs simpler"
     if isinstance(error, ImportError):
@@ -23,5 +23,5 @@ def why(error: BaseException, file: Path | None = None) -> str:
 
 
 def is_skip(error: BaseException) -> bool:
-    """Whether ``error`` says that a test is to be skipped."""
+    """Return whether ``error`` means that a test is skipped."""
     return isinstance(error, NeedsSimpler) or type(error).__name__ in ("Skipped", "SkipTest")

@@ -1,4 +1,4 @@
-"""What simpler's own conftest gives to tests that drive a worker themselves, where simpler is not installed."""
+"""The fixtures of simpler's own conftest, for tests that drive a worker themselves, where simpler is not installed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MARKS = (
 
 
 class WorkerTests:
-    """A plugin: platforms, devices, and reasons to skip."""
+    """A pytest plugin: platforms, devices, and reasons to skip."""
 
     def __init__(self, config: pytest.Config) -> None:
         for mark in _MARKS:
@@ -34,7 +34,7 @@ class WorkerTests:
         self._config = config
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """One test for each simulated platform that it knows and that is asked for."""
+        """Make one test for each requested simulated platform that the test supports."""
         if "st_platform" not in metafunc.fixturenames:
             return
         if hasattr(metafunc.cls, "_st_runtime"):
@@ -48,7 +48,7 @@ class WorkerTests:
             metafunc.parametrize("st_platform", [name for name in known if name in asked])
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Skip what is manual, needs hardware or several chips."""
+        """Skip tests that are manual, or need hardware or several chips."""
         for item in items:
             if reason := self._reason(item):
                 item.add_marker(pytest.mark.skip(reason=reason))
@@ -67,23 +67,23 @@ class WorkerTests:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[Any]:
-        """What needs simpler itself is skipped where it does."""
+        """Skip a test whose setup needs simpler itself."""
         return (yield from _skipped_where_it_needs_simpler())
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[Any]:
-        """The same."""
+        """Skip a test that needs simpler itself."""
         return (yield from _skipped_where_it_needs_simpler())
 
     @pytest.fixture
     def st_device_ids(self, request: pytest.FixtureRequest) -> list[int]:
-        """The devices that a test may use, as many as it says that it needs."""
+        """Return the devices of a test, as many as it requests."""
         mark = request.node.get_closest_marker("device_count")
         return list(range(int(mark.args[0]) if mark else 1))
 
     @pytest.fixture
     def st_worker(self, st_platform: str, request: pytest.FixtureRequest) -> Any:
-        """A worker of the level and runtime of the test's class; of one chip, if it has none."""
+        """Return a worker for the level and runtime of the test's class; for one chip if there is no class."""
         from pypto_build.interop.scene.stand_ins.simpler.worker import Worker
 
         mark = request.node.get_closest_marker("runtime")
@@ -102,7 +102,7 @@ def _skipped_where_it_needs_simpler() -> Iterator[Any]:
 
 
 def stand_in_for(path: Path, config: pytest.Config) -> None:
-    """Let a test that drives a worker of simpler's itself find stand-ins in this process."""
+    """Make stand-ins available in this process for a test that drives a worker of simpler's itself."""
     if not config.pluginmanager.has_plugin(_NAME):
         from pypto_build.interop.scene.loading import stand_in
 

@@ -1,4 +1,4 @@
-"""Host callables of a scene test of several chips: the file by which a replay calls one, and what that file calls."""
+"""Host callables of a scene test of several chips: writes the file that a replay calls, and executes the call."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ def {name}(*given):
 
 
 class HostCallableFailed(Exception):
-    """What a host callable raised, with the line of the test's file."""
+    """An exception of a host callable, with the line of the test's file."""
 
-    says_where = True  # whoever tells it need not say which line called it
+    says_where = True  # the text contains the line, so reporters need not add one
 
 
 def file_of(file: Path, class_name: str, name: str, directory: Path) -> str:
-    """The text of ``NAME.py`` in ``directory``, the ``sub_workers`` of an artifact, for a host callable of a class."""
+    """Return the text of ``NAME.py`` for a host callable of a class; ``directory`` is the ``sub_workers`` of an
+    artifact."""
     return _TEXT.format(test=TEST_LINE.format(way_to(file, directory)), scene=class_name, name=name)
 
 
 def call(caller: str, test: str, class_name: str, name: str, given: Sequence[Any]) -> None:
-    """Call a host callable with tensors of torch and, behind them, scalars; or with the arguments that simpler has for
-    it. ``test`` is where its file lies, from the directory of ``caller``. Raises `HostCallableFailed`."""
+    """Call a host callable with torch tensors and then scalars, or with simpler's form of arguments. ``test`` is the
+    path of its file, relative to the directory of ``caller``. Raises `HostCallableFailed`."""
     file = os.path.normpath(os.path.join(os.path.dirname(caller), test))
     of_simpler = len(given) == 1 and hasattr(given[0], "tensor_count")
     try:

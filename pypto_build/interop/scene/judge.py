@@ -2,7 +2,7 @@
 
 python -m pypto_build.interop.scene.judge FILE::CLASS::CASE --platform P --data DIR --results DIR --answer FILE
 
-The answer is empty for a run that passes, else what the class says against it.
+The answer is empty for a pass, else the class's objection to the run.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from pypto_build.interop.scene.data import JUDGED_GOLDEN, find_scene, selector
 from pypto_build.interop.scene.faults import is_skip, why
 from pypto_build.interop.scene.tensors import read_number, read_tensor
 
-#: Where the module of stand-ins finds the records of a run.
+#: The variable that tells the stand-ins where the records of a run are.
 OUTPUTS = "PYPTO_SCENE_OUTPUTS"
 
 
 class _Config:
-    """What `request.config` is asked for."""
+    """A stand-in for `request.config`."""
 
     def __init__(self, options: Mapping[str, Any], case: Any) -> None:
         self._options, self._case = options, case
 
     def getoption(self, name: str, default: Any = None, skip: bool = False) -> Any:
-        """The value of a flag of the runner's."""
+        """Return the value of a runner's flag."""
         return self._options.get(name.lstrip("-").replace("-", "_"), default)
 
     def cases(self, _scene: type[Any]) -> list[Any]:
-        """The cases that are run now."""
+        """Return the cases of the current run."""
         return [self._case]
 
 
@@ -49,7 +49,8 @@ class _Request:
 
 
 class _Worker:
-    """What a class's own `test_run` reaches by way of its base class: the run has been, it is judged."""
+    """The worker that a class's own `test_run` gets through its base class. The run is over; its results are
+    compared."""
 
     def __init__(self, case: Any, data: Path, actual: Path) -> None:
         self._case, self._data, self._actual = case, data, actual
@@ -67,19 +68,19 @@ class _Worker:
 
 
 def _arguments(arguments: Arguments, before: Path, after: Path) -> TaskArgsBuilder:
-    """Arguments as they were ``before`` the run, but for those that lie in ``after``."""
+    """Return the arguments from ``before`` the run, with those in ``after`` replaced."""
     found = TaskArgsBuilder()
     for name in arguments.tensors:
         file = after / f"{name}.pt"
         found._add(TensorArg(name, read_tensor(file if file.is_file() else before / f"{name}.pt")))
-    scalars = before.with_name(SCALARS_DIR)  # of a case for several chips, whose driver has them as numbers
+    scalars = before.with_name(SCALARS_DIR)  # for a case of several chips: there the driver has scalars as numbers
     for name in arguments.scalars:
         found._add(Scalar(name, read_number((scalars if scalars.is_dir() else before) / f"{name}.pt")))
     return found
 
 
 def judge(file: Path, class_name: str, case_name: str, data: Path, results: Path, options: Mapping[str, Any]) -> str:
-    """What the class says against a run; empty if nothing. Raises `ArtifactError`."""
+    """Return the class's objection to a run; empty for a pass. Raises `ArtifactError`."""
     scene, case = find_scene(file, class_name, case_name)
     worker, request = _Worker(case, data, results / "actual"), _Request(_Config(options, case))
     with tempfile.TemporaryDirectory() as outputs:
@@ -101,7 +102,7 @@ def judge(file: Path, class_name: str, case_name: str, data: Path, results: Path
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns its exit status."""
+    """Run the command line; return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m pypto_build.interop.scene.judge", allow_abbrev=False)
     add = parser.add_argument
     add("case", type=selector, metavar="FILE::CLASS::CASE", help="a case of a scene test")

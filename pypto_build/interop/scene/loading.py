@@ -16,14 +16,14 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.extras import require_torch
 
 _STAND_INS = Path(__file__).with_name("stand_ins")
-#: simpler's goldens, which are plain PyTorch, and what tells where a checkout has them.
+#: simpler's goldens, which are plain PyTorch, and the variable that names the checkout which has them.
 _GOLDENS = Path("simpler_setup", "goldens")
 CHECKOUT = "PYPTO_SCENE_CHECKOUT"
 
 
 def load_file(path: Path, with_stand_ins: bool = False) -> ModuleType:
-    """The module in ``path``, ``with_stand_ins`` for simpler's packages even where they are installed. Whatever its
-    code raises is raised.
+    """Return the module in ``path``; ``with_stand_ins`` replaces simpler's packages even if they are installed. Raises
+    any exception of its code.
 
     Raises a usage error if PyTorch is missing, without which no scene test has data.
     """
@@ -31,7 +31,7 @@ def load_file(path: Path, with_stand_ins: bool = False) -> ModuleType:
     beside_us = str(Path(pypto_build.__file__).resolve().parents[1])
     if "site-packages" not in beside_us:  # a checkout of ours, whose `tests` is none of the user's
         sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != beside_us]
-    sys.dont_write_bytecode = True  # what lies beside the file is looked at, and stays as it is
+    sys.dont_write_bytecode = True  # the file's directory must not change
     path = Path(os.path.abspath(path))
     for place in reversed([*_import_roots(path)]):
         if str(place) not in sys.path:
@@ -49,7 +49,7 @@ def load_file(path: Path, with_stand_ins: bool = False) -> ModuleType:
 
 
 def scene_classes(module: ModuleType) -> list[type[Any]]:
-    """The scene tests that a module defines, in the order of its text."""
+    """Return the scene tests that a module defines, in text order."""
     found = [
         value
         for value in vars(module).values()
@@ -68,12 +68,13 @@ def _line(scene: type[Any]) -> int:
 
 
 def simpler_installed() -> bool:
-    """Whether simpler can be imported; a checkout alone cannot, since a part of it is compiled."""
+    """Return whether simpler can be imported; a checkout alone cannot, since a part of it is compiled."""
     return find_spec("simpler") is not None and find_spec("simpler_setup") is not None
 
 
 def stand_in(path: Path) -> None:
-    """Let this process find stand-ins under simpler's names, and the goldens of a checkout around ``path``."""
+    """Make stand-ins available under simpler's names in this process, with the goldens of a checkout around
+    ``path``."""
     if str(_STAND_INS) in sys.path:
         return
     from pypto_build.interop.scene import absent
@@ -86,7 +87,8 @@ def stand_in(path: Path) -> None:
 
 
 def _import_roots(path: Path) -> Iterator[Path]:
-    """What pytest puts in front of the path: where the file's package begins, and where conftest files lie."""
+    """Yield the directories that pytest prepends to the path: the root of the file's package, and those of conftest
+    files."""
     yield _package_root(path)
     for place in path.parents:
         if (place / "conftest.py").is_file() and not (place / "__init__.py").is_file():

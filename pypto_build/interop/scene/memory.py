@@ -1,4 +1,4 @@
-"""Memory that a test hands to a worker: buffers of the device, tensors of torch, and how their bytes are read."""
+"""Memory that a test passes to a worker: device buffers, torch tensors, and access to their bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from pypto_build.artifact.shapes import row_major_strides
 from pypto_build.facts.dtypes import ITEMSIZE
 
-#: torch's names of the element types by simpler's numbers; one that torch lacks is carried by bytes.
+#: torch's names of the element types by simpler's numbers; a type that torch lacks is stored as bytes.
 _DTYPES = (
     *("float32", "float16", "int32", "int16", "int8", "uint8", "bfloat16", "int64", "uint64", "uint16", "uint32"),
     *("bool", "float8_e4m3fn", "float8_e8m0fnu", "uint8"),
@@ -19,19 +19,19 @@ _DTYPES = (
 
 
 def dtype_name(dtype: Any) -> str:
-    """torch's name of an element type of simpler's, by its number."""
+    """Return torch's name for an element type of simpler's, by its number."""
     return _DTYPES[int(dtype)]
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor among the arguments: its bytes, and how they are read. `base` is the address of the memory that it is a
-    part of, from `offset` bytes on, and `extent` that memory, which is there as long as its `owner`."""
+    """A tensor argument: its bytes, and their interpretation. It begins `offset` bytes into the memory block at address
+    `base`. `extent` is that block, which exists as long as its `owner`."""
 
     memory: memoryview
     shape: tuple[int, ...]
     dtype: str
-    own: bool  # whether it is memory of the device, which keeps what is written
+    own: bool  # device memory, whose contents stay between runs
     base: int = 0
     offset: int = 0
     extent: memoryview | None = None
@@ -39,21 +39,21 @@ class Tensor:
 
     @property
     def buffer(self) -> memoryview:
-        """Its bytes, by the name that a host callable knows."""
+        """Return its bytes, under the name that host callables use."""
         return self.memory
 
     @property
     def shapes(self) -> tuple[int, ...]:
-        """Its shape, by that name."""
+        """Return its shape, under the name that host callables use."""
         return self.shape
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """How many elements lie between those that follow each other in a dimension."""
+        """Return the distance between neighbours in each dimension, in elements."""
         return row_major_strides(self.shape)
 
     def whole(self) -> Tensor:
-        """The memory that it is a part of: itself, if it is all of it."""
+        """Return the memory block that it is a part of; itself, if it is the whole block."""
         if self.extent is None or self.extent.nbytes == self.memory.nbytes:
             return replace(self, offset=0)
         shape = (self.extent.nbytes // ITEMSIZE[self.dtype],)
@@ -76,28 +76,28 @@ class Buffer:
 
     @property
     def base(self) -> int:
-        """Its address."""
+        """Return its address."""
         return ctypes.addressof(self.data)
 
     @property
     def memory(self) -> memoryview:
-        """Its bytes."""
+        """Return its bytes."""
         return memoryview(self.data).cast("B")[: self.nbytes]
 
     @property
     def shm(self) -> SharedBytes:
-        """Its bytes, as those of shared memory have them."""
+        """Return its bytes, in the form of a shared memory object."""
         return SharedBytes(self.memory)
 
     def tensor(self, shapes: Sequence[int], dtype: Any, offset: int = 0) -> Tensor:
-        """It as a tensor, `offset` bytes from its beginning."""
+        """Return it as a tensor that begins `offset` bytes after its start."""
         name, memory = dtype_name(dtype), self.memory
         end = offset + math.prod(shapes) * ITEMSIZE[name]
         return Tensor(memory[offset:end], tuple(shapes), name, True, self.base, offset, memory, self)
 
 
 def tensor_of(tensor: Any, shapes: Sequence[int] | None = None, dtype: Any = None) -> Tensor:
-    """A torch tensor as an argument. Raises ValueError for one with gaps."""
+    """Return a torch tensor as an argument. Raises ValueError for one with gaps."""
     if not tensor.is_contiguous():
         raise ValueError("the tensor is not contiguous")
     name = str(tensor.dtype).removeprefix("torch.") if dtype is None else dtype_name(dtype)
@@ -110,7 +110,7 @@ def tensor_of(tensor: Any, shapes: Sequence[int] | None = None, dtype: Any = Non
 
 
 def bytes_of(value: Any) -> memoryview:
-    """The bytes of a torch tensor or of anything that has a buffer."""
+    """Return the bytes of a torch tensor or of any object with a buffer."""
     if hasattr(value, "data_ptr"):
         size = value.numel() * value.element_size()
         return memoryview((ctypes.c_uint8 * max(size, 1)).from_address(value.data_ptr())).cast("B")[:size]

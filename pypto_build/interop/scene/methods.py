@@ -1,4 +1,4 @@
-"""Test methods of a scene test's class beside those of its cases: functions of pytest, on a stand-in worker."""
+"""Test methods of a scene test's class, besides those of its cases: pytest functions, on a stand-in worker."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pypto_build.interop.scene.faults import NeedsSimpler
 
 
 class Methods(pytest.Module):
-    """The module as pytest collects it, but for what is not asked for. It is imported, which loads PyTorch."""
+    """The module as pytest collects it, limited to the requested tests. It is imported, which loads PyTorch."""
 
     def __init__(self, *, wanted: Collection[tuple[str, str]], **more: object) -> None:
         super().__init__(**more)  # type: ignore[arg-type]
         self._wanted = wanted
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        """The functions, by class and name."""
+        """Return the functions, by class and name."""
         try:
             found = [node for node in super().collect() if isinstance(node, pytest.Class)]
         except NeedsSimpler as error:
@@ -36,23 +36,23 @@ class Methods(pytest.Module):
 
 
 def asked_platforms(config: pytest.Config, cases: Iterable[SceneCase]) -> list[str]:
-    """The platforms that a session asks for, and that a case has which runs there."""
+    """Return the platforms that a session requests and that one of the cases can run on."""
     known = [name for case in cases for name in case.platforms if not is_left_out(config, case, name)]
     asked = named_platforms(config) or [name for name, platform in PLATFORMS.items() if platform.simulated]
     return [name for name in asked if name in known]
 
 
 def is_left_out(config: pytest.Config, case: SceneCase, platform: str) -> bool:
-    """Whether `--manual` leaves a case out on a platform."""
+    """Return whether `--manual` excludes a case on a platform."""
     mode, manual = given(config, "--manual") or "exclude", platform in case.manual
     return {"include": False, "exclude": manual, "only": not manual}[mode]
 
 
 def cases_of(scene: type[Any]) -> list[SceneCase]:
-    """The cases of a class that was imported."""
+    """Return the cases of a class that was imported."""
     return [case_of({key: case[key] for key in ("name", "platforms", "manual") if key in case}) for case in scene.CASES]
 
 
 def others_of(config: pytest.Config, scene: Scene) -> list[tuple[str, str]]:
-    """Class and name of the test methods of a class beside those of its cases, where a case of it runs."""
+    """Return class and name of the test methods that belong to no case, if a case of the class runs."""
     return [(scene.name, name) for name in scene.others] if asked_platforms(config, scene.cases) else []

@@ -1,6 +1,7 @@
-"""A stand-in for simpler's worker of several chips: what an orchestration submits is a distributed artifact, replayed.
+"""A stand-in for simpler's worker of several chips: replays the submissions of an orchestration as a distributed
+artifact.
 
-Host callables that only read are called here, in the order of their submission, when the chips are done.
+Host callables that only read are called here after the chips have finished, in the order of submission.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from pypto_build.interop.scene.worker import (
     content_of,
 )
 
-_TALK_S = 3600  # how long an orchestration may talk with its chips; each wait of theirs has a limit of its own
+_TALK_S = 3600  # limit for an orchestration's communication with its chips; each wait has its own limit
 
 Orchestration = Callable[[Any, Any, Any], Any]
 
@@ -65,7 +66,7 @@ class NodeWorker(Buffers):
         raise NeedsSimpler(f"simpler.worker.Worker.{name}")
 
     def register(self, program: Any, name: str = "") -> Handle:
-        """A handle of a chip program, which may have a name, or of a host callable."""
+        """Return a handle of a host callable, or of a chip program, which may have a name."""
         handle = len(self._programs) + len(self._functions)
         if isinstance(program, ChipCallable):
             self._programs[handle] = program
@@ -77,7 +78,7 @@ class NodeWorker(Buffers):
         return Handle(handle, content_of(program) if isinstance(program, ChipCallable) else repr(program))
 
     def run(self, orchestration: Orchestration, args: Any = None, config: CallConfig | None = None) -> None:
-        """Run what an orchestration submits. Raises RuntimeError, with upstream's code where it has one."""
+        """Run the submissions of an orchestration. Raises RuntimeError, with upstream's error code if there is one."""
         config = config or CallConfig()
         recorder = Recorder(self.world, self._names(), self._functions)
         exchange = recorder.exchange = Exchange(_Submissions(self, recorder, config))
@@ -90,14 +91,14 @@ class NodeWorker(Buffers):
             call.function(mapped(call.args))
 
     def _names(self) -> dict[int, str]:
-        """Names of the chip programs; several with one name are told apart by their handles."""
+        """Return the names of the chip programs; a repeated name gets its handle as a suffix."""
         names: dict[int, str] = {}
         for handle, name in self._named.items():
             names[handle] = f"{name}_{handle}" if name in names.values() else name
         return names
 
     def write(self, recorder: Recorder) -> Path:
-        """The program as a distributed artifact; the same one is in the same place."""
+        """Write the program as a distributed artifact; equal programs share a directory."""
         scenes = BUILD_DIR.absolute() / "scenes"
         place = scenes / "node" / CHILDREN_DIR / "program"
         programs = {
@@ -129,25 +130,25 @@ class NodeWorker(Buffers):
 
 
 class _Submissions:
-    """What an orchestration of a worker submits."""
+    """The submissions of a worker's orchestration."""
 
     def __init__(self, worker: NodeWorker, recorder: Recorder, config: CallConfig) -> None:
         self._worker, self._recorder, self._config = worker, recorder, config
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has submitted nothing since the last time."""
+        """Return whether there are no submissions since the last start."""
         return not self._recorder.first
 
     def start(self, variables: Mapping[str, str]) -> _Run:
-        """Start all of it."""
+        """Start all submissions."""
         run = _Run(self._worker, self._recorder, self._config, variables)
         self._recorder.begin_anew()
         return run
 
 
 class _Run:
-    """A replay of what an orchestration has submitted, on the memory that it is given."""
+    """A replay of an orchestration's submissions, on the memory that they use."""
 
     def __init__(
         self, worker: NodeWorker, recorder: Recorder, config: CallConfig, variables: Mapping[str, str]
@@ -165,24 +166,24 @@ class _Run:
 
     @property
     def is_over(self) -> bool:
-        """Whether all chips have ended."""
+        """Return whether all chips have ended."""
         return self._replay.is_over
 
     def finish(self, limit_s: float | None = None) -> None:
-        """Wait for their end, and take over what they have written. Raises as `StartedReplay.finish`."""
+        """Wait for the chips to end, and copy the written data back. Raises as `StartedReplay.finish`."""
         with self._data:
             actual = self._replay.finish(limit_s)
         for name, tensor in self._written.items():
             tensor.memory[:] = bytes(read_pt(actual / f"{name}.pt").contiguous())
 
     def end(self) -> None:
-        """End it, wherever it is."""
+        """End the replay at any point."""
         with self._data:
             self._replay.end()
 
 
 def meta_of(params: Sequence[Mapping[str, Any]], ranks: int, sub_workers: int = 0) -> bytes:
-    """The metadata of a distributed artifact."""
+    """Return the metadata of a distributed artifact."""
     chips = {"device_ids": list(range(ranks)), "num_sub_workers": sub_workers}
     return msgspec.json.encode({"schema": 2, "params": params, "distributed_config": chips}) + b"\n"
 

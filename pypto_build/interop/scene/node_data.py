@@ -2,10 +2,10 @@
 
 python -m pypto_build.interop.scene.node_data FILE::CLASS::CASE --output DIR [--skip-golden] [--judged] [--seed N]
 
-The orchestration is executed here, and nowhere else: its calls only enqueue, and are written as the host driver. DIR
-gets that, its metadata, a file for each host callable and, below ``programs/``, the manifest of each chip program;
-``data/in`` and, of what the case says should be different after the run, ``data/out`` with the goldens, ``data/golden``
-in its place where the class itself judges.
+Only this module executes the orchestration. Its calls only enqueue work, and are written as the host driver. DIR gets
+the driver, its metadata, a file for each host callable and, below ``programs/``, the manifest of each chip program.
+``data/in`` has the inputs. ``data/out`` has goldens of the tensors that the case expects to change. If the class itself
+judges, ``data/golden`` replaces ``data/out``.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from pypto_build.interop.scene.recorder import Recorder
 from pypto_build.interop.scene.tensors import arguments_of, write_scalar, write_tensor
 from pypto_build.interop.scene.worker import ChipCallable, artifact_of
 
-#: What chip programs are compiled for changes nothing of what is recorded.
+#: The platform of chip programs; it does not affect the recording.
 _PLATFORM = "a2a3sim"
 
 
 @dataclass
 class _Registered:
-    """What an orchestration may call: names by handle, chip programs by name, host callables by handle."""
+    """The callables of an orchestration: names by handle, chip programs by name, host callables by handle."""
 
     given: dict[str, Any] = field(default_factory=dict)
     chips: dict[int, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class _Registered:
 
 
 def make_node(file: Path, class_name: str, case_name: str, given: argparse.Namespace) -> None:
-    """Write the artifact of a case, as the command line says. Raises whatever the file's code raises."""
+    """Write the artifact of a case, as the command line says. Raises any exception of the file's code."""
     output: Path = given.output
     scene, case = find_scene(file, class_name, case_name, with_stand_ins=True)
     params, config = case.get("params", {}), case.get("config", {})
@@ -81,7 +81,7 @@ def make_node(file: Path, class_name: str, case_name: str, given: argparse.Names
 
 
 def _register(scene: Any, file: Path) -> _Registered:
-    """All that the class names, with the signature of each chip program."""
+    """Return all callables that the class names, with the signature of each chip program."""
     place, found = Path(inspect.getfile(type(scene))).resolve().parent, _Registered()
     for handle, entry in enumerate(scene.CALLABLE["callables"]):
         name = entry["name"]
@@ -99,7 +99,7 @@ def _register(scene: Any, file: Path) -> _Registered:
 
 
 def _tensors(args: TaskArgsBuilder) -> dict[str, Tensor]:
-    """The tensors by name. Raises a golden error for one that is a part of something larger."""
+    """Return the tensors by name. Raises a golden error for a tensor that is a part of a larger one."""
     found, bases = dict[str, Tensor](), set[int]()
     for name in args.tensor_names():
         tensor = tensor_of(getattr(args, name))
@@ -114,7 +114,7 @@ def _tensors(args: TaskArgsBuilder) -> dict[str, Tensor]:
 def _write_data(
     args: TaskArgsBuilder, expected: TaskArgsBuilder | None, recorder: Recorder, data: Path, judged: bool
 ) -> None:
-    """The tensors before the run, and those that are to be different after it or that chips may write."""
+    """Write the tensors before the run, and the expected ones that differ or that chips may write."""
     for name in args.tensor_names():
         tensor = getattr(args, name)
         write_tensor(data / "in" / f"{name}.pt", name, tensor)
@@ -141,7 +141,7 @@ def _write_program(
     recorder: Recorder,
     output: Path,
 ) -> None:
-    """Driver, metadata, host callables, and the manifests of the chip programs that are called."""
+    """Write driver, metadata, host callables, and the manifests of the called chip programs."""
     write_bytes(output / DRIVER, recorder.driver().encode())
     params = [_param(name, tensor.shape, recorder.writes(name)) for name, tensor in recorder.arguments.items()]
     params += [
@@ -164,7 +164,7 @@ def _param(name: str, shape: Sequence[int], written: bool) -> Mapping[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns its exit status."""
+    """Run the command line; return its exit status."""
     parser = case_parser("node_data", "a case of a scene test of several chips", "where the artifact goes")
     return make_of_case(parser, argv, make_node)
 

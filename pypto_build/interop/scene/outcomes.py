@@ -1,4 +1,4 @@
-"""Runs cases of a scene test through the rules, as `pypto-build replay` does, and tells what became of each."""
+"""Runs cases of a scene test through the rules, as `pypto-build replay` does, and reports the result of each."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from pypto_build.toolchain.forked import ForkedTools
 from pypto_build.toolchain.python import end_session, own_environment, own_tool, start_kept
 
 _DESCRIBE = "pypto_build.interop.scene.describe"
-#: What a case came to.
+#: The results of a case.
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 _TICK_S = 0.02
-#: Of one case. Its author's machine has no such limit, and here many may run at a time.
+#: The time limit of one case. It is generous, as tests set none themselves and many may run at a time.
 _TIME_LIMIT_S = 300
 
 
 @dataclass(frozen=True)
 class CaseResult:
-    """What one case came to: ``word`` is PASSED, FAILED or SKIPPED; ``message`` is why, where it did not pass."""
+    """The result of one case: ``word`` is PASSED, FAILED or SKIPPED; ``message`` is the reason if it did not pass."""
 
     label: str
     word: str
@@ -47,7 +47,7 @@ class CaseResult:
 
 
 def compare_runtimes(first: CaseResult, second: CaseResult, names: tuple[str, str]) -> CaseResult:
-    """What a case came to on two runtimes; how their outputs differ where both passed."""
+    """Return the result of a case on two runtimes; if both passed, with the differences of their outputs."""
     pairs = zip(names, (first, second), strict=True)
     words = [f"{name}: {one.word}{f' ({one.message})' if one.message else ''}" for name, one in pairs]
     if first.word != PASSED or second.word != PASSED:
@@ -68,9 +68,9 @@ def _same(path: Path, other: CaseResult) -> bool:
 
 
 def find_files(places: Sequence[str]) -> list[Path]:
-    """The files of scene tests that ``places`` name, directories with all below them.
+    """Return the scene test files that ``places`` name; a directory stands for all below it.
 
-    Raises a usage error for a place that has none.
+    Raises a usage error for a path that has none.
     """
     found: list[Path] = []
     for place in places or ["."]:
@@ -84,12 +84,12 @@ def find_files(places: Sequence[str]) -> list[Path]:
 
 
 def describing() -> ForkedTools:
-    """What executes files that are to be described, for `describe_file`."""
+    """Return the prefork server for `describe_file`, which executes files to read their declarations."""
     return ForkedTools([_DESCRIBE, "torch"])  # which nearly every file imports
 
 
 def describe_file(path: Path, tools: ForkedTools) -> Scenes:
-    """What a file declares; one that is not literal is executed, in a process of its own."""
+    """Return the declarations of a file; a file that is not literal is executed, in a process of its own."""
     try:
         return read_literal(path)
     except NotLiteral:
@@ -105,10 +105,10 @@ def describe_file(path: Path, tools: ForkedTools) -> Scenes:
 
 
 class CasesRun:
-    """Cases of scene tests that run in one `pypto-build replay`, and what becomes of each as soon as it is known.
+    """Cases of scene tests that run in one `pypto-build replay`; each result is available as soon as it is known.
 
-    ``origins`` are FILE::CLASS::CASE, or files; ``words`` are further flags. What is not over when it is closed, or
-    when this process ends by whatever signal, is ended.
+    ``origins`` are FILE::CLASS::CASE, or files; ``words`` are further flags. Closing this, or the end of this process
+    by any signal, ends all unfinished work.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class CasesRun:
             self._process = start_kept(command, own_environment({**environment, **told}), printed)
 
     def descriptions(self) -> dict[str, FileDescription]:
-        """What the files declare, by their paths; waits for it. Empty if the build has ended before."""
+        """Wait for the declarations of the files, and return them by path. Empty if the build ended before."""
         while not self._descriptions.exists() and self._process.poll() is None:
             time.sleep(_TICK_S)
         with suppress(OSError):
@@ -140,7 +140,7 @@ class CasesRun:
         return {}
 
     def result(self, origin: str) -> CaseResult:
-        """What one case came to; waits for it."""
+        """Wait for the result of one case, and return it."""
         while (outcome := self._outcome(origin)) is None and self._process.poll() is None:
             time.sleep(_TICK_S)
         label = origin.partition("::")[2]
@@ -148,15 +148,15 @@ class CasesRun:
 
     @property
     def printed(self) -> str:
-        """All that was printed so far."""
+        """Return all output so far."""
         return self._printed.read_text(encoding="utf-8", errors="replace")
 
     def wait(self) -> None:
-        """Let it come to its end, which it has still to write down, where all that was asked for is known."""
+        """Wait for the build to end: it still has to write its records when all requested results are known."""
         self._process.wait()
 
     def close(self) -> None:
-        """End it."""
+        """End the build."""
         if self._process.poll() is None:
             end_session(self._process)
         if self._process.stdin:
@@ -164,7 +164,7 @@ class CasesRun:
         self._directory.cleanup()
 
     def _outcome(self, origin: str) -> CaseOutcome | None:
-        """What has been told of a case, or of its file."""
+        """Return the reported outcome of a case, or of its file."""
         with suppress(OSError), self._outcomes.open("rb") as file:
             file.seek(self._read)
             data = file.read().rpartition(b"\n")[0]
@@ -200,7 +200,7 @@ def _judged(label: str, verdict: Verdict) -> CaseResult:
 
 
 def _first_error(output: str) -> str:
-    """The line of a build's output that says what is wrong."""
+    """Return the line of a build's output with the error."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     marked = [line for line in lines if " error: " in line or "undefined reference" in line or "***" in line]
     return marked[0] if marked else lines[-1] if lines else "it ended without a word"

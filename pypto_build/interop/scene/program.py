@@ -1,4 +1,4 @@
-"""The program that a class, or an entry of a class of several chips, declares: what a worker registers."""
+"""The program that a class declares, or an entry of a class of several chips; a worker registers it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _RINGS = ("ring_task_window", "ring_heap", "ring_dep_pool")
 
 
 def program_of(entry: Mapping[str, Any], place: Path, platform: str, runtime: str) -> ChipCallable:
-    """What ``CALLABLE`` names, below the directory ``place`` of its file. Raises FileNotFoundError for a source."""
+    """Return the program that ``CALLABLE`` declares; paths are relative to ``place``, the directory of its file. Raises
+    FileNotFoundError for a missing source."""
     compiler = KernelCompiler(platform)
     children = [
         (
@@ -38,7 +39,7 @@ def program_of(entry: Mapping[str, Any], place: Path, platform: str, runtime: st
 
 
 def config_of(asked: Mapping[str, Any]) -> CallConfig:
-    """What a case's ``config`` tells a run."""
+    """Return the run configuration for a case's ``config``."""
     rings = asked.get("runtime_env", {})
     config = CallConfig(aicpu_thread_num=asked.get("aicpu_thread_num", 0))
     config.runtime_env = RuntimeEnv(**{name: rings[name] for name in _RINGS if rings.get(name)})

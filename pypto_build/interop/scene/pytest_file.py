@@ -1,4 +1,4 @@
-"""A scene test's file as pytest sees it without simpler's conftest: an item for each case and platform."""
+"""Collects a scene test's file in pytest without simpler's conftest: an item for each case and platform."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DESCRIBING = pytest.StashKey[ForkedTools]()
 
 
 def _describing(config: pytest.Config) -> ForkedTools:
-    """What executes files that are to be described, one in a session."""
+    """Return the prefork server that reads the declarations of files; a session has one."""
     if _DESCRIBING not in config.stash:
         config.stash[_DESCRIBING] = describing()
         config.add_cleanup(config.stash[_DESCRIBING].close)
@@ -39,10 +39,10 @@ def _describing(config: pytest.Config) -> ForkedTools:
 
 
 class SceneFile(pytest.File):
-    """A file of scene tests. Its cases run together, in one build, when the first of them is to run."""
+    """A file of scene tests. When the first of its cases runs, all of them run together in one build."""
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        """One item for each case and platform; one that does not run here is skipped with the reason."""
+        """Return one item for each case and platform; a case that cannot run here is skipped with the reason."""
         try:
             scenes = describe_file(self.path, _describing(self.config))
         except ArtifactError as error:
@@ -55,7 +55,7 @@ class SceneFile(pytest.File):
         yield from self._methods(scenes)
 
     def _methods(self, scenes: Scenes) -> Iterable[pytest.Collector | pytest.Item]:
-        """Test methods beside those of the cases, which are functions like any other."""
+        """Return test methods that belong to no case; they are functions like any other."""
         wanted = list[tuple[str, str]]()
         for scene in scenes.classes:
             others = others_of(self.config, scene)
@@ -101,7 +101,7 @@ class SceneFile(pytest.File):
         return False
 
     def words(self) -> list[str]:
-        """The flags of a replay that those of this session are."""
+        """Return the flags of a replay that correspond to those of this session."""
         words = ["MANUAL=include"]
         if (rounds := given(self.config, "--rounds")) and str(rounds) != "1":
             words += ["--rounds", str(rounds)]
@@ -114,7 +114,7 @@ class SceneFile(pytest.File):
 
 
 class SceneItem(Item):
-    """One case on one platform, which is run with all others of the session."""
+    """One case on one platform; it runs in one build with all others of the session."""
 
     def __init__(self, *, platform: str, label: str, **more: object) -> None:
         super().__init__(**more)  # type: ignore[arg-type]
@@ -122,7 +122,7 @@ class SceneItem(Item):
 
     @property
     def origin(self) -> str:
-        """FILE::CLASS::CASE."""
+        """Return FILE::CLASS::CASE."""
         return f"{self.path}::{self.label}"
 
     def runtest(self) -> None:
@@ -140,10 +140,10 @@ class _Runs:
 
     def __init__(self) -> None:
         self._by_origin: dict[tuple[str, str], CasesRun] = {}
-        self._open: set[tuple[str, str]] = set()  # nobody has asked what it came to
+        self._open: set[tuple[str, str]] = set()  # cases whose result has not been read
 
     def result(self, item: SceneItem) -> CaseResult:
-        """What a case came to."""
+        """Return the result of a case."""
         if (item.platform, item.origin) not in self._by_origin:
             self._start(item)
         result = self._by_origin[item.platform, item.origin].result(item.origin)
@@ -151,13 +151,13 @@ class _Runs:
         return result
 
     def _end(self, run: CasesRun) -> None:
-        """End it, in the middle where a session ends before its last case."""
+        """End a build, also in the middle if a session ends before its last case."""
         if not any(self._by_origin[key] is run for key in self._open):
             run.wait()
         run.close()
 
     def _start(self, first: SceneItem) -> None:
-        """Run all cases of a platform that this session asks for."""
+        """Run all cases of a platform that this session requests."""
         assert isinstance(first.parent, SceneFile)
         distributed = hasattr(first.config, "workerinput")
         origins = [
@@ -178,6 +178,6 @@ _RUNS = pytest.StashKey[_Runs]()
 
 
 def file_of(parent: pytest.Collector, path: Path) -> SceneFile:
-    """The collector of a file."""
+    """Return the collector of a file."""
     found: SceneFile = SceneFile.from_parent(parent, path=path)
     return found

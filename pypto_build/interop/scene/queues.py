@@ -1,7 +1,7 @@
-"""A queue of messages, one in each direction, between an orchestration and a chip that it has started.
+"""A message queue in each direction between an orchestration and a chip that it has started.
 
-It lies in a region: a ring of descriptors for each direction, an arena for each direction's messages, and counters that
-are heads and tails of the rings. What can be asked of it, by which names, is simpler's interface; the chip's end is
+Both are in one region. Each direction has a ring of descriptors and an arena for its messages; counters hold heads and
+tails of the rings. Methods and names are those of simpler's interface. The chip's end is
 `runtime/include/aicpu/worker_chip_message_queue.h`.
 """
 
@@ -35,7 +35,7 @@ _COUNTER_VALUES = 1 << 32
 
 
 class WorkerChipQueueOpcode(IntEnum):
-    """What a message is."""
+    """The kind of a message."""
 
     INVALID = 0
     DATA = 1
@@ -45,7 +45,7 @@ class WorkerChipQueueOpcode(IntEnum):
 
 @dataclass(frozen=True)
 class WorkerChipQueueLayout:
-    """Where the parts of a queue lie, in bytes from the beginning of the payload, and of the counters."""
+    """The layout of a queue, in bytes from the beginning of the payload, or of the counters."""
 
     depth: int
     input_desc_offset: int
@@ -66,7 +66,7 @@ class WorkerChipQueueLayout:
 
 @dataclass(frozen=True)
 class WorkerChipQueueMessage:
-    """A message of the chip's, until it is released."""
+    """A message from the chip, until it is released."""
 
     seq: int
     opcode: WorkerChipQueueOpcode
@@ -75,12 +75,12 @@ class WorkerChipQueueMessage:
 
 
 def worker_chip_queue_magic_version() -> int:
-    """What tells the chip's end that the scalars are those of a queue."""
+    """Return the number by which the chip recognizes the scalars of a queue."""
     return WORKER_CHIP_QUEUE_MAGIC << 32 | _VERSION
 
 
 def make_worker_chip_queue_layout(depth: int, input_arena_bytes: int, output_arena_bytes: int) -> WorkerChipQueueLayout:
-    """The layout of a queue. Raises ValueError for a depth or a size that is none."""
+    """Return the layout of a queue. Raises ValueError for an invalid depth or size."""
     depth = int(depth)
     if not 0 < depth <= WORKER_CHIP_QUEUE_MAX_DEPTH or depth & (depth - 1):
         raise ValueError(f"a queue's depth is {depth}, and must be a power of two, at most 2^30")
@@ -98,25 +98,25 @@ def make_worker_chip_queue_layout(depth: int, input_arena_bytes: int, output_are
 def create_worker_chip_queue(
     exchange: Exchange, *, worker_id: int, depth: int, input_arena_bytes: int, output_arena_bytes: int
 ) -> WorkerChipQueue:
-    """A queue with a worker's chip. Raises ValueError for a depth or a size that is none."""
+    """Return a queue with a worker's chip. Raises ValueError for an invalid depth or size."""
     layout = make_worker_chip_queue_layout(depth, input_arena_bytes, output_arena_bytes)
     return WorkerChipQueue(exchange.create(worker_id, layout.payload_bytes, layout.counter_bytes), layout)
 
 
 class _Arena:
-    """Where messages of one direction lie, each in one piece. A cursor counts all bytes that were ever taken, those
-    left out before an arena's end too."""
+    """The memory of one direction's messages, each of which is contiguous. A cursor counts all bytes ever used, with
+    those skipped at the arena's end."""
 
     def __init__(self, offset: int, nbytes: int) -> None:
         self.offset, self.nbytes = offset, nbytes
 
     def start(self, cursor: int, nbytes: int) -> int:
-        """The cursor of a message, the next one after `cursor`."""
+        """Return the cursor at which a message begins, at or after `cursor`."""
         left = self.nbytes - cursor % self.nbytes
         return cursor + left if nbytes > left else cursor
 
     def place(self, cursor: int) -> int:
-        """Where that is in the payload."""
+        """Return the offset of a cursor in the payload."""
         return self.offset + cursor % self.nbytes
 
 
@@ -130,31 +130,31 @@ class WorkerChipQueue:
 
     @property
     def magic_version(self) -> int:
-        """What tells the chip's end that the scalars are those of a queue."""
+        """Return the number by which the chip recognizes the scalars of a queue."""
         return worker_chip_queue_magic_version()
 
     def chip_task_arg_scalars(self) -> list[int]:
-        """The twelve scalars by which the chip's orchestration knows it."""
+        """Return the twelve scalars that identify the queue to the chip's orchestration."""
         self.require_live()
         sizes = self.layout.input_arena_bytes, self.layout.output_arena_bytes, self.layout.payload_bytes
         descriptor = self.region.descriptor_scalars()
         return [*descriptor, self.magic_version, self.layout.depth, *sizes, self.layout.counter_bytes]
 
     def request_stop(self, timeout: float) -> None:
-        """Tell the chip that nothing follows. Raises TimeoutError where the ring stays full, and as `enqueue`."""
+        """Tell the chip that no message follows. Raises TimeoutError if the ring stays full, and as `enqueue`."""
         self.input.send(WorkerChipQueueOpcode.STOP, timeout)
 
     def try_request_stop(self) -> bool:
-        """The same; False where the ring is full."""
+        """As `request_stop`, without waiting; return False if the ring is full."""
         return self.input.try_send(WorkerChipQueueOpcode.STOP)
 
     def free(self) -> None:
-        """It cannot be used any more here; the chip keeps it until it ends."""
+        """Make the queue unusable at this end; the chip keeps it until it ends."""
         self._released = True
         self.region.free()
 
     def require_live(self) -> None:
-        """Raises RuntimeError if it cannot be used."""
+        """Raise RuntimeError if the queue cannot be used."""
         if self._released:
             raise RuntimeError("the queue is freed")
         if self._gave_up:
@@ -162,14 +162,14 @@ class WorkerChipQueue:
         self.region.require_live()
 
     def give_up(self, reason: str) -> RuntimeError:
-        """An error to raise: neither end can go on, and the chip is told so."""
+        """Abort the queue and tell the chip; return the error to raise."""
         if not self._gave_up:
             self._gave_up = reason
             self.region.counter(self.layout.worker_abort_flag_offset).notify(1, NotifyOp.Set)
         return RuntimeError(f"the queue cannot be used any more: {reason}")
 
     def refresh(self, counter: int, value: int) -> int:
-        """What a head or tail is now, of which a counter has the lower half. Raises RuntimeError."""
+        """Return the current head or tail, whose lower half is in a counter. Raises RuntimeError."""
         seen = self.region.counter(counter).test(0, WaitCmp.EQ).observed
         more = (seen - value) % _COUNTER_VALUES
         if more > self.layout.depth:
@@ -177,15 +177,16 @@ class WorkerChipQueue:
         return value + more
 
     def tell(self, counter: int, value: int) -> None:
-        """Let the chip see a head or tail."""
+        """Write a head or tail to its counter, for the chip to read."""
         self.region.counter(counter).notify(value, NotifyOp.Set)
 
     def slot_offset(self, ring: int, count: int) -> int:
-        """Where the descriptor of the message after `count` others lies."""
+        """Return the offset of a descriptor; `count` is the number of messages before it."""
         return ring + (count & self.layout.depth - 1) * WORKER_CHIP_QUEUE_DESC_SLOT_BYTES
 
     def wait(self, attempt: Callable[[], Any], what: str, timeout: float) -> Any:
-        """What `attempt` returns that is true. Raises TimeoutError, and RuntimeError if the chip has given up."""
+        """Call `attempt` until its result is true, and return that. Raises TimeoutError, or RuntimeError if the chip
+        has aborted."""
         found = self.region.exchange.poll(attempt, timeout)
         if not found:
             if self.region.counter(self.layout.chip_abort_flag_offset).test(1, WaitCmp.GE).matched:
@@ -203,23 +204,24 @@ class _Input:
         self._queue, layout = queue, queue.layout
         self._arena = _Arena(layout.input_arena_offset, layout.input_arena_bytes)
         self._head = self._tail = 0  # released by the chip, sent
-        self._released = self._cursor = 0  # the same in bytes
-        self._starts: list[tuple[int, int]] = []  # of what is sent and not released, with sizes
+        self._released = self._cursor = 0  # released by the chip, sent, in bytes
+        self._starts: list[tuple[int, int]] = []  # begin and size of messages that are not released
         self._stopped = False
 
     def enqueue(self, buffer_or_none: Any, nbytes: int, timeout: float) -> None:
         """Send bytes of the host, none for None.
 
-        Raises ValueError for sizes that do not fit, TimeoutError where there is no room for `timeout` seconds, and
-        RuntimeError behind a stop, for a freed queue and for a fault of the chip."""
+        Raises ValueError for sizes that do not fit, and TimeoutError if there is no room within `timeout` seconds.
+        Raises RuntimeError after a stop, for a freed queue and for a fault of the chip.
+        """
         self.send(WorkerChipQueueOpcode.DATA, timeout, buffer_or_none, nbytes)
 
     def try_enqueue(self, buffer_or_none: Any, nbytes: int) -> bool:
-        """The same; False where there is no room now, or behind a stop."""
+        """As `enqueue`, without waiting; return False if there is no room, or after a stop."""
         return self.try_send(WorkerChipQueueOpcode.DATA, buffer_or_none, nbytes)
 
     def send(self, opcode: WorkerChipQueueOpcode, timeout: float, buffer: Any = None, nbytes: int = 0) -> None:
-        """Send a message of a kind."""
+        """Send a message of any kind."""
         self._queue.require_live()
         if self._stopped:
             raise RuntimeError("the queue's input is stopped: nothing can be sent after that")
@@ -228,7 +230,7 @@ class _Input:
         self._queue.wait(lambda: self.try_send(opcode, buffer, nbytes), what, timeout)
 
     def try_send(self, opcode: WorkerChipQueueOpcode, buffer: Any = None, nbytes: int = 0) -> bool:
-        """The same; False where there is no room now, or behind a stop."""
+        """As `send`, without waiting; return False if there is no room, or after a stop."""
         queue, layout = self._queue, self._queue.layout
         source = _source(buffer, int(nbytes))
         queue.require_live()
@@ -255,7 +257,7 @@ class _Input:
         return True
 
     def _take_back(self) -> None:
-        """Take over how many messages the chip has released, and their bytes."""
+        """Update the number of messages that the chip has released, and free their bytes."""
         head = self._queue.refresh(self._queue.layout.input_desc_head_offset, self._head)
         if head > self._tail:
             raise self._queue.give_up("the chip released what was not sent")
@@ -266,7 +268,7 @@ class _Input:
 
 
 class _Output:
-    """Messages of the chip."""
+    """Messages from the chip."""
 
     def __init__(self, queue: WorkerChipQueue) -> None:
         self._queue, layout = queue, queue.layout
@@ -276,13 +278,13 @@ class _Output:
         self._held: WorkerChipQueueMessage | None = None
 
     def peek(self, timeout: float) -> WorkerChipQueueMessage:
-        """The next message, the same until it is released. Raises TimeoutError after `timeout` seconds, RuntimeError
-        for a freed queue and for a fault of the chip."""
+        """Return the next message, which stays the same until it is released. Raises TimeoutError after `timeout`
+        seconds, and RuntimeError for a freed queue and for a fault of the chip."""
         found: WorkerChipQueueMessage = self._queue.wait(self.try_peek, "the chip sent no message", timeout)
         return found
 
     def try_peek(self) -> WorkerChipQueueMessage | None:
-        """The same; None if there is none now."""
+        """As `peek`, without waiting; return None if there is no message."""
         queue = self._queue
         queue.require_live()
         if self._held is not None:
@@ -303,8 +305,8 @@ class _Output:
         return WorkerChipQueueMessage(seq, WorkerChipQueueOpcode(opcode), offset, nbytes)
 
     def read_into(self, handle: WorkerChipQueueMessage, buffer: Any) -> None:
-        """Copy the message that was peeked to the host's memory, None for none. Raises ValueError for too little of it,
-        and RuntimeError for another message."""
+        """Copy the peeked message to host memory; a message without bytes is read into None. Raises ValueError if the
+        memory is too small, and RuntimeError for another message."""
         self._queue.require_live()
         if handle != self._held:
             raise RuntimeError("the queue's output: this message is not the one that was peeked")
@@ -314,8 +316,8 @@ class _Output:
             raise ValueError("the queue's output: a message without bytes is read into None")
 
     def release(self, handle: WorkerChipQueueMessage) -> None:
-        """Give the room of the message that was peeked back to the chip. Raises RuntimeError for another one, and then
-        the queue cannot be used any more."""
+        """Release the peeked message, so that the chip can reuse its room. For another message, raise RuntimeError and
+        abort the queue."""
         queue = self._queue
         queue.require_live()
         if self._held is None or handle != self._held:
@@ -326,14 +328,14 @@ class _Output:
         queue.tell(queue.layout.output_desc_head_offset, self._head)
 
     def dequeue_into(self, buffer: Any, timeout: float) -> WorkerChipQueueMessage:
-        """Peek, read and release."""
+        """Peek, read and release a message."""
         handle = self.peek(timeout)
         self.read_into(handle, buffer)
         self.release(handle)
         return handle
 
     def try_dequeue_into(self, buffer: Any) -> WorkerChipQueueMessage | None:
-        """The same; None if there is no message now."""
+        """As `dequeue_into`, without waiting; return None if there is no message."""
         handle = self.try_peek()
         if handle is not None:
             self.read_into(handle, buffer)
@@ -342,7 +344,7 @@ class _Output:
 
 
 def _source(buffer: Any, nbytes: int) -> memoryview | None:
-    """The bytes of a message. Raises ValueError for a size that does not fit."""
+    """Return the bytes of a message. Raises ValueError for a size that does not fit."""
     if nbytes < 0 or (nbytes == 0) != (buffer is None):
         raise ValueError(f"the queue's input: nbytes={nbytes} of {'nothing' if buffer is None else 'a buffer'}")
     return None if buffer is None else host_bytes(buffer, nbytes)

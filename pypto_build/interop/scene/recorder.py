@@ -1,7 +1,8 @@
-"""What an orchestration of several chips submits, kept and written as the host driver of a distributed artifact.
+"""Records the submissions of an orchestration of several chips, and writes them as the driver of a distributed
+artifact.
 
-Its calls only enqueue, so that all is known when it returns: a driver that makes the same calls, with host tensors by
-name, is the program. Host callables that have no name for the driver are left to whoever runs it.
+The orchestration's calls only enqueue work, so everything is known when it returns. The program is a driver that makes
+the same calls, with host tensors by name. Host callables without a name in the driver are left to the caller.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _ENUMS = {row.torch: row.enum for row in DTYPES.values() if row.enum and row.tor
 
 
 class DriverNumber(int):
-    """A number that only the run knows: the driver's expression for it, and what a test may print and compare."""
+    """A number that only the run knows: holds the driver's expression, and a value that a test may print and
+    compare."""
 
     text: str
 
@@ -58,7 +60,7 @@ class TaskArgs:
         self.scalars: list[int] = []
 
     def add_tensor(self, tensor: Any, tag: Any = None) -> None:
-        """Add a tensor, with what is done with it."""
+        """Add a tensor, with its use by the dispatch."""
         self.tensors.append(tensor)
         self.tags.append(int(tag or 0))
 
@@ -67,20 +69,20 @@ class TaskArgs:
         self.scalars.append(value if isinstance(value, DriverNumber) else int(value) & (1 << 64) - 1)
 
     def tensor_count(self) -> int:
-        """How many tensors there are."""
+        """Return the number of tensors."""
         return len(self.tensors)
 
     def scalar_count(self) -> int:
-        """How many scalars there are."""
+        """Return the number of scalars."""
         return len(self.scalars)
 
     def tensor(self, index: int) -> Tensor | WindowTensor:
-        """A tensor by its place."""
+        """Return a tensor by index."""
         tensor: Tensor | WindowTensor = self.tensors[index]
         return tensor
 
     def scalar(self, index: int) -> int:
-        """A scalar by its place."""
+        """Return a scalar by index."""
         return self.scalars[index]
 
 
@@ -95,14 +97,14 @@ class MappedArgs(TaskArgs, Sequence[Any]):
 
 
 def mapped(args: TaskArgs) -> MappedArgs:
-    """Arguments as a host callable gets them."""
+    """Return arguments in the form that a host callable gets."""
     found = MappedArgs()
     found.tensors, found.tags, found.scalars = args.tensors, args.tags, args.scalars
     return found
 
 
 def task_args_of(args: TaskArgsBuilder, signature: Sequence[Any]) -> tuple[TaskArgs, list[str]]:
-    """All arguments of a case as those of one dispatch, tagged by a signature, and the names of its outputs."""
+    """Return all arguments of a case for one dispatch, tagged by a signature, and the names of its outputs."""
     found, outputs = TaskArgs(), list[str]()
     ways = [ArgDirection(word) for word in signature if ArgDirection(word) is not ArgDirection.SCALAR]
     for name, way in zip(args.tensor_names(), ways, strict=False):
@@ -127,7 +129,7 @@ class CommBufferSpec:
 
 @dataclass(frozen=True)
 class WindowTensor:
-    """A tensor in a rank's window: the driver's expression for it."""
+    """A tensor in a rank's window; holds the driver's expression for it."""
 
     text: str
     shape: tuple[int, ...]
@@ -142,11 +144,11 @@ class _WindowBuffer:
 
     @property
     def base(self) -> int:
-        """Its address in the window of this rank."""
+        """Return its address in the window of this rank."""
         return DriverNumber(f"{self.member}.buffers[{self.name!r}].base", self.shown)
 
     def tensor(self, shapes: Sequence[int], dtype: Any, offset: int = 0) -> WindowTensor:
-        """A tensor in the buffer, `offset` elements from its beginning."""
+        """Return a tensor in the buffer that begins `offset` elements after the start."""
         name = dtype_name(dtype)
         shifted = f", offset={offset}" if offset else ""
         place = f"{self.member}.buffers[{self.name!r}]"
@@ -162,7 +164,7 @@ class _Domain(ByRanks):
         self._number, self._window, self._buffers = number, window, list(buffers)
 
     def release(self) -> None:
-        """Its memory goes when the run is over."""
+        """Do nothing: the memory is freed when the run ends."""
 
     def __getitem__(self, rank: int) -> DomainMember:
         if rank not in self.ranks:
@@ -181,7 +183,7 @@ class _Domain(ByRanks):
 
 @dataclass(frozen=True)
 class HostCall:
-    """A host callable that is called when all chips are done."""
+    """A host callable that is called after all chips have finished."""
 
     function: Any
     args: TaskArgs
@@ -189,10 +191,11 @@ class HostCall:
 
 @dataclass
 class Recorder:
-    """What an orchestration is handed. `chips` are names of chip programs by handle, `functions` host callables.
+    """The orchestrator object that an orchestration gets. `chips` are names of chip programs by handle, `functions`
+    host callables by handle.
 
-    Those with a name in `hosts` are the driver's business. `arguments` are tensors by name, which the driver gets by
-    these names; other memory is the orchestration's own.
+    The driver calls the host callables that have a name in `hosts`. `arguments` are tensors by name, which are
+    parameters of the driver. All other memory belongs to the orchestration.
     """
 
     world: int
@@ -205,9 +208,9 @@ class Recorder:
     written: set[int] = field(default_factory=set)
     first: dict[str, TaskArgs] = field(default_factory=dict)  # by chip program: what it is called with first
     calls: list[HostCall] = field(default_factory=list)
-    exchange: Exchange | None = None  # where what is submitted runs while the orchestration goes on
+    exchange: Exchange | None = None  # runs submitted work while the orchestration goes on
     _domains: int = 0
-    _gone: int = 0  # so many domains were another program's
+    _gone: int = 0  # number of domains of earlier programs
     _args: int = 0
 
     def __post_init__(self) -> None:
@@ -217,7 +220,7 @@ class Recorder:
     def allocate_domain(
         self, *, name: str, workers: Sequence[int], window_size: int, buffers: Sequence[Any] = (), **_: Any
     ) -> _Domain:
-        """Windows of some ranks."""
+        """Return windows of some ranks."""
         number, self._domains = self._domains, self._domains + 1
         specs = [
             f"CommBufferSpec(name={spec.name!r}, dtype={str(spec.dtype)!r}, count={spec.count}, nbytes={spec.nbytes})"
@@ -228,20 +231,21 @@ class Recorder:
         return _Domain(number, name, workers, int(window_size), buffers)
 
     def submit_next_level(self, handle: int, args: TaskArgs, config: Any = None, *, worker: int = 0, **_: Any) -> None:
-        """A chip program on a rank."""
+        """Record a chip program on a rank."""
         variable, name = self._arguments(handle, args), self._name(handle)
         self.lines.append(f"orch.submit_next_level(callables[{name!r}], {variable}, config, worker={worker})")
 
     def submit_next_level_group(
         self, handle: int, args: Sequence[TaskArgs], config: Any = None, *, workers: Sequence[int] = (), **_: Any
     ) -> None:
-        """A chip program on several ranks, where it starts together."""
+        """Record a chip program on several ranks, which start it together."""
         variables = ", ".join([self._arguments(handle, one) for one in args])
         name, ranks = self._name(handle), list(workers) or list(range(len(args)))
         self.lines.append(f"orch.submit_next_level_group(callables[{name!r}], [{variables}], config, workers={ranks})")
 
     def submit_sub(self, handle: int, args: TaskArgs | None = None, *_: Any, **__: Any) -> None:
-        """A host callable. One without a name is called here when the chips are done: nothing may wait for it."""
+        """Record a host callable. One without a name is called here after the chips have finished: no dispatch may wait
+        for it."""
         if handle not in self.functions:
             raise NeedsSimpler("a host callable that was not registered")
         if handle in self.hosts:
@@ -253,26 +257,27 @@ class Recorder:
         self.calls.append(HostCall(self.functions[handle], args or TaskArgs()))
 
     def malloc(self, worker_id: int = 0, nbytes: int = 0, **_: Any) -> Buffer:
-        """Memory of a chip, which stays."""
+        """Return memory of a chip, which is never freed."""
         return Buffer(nbytes)
 
     def alloc_child_tensor(self, worker_id: int, shapes: Sequence[int], dtype: Any, **_: Any) -> Buffer:
-        """Memory of a chip for a tensor."""
+        """Return memory of a chip for a tensor."""
         return Buffer(math.prod(shapes) * ITEMSIZE[dtype_name(dtype)])
 
     def alloc(self, shape: Sequence[int], dtype: Any) -> Buffer:
-        """Memory of the host, zeroed."""
+        """Return zeroed memory of the host."""
         return Buffer(math.prod(shape) * ITEMSIZE[dtype_name(dtype)])
 
     def create_worker_chip_region(
         self, *, worker_id: int, payload_bytes: int, counter_bytes: int
     ) -> WorkerChipOrchRegion:
-        """Memory that this orchestration and a chip's share. Raises ValueError for a chip or a size that is none."""
+        """Return memory that this orchestration and that of a chip share. Raises ValueError for an invalid chip or
+        size."""
         return self._exchange_with(worker_id).create(int(worker_id), int(payload_bytes), int(counter_bytes))
 
     def create_worker_chip_queue(self, *, worker_id: int, **sizes: int) -> WorkerChipQueue:
-        """A queue of messages between this orchestration and a chip's, of so many `depth`, `input_arena_bytes` and
-        `output_arena_bytes`. Raises ValueError for a chip or a size that is none."""
+        """Return a message queue between this orchestration and that of a chip. Its `sizes` are `depth`,
+        `input_arena_bytes` and `output_arena_bytes`. Raises ValueError for an invalid chip or size."""
         return create_worker_chip_queue(self._exchange_with(worker_id), worker_id=int(worker_id), **sizes)
 
     def _exchange_with(self, worker: int) -> Exchange:
@@ -283,12 +288,12 @@ class Recorder:
         return self.exchange
 
     def begin_anew(self) -> None:
-        """What is submitted from now on is another program, without the domains of this one."""
+        """Begin another program: later submissions belong to it, without the domains of this one."""
         self.lines, self.tensors, self.written, self.first = [], {}, set(), {}
         self._gone = self._domains
 
     def copy_to(self, target: Buffer, source: Any) -> None:
-        """To memory of a chip, now: nothing has been run yet."""
+        """Copy to memory of a chip at once, since no submission has run yet."""
         data = source.memory if isinstance(source, Buffer) else bytes_of(source)
         target.memory[: data.nbytes] = data
 
@@ -298,7 +303,7 @@ class Recorder:
         raise NeedsSimpler(f"an orchestrator's {name}")
 
     def driver(self) -> str:
-        """The text of the driver."""
+        """Return the text of the driver."""
         made = self._intermediates() if self.arguments else ""
         lines = [*self._regions(), *self.lines] or ["pass"]
         return _HEAD.format(made=made) + "".join(f"    {line}\n" for line in lines) + _TAIL
@@ -309,15 +314,15 @@ class Recorder:
             yield f"orch.attach_region(payload={spans[0]}, counters={spans[1]})"
 
     def own(self) -> dict[int, Tensor]:
-        """Memory that is no argument, by address."""
+        """Return memory that is no argument, by address."""
         return {address: tensor for address, tensor in self.tensors.items() if address not in self._names}
 
     def start_of(self, address: int) -> str:
-        """The parameter with what is in memory that is no argument when the run begins."""
+        """Return the parameter that holds the initial contents of memory that is no argument."""
         return f"{self.name_of(address)}_start"
 
     def _intermediates(self) -> str:
-        """The function of a driver that makes the memory that is no argument."""
+        """Return the driver's function that allocates memory that is no argument."""
         lines = []
         for address, tensor in self.own().items():
             name = self.name_of(address)
@@ -328,14 +333,14 @@ class Recorder:
         return f"def _alloc_intermediates(tensors):\n{''.join(lines)}\n\n" if lines else ""
 
     def name_of(self, address: int) -> str:
-        """The parameter that memory at an address is."""
+        """Return the parameter for the memory at an address."""
         name = self._names.get(address) or f"t{list(self.tensors).index(address)}"
         while address not in self._names and name in self.arguments:
             name = f"_{name}"
         return name
 
     def writes(self, name: str) -> bool:
-        """Whether a dispatch may write an argument."""
+        """Return whether a dispatch may write an argument."""
         return self.arguments[name].base in self.written
 
     def _name(self, handle: int) -> str:
@@ -344,7 +349,7 @@ class Recorder:
         return self.chips[handle]
 
     def _arguments(self, handle: int, args: TaskArgs) -> str:
-        """Write the arguments of a dispatch; the variable that they are."""
+        """Write the arguments of a dispatch to the driver; return the variable that holds them."""
         self.first.setdefault(self._name(handle), args)
         return self._variable(args)
 
@@ -363,7 +368,7 @@ class Recorder:
         return variable
 
     def _host(self, tensor: Tensor, tag: int) -> str:
-        """A host tensor as the driver has it: the memory's, or a part of it."""
+        """Return the driver's expression for a host tensor: a whole memory block, or a part of it."""
         address = tensor.base
         whole = self.tensors.setdefault(address, tensor.whole())
         if tag in _WRITES:

@@ -1,7 +1,7 @@
 """Regions: memory that an orchestration and the chips that it has started share while both run.
 
-A region has bytes of payload, and counters of 32 bits by which the two tell each other how far they are. What can be
-asked of it, by which names, is simpler's interface.
+A region has payload bytes, and 32-bit counters by which both ends report their progress. Methods and names are those of
+simpler's interface.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Found = TypeVar("Found")
 
 
 class NotifyOp(IntEnum):
-    """What is done to a counter."""
+    """An operation on a counter."""
 
     Set = 0
     Add = 1
 
 
 class WaitCmp(IntEnum):
-    """How a counter is compared."""
+    """A comparison of a counter."""
 
     EQ = 0
     NE = 1
@@ -51,7 +51,7 @@ class WaitCmp(IntEnum):
 
 @dataclass(frozen=True)
 class SignalTestResult:
-    """What a look at a counter saw."""
+    """The result of one test of a counter."""
 
     matched: bool
     observed: int
@@ -59,7 +59,7 @@ class SignalTestResult:
 
 @dataclass(frozen=True)
 class WorkerChipOrchRegionDesc:
-    """A region as its chip gets it: sizes in bytes, addresses in the chip's process."""
+    """A region in the chip's form: sizes in bytes, addresses in the chip's process."""
 
     magic_version: int
     region_id: int
@@ -69,42 +69,42 @@ class WorkerChipOrchRegionDesc:
     counter_bytes: int
 
     def scalars(self) -> list[int]:
-        """The same as scalars of a dispatch."""
+        """Return the same as scalars of a dispatch."""
         return list(astuple(self))
 
 
 class Chips(Protocol):
-    """What was submitted to chips."""
+    """The chips that run submitted work."""
 
     @property
     def is_over(self) -> bool:
-        """Whether they have ended."""
+        """Return whether they have ended."""
 
     def finish(self, limit_s: float | None = None) -> object:
-        """Wait for their end. Raises RuntimeError for a fault, TimeoutError."""
+        """Wait for the chips to end. Raises RuntimeError for a fault, TimeoutError."""
 
     def end(self) -> object:
-        """End them, wherever they are."""
+        """End the chips at any point."""
 
 
 class Submissions(Protocol):
-    """What an orchestration submits."""
+    """The submissions of an orchestration."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing that has not been started."""
+        """Return whether all submissions have been started."""
 
     def start(self, variables: Mapping[str, str]) -> Chips:
-        """Start all that has not been, with more variables in its environment."""
+        """Start all new submissions, with more variables in their environment."""
 
 
 class Exchange:
-    """The regions of an orchestration, and the chips that it talks with.
+    """The regions of an orchestration, and the chips that it communicates with.
 
-    What it has submitted begins when it looks at a region, and runs while it goes on.
+    Submitted work starts when the orchestration first reads from a region, and runs while the orchestration goes on.
     """
 
-    #: How long chips may go on when the orchestration has returned, or wants to start others.
+    #: The time limit of chips after the orchestration has returned, or when it starts other work.
     patience_s = 60.0
 
     def __init__(self, submissions: Submissions) -> None:
@@ -116,7 +116,7 @@ class Exchange:
         self._begun: mmap.mmap | None = None
 
     def create(self, worker: int, payload_bytes: int, counter_bytes: int) -> WorkerChipOrchRegion:
-        """A region, zeroed. Raises ValueError for a size that is none."""
+        """Return a zeroed region. Raises ValueError for an invalid size."""
         if payload_bytes <= 0:
             raise ValueError(f"create_worker_chip_region: payload_bytes is {payload_bytes}, and must be positive")
         if counter_bytes <= 0 or counter_bytes % _COUNTER_BYTES:
@@ -128,7 +128,7 @@ class Exchange:
         return self.regions[-1]
 
     def _take(self, nbytes: int) -> Span:
-        """Pages for a span, and behind them one that nobody has."""
+        """Reserve pages for a span, followed by an unused page."""
         if self._file < 0:
             self._file = os.memfd_create("pypto-regions")
             os.truncate(self._file, PAGE)
@@ -139,15 +139,16 @@ class Exchange:
         return Span(offset, nbytes, mmap.mmap(self._file, size, offset=offset))
 
     def look(self) -> None:
-        """Called before the orchestration looks at what a chip may have written: what it has submitted begins, and what
-        went wrong there is raised, as RuntimeError."""
+        """Start submitted work, and raise RuntimeError for a fault in it. The orchestration calls this before it reads
+        data that a chip may have written."""
         self._launch()
         if self._chips is not None and self._chips.is_over:
             self._end_chips()
 
     def poll(self, attempt: Callable[[], Found | None], timeout: float) -> Found | None:
-        """What `attempt` returns that is true, asked at least once and then again for `timeout` seconds, which begin
-        now that all runs. Raises ValueError for a timeout that is none, and as `look`."""
+        """Call `attempt` until its result is true, at least once and for at most `timeout` seconds; return that
+        result. The time begins after submitted work has been started. Raises ValueError for an invalid timeout, and
+        as `look`."""
         if timeout is None or not float(timeout) > 0:
             raise ValueError(f"a wait takes a positive timeout in seconds, not {timeout}")
         self.look()
@@ -158,12 +159,12 @@ class Exchange:
         return found or None
 
     def finish(self) -> None:
-        """The orchestration has returned: let the chips come to their end. Raises RuntimeError for a fault."""
+        """Wait for the chips to end, after the orchestration has returned. Raises RuntimeError for a fault."""
         self._launch()
         self._end_chips()
 
     def close(self) -> None:
-        """End what still runs. Regions cannot be used any more."""
+        """End all running chips. Regions cannot be used any more."""
         self.is_over = True
         if self._chips is not None:
             self._chips.end()
@@ -174,11 +175,11 @@ class Exchange:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no chip runs."""
+        """Return whether no chip runs."""
         return self._chips is None
 
     def _launch(self) -> None:
-        """Start what has been submitted, after what was before."""
+        """Start submitted work after the previous work has finished."""
         if self._submissions.is_empty:
             return
         self._end_chips()
@@ -209,7 +210,7 @@ class Span:
     memory: mmap.mmap
 
     def part(self, what: str, offset: int, nbytes: int) -> memoryview:
-        """Some of its bytes. Raises ValueError for those that it has not."""
+        """Return some of its bytes. Raises ValueError for bytes outside of it."""
         if offset < 0 or nbytes <= 0 or offset + nbytes > self.nbytes:
             raise ValueError(f"{what}: bytes {offset} to {offset + nbytes} of a payload of {self.nbytes}")
         return memoryview(self.memory)[offset : offset + nbytes]
@@ -235,28 +236,28 @@ class WorkerChipOrchRegion:
 
     @property
     def region_id(self) -> int:
-        """Its number, from 1 on."""
+        """Return its number, from 1 on."""
         return self.descriptor.region_id
 
     @property
     def expired(self) -> bool:
-        """Whether the orchestration that made it is over."""
+        """Return whether the orchestration that made it has ended."""
         return self.exchange.is_over
 
     def descriptor_scalars(self) -> list[int]:
-        """The six scalars by which the chip's orchestration knows it."""
+        """Return the six scalars that identify the region to the chip's orchestration."""
         self.require_live()
         return self.descriptor.scalars()
 
     def payload_write(self, offset: int, host_buffer: Any, nbytes: int | None = None) -> None:
-        """Copy bytes of the host, all without `nbytes`, to the payload. Raises ValueError for sizes that do not fit."""
+        """Copy host bytes (all of them without `nbytes`) to the payload. Raises ValueError for sizes that do not
+        fit."""
         self.require_live()
         source = host_bytes(host_buffer, nbytes)
         self.payload.part("payload_write", int(offset), source.nbytes)[:] = source
 
     def payload_read(self, offset: int, host_buffer: Any, nbytes: int | None = None) -> None:
-        """Copy bytes of the payload to the host. Raises ValueError for sizes that do not fit, and as `Exchange.look`
-        does."""
+        """Copy payload bytes to the host. Raises ValueError for sizes that do not fit, and as `Exchange.look` does."""
         self.require_live()
         target = host_bytes(host_buffer, nbytes)
         if target.readonly:
@@ -266,7 +267,7 @@ class WorkerChipOrchRegion:
         target[:] = source
 
     def counter(self, offset: int) -> WorkerChipOrchCounter:
-        """The counter that begins `offset` bytes after the first. Raises ValueError for none."""
+        """Return the counter that begins `offset` bytes after the first. Raises ValueError for an invalid offset."""
         self.require_live()
         offset = int(offset)
         if offset < 0 or offset % _COUNTER_BYTES or offset + _COUNTER_BYTES > self.counters.nbytes:
@@ -276,11 +277,11 @@ class WorkerChipOrchRegion:
         return WorkerChipOrchCounter(self, offset)
 
     def free(self) -> None:
-        """It cannot be used any more here; chips keep it until they end."""
+        """Make the region unusable here; chips keep it until they end."""
         self._released = True
 
     def require_live(self) -> None:
-        """Raises RuntimeError if it is freed, or its orchestration over."""
+        """Raise RuntimeError if the region is freed, or its orchestration has ended."""
         if self.expired or self._released:
             raise RuntimeError(f"{self} {'is freed' if self._released else 'ended with its orchestration'}")
 
@@ -294,16 +295,16 @@ class WorkerChipOrchCounter:
 
     @property
     def addr(self) -> int:
-        """Its address in the chip's process."""
+        """Return its address in the chip's process."""
         return self._region.descriptor.counter_base + self.offset
 
     def notify(self, value: int, op: NotifyOp = NotifyOp.Set) -> None:
-        """Set it, or add to it, which is no atomic operation."""
+        """Set the counter, or add to it; the addition is not atomic."""
         self._region.require_live()
         self._cell.value = int(value) + (self._cell.value if NotifyOp(op) == NotifyOp.Add else 0)
 
     def test(self, cmp_value: int, cmp: WaitCmp) -> SignalTestResult:
-        """One look at it. Raises as `Exchange.look`."""
+        """Compare the counter once. Raises as `Exchange.look`."""
         self._region.require_live()
         self._region.exchange.look()
         return self._look(cmp_value, cmp)
@@ -313,7 +314,8 @@ class WorkerChipOrchCounter:
         return SignalTestResult(holds(observed, ctypes.c_int32(int(cmp_value)).value, WaitCmp(cmp)), observed)
 
     def wait(self, cmp_value: int, cmp: WaitCmp, timeout: float) -> int:
-        """Look at it until it matches, at most `timeout` seconds; its value. Raises TimeoutError, and as `test`."""
+        """Test the counter until it matches, for at most `timeout` seconds; return its value. Raises TimeoutError, and
+        as `test`."""
         self._region.require_live()
 
         def matching() -> SignalTestResult | None:
@@ -331,7 +333,7 @@ class WorkerChipOrchCounter:
 
 
 def host_bytes(buffer: Any, nbytes: int | None) -> memoryview:
-    """The first bytes of memory of the host. Raises ValueError for what has none, or too few."""
+    """Return the first bytes of host memory. Raises ValueError for an object without memory, or with too little."""
     if hasattr(buffer, "data_ptr") and not buffer.is_contiguous():
         raise ValueError("the tensor is not contiguous")
     try:

@@ -1,8 +1,8 @@
-"""A replay that a scene test's own class judges: `python -m pypto_build.replay`'s options, and which class.
+"""Replays an artifact and lets a scene test's class judge it: `python -m pypto_build.replay`'s options, and the class.
 
 python -m pypto_build.interop.scene.run ARTIFACT_DIR --judge FILE::CLASS::CASE [--by MODULE] --platform P ...
 
-With --by the options are those of another module that replays: `pypto_build.interop.run`, `pypto_build.replay.chips`.
+With --by, the options are those of another replay module: `pypto_build.interop.run`, `pypto_build.replay.chips`.
 
 Exit status: as that of `python -m pypto_build.replay`.
 """
@@ -31,14 +31,14 @@ from pypto_build.toolchain.forked import ADDRESS, ask, wait
 from pypto_build.toolchain.python import own_environment, own_tool
 
 _JUDGE = "pypto_build.interop.scene.judge"
-#: What a class may ask for, by the names of upstream's flags, and the run's settings that answer.
+#: The options that a class may read, by the names of upstream's flags, with the corresponding settings of the run.
 _ASKED = {
     "dump_args": "dump_args",
     "enable_chip_swimlane": "swimlane",
     "enable_dep_gen": "dep_gen",
     "enable_scope_stats": "scope_stats",
 }
-#: What makes a request of a command line, by the module that it is of.
+#: The functions that read a request from a command line, by module.
 _OF_A_CHIP, _ON_SIMPLER = "pypto_build.replay", "pypto_build.interop.run"
 _REQUESTS = {
     _OF_A_CHIP: cli.request_from,
@@ -48,7 +48,7 @@ _REQUESTS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     address = os.environ.pop(ADDRESS, "")  # no business of kernels
     signal.signal(signal.SIGTERM, cli.terminate)
@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Judge:
-    """Asks the class, in a process of its own: a fork of what answers at ``address``, if anything does."""
+    """Asks the class in a process of its own: a fork of the server at ``address``, if there is one."""
 
     def __init__(self, case: str, request: Request, address: str) -> None:
         self._case, self._request, self._address = case, request, address

@@ -1,4 +1,4 @@
-"""Arguments of a scene test as files: tensors and scalars of a `TaskArgsBuilder`, and back."""
+"""Writes the arguments of a scene test as files, and reads them back: tensors and scalars of a `TaskArgsBuilder`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _OF_CTYPES: dict[type[Any], str] = {
     **{ctypes.c_float: "float32", ctypes.c_double: "float64"},
     **{getattr(ctypes, f"c_{name}"): name for name, row in TORCH.items() if not row.is_float},
 }
-#: What carries the bytes of a tensor whose elements nothing of ours has a name for.
+#: The dtype that stores the bytes of tensors with element types unknown to this package.
 _CARRIER = "uint8"
 
 
 def write_tensor(path: Path, name: str, tensor: torch.Tensor) -> None:
-    """Write one tensor. Raises a golden error for one that a run could not be given."""
+    """Write one tensor. Raises a golden error for a tensor that cannot be passed to a run."""
     problem = (
         f"is a {type(tensor).__name__}, not a tensor"
         if not isinstance(tensor, torch.Tensor)
@@ -53,7 +53,7 @@ def write_scalar(path: Path, name: str, value: Any) -> None:
 
 
 def read_tensor(path: Path) -> torch.Tensor:
-    """The tensor in ``path``, in memory of its own."""
+    """Return the tensor in ``path``, in memory of its own."""
     found = read_pt(path)
     data = bytearray(found.contiguous())
     dtype = getattr(torch, found.dtype)
@@ -63,12 +63,12 @@ def read_tensor(path: Path) -> torch.Tensor:
 
 
 def read_number(path: Path) -> Any:
-    """The scalar in ``path``."""
+    """Return the scalar in ``path``."""
     return read_tensor(path).item()
 
 
 def arguments_of(tensors: Sequence[str], scalars: Iterable[str]) -> Arguments:
-    """The names of the arguments. Raises a golden error for one that cannot name a file."""
+    """Return the names of the arguments. Raises a golden error for one that cannot name a file."""
     for name in (*tensors, *scalars):
         if not name.isidentifier():
             raise ArtifactError(

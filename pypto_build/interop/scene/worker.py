@@ -1,7 +1,7 @@
-"""A stand-in for simpler's worker of one chip: what a test compiles and runs itself is an artifact that is replayed.
+"""A stand-in for simpler's worker of one chip: replays the programs that a test compiles and runs itself.
 
-Compiling is remembering what is to be compiled: the rules compile it when it runs, once. A run that ends in a fault
-raises what simpler raises, with upstream's code, and prints upstream's lines about it.
+Compiling only records the sources; the rules compile them once, when the program runs. A run that ends in a fault
+raises simpler's exception, with upstream's code, and prints upstream's lines about it.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from pypto_build.terminal import MARK
 from pypto_build.toolchain.python import end_session, own_environment, own_tool, start_kept
 
 _RINGS = ("ring_task_window", "ring_heap", "ring_dep_pool")
-#: Where artifacts and what is built of them lie, as for the rules.
+#: The directory of artifacts and their builds, as for the rules.
 BUILD_DIR = Path("build")
 
 
 class Source(bytes):
-    """What stands for a binary: the source that it is to be compiled from."""
+    """A stand-in for a binary: the source that it is compiled from."""
 
     path: Path
     core_type: str = ""
@@ -49,26 +49,26 @@ class Source(bytes):
 
 
 class KernelCompiler:
-    """Remembers what is to be compiled."""
+    """Records what to compile."""
 
     def __init__(self, platform: str, **_: Any) -> None:
         self.platform = platform
         self.project_root = Path(os.environ.get("PYPTO_SCENE_CHECKOUT", os.curdir)).parent
 
     def get_orchestration_include_dirs(self, runtime_name: str, **_: Any) -> list[str]:
-        """Ours are known to the rules."""
+        """Return no directories: the rules add them."""
         return []
 
     def compile_incore(
         self, source_path: str | Path, core_type: str = "aiv", extra_include_dirs: Sequence[str | Path] = (), **_: Any
     ) -> Source:
-        """A kernel."""
+        """Record a kernel."""
         return _source(source_path, core_type, extra_include_dirs)
 
     def compile_orchestration(
         self, runtime_name: str, source_path: str | Path, extra_include_dirs: Sequence[str | Path] = (), **_: Any
     ) -> Source:
-        """An orchestration."""
+        """Record an orchestration."""
         source = _source(source_path, "", extra_include_dirs)
         source.runtime = runtime_name
         return source
@@ -93,12 +93,12 @@ class CoreCallable:
 
     @classmethod
     def build(cls, signature: Sequence[Any], binary: Source) -> CoreCallable:
-        """Put one together."""
+        """Make a kernel from its parts."""
         return cls(tuple(signature), _ours(binary))
 
     @property
     def binary_size(self) -> int:
-        """Of what stands for the binary."""
+        """Return the size of the binary's stand-in."""
         return len(self.binary)
 
 
@@ -121,29 +121,29 @@ class ChipCallable:
         children: Sequence[tuple[int, CoreCallable]],
         config_name: str = "",
     ) -> ChipCallable:
-        """Put one together."""
+        """Make a program from its parts."""
         return cls(tuple(signature), func_name, _ours(binary), tuple(children), config_name)
 
     @property
     def binary_size(self) -> int:
-        """Of what stands for the binary."""
+        """Return the size of the binary's stand-in."""
         return len(self.binary)
 
 
 class Handle(int):
-    """What a worker knows a program or a function by. ``hashid`` is the same for programs with the same content."""
+    """A worker's handle of a program or a function. ``hashid`` is the same for programs with the same content."""
 
     hashid: str
 
     def __new__(cls, number: int, content: object) -> Handle:
-        """The handle with this number, of what ``content`` says."""
+        """Return the handle with this number; ``hashid`` is computed from ``content``."""
         handle = super().__new__(cls, number)
         handle.hashid = f"sha256:{hashlib.sha256(repr(content).encode(errors='surrogateescape')).hexdigest()}"
         return handle
 
 
 def content_of(program: ChipCallable) -> object:
-    """What tells a program from others: its sources by what they hold, and what is said about them."""
+    """Return the values that identify a program: the contents of its sources, and its declarations."""
     kernels = [(number, _content(core.binary), core.signature) for number, core in program.children]
     return _content(program.binary), program.func_name, program.config_name, program.signature, kernels
 
@@ -160,7 +160,7 @@ def _ours(binary: bytes) -> Source:
 
 @dataclass
 class RuntimeEnv:
-    """Sizes of the rings; 0 is the default."""
+    """Sizes of the rings; 0 means the default."""
 
     ring_task_window: Any = 0
     ring_heap: Any = 0
@@ -169,7 +169,7 @@ class RuntimeEnv:
 
 @dataclass
 class CallConfig:
-    """What a run is told."""
+    """The settings of a run."""
 
     aicpu_thread_num: int = 0
     block_dim: int = 0
@@ -183,7 +183,7 @@ class CallConfig:
     runtime_env: RuntimeEnv = field(default_factory=RuntimeEnv)
 
 
-#: The options by the names that a configuration has for them.
+#: The run options, by the names of their configuration fields.
 _RECORDS = {
     field.name: option.name
     for option in OF_ITS_RECORDS.values()
@@ -193,37 +193,37 @@ _RECORDS = {
 
 
 def make_tensor_arg(worker: Any, tensor: Any, **how: Any) -> Tensor:
-    """A torch tensor as an argument."""
+    """Return a torch tensor as an argument."""
     return tensor_of(tensor, **how)
 
 
 class Buffers:
-    """What workers of every level do with memory; they start and end nothing, and keep their handles."""
+    """The memory methods of workers of every level. They need no start and no end, and handles stay valid."""
 
     def init(self, **_: Any) -> None:
-        """Nothing has to be started."""
+        """Do nothing: there is nothing to start."""
 
     def close(self) -> None:
-        """Nothing has to be ended."""
+        """Do nothing: there is nothing to end."""
 
     def unregister(self, handle: int) -> None:
-        """A handle stays what it is."""
+        """Do nothing: a handle stays valid."""
 
     def create_buffer(self, nbytes: int) -> Buffer:
-        """Memory that chips see."""
+        """Return memory that chips can access."""
         return Buffer(nbytes)
 
     def make_tensor_arg(self, tensor: Any, **how: Any) -> Tensor:
-        """A torch tensor as an argument."""
+        """Return a torch tensor as an argument."""
         return tensor_of(tensor, **how)
 
     def copy_to(self, buffer: Buffer, value: Any) -> None:
-        """From the host to memory that chips see."""
+        """Copy from the host to memory that chips can access."""
         data = bytes_of(value)
         buffer.memory[: data.nbytes] = data
 
     def copy_from(self, value: Any, buffer: Buffer) -> None:
-        """From there to the host."""
+        """Copy from memory that chips can access to the host."""
         data = bytes_of(value)
         data[:] = buffer.memory[: data.nbytes]
 
@@ -249,25 +249,25 @@ class OneChipWorker(Buffers):
 
     @property
     def _chip_worker(self) -> Slots:
-        """Its chip, by the numbered slots that some tests fill themselves."""
+        """Return its chip, with the numbered slots that some tests fill themselves."""
         return self._slots
 
     def register(self, program: ChipCallable) -> Handle:
-        """A handle of a program."""
+        """Return a handle of a program."""
         if not isinstance(program, ChipCallable):
             raise NeedsSimpler("a program that is no ChipCallable")
         self._programs.append(program)
         return Handle(len(self._programs) - 1, content_of(program))
 
     def malloc(self, nbytes: int) -> Buffer:
-        """Memory of the device."""
+        """Return memory of the device."""
         return self.create_buffer(nbytes)
 
     def free(self, buffer: Buffer) -> None:
-        """It goes with its last user."""
+        """Do nothing: the memory is freed with its last reference."""
 
     def run(self, handle: int, args: TaskArgs | None = None, config: CallConfig | None = None) -> None:
-        """Run a program. Raises RuntimeError, with upstream's code where it has one."""
+        """Run a program. Raises RuntimeError, with upstream's code if there is one."""
         args, config = args or TaskArgs(), config or CallConfig()
         root = self._artifact(self._programs[handle], args)
         with tempfile.TemporaryDirectory() as directory:
@@ -283,7 +283,7 @@ class OneChipWorker(Buffers):
                 tensor.memory[:] = bytes(read_pt(found).contiguous())
 
     def _artifact(self, program: ChipCallable, args: TaskArgs) -> Path:
-        """The program as an artifact; the same one is in the same place."""
+        """Return the program as an artifact; equal programs share a directory."""
         runtime = self.runtime or program.binary.runtime
         scenes = BUILD_DIR.absolute() / "scenes"
         artifact = artifact_of(program, args, runtime, scenes / "worker")
@@ -325,9 +325,9 @@ class Slots:
 
 
 class StartedReplay:
-    """A replay of an artifact, in processes that end with this one; its caller may go on meanwhile.
+    """A replay of an artifact, in processes that end with this one; it runs while its caller goes on.
 
-    `variables` are in its environment besides those of this process, and `more` words of its command line.
+    `variables` are added to its environment, and `more` are additional words of its command line.
     """
 
     def __init__(
@@ -351,12 +351,12 @@ class StartedReplay:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, however it did."""
+        """Return whether it has ended, with any status."""
         return self._process.poll() is not None
 
     def finish(self, limit_s: float | None = None) -> Path:
-        """Wait for its end, at most `limit_s`; the directory of what it computed. Raises RuntimeError, with upstream's
-        code for a fault, and TimeoutError."""
+        """Wait for its end, at most `limit_s`; return the directory of its outputs. Raises RuntimeError, with
+        upstream's code for a fault, and TimeoutError."""
         try:
             self._process.wait(limit_s)
         except subprocess.TimeoutExpired:
@@ -371,7 +371,7 @@ class StartedReplay:
         return self._out / "actual"
 
     def end(self) -> str:
-        """End it, wherever it is; what it printed, which is shown too."""
+        """End it at any point; print and return its output."""
         if self._said.closed:
             return ""
         if self._process.poll() is None:
@@ -384,7 +384,7 @@ class StartedReplay:
 
 
 def artifact_of(program: ChipCallable, args: TaskArgs, runtime: str, root: Path) -> Artifact:
-    """The artifact in ``root`` that a program is; directions of its tensors are as for these arguments."""
+    """Write a program as an artifact in ``root``; ``args`` determine the directions of its tensors."""
     directions = [ArgDirection(word) for word in program.signature if ArgDirection(word) is not ArgDirection.SCALAR]
     directions += [ArgDirection.INOUT] * (len(args.tensors) - len(directions))
     signature = tuple(
@@ -409,13 +409,13 @@ def _param(name: str, kind: str) -> dict[str, Any]:
 
 
 def _ring(value: Any) -> str:
-    """A size of rings as the variable has it; empty for the default."""
+    """Return a ring size as the variable's text; empty for the default."""
     numbers = list(value) if isinstance(value, (list, tuple)) else [value]
     return ",".join(map(str, numbers)) if any(numbers) else ""
 
 
 def _show(printed: str) -> None:
-    """What a replay printed; lines of the log, spans of time among them, go where simpler's log goes."""
+    """Print the output of a replay. Log lines, such as time spans, go to standard error, as simpler's log does."""
     for line in printed.splitlines(keepends=True):
         said = line.removeprefix(MARK)
         if said.startswith("[mono_ns="):
@@ -427,7 +427,7 @@ def _show(printed: str) -> None:
 
 
 def _failure(verdict: Verdict | None, printed: str) -> str:
-    """What simpler says of a run that failed; on the way, its lines about the code."""
+    """Return simpler's message for a failed run, and print its lines about the error code."""
     error = verdict.error if verdict else None
     if error is None:
         last = [line for line in printed.splitlines() if line.strip()][-1:] or ["it said nothing"]

@@ -1,1 +1,1 @@
-"""What `pypto-build wrap` puts first on the PYTHONPATH of a script: nothing but ``sitecustomize``."""
+"""The directory that `pypto-build wrap` puts first on a script's PYTHONPATH; it contains only ``sitecustomize``."""

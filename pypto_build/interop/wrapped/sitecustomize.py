@@ -1,8 +1,12 @@
-"""Python imports this before a script that `pypto-build wrap` runs, and PyPTO gets options and leaves snapshots.
+"""Hooks PyPTO in a script that `pypto-build wrap` runs: sets options, and makes PyPTO keep snapshots.
 
-Nothing of ours can be imported here. ``PYPTO_BUILD_WRAP`` is a JSON object: ``report`` (a file that gets a line of JSON
-for each thing that happened), ``records`` (levels, each with PyPTO's names for what it is of, the newest first),
-``runtime_dir``, ``golden_data``, ``compile_only``.
+Python imports this module before the script. It cannot import other modules of this package.
+
+``PYPTO_BUILD_WRAP`` is a JSON object:
+
+- ``report``: a file that gets a line of JSON for each event.
+- ``records``: levels, each with PyPTO's names of the record, the newest first.
+- ``runtime_dir``, ``golden_data``, ``compile_only``: the flags of these names.
 """
 
 from __future__ import annotations
@@ -26,19 +30,19 @@ _in_harness = False
 
 
 def report(**what: Any) -> None:
-    """Tell `pypto-build wrap`."""
+    """Write an event for `pypto-build wrap`."""
     with open(_JOB["report"], "a", encoding="utf-8") as file:
         file.write(json.dumps(what) + "\n")
 
 
 def report_run(place: Any, platform: Any, snapshot: bool) -> None:
-    """Tell of an artifact that was run, and of what the script itself set for it in the environment."""
+    """Report an artifact that was run, and the options that the script itself set in the environment."""
     own = {name: value for name, value in os.environ.items() if name.startswith("PTO2_") and value != _BEFORE.get(name)}
     report(ran=str(place), platform=platform, snapshot=snapshot, environment=own)
 
 
 def records(fields: set[str]) -> dict[str, Any]:
-    """The wanted options under the names that ``fields`` has."""
+    """Return the requested options, under those of their names that are in ``fields``."""
     chosen = {}
     for level, names in _JOB["records"]:
         name = next((name for name in names if name in fields), None)
@@ -50,7 +54,7 @@ def records(fields: set[str]) -> dict[str, Any]:
 
 
 def patch_runner(module: Any) -> None:
-    """PyPTO's own runs: `execute_compiled`, through which every single-chip run goes, and the configuration."""
+    """Patch PyPTO's own runs: the configuration, and `execute_compiled`, through which every single-chip run goes."""
     execute = module.execute_compiled
 
     @functools.wraps(execute)
@@ -73,7 +77,7 @@ def patch_runner(module: Any) -> None:
 
 
 def configure(config: Any) -> None:
-    """Every configuration of a run has the wanted options, whatever the script says."""
+    """Set the requested options in every configuration of a run, in place of the script's values."""
     original = config.__init__
 
     @functools.wraps(original)
@@ -87,14 +91,14 @@ def configure(config: Any) -> None:
 
 
 def patch_harness(module: Any) -> None:
-    """pypto-lib's `golden.run` and `golden.run_jit`."""
+    """Patch pypto-lib's `golden.run` and `golden.run_jit`."""
     for name in ("run", "run_jit"):
         if hasattr(module, name):
             setattr(module, name, harnessed(name, getattr(module, name)))
 
 
 def harnessed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of the harness that keeps a snapshot, or replays one."""
+    """Return a function of the harness that also keeps a snapshot, or replays one."""
     known = inspect.signature(function).parameters
 
     @functools.wraps(function)
@@ -120,7 +124,7 @@ def harnessed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def replay_dir(work_dir: Path) -> Path:
-    """The directory to run: the one of --runtime-dir, if it was compiled from the same function."""
+    """Return the directory to run: that of --runtime-dir, if it was compiled from the same function."""
     chosen = _JOB["runtime_dir"]
     if not chosen or _in_harness:
         return work_dir
@@ -137,13 +141,13 @@ def replay_dir(work_dir: Path) -> Path:
 
 
 def is_stale(source: Path) -> bool:
-    """Whether a source has no binary, or an older one: PyPTO itself does not look."""
+    """Return whether a source has no binary, or only older ones; PyPTO itself does not check that."""
     binaries = [path for suffix in (".so", ".o") if (path := source.with_suffix(suffix)).exists()]
     return not binaries or any(path.stat().st_mtime_ns < source.stat().st_mtime_ns for path in binaries)
 
 
 def parameters(place: Path) -> Any:
-    """What ``compiled_meta.json`` says about the parameters; None where nothing does."""
+    """Return the parameters in ``compiled_meta.json``; None if it has none."""
     try:
         return json.loads((place / "compiled_meta.json").read_bytes())["params"]
     except (OSError, ValueError, KeyError):
@@ -152,7 +156,7 @@ def parameters(place: Path) -> Any:
 
 
 def save_inputs(place: Path, params: Any, args: Any) -> bool:
-    """Write ``data/in``, unless there is a snapshot already; whether it was written."""
+    """Write ``data/in``, unless there is a snapshot already; return whether it was written."""
     if str(place) in _SAVED or (place / "data" / "in").exists() or len(params) != len(args):
         return False
     _SAVED.add(str(place))
@@ -175,7 +179,7 @@ def save(place: Path, params: Any, args: Any, directions: tuple[str, ...]) -> No
             dtype = getattr(torch, names.get(param["dtype"], param["dtype"]), None)
             value = torch.tensor(arg.value, dtype=dtype)
         else:
-            continue  # it lives on a device
+            continue  # a tensor on a device
         torch.save(value, place / f"{param['name']}.pt")
 
 
@@ -186,7 +190,7 @@ class Patches:
     """An import hook: a module in ``_PATCHES`` is patched as soon as it has been executed."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """The module's own way in, with its patch behind it."""
+        """Return the module's own spec, with its patch added."""
         if name not in _PATCHES or self not in sys.meta_path:
             return None
         sys.meta_path.remove(self)  # type: ignore[arg-type, unused-ignore]

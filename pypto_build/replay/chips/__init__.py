@@ -1,6 +1,5 @@
-"""Many chips on one machine: a distributed artifact's driver, a process a rank, windows in shared memory.
+"""Simulates many chips on one machine: a distributed artifact's driver, one process a rank, windows in shared memory.
 
-`engine` is what a replay is given; `host` runs in the replay's child process: it executes the driver against
-`stand_ins`, learns from it what is dispatched where (`dispatches`), starts a process for each rank (`rank`), and hands
-out dispatches as they become ready.
+A replay gets `engine`. `host` runs in the replay's child process. It executes the driver against `stand_ins`, records
+its dispatches (`dispatches`), starts a process for each rank (`rank`), and sends out dispatches as they become ready.
 """

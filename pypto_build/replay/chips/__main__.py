@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def request_from(words: Sequence[str]) -> Request:
-    """The request that a command line makes. Raises `ArtifactError` for one that makes none."""
+    """Return the request of a command line. Raises `ArtifactError` for an invalid one."""
     own, others = _parser().parse_known_args(words)
     request = cli.request_from(others)
     if request.runtime not in (EMBEDDED, TORCH):

@@ -1,4 +1,4 @@
-"""Reads the board, on which ranks tell what they wait for; its layout is in ``facts/layouts.py``."""
+"""Reads the board, on which ranks record their waits; its layout is in ``facts/layouts.py``."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class Wait:
 
     @property
     def value(self) -> int:
-        """What the signal is now."""
+        """Return the current value of the signal."""
         return ctypes.c_int32.from_address(self.address).value
 
     @property
     def is_over(self) -> bool:
-        """Whether it holds, so that the kernel only has to notice."""
+        """Return whether the condition holds, so that the kernel goes on as soon as it checks again."""
         return holds(self.value, self.expected, self.comparison)
 
 
 @dataclass(frozen=True)
 class Notes:
-    """What a rank did to a signal: how often, what it added in all, how often it set it; what it set it to, or added
-    at last, when (CLOCK_MONOTONIC) and in which task."""
+    """All notifications of a signal by one rank: their number, the sum of added values, and the number of sets. `last`
+    is the last value that was set or added; `last_ns` (CLOCK_MONOTONIC) and `task` say when and by which task."""
 
     rank: int
     count: int
@@ -51,7 +51,7 @@ class Notes:
 
 
 class Board:
-    """Shared memory for all ranks of a run. `memory` is what the runtime is given."""
+    """Shared memory for all ranks of a run; the runtime gets `memory`."""
 
     def __init__(self) -> None:
         shared = mmap.mmap(-1, layouts.BOARD_BYTES)
@@ -62,34 +62,36 @@ class Board:
 
     @property
     def epoch(self) -> int:
-        """Grows with every notification."""
+        """Return a counter that grows with every notification."""
         return int(self._board.epoch)
 
     def busy(self, rank: int) -> int:
-        """How much of a rank can go on by itself."""
+        """Return how many activities of a rank can still go on without another rank."""
         return int(self._board.ranks[rank].busy)
 
     def other_waits(self, rank: int) -> int:
-        """How many of its kernels wait for members of their group."""
+        """Return how many kernels of a rank wait for members of their group."""
         return int(self._board.ranks[rank].other_waits)
 
     def release(self, rank: int) -> tuple[int, ...]:
-        """What comes before whatever follows the dispatch that a rank has just ended: its clock."""
+        """Return the vector clock of the dispatch that a rank has just ended, and advance the clock of that rank.
+        Everything with this clock happens before the work that waits for the dispatch."""
         clock = tuple(self._board.ranks[rank].clock)
         self._board.ranks[rank].clock[rank] += 1
         return clock
 
     def acquire(self, rank: int, clock: Iterable[int]) -> None:
-        """What has `clock` comes before the dispatch that a rank is about to begin."""
+        """Merge `clock` into the rank's clock: the events of `clock` happen before the dispatch that the rank begins
+        next."""
         own = self._board.ranks[rank].clock
         own[:] = list(map(max, own, clock))
 
     def signals(self) -> set[int]:
-        """The addresses of all that were notified."""
+        """Return the addresses of all signals that were notified."""
         return {note.address for note in self._board.notes} - {0}
 
     def waits(self, rank: int) -> list[Wait]:
-        """The kernels of a rank that wait."""
+        """Return the waiting kernels of a rank."""
         return [
             Wait(rank, wait.address, wait.expected, wait.comparison, wait.task, _text(wait.kernel), wait.block)
             for wait in self._board.ranks[rank].waits
@@ -97,7 +99,7 @@ class Board:
         ]
 
     def notes(self, address: int) -> Iterator[Notes]:
-        """Who notified the signal at `address`."""
+        """Yield the notifications of the signal at `address`, one record for each rank."""
         for note in self._board.notes:
             if note.address == address and note.rank:
                 numbers = note.rank - 1, note.count, note.sum, note.sets, note.last

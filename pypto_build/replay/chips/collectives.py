@@ -1,7 +1,7 @@
-"""What collectives compute, as torch.distributed defines them: functions of what all ranks have.
+"""Computes collectives as torch.distributed defines them, from the tensors of all ranks.
 
-They say nothing of how a collective is done. RUNTIME=torch executes the programs of collectives by them (see
-`reference.py`), so that a kernel which agrees with its own module and is wrong is found too.
+These functions do not depend on any implementation of a collective. RUNTIME=torch uses them for the programs of
+collectives (see `reference.py`). So a kernel that agrees with its own module, although both are wrong, is noticed too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 
-#: How chip programs of collectives are called: ``builtin.tensor.<collective>[__<option>...]``.
+#: The names of chip programs of collectives: ``builtin.tensor.<collective>[__<option>...]``.
 _PROGRAM = "builtin.tensor."
 _REDUCTIONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "sum": torch.add,
@@ -21,51 +21,52 @@ _REDUCTIONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "prod": torch.mul,
 }
 
-Parts = Sequence[torch.Tensor]  # one a rank, in their order
+Parts = Sequence[torch.Tensor]  # one for each rank, in rank order
 
 
 def all_reduce(parts: Parts, op: str = "sum") -> list[torch.Tensor]:
-    """Every rank gets all parts combined, which is done in the order of the ranks and in the parts' element type."""
+    """Give every rank the combination of all parts, computed in the order of the ranks and in the parts' element
+    type."""
     total = reduce(_REDUCTIONS[op], parts)
     return [total.clone() for _ in parts]
 
 
 def reduce_scatter(parts: Parts, op: str = "sum") -> list[torch.Tensor]:
-    """Of parts [ranks, ...] rank r gets the r-th rows combined: [...]."""
+    """Combine parts [ranks, ...] row by row; rank r gets the combined r-th row [...]."""
     return [reduce(_REDUCTIONS[op], [part[rank] for part in parts]).clone() for rank in range(len(parts))]
 
 
 def broadcast(parts: Parts, root: int = 0) -> list[torch.Tensor]:
-    """Every rank gets the part of `root`."""
+    """Give every rank the part of `root`."""
     return [parts[root].clone() for _ in parts]
 
 
 def all_gather(parts: Parts) -> list[torch.Tensor]:
-    """Every rank gets all parts, [n, ...] each, one behind the other: [ranks * n, ...]."""
+    """Give every rank all parts, [n, ...] each, concatenated: [ranks * n, ...]."""
     return [torch.cat(list(parts)) for _ in parts]
 
 
 def all_to_all(parts: Parts) -> list[torch.Tensor]:
-    """Of parts [ranks * n, ...] rank r gets the r-th n rows of each, one behind the other: [ranks * n, ...]."""
+    """Give rank r the r-th n rows of each part [ranks * n, ...], concatenated: [ranks * n, ...]."""
     ranks = len(parts)
     return [torch.cat([part.chunk(ranks)[rank] for part in parts]) for rank in range(ranks)]
 
 
 def received(counts: Parts, most: int) -> list[torch.Tensor]:
-    """How many rows each rank gets of each other in an all-to-all with variable counts, `counts` being what each
-    sends to whom, of at most `most`."""
+    """Return how many rows each rank gets from each other in an all-to-all with variable counts. `counts` has the
+    numbers that each rank sends to each other; each is limited to `most`."""
     clamped = torch.stack(list(counts)).clamp(max=most)
     return [clamped[:, rank].clone() for rank in range(len(counts))]
 
 
 class Collective(NamedTuple):
-    """What a chip program does for all ranks together: its name in torch.distributed, and its option."""
+    """The collective operation of a chip program: its name in torch.distributed, and its option."""
 
     name: str
     option: str = ""
 
 
-#: What programs are called after -> the collective, and the number of windows that it takes, signals included.
+#: For each name: the collective, and the number of windows that it takes, signals included.
 _NAMES = {
     "barrier": ("barrier", 1),
     "allreduce": ("all_reduce", 2),
@@ -79,7 +80,7 @@ _NAMES = {
 
 
 def collective_of(program: str) -> Collective | None:
-    """The collective that a chip program is, by its name; None for another program."""
+    """Return the collective that a chip program implements, by its name; None for another program."""
     if not program.startswith(_PROGRAM):
         return None
     name, *options = program.removeprefix(_PROGRAM).split("__")
@@ -95,17 +96,18 @@ def collective_of(program: str) -> Collective | None:
 
 
 def signal_of(collective: Collective) -> int:
-    """Which of a program's tensors its signals are."""
+    """Return the index of the program's tensor that holds its signals."""
     return min(2, _count(collective) - 1)
 
 
 def inputs_of(collective: Collective) -> tuple[int, ...]:
-    """Which of a program's tensors it works on. What others are to hold may come from other ranks before it begins."""
+    """Return the indices of the program's input tensors. The contents of others may come from other ranks before it
+    begins."""
     return (0, 3) if collective.name == "all_to_all_v" else (0,)
 
 
 def require_tensors(collective: Collective, tensors: Sequence[object]) -> None:
-    """Raise `ValueError` for a program that has not the tensors of its collective."""
+    """Raise `ValueError` for a program that lacks the tensors of its collective."""
     if len(tensors) != _count(collective):
         raise ValueError(f"{collective.name} takes {_count(collective)} tensors, found {len(tensors)}")
 
@@ -115,8 +117,8 @@ def _count(collective: Collective) -> int:
 
 
 def results(collective: Collective, operands: Sequence[Parts], me: int) -> list[tuple[int, torch.Tensor]]:
-    """What rank `me` gets, each with the number of the operand that it is written to. `operands` are the tensors of
-    the program, each as all ranks have it; nothing that is returned shares memory with them."""
+    """Return the results of rank `me`, each with the index of the operand that it is written to. `operands` are the
+    tensors of the program, each as a list over all ranks. The results share no memory with them."""
     name, option = collective
     data = operands[0]
     if name == "all_reduce":

@@ -1,4 +1,4 @@
-"""Notices that no rank can go on, and says who waits for which signal, who notified it and who never did."""
+"""Detects deadlocks between ranks, and reports which signals they wait for and which ranks notified those."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _HINT = "look at the peer that each notifies, at offset and value of the signal,
 
 
 class Watch:
-    """Looks at the board now and then. Two looks in which nothing moved make a deadlock; where kernels wait for
-    members of their groups too, which are woken without a note on the board, it takes more."""
+    """Checks the board from time to time. Two checks without any progress in between make a deadlock. Kernels that wait
+    for members of their group are woken without a note on the board; with such waits, more checks are needed."""
 
     _LOOKS, _LOOKS_WITH_GROUPS = 2, 12
 
@@ -28,7 +28,7 @@ class Watch:
         self._still = 0
 
     def stuck(self, running: Mapping[int, Dispatch]) -> list[Wait]:
-        """The waits of `running` ranks if none of them can go on any more; else none."""
+        """Return the waits of `running` ranks if none of them can go on; else none."""
         board = self._board
         epoch = board.epoch
         waits = {rank: board.waits(rank) for rank in running}
@@ -49,7 +49,7 @@ class Watch:
 def explain(
     board: Board, waits: Sequence[Wait], running: Mapping[int, Dispatch], queue: Queue, domains: Sequence[Windows]
 ) -> tuple[str, str]:
-    """What is said of a deadlock, in one line, and what to do."""
+    """Return the message of a deadlock, in one line, and the hint."""
     told = [_wait(board, wait, running[wait.rank], domains) for wait in waits]
     more = f"; and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
     behind = [(item.rank, item, producers) for item, producers in queue.waiting() if item.rank is not None]
@@ -70,7 +70,7 @@ def explain(
 
 
 def _wait(board: Board, wait: Wait, dispatch: Dispatch, domains: Sequence[Windows]) -> str:
-    """One wait, and what became of its signal."""
+    """Return a description of one wait, and of the notifications of its signal."""
     place = next(((windows, found) for windows in domains if (found := windows.place(wait.address)) is not None), None)
     if place is None:
         signal, members = f"the signal at 0x{wait.address:x}", tuple[int, ...]()

@@ -1,4 +1,4 @@
-"""What a driver dispatches, and which dispatch waits for which: edges come from tags of host tensors alone."""
+"""The dispatches of a driver and their dependencies: edges come from tags of host tensors alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pypto_build.replay.chips.tensors import HostTensor
 
 
 class TensorArgType(IntEnum):
-    """What a dispatch does with a tensor, under simpler's name, numbered as there."""
+    """The use of a tensor by a dispatch, with simpler's name and number."""
 
     INPUT = 0
     OUTPUT = 1
@@ -26,7 +26,7 @@ _DIRECTIONS = {TensorArgType.INPUT: "IN", TensorArgType.OUTPUT: "OUT", TensorArg
 
 @dataclass(frozen=True)
 class DispatchTensor:
-    """A tensor of a dispatch. One that lies in a window is `windowed` and gives no edge."""
+    """A tensor of a dispatch. A tensor in a window is `windowed` and makes no edge."""
 
     tensor: HostTensor
     tag: TensorArgType
@@ -94,7 +94,7 @@ class DispatchGraph:
 
 
 class Queue:
-    """Hands out dispatches: those that are ready, first come first served, to ranks that have nothing to do."""
+    """Hands out dispatches: ready ones go to idle ranks, in the order of submission."""
 
     def __init__(self, dispatches: Sequence[Dispatch], ranks: int, sub_workers: int) -> None:
         self._all = dispatches
@@ -107,7 +107,7 @@ class Queue:
                 self._ready[item.rank].append(item.number)
 
     def take(self) -> Dispatch | None:
-        """A dispatch whose rank is idle, taken; None if there is none."""
+        """Return a ready dispatch whose rank is idle, and mark that rank as busy; None if there is none."""
         for rank, ready in self._ready.items():
             if ready and self._free[rank]:
                 self._free[rank] -= 1
@@ -115,7 +115,7 @@ class Queue:
         return None
 
     def finish(self, done: Dispatch) -> None:
-        """A dispatch is over: its rank is idle, and what waited for it alone is ready."""
+        """Mark a dispatch as finished: its rank becomes idle, and dispatches that waited only for it become ready."""
         self.left -= 1
         self._free[done.rank] += 1
         del self._open[done.number]
@@ -127,7 +127,7 @@ class Queue:
                     self._ready[item.rank].append(item.number)
 
     def waiting(self) -> list[tuple[Dispatch, list[Dispatch]]]:
-        """Dispatches that have not begun, each with those that it waits for (none: its rank is taken)."""
+        """Return the dispatches that have not begun, each with those that it waits for (none: its rank is busy)."""
         started = {number for number, waits in self._open.items() if not waits} - {
             number for ready in self._ready.values() for number in ready
         }

@@ -1,6 +1,6 @@
-"""Executes a host driver, which only enqueues, and keeps what it dispatched.
+"""Executes a host driver, which only enqueues work, and records its dispatches.
 
-It is executed in the replay's child process, never where files are merely looked at.
+This happens in the replay's child process, and never where files are merely inspected.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _HINT = "correct orchestration/host_orch.py, or compile again"
 
 @dataclass(frozen=True)
 class Plan:
-    """What a driver wants done: dispatches in their order, and the domains that they communicate in.
+    """The work of a driver: its dispatches in order, and the domains in which they communicate.
 
-    `tensors` are all host tensors by the driver's names; they own memory that the ranks share.
+    `tensors` are all host tensors by the driver's names; their memory is shared by the ranks.
     """
 
     dispatches: list[Dispatch]
@@ -46,7 +46,8 @@ def execute_driver(
     host_callables: Iterable[str] = (),
     regions: HostRegions = NO_REGIONS,
 ) -> Plan:
-    """What `driver` dispatches on `world` ranks. Raises `RuntimeFault` naming its line for whatever it raises."""
+    """Return the plan that `driver` makes for `world` ranks. Raises `RuntimeFault` with the driver's line for any
+    exception in it."""
     known = frozenset(programs)
     orchestrator = Orchestrator(world, driver, known, regions)
     names: dict[str, Any] = {**tensors, **scalars}
@@ -66,7 +67,7 @@ def execute_driver(
 
 
 def _entry(driver: Path, namespace: Mapping[str, Any]) -> Callable[..., Any]:
-    """The one function that carries the mark. Raises `RuntimeFault`."""
+    """Return the single function that carries the mark. Raises `RuntimeFault`."""
     found = {name: value for name, value in namespace.items() if getattr(value, _MARK, False) is True}
     if len(found) != 1:
         what = f"{len(found)} functions carry {_MARK}: {', '.join(found)}" if found else f"no function carries {_MARK}"
@@ -76,7 +77,7 @@ def _entry(driver: Path, namespace: Mapping[str, Any]) -> Callable[..., Any]:
 
 
 def _allocate(allocate: Callable[..., Any] | None, names: dict[str, Any], world: int) -> None:
-    """Let the driver add its intermediates; older ones take no number of ranks."""
+    """Let the driver add its intermediates; older drivers take no number of ranks."""
     if allocate is not None:
         takes_world = len(inspect.signature(allocate).parameters) > 1
         allocate(names, *([world] if takes_world else []))
@@ -102,7 +103,7 @@ def _call(
 
 
 def _fault(driver: Path, error: Exception) -> RuntimeFault:
-    """What ended the driver, at its line."""
+    """Return the fault for an exception of the driver, with its line."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(driver)]
     line = f":{lines[-1]}" if lines else ""
     text = str(error) or type(error).__name__

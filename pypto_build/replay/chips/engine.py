@@ -1,4 +1,4 @@
-"""The engine that a replay of a distributed artifact is given: the child process that drives many chips."""
+"""The engine of a distributed artifact's replay: the child process that drives many chips."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from pypto_build.runtime.report import Report, read_report
 
 @dataclass(frozen=True)
 class ChipsEngine:
-    """Runs a distributed artifact on `world` ranks (0: one for each of `devices`, or as many as it was compiled for);
-    `chips` are the directories in which its chip programs were built, by name, and `variant` the directory below with
-    the binaries."""
+    """Runs a distributed artifact on `world` ranks; 0 means one rank for each of `devices`. Without devices, it means
+    the number that the artifact was compiled for. `chips` are the build directories of its chip programs, by name.
+    `variant` is the directory below them that holds the binaries."""
 
     chips: Mapping[str, Path]
     world: int = 0
     variant: str = ""
     reference: bool = False  # PyTorch made from .pto modules executes the kernels' tasks
-    by_modules: bool = False  # then collectives too, which otherwise do what torch.distributed says of them
+    by_modules: bool = False  # with `reference`: also for collectives, in place of torch.distributed's definition
     watch: Watcher | None = None  # sees the tasks of all ranks, in their processes
     devices: tuple[int, ...] = ()
     libraries: Mapping[tuple[str, str], Path] = field(default_factory=dict)  # instead of a (program, kernel)'s own
 
     def open(self, request: Request, interface: Interface, binding: Binding, arena: Arena) -> ChipsWorker:
-        """Starts the process. Raises `ArtifactError` for a request that it cannot execute."""
+        """Start the process. Raises `ArtifactError` for an unsupported request."""
         require_platform(request)
         artifact = load_distributed(request.artifact_dir)
         devices = devices_of(artifact, self.devices, self.world)
@@ -68,7 +68,7 @@ class ChipsEngine:
         return ChipsWorker(job, binding, arena, request, memory)
 
     def _program(self, name: str, directory: Path) -> ChipProgram:
-        """A chip program from what was built in `directory`."""
+        """Return a chip program from its build in `directory`."""
         interface, binaries = read_interface(directory / "interface.json"), directory / self.variant
         kernels = tuple(
             (
@@ -85,7 +85,8 @@ class ChipsEngine:
         return ChipProgram(name, kernels, library, entry.function_name, entry.config_name, interface.parameter_order)
 
     def _programs(self, artifact: Distributed) -> dict[str, Path]:
-        """The chip programs that PyTorch executes; those that have only modules as they were completed."""
+        """Return the chip programs that PyTorch executes. Those that consist of modules alone are in their completed
+        form."""
         require_torch("RUNTIME=torch")
         found = {}
         for name, root in artifact.chips.items():
@@ -95,7 +96,7 @@ class ChipsEngine:
 
 
 class ChipsWorker(Worker):
-    """The child process, its faults told with rank and dispatch."""
+    """The child process of many chips; its faults name rank and dispatch."""
 
     def __init__(self, job: ChipsJob, binding: Binding, arena: Arena, request: Request, memory_bytes: int) -> None:
         self._world, self._programs = job.world, job.programs
@@ -122,7 +123,7 @@ class ChipsWorker(Worker):
         return {f"rank {rank} ": report for rank in range(self._world) if (report := self._rank_report(rank))}
 
     def _read_report(self) -> Report | None:
-        """Of the rank that has run for longest; the host's while it loads."""
+        """Return the report of the rank that has run for longest, or the host's report during loading."""
         reports = [report for rank in range(self._world) if (report := self._rank_report(rank)) and report.running]
         return min(reports, key=lambda report: report.running[0].start_ns, default=None)
 
@@ -146,12 +147,12 @@ class ChipsWorker(Worker):
 
 
 def _options(request: Request) -> dict[str, SettingValue]:
-    """What the runtime is told. As in PyPTO, a timeline of several chips comes with the task graph of each."""
+    """Return the runtime's options. As in PyPTO, a timeline of several chips includes the task graph of each."""
     records = {"dep_gen": True} if request.options.get("swimlane") else {}
     return {"seed": request.seed, **request.options, **records, "output_dir": str(request.results_dir / "dfx_outputs")}
 
 
 def _place(error: ErrorInfo, origin: Origin, world: int) -> None:
-    """Say in front of a message which rank and dispatch it is of."""
+    """Prefix a message with its rank and dispatch."""
     place = "host callable" if origin.rank == world else f"rank {origin.rank}, d{origin.dispatch}"
     error.message = f"{place} '{origin.program}': {error.message}"

@@ -1,4 +1,4 @@
-"""What a replay's child process does for many chips: driver, ranks, and the dispatches between them."""
+"""Runs in a replay's child process for many chips: executes the driver, starts the ranks, and sends out dispatches."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.scalars import Scalar
 from pypto_build.runtime.faults import RuntimeFault, python_fault
 
-_LOOK_S = 0.02  # how often it is looked at whether ranks can go on
+_LOOK_S = 0.02  # interval of the check for deadlocks
 
 
 @dataclass(frozen=True)
 class ChipProgram:
-    """A chip program as it was built: `kernels` as (func_id, name, core type, path, signature)."""
+    """A built chip program: `kernels` as (func_id, name, core type, path, signature)."""
 
     name: str
     kernels: tuple[tuple[int, str, str, Path, tuple[str, ...] | None], ...]
@@ -52,19 +52,20 @@ class ChipProgram:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """What is loaded."""
+        """Return all files of the program that are loaded."""
         return (self.orchestration, *(kernel[3] for kernel in self.kernels))
 
 
-#: What the runtime calls for every task of a dispatch.
+#: The function that the runtime calls for every task of a dispatch.
 OnTask = Callable[[Any], None]
-#: Given a rank, its dispatch, all windows and what would be called for tasks (None: nobody), what is called instead.
+#: Takes a rank, its dispatch, all windows and the usual task function (None: kernels); returns the one to call instead.
 Watcher = Callable[[int, Dispatch, Sequence[Windows], OnTask | None], OnTask | None]
 
 
 @dataclass(frozen=True)
 class ChipsJob:
-    """What the child needs besides the tensors. `threads` 0 is what each rank has of this machine."""
+    """The settings and files of the child, besides the tensors. `threads` is for each rank; 0 divides this machine's
+    number."""
 
     embedded: Path
     platform: str
@@ -76,14 +77,14 @@ class ChipsJob:
     threads: int = 0
     options: Mapping[str, SettingValue] = field(default_factory=dict)
     reference: Mapping[str, Path] | None = None  # the programs whose .pto modules PyTorch executes, by name
-    by_modules: bool = False  # then collectives too are executed by their modules
+    by_modules: bool = False  # with `reference`: execute collectives by their modules too
     watch: Watcher | None = None
-    devices: tuple[int, ...] = ()  # of each rank: here no more than its name
+    devices: tuple[int, ...] = ()  # of each rank: used only as a name here
     regions: HostRegions = NO_REGIONS  # memory that a program outside shares with chips
 
     @property
     def binaries(self) -> tuple[Path, ...]:
-        """What is loaded."""
+        """Return all files that the child loads."""
         return (self.embedded, *(path for program in self.programs.values() for path in program.files))
 
     @property
@@ -93,7 +94,7 @@ class ChipsJob:
 
 
 class RankFault(Exception):
-    """A rank that ended a round: `reply` says which and how."""
+    """A rank's fault that ended a round: `reply` names the rank and the fault."""
 
     def __init__(self, reply: Reply) -> None:
         super().__init__()
@@ -103,7 +104,7 @@ class RankFault(Exception):
 def serve_chips(
     module: Any, job: ChipsJob, tensors: list[TensorBuffer], report: memoryview, flight: memoryview
 ) -> None:
-    """Run one round for every `RUN` byte that is read, until there are no more. The first fault ends the service."""
+    """Run one round for every `RUN` byte that is read, until end of file. The first fault ends the service."""
     process = os.getpid()
 
     def reply(message: Reply) -> None:
@@ -142,7 +143,7 @@ def serve_chips(
 
 
 class _Host:
-    """One service: programs are loaded once, ranks are started anew for every round."""
+    """The service of one child: programs are loaded once, ranks are started anew for every round."""
 
     def __init__(
         self, module: Any, job: ChipsJob, tensors: list[TensorBuffer], report: memoryview, flight: memoryview
@@ -160,7 +161,7 @@ class _Host:
         }
 
     def pass_on(self, process: int) -> None:
-        """Let the ranks say where they are, or end, when this `process` is asked to."""
+        """Forward the stop signal of this `process` to the ranks, which report their positions or end."""
         if os.getpid() != process or not self._ranks:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)
@@ -170,7 +171,7 @@ class _Host:
                     os.kill(rank.pid, signal.SIGTERM)
 
     def run(self) -> Reply:
-        """One round. Raises `RankFault`, and `RuntimeFault` for what is noticed before a rank runs."""
+        """Run one round. Raises `RankFault`, and `RuntimeFault` for faults before any rank runs."""
         job = self._job
         plan = execute_driver(
             job.driver, self._tensors, job.scalars, job.world, job.programs, job.sub_workers, job.regions
@@ -193,7 +194,7 @@ class _Host:
         return reply
 
     def _load(self, name: str) -> None:
-        """Load a program in this process: ranks are copies of it, with statics of their own."""
+        """Load a program in this process; ranks are forks of it, with static variables of their own."""
         if name in self._runtimes:
             return
         program, job = self._job.programs[name], self._job
@@ -215,7 +216,8 @@ class _Host:
         return call_host(self._job.sub_workers, plan.dispatches[number])
 
     def _options(self, rank: int, dispatch: Dispatch) -> dict[str, Any]:
-        """What the runtime is told: windows are written by others too, so nothing is poisoned and no copy is made."""
+        """Return the runtime's options. Other ranks write to windows too, so memory is not poisoned and inputs are not
+        copied."""
         start = (rank + 1) * REPORT_BYTES  # the host has the first
         directory = Path(str(self._job.options["output_dir"])) / f"rank{rank}" / f"d{dispatch.index}"
         options = dict(self._job.options)
@@ -241,7 +243,7 @@ class _Host:
         }
 
     def _dispatch(self, plan: Plan, ranks: list[RankProcess]) -> Reply:
-        """Hand out all dispatches, and keep what came of them. Raises `RankFault` for the first that fails."""
+        """Run all dispatches, and record their times and records. Raises `RankFault` for the first that fails."""
         times = Times()
         try:
             tasks = self._hand_out(plan, ranks, times)
@@ -252,7 +254,7 @@ class _Host:
                 write_ranks(directory, self._job.devices, plan.dispatches, plan.domains, self._board, times)
 
     def _hand_out(self, plan: Plan, ranks: list[RankProcess], times: Times) -> int:
-        """Let ranks begin dispatches until all are over; the number of tasks."""
+        """Let ranks begin dispatches until all are finished; return the number of tasks."""
         queue = Queue(plan.dispatches, self._job.world, 1)
         watch = Watch(self._board)
         self._ended = dict[int, tuple[int, ...]]()
@@ -278,14 +280,14 @@ class _Host:
         return tasks
 
     def _start(self, ranks: list[RankProcess], item: Dispatch) -> None:
-        """Let a rank begin a dispatch, after what it waits for."""
+        """Let a rank begin a dispatch, with the clocks of the dispatches that it waited for."""
         place = self._job.world if item.rank is None else item.rank
         for producer in item.producers:
             self._board.acquire(place, self._ended[producer])
         ranks[place].start(item)
 
     def _finish(self, process: RankProcess, queue: Queue) -> int:
-        """Take a rank's answer; the number of its tasks."""
+        """Read a rank's reply; return the number of its tasks."""
         answer, dispatch = process.reply(), process.current
         origin = Origin(process.rank, dispatch.index if dispatch else 0, dispatch.program if dispatch else "")
         if answer is None:
@@ -300,7 +302,7 @@ class _Host:
         return answer.tasks
 
     def _check_windows(self, plan: Plan) -> None:
-        """Raise for bytes beyond a window that somebody wrote."""
+        """Raise for bytes beyond a window that a kernel wrote."""
         for windows in plan.domains:
             if (found := windows.overrun()) is not None:
                 rank, offset = found
@@ -310,7 +312,7 @@ class _Host:
 
 
 def _answered(ranks: list[RankProcess]) -> list[RankProcess]:
-    """Ranks that have answered, or are gone; none if nothing came for a while."""
+    """Return the ranks that have answered, or have ended; none if nothing came for a while."""
     with suppress(InterruptedError):
         return list(select.select(ranks, [], [], _LOOK_S)[0])
     return []

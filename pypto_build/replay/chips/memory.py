@@ -1,4 +1,4 @@
-"""Memory that all ranks share, at the same address in each: host tensors, windows with guards, contexts of domains."""
+"""Memory that all ranks share, at the same address in each: host tensors, guarded windows, and contexts of domains."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pypto_build.artifact.distributed import MOST_RANKS
 
 PAGE = mmap.PAGESIZE
-#: Buffers of a window follow each other at multiples of this.
+#: The alignment of buffers in a window.
 BUFFER_ALIGNMENT = 32
 
 _PATTERN = b"\xa5"
@@ -20,17 +20,17 @@ _CONTEXT = struct.Struct(f"<QQIIQ{2 * MOST_RANKS}Q")
 
 
 def round_up(value: int, multiple: int) -> int:
-    """The smallest multiple that is not below `value`."""
+    """Return the smallest multiple that is not below `value`."""
     return -(-value // multiple) * multiple
 
 
 def address_of(memory: mmap.mmap | memoryview) -> int:
-    """Where a writable buffer begins."""
+    """Return the address of a writable buffer."""
     return ctypes.addressof(ctypes.c_char.from_buffer(memory)) if len(memory) else 0
 
 
 def shared(nbytes: int) -> mmap.mmap:
-    """Zeroed memory that processes forked from now on share."""
+    """Return zeroed memory that is shared with processes forked from now on."""
     return mmap.mmap(-1, max(nbytes, 1))
 
 
@@ -59,7 +59,7 @@ class Windows:
     contexts: tuple[int, ...] = ()
 
     def place(self, address: int) -> tuple[int, Buffer | None, int] | None:
-        """The rank, buffer and byte in it that `address` is; None outside of the windows."""
+        """Return the rank, the buffer and the offset in it for an address; None outside of the windows."""
         for rank, base in zip(self.ranks, self.addresses, strict=True):
             offset = address - base
             if 0 <= offset < self.size:
@@ -68,7 +68,8 @@ class Windows:
         return None
 
     def overrun(self) -> tuple[int, int] | None:
-        """The rank and the byte of its window, beyond its size, that somebody wrote; None if nobody did."""
+        """Return the rank, and the offset in its window, of a changed byte beyond the window's size; None without
+        any."""
         base = self.addresses[0]
         for rank, address in zip(self.ranks, self.addresses, strict=True):
             start = address - base + self._origin + self.size
@@ -80,12 +81,12 @@ class Windows:
 
     @property
     def _origin(self) -> int:
-        """Where the first window begins in `memory`."""
+        """Return the offset of the first window in `memory`."""
         return self.addresses[0] - address_of(self.memory)
 
 
 def make_windows(domain: str, ranks: Sequence[int], size: int, buffers: Sequence[Buffer]) -> Windows:
-    """Zeroed windows for the members of a domain, and their contexts."""
+    """Return zeroed windows for the members of a domain, with their contexts."""
     stride = round_up(max(size, 1), PAGE) + PAGE
     contexts = round_up(_CONTEXT.size * len(ranks), PAGE)
     memory = shared(contexts + PAGE + stride * len(ranks))
@@ -105,5 +106,5 @@ def make_windows(domain: str, ranks: Sequence[int], size: int, buffers: Sequence
 
 
 def forbid(address: int) -> None:
-    """Let every access to the page at `address` fault."""
+    """Make every access to the page at `address` fault."""
     ctypes.CDLL(None).mprotect(ctypes.c_void_p(address), ctypes.c_size_t(PAGE), _PROT_NONE)

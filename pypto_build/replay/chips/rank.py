@@ -1,4 +1,4 @@
-"""The process of one rank: it runs the dispatches that it is told, one by one, on the embedded runtime."""
+"""The process of one rank: executes dispatches one by one on the embedded runtime."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pypto_build.runtime.faults import FaultRecord, RuntimeFault, python_fault
 
 
 class RankReply(msgspec.Struct):
-    """What came of a dispatch."""
+    """The result of a dispatch: its number of tasks, or its fault."""
 
     tasks: int = 0
     fault: FaultRecord | None = None
 
 
 class RankProcess:
-    """A forked process that executes dispatches. `fileno` is readable when it has answered, or is gone."""
+    """A forked process that executes dispatches. `fileno` is readable once it has answered, or has ended."""
 
     def __init__(self, rank: int, execute: Callable[[int], RankReply]) -> None:
         self.rank, self.status = rank, 0
@@ -42,17 +42,17 @@ class RankProcess:
         os.close(replies)
 
     def fileno(self) -> int:
-        """Where its answers come."""
+        """Return the descriptor on which its replies arrive."""
         return self._replies
 
     def start(self, dispatch: Dispatch) -> None:
-        """Tell it to execute a dispatch."""
+        """Tell the process to execute a dispatch."""
         self.current = dispatch
-        with suppress(BrokenPipeError):  # it is gone: its answer says so
+        with suppress(BrokenPipeError):  # the process has ended, which reply() reports
             os.write(self._commands, f"{dispatch.number}\n".encode())
 
     def reply(self) -> RankReply | None:
-        """The answer that has come; None if it is gone, and then `status` is as of `os.waitpid`."""
+        """Return its reply; None if it has ended, and then `status` is as of `os.waitpid`."""
         while b"\n" not in self._pending:
             data = os.read(self._replies, 1 << 16)
             if not data:
@@ -64,7 +64,7 @@ class RankProcess:
         return msgspec.json.decode(line, type=RankReply)
 
     def end(self) -> None:
-        """Kill it: it has written what it had to say, or nobody waits for that."""
+        """Kill the process: its output is complete, or no longer needed."""
         if self.pid:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
@@ -74,7 +74,7 @@ class RankProcess:
 
 
 def _serve(commands: int, replies: int, execute: Callable[[int], RankReply]) -> None:
-    """The process's work. Does not return."""
+    """Do the work of the process. Does not return."""
     status = UNHEARD
     try:
         with os.fdopen(commands, "rb") as lines:
@@ -124,6 +124,6 @@ def execute_dispatch(
 
 
 def write_program(directory: Path, program: str) -> None:
-    """Note beside the records of a dispatch which program they are of."""
+    """Write the program's name beside the records of a dispatch."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "dispatch_program.json").write_bytes(msgspec.json.encode({"program": program}))

@@ -1,6 +1,5 @@
-"""What a run of several ranks leaves in `dfx_outputs/`: `ranks.json`, and of each dispatch `messages.json`, where there
-is a timeline, and `windows.json`, where it is checked.
-"""
+"""The records of a run of several ranks in `dfx_outputs/`: `ranks.json` for the run. Each dispatch has `messages.json`
+if there is a timeline, and `windows.json` if window accesses are checked."""
 
 from __future__ import annotations
 
@@ -20,10 +19,9 @@ HOST = -1
 
 
 class DispatchRow(msgspec.Struct, frozen=True):
-    """A dispatch: `index` counts on its rank (`HOST`: a host callable), `line` is the driver's; seconds from the
-    beginning of the run. One that had not ended when the run did has `ended_s` None. `domains` are those whose windows
-    or contexts it is given, `shapes` its tensors as `float32[1, 256]`.
-    """
+    """A dispatch: `index` counts on its rank (`HOST`: a host callable), `line` is the driver's. Times are in seconds
+    from the beginning of the run. `ended_s` is None if the run ended first. `domains` are those whose windows or
+    contexts it uses, `shapes` its tensors as `float32[1, 256]`."""
 
     number: int
     program: str
@@ -38,7 +36,7 @@ class DispatchRow(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """`rank0/d1`, which is also where its records lie."""
+        """Return `rank0/d1`, which is also the directory of its records."""
         return f"host/d{self.index}" if self.rank == HOST else f"rank{self.rank}/d{self.index}"
 
 
@@ -51,7 +49,7 @@ class BufferRow(msgspec.Struct, frozen=True):
 
 
 class DomainRow(msgspec.Struct, frozen=True):
-    """A domain: the ranks in it, where their windows were in this run, and the size of each in bytes."""
+    """A domain: its ranks, the addresses of their windows in this run, and the size of each window in bytes."""
 
     name: str
     ranks: list[int]
@@ -61,7 +59,7 @@ class DomainRow(msgspec.Struct, frozen=True):
 
 
 class NoteRow(msgspec.Struct, frozen=True):
-    """What a rank did to a signal in all."""
+    """The sum of a rank's notifications of a signal."""
 
     rank: int
     kernel: str
@@ -70,7 +68,7 @@ class NoteRow(msgspec.Struct, frozen=True):
 
 
 class SignalRow(msgspec.Struct, frozen=True):
-    """A signal at byte `offset` of the window of `owner`, and who notified it."""
+    """A signal at byte `offset` of the window of `owner`, and the ranks that notified it."""
 
     place: str
     domain: str
@@ -80,7 +78,8 @@ class SignalRow(msgspec.Struct, frozen=True):
 
 
 class WaitRow(msgspec.Struct, frozen=True):
-    """A kernel that waited when the run ended, for a signal to be (`comparison`, a number) `expected`."""
+    """A kernel that waited at the end of the run, until a signal compares (by the number `comparison`) with
+    `expected`."""
 
     rank: int
     kernel: str
@@ -91,8 +90,8 @@ class WaitRow(msgspec.Struct, frozen=True):
 
 
 class RanksRecord(msgspec.Struct, frozen=True):
-    """`ranks.json`. `origin_ns` is the beginning of the run, in the machine's monotonic clock; `devices` are those of
-    the ranks, of which there are `world`."""
+    """`ranks.json`. `origin_ns` is the beginning of the run in the machine's monotonic clock. `devices` are those of
+    the ranks, `world` is the number of ranks."""
 
     world: int
     dispatches: list[DispatchRow]
@@ -118,8 +117,8 @@ class MessagesRecord(msgspec.Struct, frozen=True):
 
 
 class WindowsRecord(msgspec.Struct, frozen=True):
-    """`windows.json`: (kernel, instruction, position) of each place in the code, the clocks, and the accesses as
-    (address, stride, bytes, rows, kind, site, clock, clock from which on it is seen or -1, task)."""
+    """`windows.json`: `sites` are code locations as (kernel, instruction, position), `clocks` vector clocks. `accesses`
+    are (address, stride, bytes, rows, kind, site, clock, clock from which it is visible or -1, task)."""
 
     sites: list[tuple[str, str, str]]
     clocks: list[tuple[int, ...]]
@@ -127,7 +126,7 @@ class WindowsRecord(msgspec.Struct, frozen=True):
 
 
 class Times:
-    """When dispatches began and ended, by number, in seconds from the beginning of the run."""
+    """The begin and end of dispatches, by number, in seconds from the beginning of the run."""
 
     def __init__(self) -> None:
         self.origin_ns = time.monotonic_ns()
@@ -136,7 +135,7 @@ class Times:
 
     @property
     def now(self) -> float:
-        """Seconds since the beginning."""
+        """Return the seconds since the beginning."""
         return (time.monotonic_ns() - self.origin_ns) / 1e9
 
 
@@ -189,7 +188,7 @@ def _row(item: Dispatch, domains: Sequence[Windows], times: Times) -> DispatchRo
 
 
 def _domains_of(item: Dispatch, domains: Sequence[Windows]) -> list[str]:
-    """The domains that a dispatch communicates in."""
+    """Return the domains in which a dispatch communicates."""
     windowed = [one.tensor.address for one in item.tensors if one.windowed]
     return [
         windows.domain

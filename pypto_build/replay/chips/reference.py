@@ -1,8 +1,8 @@
-"""RUNTIME=torch over ranks: each rank executes its tasks by PyTorch made from .pto modules, in its process.
+"""RUNTIME=torch for several ranks: each rank's process executes its tasks by PyTorch made from .pto modules.
 
-What kernels tell each other goes over the board, as for compiled kernels: a rank that waits sleeps, and a deadlock is
-seen at once. A pointer into a window reaches the windows of all ranks, which lie in one piece of memory. Programs of
-collectives are executed by what torch.distributed says of them, whatever their modules do.
+Kernels signal each other over the board, as compiled kernels do: a waiting rank sleeps, and a deadlock is detected at
+once. A pointer into a window can reach the windows of all ranks, which are one block of memory. Programs of collectives
+are executed by the definitions of torch.distributed, and not by their modules.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _RELAX_S = 0.0005
 
 
 class RanksReference:
-    """The PyTorch of all chip programs. `programs` are their directories; those that have no modules and are no
-    collectives run as compiled."""
+    """The PyTorch of all chip programs. `programs` are their directories. A program without modules that is no
+    collective runs as compiled."""
 
     def __init__(self, programs: Mapping[str, Path], by_modules: bool = False) -> None:
-        """With `by_modules` collectives are programs like others. Raises ArtifactError where nothing can be executed
-        by PyTorch."""
+        """Load the programs. With `by_modules`, collectives are executed by their modules. Raises ArtifactError if
+        PyTorch can execute none of the programs."""
         torch.set_num_threads(1)  # ranks are copies of this process: threads would be missing there
         self._programs: dict[str, References | Collective | None] = {}
         error: ArtifactError | None = None
@@ -50,7 +50,7 @@ class RanksReference:
             raise error
 
     def hook(self, program: str, domains: Sequence[Windows]) -> Callable[[Any], None] | None:
-        """What the runtime calls for each task of a program; None where it runs as compiled."""
+        """Return the runtime's callback for each task of a program; None if the program runs as compiled."""
         found = self._programs[program]
         if isinstance(found, Collective):
             return _CollectiveHook(found, domains)
@@ -72,11 +72,11 @@ class RankHook:
         self._references.execute(call, self.slots(call))
 
     def members(self, call: Any) -> list[Member]:
-        """The kernels of a task that have modules, if all of them do."""
+        """Return the kernels of a task if all of them have modules."""
         return self._references.members(call) or []
 
     def slots(self, call: Any) -> list[Slot]:
-        """The arguments of a task, tensors in a window as parts of all windows of their domain."""
+        """Return the arguments of a task. A tensor in a window becomes a part of all windows of its domain."""
         return [_among_all(slot, self._domains) for slot in slots_of(call)]
 
 
@@ -90,7 +90,7 @@ def _among_all(slot: Slot, domains: Sequence[Windows]) -> Slot:
 
 
 def _windows_of(slot: Slot, domains: Sequence[Windows]) -> Windows | None:
-    """The windows of which one has an argument in it."""
+    """Return the windows that contain an argument."""
     if isinstance(slot, TensorArgument):
         for windows in domains:
             if windows.addresses[0] <= slot.buffer < windows.addresses[-1] + windows.size:
@@ -99,8 +99,8 @@ def _windows_of(slot: Slot, domains: Sequence[Windows]) -> Windows | None:
 
 
 class _CollectiveHook:
-    """Executes a program that is a collective: when all members have come, each takes what it gets from all windows,
-    and when all have it, each writes it to its own. They meet over the program's signals, which are zero afterwards."""
+    """Executes a collective. When all members have arrived, each reads its result from all windows. When all have read,
+    each writes the result to its own window. The program's signals synchronize them, and are zero afterwards."""
 
     def __init__(self, collective: Collective, domains: Sequence[Windows]) -> None:
         self._collective, self._domains = collective, domains
@@ -129,7 +129,7 @@ class _CollectiveHook:
 
 
 def _meet(call: Any, cells: Sequence[int], me: int) -> None:
-    """Wait until all have come so far: every rank gives each other one credit, and takes back those that it got."""
+    """Wait for all ranks at a barrier: every rank gives each other one credit, and takes back those that it got."""
     others = [rank for rank in range(len(cells)) if rank != me]
     for other in others:
         call.notify(cells[other] + 4 * me, 1, False)
@@ -143,14 +143,14 @@ def _address(slot: TensorArgument) -> int:
 
 
 def _view(slot: TensorArgument, shift: int) -> torch.Tensor:
-    """A tensor of a window as another rank has it, `shift` bytes further; shares its memory."""
+    """Return another rank's view of a window tensor, `shift` bytes further; it shares the memory."""
     dtype = getattr(torch, slot.dtype)
     whole = memory(slot.buffer + shift, slot.size)[: slot.size // dtype.itemsize * dtype.itemsize].view(dtype)
     return whole.as_strided(slot.shape, slot.strides, slot.offset)
 
 
 def _connect(namespace: dict[str, Any], call: Any) -> None:
-    """Let the helpers of a unit's text use the board, in the name of a task."""
+    """Let the helpers of a unit's text use the board for a task."""
 
     def notify(signal: Any, value: int, *, add: bool) -> None:
         for address in _cells(signal):
@@ -168,7 +168,7 @@ def _connect(namespace: dict[str, Any], call: Any) -> None:
 
 
 def _cells(signal: Any) -> Iterator[int]:
-    """The addresses of a view's signals."""
+    """Yield the addresses of the signals in a view."""
     cells: torch.Tensor = signal.elements()
     for place in itertools.product(*map(range, cells.shape)):
         yield cells.data_ptr() + sum(i * stride for i, stride in zip(place, cells.stride(), strict=True)) * 4

@@ -1,8 +1,8 @@
-"""Regions: memory that a program outside of the replay shares with the orchestrations of chips while both run.
+"""Regions: memory that another program and the orchestrations of chips share while both run.
 
-It is an unnamed file of that program's, so nothing of it is left when all processes that have it are gone. It lies at
-one address wherever chips are simulated, so that descriptors are the same in every run: byte `n` of the file at
-`ADDRESS + n`. Its first byte tells that the chips have begun.
+It is an unnamed file of that program, so it disappears with the last process that has it open. Byte `n` of the file is
+always at `ADDRESS + n` in simulated chips, so that descriptors are the same in every run. Its first byte tells that the
+chips have begun.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pypto_build.facts.run_options import REGIONS
 from pypto_build.replay.chips.memory import PAGE, forbid, round_up
 from pypto_build.runtime.faults import RuntimeFault, python_fault
 
-#: Where its first byte is: far from what programs, their heaps, libraries and stacks take.
+#: The address of its first byte: far from programs, their heaps, libraries and stacks.
 ADDRESS = 0x2000_0000_0000
 BEGUN = b"\1"
 
@@ -26,13 +26,13 @@ _PROT_READ_WRITE, _MAP_SHARED, _MAP_FIXED_NOREPLACE = 3, 1, 0x100000
 
 @dataclass(frozen=True)
 class HostRegions:
-    """What this process and those that it forks have of that file: its first `size` bytes."""
+    """The mapping of that file in this process and its forks: its first `size` bytes."""
 
     size: int = 0
 
     def attach(self, *spans: tuple[int, int]) -> None:
-        """Let the page behind each span (offset in the file, bytes) fault. Raises `RuntimeFault` for one that is not
-        there."""
+        """Make the page behind each span (offset in the file, bytes) fault. Raises `RuntimeFault` for a span outside of
+        the file."""
         for offset, nbytes in spans:
             end = offset + round_up(nbytes, PAGE)
             if end + PAGE > self.size:
@@ -42,7 +42,7 @@ class HostRegions:
             forbid(ADDRESS + end)
 
     def tell_begun(self) -> None:
-        """From now on the chips answer."""
+        """Set the byte that tells that the chips have begun."""
         if self.size:
             ctypes.c_char.from_address(ADDRESS).value = BEGUN
 
@@ -51,7 +51,7 @@ NO_REGIONS = HostRegions()
 
 
 def map_regions() -> HostRegions:
-    """Map the file that the environment names, if it names one. Raises `ArtifactError` if it cannot be."""
+    """Map the file that the environment names, if any. Raises `ArtifactError` if that fails."""
     path = os.environ.get(REGIONS, "")
     if not path:
         return NO_REGIONS

@@ -1,4 +1,4 @@
-"""The names that a driver imports, standing in for simpler's and PyPTO's, and the orchestrator that it is handed."""
+"""Stand-ins for the names that a driver imports from simpler and PyPTO, and the orchestrator that it gets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CommBufferSpec:
 
 
 class CallConfig:
-    """What a dispatch is told besides its arguments; anything may be set."""
+    """The settings of a dispatch, besides its arguments; any attribute may be set."""
 
     def __init__(self) -> None:
         self.aicpu_thread_num = 0
@@ -48,7 +48,7 @@ class TaskArgs:
         self.scalars: list[int] = []
 
     def add_tensor(self, tensor: Any, tag: TensorArgType = TensorArgType.INPUT) -> None:
-        """Append a tensor. Raises `TypeError` after a scalar, and for what is no tensor of this replay."""
+        """Append a tensor. Raises `TypeError` after a scalar, and for an object that is no tensor of this replay."""
         if self.scalars:
             raise TypeError("cannot add tensor after scalar")
         if isinstance(tensor, WindowTensor):
@@ -79,11 +79,11 @@ class WindowBuffer:
 
     @property
     def base(self) -> int:
-        """Its address."""
+        """Return its address."""
         return self.windows.addresses[self.windows.ranks.index(self.rank)] + self.buffer.offset
 
     def tensor(self, *, shapes: Sequence[int], dtype: Any, offset: int = 0) -> WindowTensor:
-        """A tensor at the beginning of the buffer. Raises `ValueError` for one that is larger."""
+        """Return a tensor at the beginning of the buffer. Raises `ValueError` for one that is larger."""
         name = _TORCH_NAMES[getattr(dtype, "name", str(dtype))]
         storage = Storage(f"{self.windows.domain}.{self.buffer.name}", self.base, self.buffer.nbytes)
         found = WindowTensor(storage, name, shapes, None, offset)
@@ -96,7 +96,7 @@ class WindowBuffer:
 
 @dataclass(frozen=True)
 class DomainMember:
-    """What one rank has of a domain."""
+    """One rank's part of a domain."""
 
     buffers: Mapping[str, Any]
     device_ctx: int
@@ -108,7 +108,7 @@ class DomainMember:
 
 
 class ByRanks(Mapping[int, DomainMember]):
-    """A domain, by ranks; a context manager, whose memory stays until the run is over."""
+    """A domain by ranks; a context manager, whose memory stays until the run ends."""
 
     def __init__(self, name: str, ranks: Sequence[int]) -> None:
         self.name, self.ranks = name, tuple(ranks)
@@ -145,14 +145,14 @@ class Domain(ByRanks):
 
 @dataclass(frozen=True)
 class Handle:
-    """What a driver gets for a chip program or a host callable."""
+    """The driver's handle of a chip program or a host callable."""
 
     name: str
 
 
 @dataclass
 class Orchestrator:
-    """Takes what a driver submits. Nothing runs before the driver is over: its calls only enqueue."""
+    """Records the work that a driver submits. Nothing runs before the driver returns: its calls only enqueue."""
 
     world: int
     driver: Path
@@ -167,7 +167,8 @@ class Orchestrator:
     def allocate_domain(
         self, *, name: str, workers: Sequence[int], window_size: int, buffers: Sequence[CommBufferSpec] = ()
     ) -> Domain:
-        """Windows for `workers`. Raises `ValueError` for ranks that there are none of and buffers beyond the window."""
+        """Return windows for `workers`. Raises `ValueError` for ranks that do not exist, and for buffers beyond the
+        window."""
         ranks = tuple(workers)
         if not ranks or len(set(ranks)) < len(ranks) or not all(0 <= rank < self.world for rank in ranks):
             raise ValueError(f"domain '{name}': workers {list(ranks)} are not distinct ranks below {self.world}")
@@ -183,18 +184,18 @@ class Orchestrator:
         return Domain(self.domains[-1])
 
     def attach_region(self, payload: tuple[int, int], counters: tuple[int, int]) -> None:
-        """Memory that the program which started this replay shares with chips, each part as its offset and size in
-        bytes. Raises `RuntimeFault` without it."""
+        """Attach memory that the program which started this replay shares with chips. Each part is an offset and a size
+        in bytes. Raises `RuntimeFault` if there is no such memory."""
         self.regions.attach(payload, counters)
 
     def submit_next_level(self, handle: Any, args: TaskArgs, config: Any = None, *, worker: int) -> Dispatch:
-        """Enqueue a chip program on a rank. Raises `ValueError` for one that there is not."""
+        """Enqueue a chip program on a rank. Raises `ValueError` for an unknown rank or program."""
         return self._submit(handle, args, worker)
 
     def submit_next_level_group(
         self, handle: Any, args: Sequence[TaskArgs], config: Any = None, *, workers: Sequence[int]
     ) -> list[Dispatch]:
-        """Enqueue a chip program on several ranks, where it starts together."""
+        """Enqueue a chip program on several ranks, which start it together."""
         if len(args) != len(workers):
             raise ValueError(f"{len(args)} arguments for {len(workers)} workers")
         self._groups += 1
@@ -223,7 +224,7 @@ class Orchestrator:
         return self.graph.add(name, rank, args.tensors, args.scalars, self._line(), group)
 
     def _line(self) -> int:
-        """The line of the driver that is being executed."""
+        """Return the driver's line that is being executed."""
         frame = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename != str(self.driver):
             frame = frame.f_back  # type: ignore[assignment]
@@ -235,12 +236,12 @@ def _submit_chip(orch: Orchestrator, handle: Any, args: TaskArgs, config: Any, w
 
 
 def make_tensor_arg(_worker: Any, tensor: Any) -> Any:
-    """A host tensor as an argument."""
+    """Return a host tensor as an argument."""
     return tensor
 
 
 def _tensor_from_continuous(tensor: Any) -> Any:
-    """What a host callable makes of one of its arguments, which are tensors here."""
+    """Return an argument of a host callable unchanged: here it is a tensor already."""
     return tensor
 
 
@@ -274,7 +275,8 @@ def _modules(torch: bool) -> dict[str, ModuleType]:
 
 @contextmanager
 def stand_ins(torch: bool = True) -> Iterator[None]:
-    """Within it, the imports of a driver, or of a host callable that has torch itself, find what stands in for them."""
+    """In the block, make the imports of a driver find stand-ins. Without `torch`, torch itself is imported, as for a
+    host callable."""
     modules = _modules(torch)
     before = {name: sys.modules.get(name) for name in modules}
     sys.modules.update(modules)

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def call_host(files: Mapping[str, Path], dispatch: Dispatch) -> RankReply:
-    """Call the function that a file is named after, with its tensors and then its scalars, which write in place. One
-    that the compiler wrapped, whose only parameter is ``args``, is given them as a list.
+    """Call the function named after its file, with the dispatch's tensors and then its scalars; it writes in place. A
+    function that the compiler wrapped, whose only parameter is ``args``, gets them as a list.
 
-    Raises `RuntimeFault` naming file and line for whatever the function raises.
+    Raises `RuntimeFault` with file and line for any exception of the function.
     """
     require_torch("sub_workers/")
     path = files[dispatch.program]
@@ -47,7 +47,7 @@ def call_host(files: Mapping[str, Path], dispatch: Dispatch) -> RankReply:
 
 
 def as_torch(tensor: HostTensor) -> torch.Tensor:
-    """The same memory as a tensor of torch."""
+    """Return a torch tensor on the same memory."""
     import torch
 
     storage = (ctypes.c_char * max(tensor.storage.nbytes, 1)).from_address(tensor.storage.address)
@@ -61,6 +61,6 @@ def _fault(path: Path, error: Exception) -> Any:
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     line = f":{lines[-1]}" if lines else ""
     text = f"sub_workers/{path.name}{line}: {type(error).__name__}: {error}"
-    if getattr(error, "says_where", False):  # that of a scene test, which is not in this file
+    if getattr(error, "says_where", False):  # the function of a scene test, in another file
         text = str(error)
     return python_fault(FaultKind.DRIVER, text, hint="correct the host callable")

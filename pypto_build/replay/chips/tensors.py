@@ -1,4 +1,4 @@
-"""Host tensors as a driver sees them, and the few names of torch that it uses: importing torch takes seconds."""
+"""Host tensors of a driver, and stand-ins for the few names of torch that it uses: importing torch takes seconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pypto_build.replay.chips.memory import address_of, shared
 
 @dataclass(frozen=True)
 class Storage:
-    """Memory behind tensors, which is what dependencies between dispatches go by."""
+    """Memory behind tensors; dependencies between dispatches are computed from it."""
 
     name: str
     address: int
@@ -35,28 +35,28 @@ class HostTensor:
 
     @property
     def address(self) -> int:
-        """Where its first element is."""
+        """Return the address of its first element."""
         return self.storage.address + self.offset * ITEMSIZE[self.dtype]
 
     @property
     def ndim(self) -> int:
-        """Number of dimensions."""
+        """Return the number of dimensions."""
         return len(self.shape)
 
     def size(self, dim: int | None = None) -> Any:
-        """The shape, or one extent of it."""
+        """Return the shape, or one extent of it."""
         return self.shape if dim is None else self.shape[dim]
 
     def numel(self) -> int:
-        """Number of elements."""
+        """Return the number of elements."""
         return math.prod(self.shape)
 
     def share_memory_(self) -> HostTensor:
-        """Itself: it is shared."""
+        """Return the tensor itself, which is already shared."""
         return self
 
     def is_contiguous(self) -> bool:
-        """Whether elements follow each other without gaps."""
+        """Return whether elements follow each other without gaps."""
         wanted = row_major_strides(self.shape)
         return all(size == 1 or have == want for size, have, want in zip(self.shape, self.strides, wanted, strict=True))
 
@@ -64,7 +64,7 @@ class HostTensor:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> HostTensor:
-        """A view by integers, slices with step 1 or more, and Ellipsis. Raises `IndexError`, `TypeError`."""
+        """Return a view by integers, slices with step 1 or more, and Ellipsis. Raises `IndexError`, `TypeError`."""
         keys = key if isinstance(key, tuple) else (key,)
         if Ellipsis in keys:
             at = keys.index(Ellipsis)
@@ -103,7 +103,7 @@ class HostTensor:
                 part[index] = value[index]
 
     def reshape(self, *shape: Any) -> HostTensor:
-        """A contiguous tensor in another shape. Raises `ValueError`."""
+        """Return a contiguous tensor in another shape. Raises `ValueError`."""
         wanted = list(shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
         if -1 in wanted:
             known = math.prod(extent for extent in wanted if extent != -1)
@@ -113,7 +113,8 @@ class HostTensor:
         return HostTensor(self.storage, self.dtype, wanted, None, self.offset)
 
     def view(self, *shape: Any) -> HostTensor:
-        """The same in another shape, or a contiguous one with its bytes read as another type. Raises `ValueError`."""
+        """Return the tensor in another shape, or a contiguous one with its bytes read as another type. Raises
+        `ValueError`."""
         if len(shape) != 1 or not isinstance(shape[0], DType):
             return self.reshape(*shape)
         dtype, last = str(shape[0]), self.shape[-1:]
@@ -137,7 +138,7 @@ class DType(str):
 
 
 class _Torch(ModuleType):
-    """What stands for torch: element types, and tensors of zeros in shared memory."""
+    """The stand-in for torch: element types, and tensors of zeros in shared memory."""
 
     def __init__(self) -> None:
         super().__init__("torch")
@@ -147,7 +148,7 @@ class _Torch(ModuleType):
             setattr(self, name, DType(name))
 
     def zeros(self, *shape: Any, dtype: str = "float32", **_: Any) -> HostTensor:
-        """A tensor of zeros."""
+        """Return a tensor of zeros."""
         sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
         nbytes = math.prod(sizes) * ITEMSIZE[dtype]
         memory = shared(nbytes)
@@ -164,5 +165,5 @@ class _Torch(ModuleType):
 
 
 def stand_in_torch() -> ModuleType:
-    """A module to be found as `torch` while a driver is executed."""
+    """Return a module that stands in for `torch` while a driver is executed."""
     return _Torch()

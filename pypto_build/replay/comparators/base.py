@@ -1,4 +1,5 @@
-"""What every comparator shares: the protocol, the name that records its parameters, the valid prefix, the listing."""
+"""Common parts of all comparators: the protocol, the name that records parameters, the valid prefix, and the
+listing."""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ Result = tuple[bool, str]
 
 
 class Comparator(Protocol):
-    """The protocol: decoded arrays in, `(ok, detail)` out. `detail` explains a failure and may inform about a pass.
+    """The protocol: takes decoded arrays, returns `(ok, detail)`. `detail` explains a failure, or comments on a pass.
 
-    `inputs` are the pure inputs and the scalars (0-dim) as they were before the run.
+    `inputs` are the pure inputs and the scalars (0-dim), with their values from before the run.
     """
 
     __name__: str
@@ -38,21 +39,21 @@ class Comparator(Protocol):
 
 
 def named(name: str, parameters: Mapping[str, Any], compare: Callable[..., Result]) -> Comparator:
-    """`compare` under the name `name(parameter=value, …)`."""
+    """Return `compare` under the name `name(parameter=value, …)`."""
     compare.__name__ = f"{name}({', '.join(f'{key}={value!r}' for key, value in parameters.items())})"
     comparator: Comparator = compare
     return comparator
 
 
 def as_float32(array: Array) -> Floats:
-    """Values rounded to float32, in which the ratio rules are stated, widened so that their differences are exact."""
+    """Return values rounded to float32, in which the ratio rules are stated, widened so that differences are exact."""
     return array.astype(np.float32).astype(np.float64)
 
 
 def valid_prefix(
     actual: Array, expected: Array, valid_rows: int | None, valid_axis: int, zero_tail: bool
 ) -> tuple[Array, Array, str]:
-    """The part of both sides that counts, and what is wrong with the rest ("" if nothing).
+    """Return the compared part of both sides, and an error about the rest ("" if there is none).
 
     `valid_rows` leading entries along `valid_axis` are compared; with `zero_tail` all others of `actual` must be zero.
     """
@@ -70,5 +71,5 @@ def valid_prefix(
 
 
 def listing(bad: Bools, max_show: int, line: Callable[[int], str]) -> str:
-    """`line(flat index)` for the first `max_show` bad elements, one below the other."""
+    """Return `line(flat index)` for the first `max_show` bad elements, one below the other."""
     return "".join(f"\n      {line(int(at))}" for at in np.flatnonzero(bad)[:max_show])

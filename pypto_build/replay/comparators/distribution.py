@@ -1,4 +1,4 @@
-"""A comparator that measures instead of judging: how the errors of an output are distributed."""
+"""A comparator that reports the distribution of an output's errors, and usually passes."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ _KIND: ErrorKind = "golden_error"
 def load_comparator(path: Path, output: str) -> Comparator:
     """Execute the file at ``path``, and return the comparator of ``output``.
 
-    The function gets those of a comparator's keyword arguments that it has. Raises ArtifactError (golden) for a file
-    that cannot be executed or defines no such function, and later where the function fails.
+    The function receives those keyword arguments of a comparator that it declares. Raises ArtifactError (golden) for a
+    file that cannot be executed or lacks the function. The comparator raises it too if the function fails.
     """
     function = _function(path)
     parameters = inspect.signature(function).parameters
@@ -50,7 +50,7 @@ def load_comparator(path: Path, output: str) -> Comparator:
 
 @functools.cache
 def _function(path: Path) -> Callable[..., Any]:
-    """The function of the file, which is executed once."""
+    """Return the function of the file, which is executed once."""
     namespace: dict[str, Any] = {"__name__": path.stem, "__file__": str(path)}
     with _code_of_users(path):
         exec(compile(read_text(path), str(path), "exec"), namespace)
@@ -63,7 +63,8 @@ def _function(path: Path) -> Callable[..., Any]:
 
 @contextmanager
 def _code_of_users(path: Path) -> Iterator[None]:
-    """In the block, modules beside the file are found, and every error is one of the file, at its last line there."""
+    """In the block, find modules beside the file, and convert every exception to an error of the file, at its last line
+    there."""
     writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         with modules_beside(path):

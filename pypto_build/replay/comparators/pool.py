@@ -75,7 +75,7 @@ def mapped_pool_ratio_allclose(
 
 
 def _mapping_fault(mapping: Array | None, name: str, shape: tuple[int, ...], rows: int, ranks: int | None) -> str:
-    """What is wrong with the mapping input; "" if it can be used."""
+    """Return the fault of the mapping input; "" if it can be used."""
     if mapping is None:
         return f"mapping '{name}' is no input of this artifact"
     if mapping.dtype.kind not in "iu":

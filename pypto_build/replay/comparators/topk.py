@@ -1,4 +1,4 @@
-"""Comparator for the indices of a top-k: another order among equal values is no error."""
+"""A comparator for the indices of a top-k: equal values may be in another order."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pypto_build.replay.values import Array
 
 
 def topk_pair_compare(vals_name: str, *, dim: int = -1, descending: bool = True, max_show: int = 10) -> Comparator:
-    """Indices must equal the golden's, except where the actual values of output `vals_name` are still in order.
+    """Compare indices with the golden's; others are allowed where values of output `vals_name` are still in order.
 
-    A differing index is tolerated where the paired value lies between its neighbours along `dim`; the values
-    themselves are compared as an output of their own.
+    A differing index is allowed if the paired value lies between its neighbours along `dim`. The values themselves are
+    compared as an output of their own.
     """
     parameters = {"vals_name": vals_name, "dim": dim, "descending": descending}
 

@@ -1,5 +1,7 @@
-"""What a kernel's entry passes on: `kernel_entry` of a wrapper read as text, so that PyTorch can be called with the
-same values. Facts: the wrappers that PyPTO writes around assembled kernels, all vintages.
+"""Reads the `kernel_entry` of a wrapper as text and finds the values that it passes on, so that PyTorch gets the same
+ones.
+
+The facts come from the wrappers that PyPTO writes around assembled kernels, of all vintages.
 """
 
 from __future__ import annotations
@@ -10,18 +12,18 @@ from typing import NamedTuple
 
 from pypto_build.pto.ssa_names import source_variable
 
-# kinds of what an argument is
+# kinds of arguments
 TENSOR, SCALAR, EXTENT, BLOCK, BLOCKS, LANE = "tensor", "scalar", "extent", "block", "blocks", "lane"
 
 
 class Passed(NamedTuple):
-    """One value the entry forwards: tensor or scalar number `slot`, extent `axis` of tensor `slot`, or an id of the
-    launch."""
+    """One value that the entry passes on: tensor or scalar number `slot`, extent `axis` of tensor `slot`, or an id of
+    the launch."""
 
     kind: str
     slot: int = 0
     axis: int = 0
-    name: str = ""  # of the variable that the entry forwards
+    name: str = ""  # the name of the variable that the entry passes on
 
 
 _ENTRY = re.compile(r"\bkernel_entry\s*\([^)]{0,999}\)\s*\{")
@@ -35,7 +37,7 @@ _CALL = re.compile(r"\b(\w+)\s*\(([^()]*)\)\s*\Z")
 
 
 def read_entry(source: str, functions: Sequence[str]) -> tuple[str, tuple[Passed, ...]] | None:
-    """Which of the functions a wrapper's entry calls, and with what; None when it cannot be told."""
+    """Return the function that a wrapper's entry calls, one of `functions`, and the passed values; None if unclear."""
     entry = _ENTRY.search(source)
     end = _END.search(source, entry.end()) if entry is not None else None
     if entry is None or end is None:
@@ -56,7 +58,7 @@ def read_entry(source: str, functions: Sequence[str]) -> tuple[str, tuple[Passed
 
 
 def _learn(statement: str, known: dict[str, Passed]) -> None:
-    """What the variable that a statement assigns stands for."""
+    """Record the meaning of the variable that a statement assigns."""
     for function, kind in _LAUNCH.items():
         found = re.search(rf"\b(\w+)\s*=\s*{function}\s*\(", statement)
         if found is not None:
@@ -80,7 +82,7 @@ def _learn(statement: str, known: dict[str, Passed]) -> None:
 
 
 def positional(kinds: Sequence[str], tensors: int) -> tuple[Passed, ...]:
-    """The usual order where a wrapper cannot be read: tensors, scalars, then ids of the launch."""
+    """Return the usual order for an unreadable wrapper: tensors, scalars, then ids of the launch."""
     passed, slot, scalar = [], 0, tensors
     for kind in kinds:
         if kind == TENSOR:

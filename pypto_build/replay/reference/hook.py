@@ -1,4 +1,4 @@
-"""The runtime's callback for RUNTIME=torch: every task of the orchestration is executed by PyTorch."""
+"""The runtime's callback for RUNTIME=torch: PyTorch executes every task of the orchestration."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from pypto_build.replay.reference.tasks import Member, run_blocks, run_task
 from pypto_build.replay.reference.units import Body, Units
 from pypto_build.runtime.faults import RuntimeFault, python_fault
 
-#: The function of a unit that runs the members of a group in turns; it fails when none can go on, and only then.
+#: The function of a unit that runs the members of a group in turns; it fails only if none can go on.
 _SCHEDULER = "_run_scheduler"
 
 
 class ReferenceFault(RuntimeFault):
-    """A kernel cannot be executed, or failed."""
+    """A kernel cannot be executed, or its execution failed."""
 
     def __init__(self, message: str, task: int, kernel: str, kind: int) -> None:
         super().__init__(python_fault(kind, message, task, kernel))
@@ -35,7 +35,8 @@ class References:
     def __init__(
         self, artifact: Path, probe: Callable[[int, str, Any], None] | None = None, numerics: str = FAST
     ) -> None:
-        """`probe` is told what every instruction wrote, `numerics` is whose results are given; see Units."""
+        """Load the units. `probe` is called with the results of every instruction; `numerics` selects whose results to
+        compute. See Units."""
         self.units = Units(artifact, probe, numerics)
         self.sources: Mapping[int, tuple[str, Path]] = {
             kernel.func_id: (kernel.name, kernel.source) for kernel in load_artifact(artifact).kernels
@@ -44,20 +45,20 @@ class References:
         self._members: dict[tuple[Any, ...], list[Member] | None] = {}
 
     def body(self, func_id: int, tensors: int) -> Body | None:
-        """The PyTorch of a kernel; None when no .pto module defines it. Raises ArtifactError."""
+        """Return the PyTorch of a kernel; None if no .pto module defines it. Raises ArtifactError."""
         if func_id not in self._bodies:
             name, source = self.sources.get(func_id, (f"#{func_id}", Path()))
             self._bodies[func_id] = self.units.body(name, source, tensors)
         return self._bodies[func_id]
 
     def put(self, path: Path, text: str) -> None:
-        """Take another text for a module. Raises PtoError and UnsupportedOperations."""
+        """Replace the text of a module. Raises PtoError and UnsupportedOperations."""
         self._bodies.clear()
         self._members.clear()
         self.units.put(path, text)
 
     def members(self, call: Any) -> list[Member] | None:
-        """The kernels of a task; None when one of them has no .pto module."""
+        """Return the kernels of a task; None if one of them has no .pto module."""
         key = tuple(call.kernels)
         if key not in self._members:
             tensors = sum(hasattr(argument, "shape") for argument in call.args)
@@ -67,9 +68,9 @@ class References:
         return self._members[key]
 
     def execute(self, call: Any, slots: list[Slot] | None = None) -> bool:
-        """Run a task's block in PyTorch; False, and nothing done, where a kernel has no .pto module.
+        """Run a task's block in PyTorch. Return False, without doing anything, if a kernel has no .pto module.
 
-        `slots` stand in for the task's own arguments. Raises ReferenceFault.
+        `slots` replace the task's own arguments. Raises ReferenceFault.
         """
         members = self.members(call)
         if members is None:
@@ -89,12 +90,12 @@ class References:
 
 
 def slots_of(call: Any) -> list[Slot]:
-    """A task's arguments as the entry of a kernel finds them."""
+    """Return a task's arguments in the form that a kernel's entry gets."""
     return [TensorArgument(*slot) if isinstance(slot, tuple) else slot for slot in call.slots()]
 
 
 def _raiser(error: BaseException) -> str:
-    """The function that raised an exception."""
+    """Return the name of the function that raised an exception."""
     name = ""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         name = frame.f_code.co_name
@@ -102,7 +103,7 @@ def _raiser(error: BaseException) -> str:
 
 
 def _where(error: BaseException, members: list[Member]) -> str:
-    """`gemm.pto:12: `, the innermost line of a unit that an exception passed through."""
+    """Return `gemm.pto:12: `, the innermost line of a unit in an exception's traceback."""
     files = {f"<{member.body.unit.path.name}>": member.body.unit for member in members}
     found = ""
     trace = error.__traceback__
@@ -116,7 +117,7 @@ def _where(error: BaseException, members: list[Member]) -> str:
 
 
 class ReferenceHook:
-    """What the runtime calls for every task. Kernels without a .pto module run as compiled."""
+    """The callback that the runtime calls for every task. Kernels without a .pto module run as compiled."""
 
     def __init__(self, artifact: Path, numerics: str = FAST) -> None:
         torch.set_num_threads(1)  # tiles are small: more threads would only wait for each other

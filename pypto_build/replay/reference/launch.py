@@ -1,4 +1,4 @@
-"""A run of what is built with a callback in place of the kernels, in a process of its own, for instruments."""
+"""Runs a built artifact with a callback in place of the kernels, in a process of its own, for diagnostic tools."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from pypto_build.runtime.faults import RuntimeFault
 
 Result = TypeVar("Result")
 
-_REST_S = 1.0  # how long the rest of what a child printed is waited for
+_REST_S = 1.0  # limit for reading the rest of a child's output
 
 
 @dataclass
 class Launch:
-    """An artifact that is built in `build_dir`, and the data it runs on. `arena` has what the last run left."""
+    """An artifact built in `build_dir`, with its data. `arena` has the tensors of the last run."""
 
     artifact: Path
     build_dir: Path
@@ -51,21 +51,20 @@ class Launch:
     binding: Binding
     arena: Arena
     options: dict[str, Any] = field(default_factory=dict)
-    binaries: Path | None = None  # where kernels/ and orchestration/ are, if not there
+    binaries: Path | None = None  # the directory of kernels/ and orchestration/, if elsewhere
     numerics: str = NUMERICS[0]  # whose results the kernels were compiled to give
     _runtime: Any = field(default=None, init=False, repr=False)
     _found: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     def replace(self, func_id: int, library: Path) -> None:
-        """Another build of a kernel, for what runs from now on; called by the callback of a run."""
+        """Use another build of a kernel from now on; the callback of a run calls this."""
         if self._runtime is not None:
             self._runtime.replace_kernel(func_id, str(library))
 
     def run(self, callback: Callable[[Any], None] | None, libraries: Mapping[str, Path] | None = None) -> Any:
-        """Run the orchestration on fresh inputs, `callback` for each task in submission order (None: the kernels);
-        `libraries` stand in for the kernels of these names. Returns the runtime's statistics; raises what the callback
-        raises, and RuntimeFault.
-        """
+        """Run the orchestration on fresh inputs, with `callback` for each task in submission order (None: the kernels).
+        `libraries` replace the kernels of these names. Returns the runtime's statistics. Raises RuntimeFault, and any
+        exception of the callback."""
         for index, tensor in enumerate(self.binding.tensors):
             self.arena.fill(index, tensor.initial)
         module = load_embedded(self.embedded)
@@ -83,14 +82,14 @@ class Launch:
         return runtime.run(tensors=tensors, scalars=scalars, options=options)
 
     def _built(self, core_type: str, name: str) -> str:
-        """Where a kernel is built; empty where it is not. Looked for once."""
+        """Return the path of a built kernel; empty if it is not built. The result is cached."""
         if name not in self._found:
             path = self.library(core_type, name)
             self._found[name] = str(path) if path.is_file() else ""
         return self._found[name]
 
     def library(self, core_type: str, name: str) -> Path:
-        """Where a kernel is built."""
+        """Return the path at which a kernel is built."""
         return self._binaries / f"{kernel_binary(core_type, name)}.so"
 
     @property
@@ -108,7 +107,8 @@ def open_launch(
     binaries: Path | None = None,
     numerics: str = NUMERICS[0],
 ) -> Launch:
-    """What is built in a directory, with its data read: of DATA=reference the inputs alone. Raises ArtifactError."""
+    """Return a launch of the build in a directory, with its data; DATA=reference has inputs alone. Raises
+    ArtifactError."""
     interface = read_interface(build_dir / "interface.json")
     if is_reference(data):
         binding = reference_inputs(interface, artifact, seed)
@@ -120,8 +120,8 @@ def open_launch(
 
 
 def reference_inputs(interface: Interface, artifact: Path, seed: int) -> Binding:
-    """The arguments of DATA=reference: the artifact's `data/in`, of which a seed above 0 makes other floating-point
-    numbers of the same shapes; integers (tables, lengths) stay. Without data/in all are made up."""
+    """Return the arguments of DATA=reference: the artifact's `data/in`, or random ones without it. A seed above 0
+    replaces floating-point numbers by others of the same shapes; integers (tables, lengths) stay."""
     binding = bind(interface, snapshot(artifact), artifact, seed=seed)
     return _other_numbers(binding, seed) if seed and binding.seed is None else binding
 
@@ -139,7 +139,7 @@ def _other_numbers(binding: Binding, seed: int) -> Binding:
 
 
 class Progress:
-    """The number of the task that runs, seen by the parent of a child that dies."""
+    """The number of the current task, in memory that the parent can still read when the child dies."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, 8)
@@ -154,11 +154,10 @@ class Progress:
 
 
 def in_child(work: Callable[[], Result], progress: Progress, timeout_s: float, *, loads: str = "torch") -> Result:
-    """What `work` returns, done in a forked child that has loaded PyTorch, which the time limit does not count.
+    """Run `work` in a forked child, and return its result. Loading PyTorch there does not count for the time limit.
 
-    `loads` names a smaller package where no reference is needed.
-
-    Raises RunFault for a crash, the time limit, and what else it raised than ArtifactError.
+    `loads` names a smaller package if no reference is needed. Raises ArtifactError from `work`, and RunFault for a
+    crash, the time limit, and any other exception.
     """
     context = multiprocessing.get_context("fork")
     receive, send = context.Pipe(duplex=False)
@@ -200,7 +199,7 @@ def _where(progress: Progress) -> str:
 
 
 def _pass_on(printed: int) -> None:
-    """Show what is printed in the child, line by line, marked."""
+    """Print the output of the child, line by line, marked."""
     with open(printed, encoding="utf-8", errors="backslashreplace", newline="\n") as lines:
         for line in lines:
             terminal.pass_on(terminal.marked(line.rstrip("\r\n")), error=False)
@@ -218,7 +217,7 @@ def _serve(work: Callable[[], Any], send: Connection, loads: str, printing: int)
     refuse_calls()
     try:
         result = work()
-        ctypes.CDLL(None).fflush(None)  # what was printed; this process is ended as soon as it has answered
+        ctypes.CDLL(None).fflush(None)  # printed text, as the parent ends this process after its answer
         send.send_bytes(written(("result", result)))
     except ArtifactError as error:
         send.send_bytes(written(("artifact", ArtifactError(error.path, error.message, error.hint, kind=error.kind))))

@@ -1,7 +1,7 @@
-"""What the PyTorch reference computes otherwise where NUMERICS= asks for the device's or the simulator's results.
+"""PyTorch functions with the results of the device or of the simulator, as NUMERICS= selects.
 
-docs/agreement.md says where these differ. Generated modules call `_numerics` in place of PyTorch for the functions that
-are here; `pypto_build.pto.torch.followed` says which questions are answered so.
+docs/agreement.md describes the differences. Generated modules call `_numerics` in place of PyTorch for these functions;
+`pypto_build.pto.torch.followed` lists the covered differences.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pypto_build.facts.run_options import DEVICE_RESULTS, SIMULATOR
 
 @contextmanager
 def flushed(numerics: str) -> Iterator[None]:
-    """As the device, subnormal numbers are zero while a kernel runs."""
+    """In the block, treat subnormal numbers as zero, as the device does."""
     if numerics != DEVICE_RESULTS:
         yield
         return
@@ -28,7 +28,8 @@ def flushed(numerics: str) -> Iterator[None]:
 
 
 class Functions:
-    """What a generated module calls as `_numerics`: functions of one setting. Tensors are tiles, rows by columns."""
+    """The functions of one setting, which a generated module calls as `_numerics`. Tensors are tiles, rows by
+    columns."""
 
     def __init__(self, numerics: str, arch: str) -> None:
         self._simulator, self._a2a3 = numerics == SIMULATOR, arch != "a5"
@@ -36,44 +37,45 @@ class Functions:
     # --- elementwise, as the simulator ---
 
     def maximum(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        """NaN where the first is; one that comes second is passed over."""
+        """Return the larger value. In the simulator: NaN where `a` is NaN, but a NaN of `b` is ignored."""
         return torch.where(torch.isnan(b), a, torch.maximum(a, b)) if self._is_float(a) else torch.maximum(a, b)
 
     def minimum(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        """The same of the smaller one."""
+        """Return the smaller value. In the simulator: NaN where `a` is NaN, but a NaN of `b` is ignored."""
         return torch.where(torch.isnan(b), a, torch.minimum(a, b)) if self._is_float(a) else torch.minimum(a, b)
 
     def _is_float(self, a: torch.Tensor) -> bool:
         return self._simulator and a.is_floating_point()
 
     def exp(self, a: torch.Tensor) -> torch.Tensor:
-        """In double, rounded once."""
+        """Compute in double, and round once."""
         return torch.exp(a.double()).to(a.dtype) if self._simulator else torch.exp(a)
 
     def log(self, a: torch.Tensor) -> torch.Tensor:
-        """In double, rounded once."""
+        """Compute in double, and round once."""
         return torch.log(a.double()).to(a.dtype) if self._simulator else torch.log(a)
 
     def rsqrt(self, a: torch.Tensor) -> torch.Tensor:
-        """In double, rounded once."""
+        """Compute in double, and round once."""
         return (1.0 / a.double().sqrt()).to(a.dtype) if self._simulator else torch.rsqrt(a)
 
     def round_to(self, value: torch.Tensor, dtype: torch.dtype, mode: str) -> torch.Tensor:
-        """To nearest even whatever the mode, as the simulator."""
+        """Round to nearest even in every mode, as the simulator does."""
         if value.dtype in (torch.int64, torch.int32) and dtype != torch.float32:
             return value.double().float().to(dtype)
         return value.to(dtype)
 
     def to_whole(self, value: torch.Tensor, mode: str) -> torch.Tensor:
-        """The simulator copies where the device rounds to whole numbers."""
+        """Copy the value, as the simulator does where the device rounds to whole numbers."""
         return value
 
     # --- along rows and columns ---
 
     def reduce(self, a: torch.Tensor, dim: int, name: str, pairs: bool) -> torch.Tensor:
-        """The sum, prod, max or min of rows (dim 1) or columns (dim 0), with one element left along these.
+        """Return the sum, prod, max or min of rows (dim 1) or columns (dim 0), with one element left along that
+        dimension.
 
-        `pairs`: pairs of rows are added first.
+        With `pairs`, pairs of rows are added first.
         """
         if name in ("max", "min"):
             return self._extreme(a, dim, name)
@@ -86,7 +88,7 @@ class Functions:
         return _sum_of_rows(a, self._a2a3) if name == "sum" else _product_of_rows(a)
 
     def _extreme(self, a: torch.Tensor, dim: int, name: str) -> torch.Tensor:
-        """NaN where it comes first; else it is passed over, as by the simulator."""
+        """Return the maximum or minimum. A NaN counts only in first position, as in the simulator."""
         end, find = (-torch.inf, torch.amax) if name == "max" else (torch.inf, torch.amin)
         if not self._is_float(a):
             return find(a, dim=dim, keepdim=True)
@@ -96,12 +98,12 @@ class Functions:
 
 
 def _add(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Rounded to their own type."""
+    """Add, rounded to the operands' own type."""
     return (a.float() + b.float()).to(a.dtype)
 
 
 def _one_by_one(a: torch.Tensor, dim: int, name: str) -> torch.Tensor:
-    """One element after the other, each step rounded."""
+    """Combine one element after the other, with rounding after each step."""
     total = a.narrow(dim, 0, 1)
     for at in range(1, a.shape[dim]):
         one = a.narrow(dim, at, 1)
@@ -110,7 +112,7 @@ def _one_by_one(a: torch.Tensor, dim: int, name: str) -> torch.Tensor:
 
 
 def _pairs(a: torch.Tensor) -> torch.Tensor:
-    """Rows added in pairs, then pairs of these; an odd one joins the first."""
+    """Add rows in pairs, then pairs of these sums; an odd one is added to the first."""
     while len(a) > 1:
         left = a[-1:] if len(a) % 2 else None
         a = _add(a[0 : len(a) // 2 * 2 : 2], a[1 : len(a) // 2 * 2 : 2])
@@ -120,7 +122,7 @@ def _pairs(a: torch.Tensor) -> torch.Tensor:
 
 
 def _neighbours(lanes: torch.Tensor) -> torch.Tensor:
-    """What a vector's reduction makes of its lanes: a tree of neighbours; sums of halves end at 65504."""
+    """Add the lanes of a vector as its reduction does: as a tree of neighbours. Sums of halves are clamped to 65504."""
     while lanes.shape[1] > 1:
         lanes = _add(lanes[:, 0::2], lanes[:, 1::2])
         if lanes.dtype == torch.float16:
@@ -143,8 +145,8 @@ def _sum_of_rows(a: torch.Tensor, a2a3: bool) -> torch.Tensor:
 
 
 def _lanes(a: torch.Tensor, whole: int, width: int) -> torch.Tensor:
-    """The sum of each lane: whole vectors in pairs, the odd one and what is left over to the first, then these as a
-    tree whose odd ends join the sum before them (a2a3)."""
+    """Return the sum of each lane. Whole vectors are added in pairs; an odd one and a partial one are added to the
+    first sum. The sums are then added as a tree, in which an odd end is added to the sum before it (a2a3)."""
     pieces = [a[:, at * width : (at + 1) * width] for at in range(whole)]
     sums = [_add(pieces[2 * i], pieces[2 * i + 1]) for i in range(whole // 2)] or [pieces[0]]
     if whole > 1 and whole % 2:
@@ -162,7 +164,7 @@ def _lanes(a: torch.Tensor, whole: int, width: int) -> torch.Tensor:
 
 
 def _product_of_rows(a: torch.Tensor) -> torch.Tensor:
-    """The lanes of a block of 32 bytes side by side, then these one after the other."""
+    """Multiply blocks of 32 bytes lane by lane, then multiply the resulting lanes one after the other."""
     width = 32 // a.element_size()
     lanes = torch.ones(len(a), width, dtype=a.dtype)
     for at in range(0, a.shape[1], width):

@@ -1,4 +1,4 @@
-"""Reads what a child in which code of an artifact's ran sends back: values and our own records, never a call."""
+"""Reads data from a child that ran code of an artifact: values and our own records, without calling any function."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ class _Reader(pickle.Unpickler):
 
 
 def written(value: Any) -> bytes:
-    """What ``read_value`` reads: each object as it is by itself, whatever other packages have registered for its kind.
+    """Return the bytes that ``read_value`` reads. Objects are written by themselves, without reducers of other
+    packages.
 
-    Raises what pickling does for a value that cannot be sent.
+    Raises an error of pickle for a value that cannot be sent.
     """
     stream = io.BytesIO()
     pickler = pickle.Pickler(stream)
@@ -52,8 +53,8 @@ def _is_record(kind: type) -> bool:
 
 
 def read_value(data: bytes) -> Any:
-    """The value. Raises ValueError for anything that is none."""
+    """Return the value. Raises ValueError for invalid bytes."""
     try:
         return _Reader(io.BytesIO(data)).load()
-    except Exception as error:  # of whatever the bytes led to
+    except Exception as error:  # invalid bytes can raise any exception
         raise ValueError(str(error)) from None

@@ -1,4 +1,4 @@
-"""What a kernel is given: tensors and scalars, by number. No torch is needed to look at them."""
+"""The arguments of a kernel: tensors and scalars, by number. This module does not need torch."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pypto_build.facts.dtypes import ITEMSIZE
 
 
 class TensorArgument(NamedTuple):
-    """A task's tensor: `buffer` is the address of its allocation of `size` bytes, `offset` its first element, in
-    elements."""
+    """A task's tensor: `buffer` is the address of its allocation of `size` bytes. `offset` is the position of its first
+    element, in elements."""
 
     buffer: int
     size: int
@@ -20,7 +20,7 @@ class TensorArgument(NamedTuple):
 
     @property
     def contiguous(self) -> bool:
-        """Whether it is row-major without gaps."""
+        """Return whether the tensor is row-major without gaps."""
         stride = 1
         for extent, given in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if extent != 1 and given != stride:
@@ -30,12 +30,12 @@ class TensorArgument(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """Whether it has no element."""
+        """Return whether the tensor has no element."""
         return 0 in self.shape
 
     @property
     def window(self) -> tuple[int, int]:
-        """First element and one past the last of all rows that the view touches, within the allocation."""
+        """Return the first element, and one past the last, of all rows that the view touches in the allocation."""
         moving = [stride for extent, stride in zip(self.shape, self.strides, strict=True) if extent > 1]
         row = max(moving, default=1)
         reach = sum((extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True))
@@ -44,4 +44,4 @@ class TensorArgument(NamedTuple):
         return first, min(last, self.size // ITEMSIZE[self.dtype])
 
 
-Slot = TensorArgument | int  # what `args[i]` of an entry holds: a tensor, or 64 bits
+Slot = TensorArgument | int  # the content of an entry's `args[i]`: a tensor, or 64 bits

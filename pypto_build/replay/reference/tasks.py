@@ -1,7 +1,7 @@
-"""Execution of one task in PyTorch: its kernels with the task's tensors and scalars, the members of a group in turns.
+"""Executes one task in PyTorch: its kernels with the task's tensors and scalars, the members of a group in turns.
 
-What is given are descriptors: where a tensor lies in memory, its shape, strides and element type. Tensors are views of
-that memory, so what a kernel stores is seen by the next one.
+Arguments are descriptors: a tensor's memory, shape, strides and element type. Tensors are views of that memory, so the
+next kernel sees what a kernel stores.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from pypto_build.replay.scalars import scalar_value
 
 @dataclass(frozen=True)
 class Member:
-    """One kernel of a task: `lane` is the vector core of its group."""
+    """One kernel of a task: `lane` is the number of its vector core in the group."""
 
     name: str
     body: Body
     lane: int = 0
 
 
-#: Of a CommContext, which a kernel gets as a scalar that is its address.
+#: The layout of a CommContext, which a kernel gets as a scalar that is its address.
 CONTEXT_BYTES = 1056
 
 
 @lru_cache(maxsize=4096)
 def memory(address: int, size: int) -> torch.Tensor:
-    """Bytes of this process, as a tensor that shares them."""
+    """Return memory of this process as a tensor of bytes on it."""
     return torch.frombuffer((ctypes.c_uint8 * size).from_address(address), dtype=torch.uint8)
 
 
 def run_task(members: Sequence[Member], slots: Sequence[Slot], block: int, blocks: int) -> None:
-    """Run one block of a task. What a kernel of the artifact does wrong (a window beyond a tensor, a deadlock) is the
-    exception of the generated text."""
+    """Run one block of a task. A kernel's error (a window beyond a tensor, a deadlock) raises an exception of the
+    generated text."""
     if len(members) > 1 or members[0].body.is_generator:
         _run_group(members, slots, [block], blocks)
         return
@@ -60,7 +60,7 @@ def run_blocks(members: Sequence[Member], slots: Sequence[Slot], blocks: int) ->
 
 
 def _run_group(members: Sequence[Member], slots: Sequence[Slot], numbers: Sequence[int], blocks: int) -> None:
-    """Members that are generators take turns; others run first if they push, else last."""
+    """Run members that are generators in turns. Others run first if they push to pipes, else last."""
     namespace = members[0].body.unit.namespace
     if "_reset_pipes" in namespace:
         namespace["_reset_pipes"]()
@@ -76,7 +76,7 @@ def _run_group(members: Sequence[Member], slots: Sequence[Slot], numbers: Sequen
 
 
 def _consumes(member: Member) -> bool:
-    """Whether a member only takes from pipes."""
+    """Return whether a member pops from pipes and never pushes."""
     body = member.body.function.body
     assert body is not None
     names = {op.name for op in body.walk()}
@@ -84,7 +84,7 @@ def _consumes(member: Member) -> bool:
 
 
 def _start(member: Member, slots: Sequence[Slot], block: int, blocks: int) -> Any:
-    """Call a kernel; a generator has not begun when this returns."""
+    """Call a kernel; if it is a generator, it has not begun when this returns."""
     body = member.body
     namespace = body.unit.namespace
     if "_block" in namespace:
@@ -111,7 +111,7 @@ def _start(member: Member, slots: Sequence[Slot], block: int, blocks: int) -> An
 
 
 def _pointer(unit: Unit, given: TensorArgument) -> Any:
-    """A tensor as the generated text takes it. The same places come again, in loops and after memory is freed."""
+    """Return a tensor in the form of the generated text. Results are cached, since the same memory recurs in loops."""
     key = given[:4]
     found = unit.pointers.get(key)
     if found is None and "Pointer" in unit.namespace:
@@ -127,7 +127,7 @@ _POINTERS = 4096  # so many are remembered
 
 
 def scalar_of(bits: int, kind: str) -> Any:
-    """The value of a .pto scalar type that 64 bits of a task's argument stand for."""
+    """Return the value of a .pto scalar type that is encoded in 64 bits of a task's argument."""
     if kind == "i1":
         return bool(bits & 1)
     dtype = TORCH.get(kind, "int64")

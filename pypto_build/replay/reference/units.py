@@ -1,4 +1,4 @@
-"""The PyTorch of an artifact's kernels: which .pto function a kernel was made from, generated when it is needed."""
+"""The PyTorch of an artifact's kernels, generated when needed from the .pto function that a kernel was made from."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _LAUNCH = {
 
 @dataclass
 class Unit:
-    """One module's PyTorch. `namespace` is what its text defines; pipes and memories in it are its own. `pointers`
-    remembers what tensors of tasks were passed as."""
+    """One module's PyTorch. `namespace` holds the definitions of its text, with pipes and memories of its own.
+    `pointers` caches the converted tensors of tasks."""
 
     path: Path
     generated: Generated
@@ -39,13 +39,13 @@ class Unit:
         return self.path.stem
 
     def place(self, line: int) -> SourcePosition | None:
-        """The place in the module that a line of the text comes from."""
+        """Return the position in the module that a line of the text was generated from."""
         return self.generated.lines.get(line)
 
 
 @dataclass(frozen=True)
 class Body:
-    """The PyTorch of one kernel, and what it is called with."""
+    """The PyTorch of one kernel, and its parameters."""
 
     unit: Unit
     function: Function
@@ -54,17 +54,17 @@ class Body:
 
     @cached_property
     def types(self) -> tuple[str, ...]:
-        """The scalar types of the function's arguments; empty for pointers."""
+        """Return the scalar types of the function's arguments; empty for pointers."""
         return tuple(name_of(argument.type) for argument in self.function.args)
 
     @cached_property
     def addresses(self) -> tuple[bool, ...]:
-        """Whether each of the function's arguments is an address."""
+        """Return for each of the function's arguments whether it is an address."""
         return tuple(getattr(argument.type, "element", None) is not None for argument in self.function.args)
 
     @cached_property
     def is_generator(self) -> bool:
-        """Whether it takes turns with the other members of its group."""
+        """Return whether the kernel takes turns with the other members of its group."""
         return inspect.isgeneratorfunction(self.call)
 
 
@@ -74,8 +74,8 @@ class Units:
     def __init__(
         self, artifact: Path, probe: Callable[[int, str, Any], None] | None = None, numerics: str = FAST
     ) -> None:
-        """`probe` is told (line, operation, tile or view) whenever an instruction has written; whose results are given
-        where they differ, `numerics` says."""
+        """Read the artifact's modules. `probe` is called with (line, operation, tile or view) after each instruction
+        that writes. `numerics` selects whose results to compute where platforms differ."""
         self.artifact = artifact
         self.probe = probe
         self.numerics = numerics
@@ -92,7 +92,7 @@ class Units:
             )
 
     def body(self, kernel: str, source: Path, tensors: int) -> Body | None:
-        """The PyTorch of the kernel in a C++ file; None when no module defines it.
+        """Return the PyTorch of the kernel in a C++ file; None if no module defines it.
 
         Raises ArtifactError (build_error) for a module that cannot be read or translated.
         """
@@ -112,7 +112,7 @@ class Units:
         return Body(unit, function, unit.namespace[unit.generated.names[name]], passed)
 
     def unit(self, path: Path) -> Unit:
-        """A module's PyTorch, generated and executed once."""
+        """Return a module's PyTorch, generated and executed once."""
         if path not in self._units:
             try:
                 self._unit(path, parse_file(str(path)))
@@ -136,7 +136,7 @@ class Units:
         self._units[path] = unit
 
     def put(self, path: Path, text: str) -> None:
-        """Take another text for a module. Raises as `unit` does."""
+        """Replace the text of a module. Raises as `unit` does."""
         self._units.pop(path, None)
         self._unit(path, parse(text, str(path)))
 
@@ -146,7 +146,7 @@ class Units:
 
 
 def _kinds(function: Function) -> list[str]:
-    """What kind of value each argument of a .pto function is."""
+    """Return the kind of each argument of a .pto function: tensor, scalar, or an id of the launch."""
     return [
         _LAUNCH.get(a.name) or (TENSOR if getattr(a.type, "element", None) is not None else SCALAR)
         for a in function.args

@@ -35,7 +35,7 @@ def run(orchestration, name="talk.cpp", chips=1):
 
 
 def until_ended(wait):
-    """What a wait that times out says when the chip has ended."""
+    """Return the message of a timed-out wait after the chip has ended."""
     end = time.monotonic() + LONG
     while time.monotonic() < end:
         with pytest.raises(TimeoutError) as caught:
@@ -46,7 +46,7 @@ def until_ended(wait):
 
 
 class Talk:
-    """A region by which a chip is asked."""
+    """A region for requests to a chip."""
 
     def __init__(self, orch, worker=0):
         self.orch, self.worker, self.questions, self.answers = orch, worker, 0, 0

@@ -55,7 +55,7 @@ class TestChain(SceneTestCase):
 
 @scene_test(level=2, runtime="tensormap_and_ringbuffer")
 class TestJudged(SceneTestCase):
-    """Looks at its outputs itself: their sum is what counts."""
+    """Judges its outputs itself, by their sum."""
 
     CALLABLE = CHAIN
     CASES = [{"name": "sum", "platforms": SIM}]

@@ -10,7 +10,7 @@ from simpler_setup.scene_test import _rehosted_ref, _rehosted_ref_for
 
 
 def seen(args):
-    """Called when both chips are done."""
+    """A host callable that runs after both chips have finished."""
     print(f"seen {len(args)} tensors, {args[0].buffer.cast('B').cast('f')[1]}")
 
 
@@ -36,7 +36,7 @@ def exchange(orch, callables, task_args, config):
 
 @scene_test(level=3, runtime="tensormap_and_ringbuffer")
 class TestExchange(SceneTestCase):
-    """Each rank ends with the sum of both halves."""
+    """Exchange data of two ranks: each ends with the sum of both halves."""
 
     CALLABLE = {
         "orchestration": exchange,

@@ -8,7 +8,7 @@ from simpler_setup.scene_test import _sanitize_for_filename
 
 
 def two_machines(orch, callables, task_args, config):
-    """What a worker of this level is given."""
+    """Create the worker of this level."""
     orch.worker = Worker(level=4)
 
 

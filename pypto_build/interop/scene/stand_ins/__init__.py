@@ -1,4 +1,4 @@
-"""What a process that executes scene tests finds under the names of simpler's packages, where simpler is not installed.
+"""Stand-ins under the names of simpler's packages, for a process that executes scene tests without simpler.
 
-`loading.load_file` puts this directory on the path of that process, and of no other.
+`loading.load_file` puts this directory on the path of that process alone.
 """

@@ -1,7 +1,7 @@
 """A stand-in with the interface of simpler's package, one generation of it at a time (PYPTO_STANDIN_VINTAGE).
 
-It keeps the adapters honest where simpler is not there: a name, an argument or an option that this generation does not
-have is an error, as it would be.
+It checks the adapters where simpler is not installed. A name, an argument or an option that this generation does not
+have is an error.
 """
 
 import os

@@ -11,7 +11,7 @@ from simpler.worker import Worker, program
 
 
 class Handle:
-    """What a callable is registered as."""
+    """The handle of a registered callable."""
 
     def __init__(self, target):
         self.target = target

@@ -27,7 +27,7 @@ class DataType(IntEnum):
 
 
 class Tensor:
-    """What lies on a device; host tensors stay torch's here."""
+    """A tensor on a device; host tensors are torch tensors here."""
 
 
 class CoreCallable:

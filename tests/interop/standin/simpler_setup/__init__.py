@@ -1,4 +1,4 @@
-"""Stand-in for simpler_setup: what a scene test is written against, and a command line that runs it."""
+"""Stand-in for simpler_setup: the interface that scene tests use, and a command line that runs them."""
 
 import argparse
 import sys

@@ -46,7 +46,7 @@ class DataType(IntEnum):
 
 
 def scalar_to_uint64(value: Any) -> int:
-    """The 64 bits that a scalar is passed as: those of a float as float32, of a ctypes value its own."""
+    """Return the 64 bits that a scalar is passed as: a float as float32, a ctypes value by its own bits."""
     if isinstance(value, (ctypes.c_float, float)):
         number = value.value if isinstance(value, ctypes.c_float) else value
         return int(struct.unpack("<I", struct.pack("<f", number))[0])

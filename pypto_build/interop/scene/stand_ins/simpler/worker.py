@@ -16,7 +16,7 @@ class Worker:
     """The worker of a level: of one chip, or of several."""
 
     def __new__(cls, level: int = CHIP_LEVEL, **given: Any) -> Any:
-        """One of the two; what is neither says that it is not here."""
+        """Return a worker for one chip (the default level), or for several."""
         return (worker.OneChipWorker if level == CHIP_LEVEL else NodeWorker)(level=level, **given)
 
 

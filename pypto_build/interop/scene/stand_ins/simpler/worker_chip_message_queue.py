@@ -42,7 +42,7 @@ __all__ = [
 
 
 def create_worker_chip_queue(orch: Any, **sizes: int) -> WorkerChipQueue:
-    """A queue of an orchestration."""
+    """Return a queue of an orchestration."""
     queue: WorkerChipQueue = orch.create_worker_chip_queue(**sizes)
     return queue
 

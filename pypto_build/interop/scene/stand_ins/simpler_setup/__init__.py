@@ -1,4 +1,4 @@
-"""Stands in for simpler's test machinery: what scene tests are written with, and nothing that compiles or runs."""
+"""Stands in for simpler's test machinery: the classes and decorators of scene tests, but no compiler or runner."""
 
 from __future__ import annotations
 

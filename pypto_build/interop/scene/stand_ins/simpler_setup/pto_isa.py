@@ -1,6 +1,6 @@
-"""Stands in for what fetches pto-isa, which nothing needs here."""
+"""Stands in for the download of pto-isa, which is not needed here."""
 
 
 def ensure_pto_isa_root(*_: object, **__: object) -> str:
-    """Where its headers would be."""
+    """Return the empty path, in place of the directory of headers."""
     return ""

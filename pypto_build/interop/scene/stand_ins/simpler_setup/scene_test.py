@@ -37,7 +37,7 @@ Tensor = TensorArg
 
 
 def _outputs_dir() -> Path:
-    """Where the directories of records are, one for each case that was run."""
+    """Return the directory that has a directory of records for each case that ran."""
     return Path(os.environ["PYPTO_SCENE_OUTPUTS"])
 
 
@@ -46,34 +46,34 @@ def _sanitize_for_filename(text: str) -> str:
 
 
 def _rehosted_ref_for(test_args: TaskArgsBuilder, tensor: Any) -> Any:
-    """A tensor of the case's arguments as an argument of a dispatch."""
+    """Return a tensor of the case's arguments as an argument of a dispatch."""
     return tensor_of(tensor)
 
 
 def _rehosted_ref(test_args: TaskArgsBuilder, name: str) -> Any:
-    """The same by its name."""
+    """Return the tensor with this name as an argument of a dispatch."""
     return tensor_of(getattr(test_args, name))
 
 
 def _l3_ref(test_args: TaskArgsBuilder, name: str, worker: Any = None) -> Any:
-    """The same, of a worker's."""
+    """Return the tensor with this name as an argument of a worker's dispatch."""
     return tensor_of(getattr(test_args, name))
 
 
 def _build_l3_task_args(test_args: TaskArgsBuilder, orch_signature: Any, worker: Any = None) -> Any:
-    """All arguments of the case as those of one dispatch, and the names of the outputs."""
+    """Return all arguments of the case for one dispatch, and the names of the outputs."""
     return task_args_of(test_args, orch_signature)
 
 
 def _build_chip_task_args(test_args: TaskArgsBuilder, orch_signature: Any) -> Any:
-    """The same as those of a chip's own worker."""
+    """Return all arguments of the case for a chip's own worker, and the names of the outputs."""
     return task_args_of(test_args, orch_signature)
 
 
 def _compare_outputs(
     test_args: TaskArgsBuilder, golden_args: TaskArgsBuilder, output_names: list[str], rtol: float, atol: float
 ) -> None:
-    """Raises AssertionError for an output that differs from its golden by more than these tolerances."""
+    """Raise AssertionError for an output that differs from its golden by more than these tolerances."""
     compare(test_args, golden_args, output_names, rtol, atol)
 
 

@@ -1,4 +1,4 @@
-"""Stands in for what makes arguments of torch tensors."""
+"""Stands in for the functions that make arguments from torch tensors."""
 
 from pypto_build.interop.scene.worker import make_tensor_arg
 
