@@ -49,7 +49,7 @@ def add_passed_on(parser: argparse.ArgumentParser) -> None:
 
 
 def given_options(written: Sequence[str]) -> Repeat:
-    """What was given, from the words of a command line that was parsed: they keep the spelling of values."""
+    """Return the options of a parsed command line from its words, which keep the spelling of values."""
     assignments, flags = [], []
     words = [part for word in written for part in (word.split("=", 1) if word.startswith("--") else [word])]
     for name, flag in PASSED_ON.items():

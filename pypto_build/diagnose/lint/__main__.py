@@ -69,7 +69,7 @@ def lint(artifact_dir: Path, platform: str, build_dir: Path | None = None) -> li
 
 
 def _unreadable(error: ArtifactError, root: Path) -> Finding:
-    """What keeps an artifact from being read, as a finding at the position the error names."""
+    """Turn the error of an unreadable artifact into a finding at the position that the error names."""
     match = _PLACE.match(error.path)
     path = Path(match["path"]) if match else Path(error.path)
     base = root.resolve()

@@ -59,7 +59,10 @@ def _unsynchronized(subject: Subject, kernel: Kernel, wrapper: Wrapper, function
 
 
 def _drained(wrapper: Wrapper, function: WrapperFunction, last: int) -> bool:
-    """Whether a drain follows the store: in its function, in a helper called there, or in the entry after the call."""
+    """Return whether a drain follows the store.
+
+    It may be in the same function, in a helper called there, or in the entry after the call.
+    """
     code = wrapper.code.code
     tail = code[last : function.end]
     if wrapper.entry is not None and wrapper.called is not None:
@@ -72,7 +75,7 @@ def _drained(wrapper: Wrapper, function: WrapperFunction, last: int) -> bool:
 
 
 def check_flags(subject: Subject) -> Iterator[Finding]:
-    """Each `set_flag` has its `wait_flag`: one too many hangs the pipe, one too few lets it run ahead."""
+    """Report a `set_flag` without a `wait_flag` and the reverse: a wait without its set blocks the pipe for ever."""
     for kernel, wrapper in _kernels(subject):
         for function in _reached(wrapper):
             counts: dict[tuple[str, str, str], Counter[str]] = {}

@@ -75,9 +75,9 @@ def _first_write(subject: Subject, index: int) -> tuple[str, int] | None:
 
 
 def check_meta(subject: Subject) -> Iterator[Finding]:
-    """What the program declares as written comes back, and what it declares as read is handed in.
+    """Report parameters whose direction in the manifest's signature differs from `compiled_meta.json`.
 
-    The manifest may say INOUT of any parameter: what tasks do with it counts there too.
+    INOUT in the manifest is accepted for any parameter, because the tasks may also read or write it.
     """
     meta, signature = subject.artifact.meta, subject.artifact.orchestration.signature
     if meta is None or signature is None or len(signature) != len(meta.tensors):

@@ -1,4 +1,4 @@
-"""What an orchestration's file says of its submissions: arguments with their lines, launch settings, tensors' types."""
+"""Submissions in an orchestration file: arguments with their lines, launch settings, types of tensors."""
 
 from __future__ import annotations
 

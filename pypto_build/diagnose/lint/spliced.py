@@ -1,8 +1,8 @@
 """Rules on the bodies of kernels against what they were made from: ptoas' output, and the module it was made of.
 
-Whoever edits a kernel by hand edits instructions; a flag, a barrier, an address or a tile's type that differs from the
-assembler's is more often an accident, and nothing on a CPU shows it. A module that was edited and not spliced shows by
-instructions, tiles or addresses that the body does not have.
+A user who edits a kernel by hand means to edit instructions. A flag, barrier, address or tile type that differs from
+the assembler's is more often an accident, and a run on a CPU does not show it. A module that was edited but not
+spliced has instructions, tiles or addresses that the body lacks.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _against_output(subject: Subject, kernel: Kernel, raw: Path) -> Iterator[Fin
 
 
 def _lines(text: str) -> list[str]:
-    """Each line without what the CPU and the device do not see of it."""
+    """Return the lines without comments and with single spaces between words."""
     return [" ".join(line.split()) for line in without_comments(text).splitlines()]
 
 
@@ -207,7 +207,7 @@ def _unspliced(module: Module, function: Function, body: str) -> Iterator[tuple[
 
 
 def _is_plain(name: str) -> bool:
-    """Whether every assembler makes one instruction of it: what computes each element of a tile by itself."""
+    """Return whether the operation works element by element, so that every assembler makes one instruction of it."""
     row = TABLE[name]
     return row.computes is not None and re.fullmatch(r"T[A-Z0-9_]+", row.cpp) is not None
 

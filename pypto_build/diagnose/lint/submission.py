@@ -20,7 +20,7 @@ _SIMULATED_CLUSTERS = 8
 
 
 def check_submits(subject: Subject) -> Iterator[Finding]:
-    """What the runtime would refuse when a task is submitted."""
+    """Report submissions that the runtime would refuse."""
     for submit in subject.orchestration.submits:
         yield from _order(subject, submit)
         yield from _counts(subject, submit)

@@ -1,4 +1,4 @@
-"""What a kernel's file says: how its entry unpacks arguments, and the function that does the work with them."""
+"""Wrapper of a kernel: the entry that unpacks the arguments, and the function that works on them."""
 
 from __future__ import annotations
 

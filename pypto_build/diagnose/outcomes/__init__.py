@@ -1,1 +1,1 @@
-"""What came of tests and replays, for other programs: JUnit, JSON, SARIF, annotations of GitHub and GitLab."""
+"""Results of tests and replays, for other programs: JUnit, JSON, SARIF, annotations of GitHub and GitLab."""

@@ -20,7 +20,7 @@ _PLACE = re.compile(r"(?P<path>[^\s():]+\.(?:cpp|h|hpp|py)):(?P<line>\d+)")
 
 
 class TestOutcome(Outcome):
-    """What the build says of one test, to be read with its verdict."""
+    """The build's record of one test; its verdict is read from a file of its own."""
 
     def read(self, top: Path) -> Verdict | None:
         """Its verdict, if it came as far."""
@@ -100,7 +100,7 @@ def difference(output: OutputResult) -> str:
 
 
 def report_text(outcome: TestOutcome, top: Path) -> str:
-    """What a person would read of a failure: what the run printed, else what the verdict says."""
+    """Return the text of a failure: the output of the run, or the reason or verdict if there is none."""
     if outcome.text:
         return outcome.text
     verdict = outcome.read(top)

@@ -1,4 +1,4 @@
-"""Which files of a run go into its pack, and where they stand there."""
+"""Selection of the files of a run that its pack holds, and their paths in the pack."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def external_files(artifact: Artifact, place: str = EXTERNAL) -> tuple[dict[str,
 
 
 def told_as(path: Path, directory: Path) -> set[str]:
-    """How a file in ``directory`` may tell of a path outside."""
+    """Return the spellings by which a file in ``directory`` may name an outside path (see `way_to`)."""
     return {str(path), way_to(path, directory)}
 
 
@@ -97,7 +97,7 @@ def _headers(directory: Path) -> Iterator[Path]:
 
 
 def kind_of(path: str) -> str:
-    """What a file is, for the list of sizes: its directory in the artifact, `data/in`, `external`."""
+    """Return the group of a file in the list of sizes: its directory in the artifact, `data/in`, `external`."""
     parts = path.split("/")
     inside = parts[2:] if parts[0] == ARTIFACT else parts
     if inside[0] == DATA_DIR and len(inside) > 2:

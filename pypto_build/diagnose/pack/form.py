@@ -1,4 +1,6 @@
-"""What a packed run is: a tar archive, compressed by zstd, of `pack.json`, then `objects/<sha256>`, each content once.
+"""Format of a packed run: a tar archive, compressed by zstd.
+
+It holds `pack.json`, then `objects/<sha256>`, with each content once.
 
 `pack.json` maps the paths of a tree (`artifact/<name>/...`, `data/...`, `external/...`) to objects. Nothing in it
 depends on the time, so that the same run packed twice gives the same bytes.
@@ -60,12 +62,12 @@ class Pack(msgspec.Struct, frozen=True):
 
     @property
     def root(self) -> str:
-        """Where the artifact is."""
+        """Return the path of the artifact inside the pack."""
         return f"{ARTIFACT}/{self.artifact}"
 
     @property
     def is_artifact(self) -> bool:
-        """Whether what makes a directory an artifact is there: a manifest, or a host driver over chip programs."""
+        """Return whether the pack has an artifact's manifest, or a host driver over chip programs."""
         return any(file.path in (f"{self.root}/{MANIFEST_NAME}", f"{self.root}/{DRIVER}") for file in self.files)
 
     @property
@@ -87,7 +89,7 @@ class Pack(msgspec.Struct, frozen=True):
 
 
 def fault(pack: Pack) -> str:
-    """What keeps a pack from being unpacked, for archives that come from anywhere; nothing where all is well."""
+    """Return why an untrusted pack must not be unpacked, or an empty text if it is sound."""
     if pack.schema != SCHEMA:
         return f"was written by another version (schema {pack.schema}, this one reads {SCHEMA})"
     if not _NAME.match(pack.artifact):

@@ -20,7 +20,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Opened:
-    """Where the artifact is now, and the options (as SCons takes them) that repeat its run."""
+    """An unpacked run: the path of its artifact, and the SCons options that repeat the run."""
 
     artifact: Path
     options: dict[str, str]
@@ -29,7 +29,7 @@ class Opened:
 
 
 def is_pack(path: str) -> bool:
-    """Whether a path is that of an archive."""
+    """Return whether a path names a pack: it has the suffix and is not a directory."""
     return path.endswith(SUFFIX) and not Path(path).is_dir()
 
 

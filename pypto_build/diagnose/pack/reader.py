@@ -1,7 +1,7 @@
-"""Reads packs, which come from anywhere: nothing is written outside of the directory, nor more than was declared.
+"""Reader of untrusted packs: it writes only inside the directory, and no more than the pack declares.
 
-Only plain files of the two forms of names that a pack has are accepted, in the order it has them; every content is
-checked against its digest before it counts.
+It accepts only plain files with the two forms of names that a pack has, in the order of the format. It checks every
+content against its digest before use.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _read_manifest(stream: _Stream) -> Pack:
 
 
 def read_pack(path: Path) -> Pack:
-    """What an archive holds, without unpacking it."""
+    """Read the manifest of an archive without unpacking its contents."""
     with _opened(path) as stream:
         return _read_manifest(stream)
 

@@ -56,7 +56,7 @@ def read_dumps(files: Sequence[Path]) -> list[Dump]:
 
 
 def check_dumps(dumps: Sequence[Dump], arch: str) -> list[Finding]:
-    """What is wrong after a pass and was not before it."""
+    """Return the faults of all dumps, each reported only for the first dump that has it."""
     findings, known, seen = [], set[tuple[str, str, str]](), set[object]()
     passed: set[str] = set()
     before: Dump | None = None
@@ -118,7 +118,7 @@ def _words(changed: Sequence[Change]) -> str:
 
 
 def _shown(dumps: Sequence[Dump], asked: str, kernel: str | None) -> list[str]:
-    """What one pass did."""
+    """Return the changes that one pass made, as text with differences by function. Raises ArtifactError."""
     numbers = [index for index, dump in enumerate(dumps) if asked in (dump.name, str(dump.number), f"{dump.number:02}")]
     if not numbers:
         near = difflib.get_close_matches(asked, [dump.name for dump in dumps], n=1, cutoff=0.4)

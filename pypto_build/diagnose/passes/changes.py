@@ -11,7 +11,7 @@ from pypto_build.diagnose.passes.dumps import Dump, DumpedFunction
 
 @dataclass(frozen=True)
 class Change:
-    """What a pass did to one function; `into` are the functions that it became parts of, or was split into."""
+    """Change that a pass made to one function; `into` names the functions it was split into."""
 
     function: str
     kind: str
@@ -32,7 +32,7 @@ class Change:
 
 
 def changes(before: Dump, after: Dump) -> list[Change]:
-    """What the second dump has different, by function; nothing where the first cannot be read."""
+    """Return the changes between two dumps by function, or an empty list if either cannot be read."""
     if before.error or after.error:
         return []
     found = []

@@ -1,4 +1,4 @@
-"""What has to hold of a program after a pass. Each check names a line of the dump and what is wrong there."""
+"""Checks of a program after a pass. Each check names a line of the dump and what is wrong there."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def check_once(subject: CheckedFunction) -> Iterator[Wrong]:
 
 
 def check_calls(subject: CheckedFunction) -> Iterator[Wrong]:
-    """What is called is there, and takes as many arguments."""
+    """Report calls of missing functions and calls with a wrong number of arguments."""
     functions = subject.dump.functions
     for name, line, count, method in subject.flow.calls:
         callee = functions.get(name)
@@ -141,7 +141,7 @@ def _classes(flow: Flow) -> dict[str, str]:
 
 
 def phase(passed: Collection[str]) -> tuple[bool, bool]:
-    """What holds after these passes: single assignment, final addresses."""
+    """Return two flags: whether names are assigned once after these passes, and whether addresses are final."""
     return not set(passed).isdisjoint(_SSA), not set(passed).isdisjoint(_ADDRESSES)
 
 

@@ -71,7 +71,7 @@ def _carried(text: str | None) -> tuple[str, str]:
 
 
 def _halves(code: str) -> tuple[str, str]:
-    """What stands left and right of the first assignment outside of brackets."""
+    """Split code at the first assignment outside of brackets; without one, the left side is empty."""
     depth = 0
     for position, sign in enumerate(code):
         depth += (sign in "([{") - (sign in ")]}")

@@ -1,4 +1,4 @@
-"""What a compilation wrote besides the programs: warnings of passes, errors and hints in `report/`, times."""
+"""Reports of a compilation besides its programs: warnings of passes, errors and hints in `report/`, times."""
 
 from __future__ import annotations
 

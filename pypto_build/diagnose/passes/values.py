@@ -1,4 +1,4 @@
-"""What a function of a dump defines and uses, in order: the values of its tiles, where they lie, how long they live."""
+"""Definitions and uses in a function of a dump, in order: values of tiles, their addresses and lifetimes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Span:
     size: int
 
     def overlaps(self, other: Span) -> bool:
-        """Whether the two share a byte."""
+        """Return whether the two spans share a byte."""
         return (
             self.space == other.space and self.start < other.start + other.size and other.start < self.start + self.size
         )
@@ -54,7 +54,7 @@ class DumpedValue:
     uses: list[tuple[int, Path]] = field(default_factory=list)
 
     def read_after(self, other: DumpedValue) -> bool:
-        """Whether it is read after `other` was written, in a run that comes by there."""
+        """Return whether this value is read after `other` is written, on a path of branches that reaches both."""
         taken = dict(other.path)
         return any(
             number > other.begin and all(taken.get(branch, side) == side for branch, side in path)
@@ -183,7 +183,7 @@ class _Walk:
             self.flow.values[name].same.update(row[position] for row in yielded if position < len(row))
 
     def _settle(self, loop: int) -> None:
-        """What is defined outside of a loop and used in it lives until the loop ends."""
+        """Extend values that are defined outside of a loop and used in it until the loop ends."""
         for value in self.flow.values.values():
             if loop not in value.loops and value.begin <= loop and value.uses and value.uses[-1][0] > loop:
                 value.uses.append((self._now, self._path))
@@ -252,7 +252,7 @@ def _called(node: ast.expr) -> str:
 
 
 def span_of(kind: ast.expr) -> Span | None:
-    """Where a tile of that type lies; None for what is no tile, or has no address yet."""
+    """Return the bytes that a tile of this type occupies; None for other types and for tiles without an address."""
     if isinstance(kind, ast.BinOp) and isinstance(kind.op, ast.MatMult):
         start, size, space = _number(kind.right), _tile_bytes(kind.left), _space(kind.left)
         return Span(space, "", start, size) if space and start is not None and size else None

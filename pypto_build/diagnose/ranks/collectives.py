@@ -1,5 +1,6 @@
-"""What ranks dispatch against each other: collectives that one of them skips, calls in another order or with other
-shapes, and dispatches of a rank that may overtake each other for want of a token.
+"""Checks of dispatches across ranks: skipped collectives, and calls in another order or with other shapes.
+
+Dispatches of one rank that may overtake each other, because a token is missing, are reported too.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def _title(row: DispatchRow) -> str:
 
 
 def _unlike(domain: str, sequences: Mapping[int, Sequence[DispatchRow]], failed: bool) -> Iterator[Finding]:
-    """What members of a domain call unlike each other: the first thing only, as it shifts all others."""
+    """Report the first call in which members of a domain differ; it shifts all later ones."""
     programs = dict.fromkeys(row.program for rows in sequences.values() for row in rows)
     common = [
         name

@@ -104,21 +104,21 @@ def departures(compiled: RanksRun, reference: RanksRun, limits: Limits) -> Itera
 
 
 def _is_signal(record: DumpedArg, signal: int | None) -> bool:
-    """Whether an argument holds signals: of a collective the one that is number `signal`."""
+    """Return whether an argument holds signals; in a collective it is argument number `signal`."""
     return record.role == "inout" and not is_float(record.dtype) and signal in (None, record.index)
 
 
 def _difference(
     viewer: Viewer, record: DumpedArg, other: Viewer, expected: DumpedArg, limits: Limits
 ) -> Difference | None:
-    """How one argument differs in two runs; None where it does not, or was not kept."""
+    """Compare one argument in two runs; None if it is equal, was not kept, or has another shape."""
     if record.kind != "tensor" or not record.size or not expected.size or record.shape != expected.shape:
         return None
     return compare(viewer.dump.stored(record), other.dump.stored(expected), record.dtype, limits)
 
 
 def _partings(given: argparse.Namespace, run: RanksRun, first: Departure, limits: Limits) -> list[KernelParting]:
-    """Where the kernels of the task part from their modules; none where they have no modules."""
+    """Find where the kernels of the task diverge from their modules; an empty list without modules."""
     names = first.viewer.names
     kernels = tuple(names.kernels[i].name for i in first.record.func_ids if i in names.kernels)
     number = first.viewer.order.numbers.get(first.record.task_id, -1)

@@ -48,7 +48,7 @@ _SUBMITS = {"_submit_chip": 1, "submit_chip": 0, "submit_next_level": 0, "submit
 
 
 def read_driver(path: Path) -> DriverText:
-    """What is found in a driver. Raises `SyntaxError`, `ValueError` and `OSError` for what is no Python."""
+    """Read the text of a driver. Raises `SyntaxError`, `ValueError` or `OSError` if it is not valid Python."""
     reader = _Reader()
     with warnings.catch_warnings():  # what Python thinks of its style
         warnings.simplefilter("ignore")

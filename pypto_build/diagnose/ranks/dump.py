@@ -89,7 +89,7 @@ def _selected(run: RanksRun, rows: Sequence[DispatchRow], given: argparse.Namesp
 
 
 def agreement(dumps: Sequence[RankDump]) -> list[str]:
-    """Of one tensor of each dispatch: which ranks hold the same bits, and how far the others are from those."""
+    """Compare the first tensor of all dispatches: ranks with the same bits, and the distance of the others."""
     first = {dump.place: dump.records[0] for dump in dumps}
     if len(dumps) < 2 or any(record.kind != "tensor" or not record.size for record in first.values()):
         return []

@@ -1,7 +1,7 @@
-"""Where a task of one rank parts from its module: the program runs twice more, as compiled and by PyTorch, with probes
-in the kernels of that task alone.
+"""Search for the line at which a task of one rank diverges from its module.
 
-The other ranks, and the other tasks of this one, run as they are: a kernel that talks to others finds them.
+The program runs twice more, as compiled and by PyTorch, with probes in the kernels of that task alone. All other tasks
+and ranks run unchanged, so that a kernel that communicates with other ranks finds them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TOLD = "module"
 
 
 class Told(msgspec.Struct):
-    """What the module of one kernel wrote in a block of the task: `lane` is its vector core, `module` its file."""
+    """Events of one kernel's module in a block of the task: `lane` is its vector core, `module` its file."""
 
     kernel: str
     lane: int
@@ -65,8 +65,11 @@ class At:
 def partings(
     given: argparse.Namespace, at: At, limits: Limits, run: Callable[[ChipsEngine, str], object]
 ) -> list[KernelParting]:
-    """Where the kernels of a task part from their modules, block by block up to the first that does; `run` executes the
-    program by an engine, under a name. Raises ArtifactError where a kernel cannot be compiled with probes."""
+    """Find where the kernels of a task diverge from their modules, block by block up to the first block that does.
+
+    `run` executes the program by an engine, under a name.
+    Raises ArtifactError if a kernel does not compile with probes.
+    """
     directory = given.build_dir / "diverge" / "probes"
     shutil.rmtree(directory, ignore_errors=True)
     kernels = {kernel.name: kernel for kernel in load_artifact(at.root).kernels if kernel.name in at.kernels}
@@ -117,7 +120,7 @@ class _Watcher:
         return on_task
 
     def watching(self, domains: Sequence[Windows]) -> OnTask:
-        """What is called for the task itself."""
+        """Return the function to call for the task itself."""
         raise NotImplementedError
 
 

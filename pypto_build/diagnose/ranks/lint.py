@@ -60,7 +60,7 @@ def below(finding: Finding, program: str) -> Finding:
 
 
 def lint_driver(artifact: Distributed) -> list[Finding]:
-    """What contradicts the driver's text."""
+    """Report contradictions between the driver's text and the artifact, and faults in the text."""
     try:
         text = read_driver(artifact.driver)
     except SyntaxError as error:
@@ -144,7 +144,7 @@ def _retag(given: DriverTensor, wanted: str) -> tuple[Edit, ...]:
 
 
 def _derived(chip: Path) -> Derived | None:
-    """What a program's orchestration does with its arguments; None where that is a finding of its own."""
+    """Derive how a program's orchestration uses its arguments; None if it cannot be read."""
     try:
         artifact = load_artifact(chip)
         derived = derive(artifact)
@@ -185,7 +185,7 @@ def _tokens(text: DriverText) -> Iterator[Finding]:
 
 
 def _ordered(first: DriverCall, second: DriverCall, calls: Sequence[DriverCall]) -> bool:
-    """Whether the second dispatch waits for the first, by way of others too."""
+    """Return whether the second dispatch waits for the first, directly or through others."""
     after = [first]
     for call in calls[calls.index(first) + 1 :]:
         if any(_waits_for(call, one) for one in after):
@@ -196,7 +196,7 @@ def _ordered(first: DriverCall, second: DriverCall, calls: Sequence[DriverCall])
 
 
 def _waits_for(second: DriverCall, first: DriverCall) -> bool:
-    """Whether one dispatch waits for another by a tensor that both name. What the text does not tell, may."""
+    """Return whether one dispatch may wait for another through a shared tensor; unknown directions count as a wait."""
     tags: Mapping[str, str] = {one.tensor: one.tag for one in first.tensors if one.tensor}
     return any(
         tags.get(one.tensor, "NO_DEP") in (*_WRITING, "") and one.tag in (*_READING, "")

@@ -50,7 +50,7 @@ class SignalWait:
         return f"{COMPARISONS[self.comparison]} {self.expected}"
 
     def satisfied_by(self, value: int) -> bool:
-        """Whether a signal of that value ends it."""
+        """Return whether a signal of this value ends the wait."""
         return holds(value, self.expected, self.comparison)
 
 
@@ -63,12 +63,12 @@ class Message:
 
     @property
     def between_ranks(self) -> bool:
-        """Whether another rank sent it."""
+        """Return whether the sender is another rank."""
         return self.sent.dispatch.rank != self.taken.dispatch.rank
 
     @property
     def waited(self) -> float:
-        """How many microseconds the kernel waited for it."""
+        """Return the time that the kernel waited for the message, in microseconds."""
         return self.taken.ended - self.taken.begun
 
 
@@ -86,7 +86,7 @@ def messages_of(run: RanksRun) -> list[Message]:
 
 
 def notifications(run: RanksRun) -> list[Notification]:
-    """What all ranks notified, in the order of time."""
+    """Return the notifications of all ranks in the order of time."""
     found = []
     for number, record in run.messages.items():
         row = run.by_number[number]
@@ -96,7 +96,7 @@ def notifications(run: RanksRun) -> list[Notification]:
 
 
 def waits(run: RanksRun) -> list[SignalWait]:
-    """What all ranks waited for, in the order of time."""
+    """Return the waits of all ranks in the order of time."""
     found = []
     for number, record in run.messages.items():
         row = run.by_number[number]
@@ -168,5 +168,5 @@ def critical_chain(run: RanksRun, messages: Sequence[Message]) -> list[Stretch]:
 
 
 def _precedes(row: DispatchRow, other: DispatchRow) -> bool:
-    """Whether `other` could not begin before the end of `row`: it takes what that wrote, or its rank."""
+    """Return whether `other` had to begin after the end of `row`: it uses its results or runs on the same rank."""
     return row.number in other.producers or (row.rank == other.rank != HOST and row.number != other.number)

@@ -1,5 +1,4 @@
-"""What the report draws of all ranks: their timelines under each other, waits, and the messages between them, as plain
-data for its script."""
+"""Picture of all ranks for the report: timelines, waits and messages, as plain data for its script."""
 
 from __future__ import annotations
 
@@ -141,7 +140,7 @@ class Picture:
 
 
 def ranks_data(run: RanksRun) -> dict[str, Any]:
-    """What `ranks.js` draws, and the tables below it."""
+    """Return the data that `ranks.js` draws, and the tables below it."""
     picture = Picture(run)
     bars = picture.bars()
     waiting = picture.waits()

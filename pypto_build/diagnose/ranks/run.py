@@ -35,7 +35,7 @@ def add_rank_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_chip_options(parser: argparse.ArgumentParser) -> None:
-    """Where the chip programs were built."""
+    """Add the option for the build directories of the chip programs."""
     parser.add_argument("--chip", action="append", default=[], metavar="NAME=DIR", help="where a program was built")
 
 
@@ -76,7 +76,7 @@ def read_ranks(path: Path, again: str = AGAIN) -> RanksRecord:
 
 
 def read_messages(path: Path) -> MessagesRecord | None:
-    """What a dispatch notified and waited for; None where nothing was recorded. Raises `ArtifactError`."""
+    """Read the notifications and waits of a dispatch; None without a record. Raises `ArtifactError`."""
     if not path.is_file():
         return None
     record = read_record(path, MessagesRecord)
@@ -101,17 +101,17 @@ class RanksRun:
 
     @property
     def directory(self) -> Path:
-        """Where the records of all ranks lie."""
+        """Return the directory with the records of all ranks."""
         return self.build_dir / "dfx_outputs"
 
     @property
     def simulated(self) -> bool:
-        """Whether times are a simulation's, and mean little."""
+        """Return whether the times come from a simulation and mean little."""
         return self.platform.endswith("sim")
 
     @cached_property
     def record(self) -> RanksRecord:
-        """What is known of all ranks. Raises `ArtifactError` where nothing was recorded."""
+        """Read the record of all ranks. Raises `ArtifactError` if there is none."""
         path = self.directory / "ranks.json"
         if not path.is_file():
             raise no_record(self.build_dir, "holds no records of ranks", f"{AGAIN} first")
@@ -128,7 +128,7 @@ class RanksRun:
         return {row.number: row for row in self.record.dispatches}
 
     def directory_of(self, row: DispatchRow) -> Path:
-        """Where the records of a dispatch lie."""
+        """Return the directory with the records of a dispatch."""
         return self.directory / row.place
 
     def program_of(self, row: DispatchRow) -> Path:
@@ -141,22 +141,22 @@ class RanksRun:
 
     @cached_property
     def messages(self) -> dict[int, MessagesRecord]:
-        """What each dispatch notified and waited for, by its number."""
+        """Return the notifications and waits of all dispatches, by number; those without a record are left out."""
         found = {row.number: read_messages(self.directory_of(row) / "messages.json") for row in self.dispatches}
         return {number: record for number, record in found.items() if record is not None}
 
     def span(self, row: DispatchRow) -> tuple[float, float]:
-        """When a dispatch began and ended; the end of the run for one that did not."""
+        """Return the begin and end of a dispatch in microseconds; an unfinished one ends with the run."""
         return row.begun_s * 1e6, self.end if row.ended_s is None else row.ended_s * 1e6
 
     @property
     def ended(self) -> bool:
-        """Whether all dispatches came to their ends."""
+        """Return whether all dispatches ended."""
         return not self.record.pending and all(row.ended_s is not None for row in self.record.dispatches)
 
     @cached_property
     def end(self) -> float:
-        """When the last dispatch that ended had."""
+        """Return the end of the run in microseconds: the last end, or begin of an unfinished dispatch."""
         return max((1e6 * (row.begun_s if row.ended_s is None else row.ended_s) for row in self.dispatches), default=0)
 
     def at(self, time_ns: int) -> float:

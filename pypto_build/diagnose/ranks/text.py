@@ -107,7 +107,7 @@ def chain_table(run: RanksRun, chain: Sequence[Stretch]) -> Table:
 
 
 def why(run: RanksRun, step: Stretch) -> str:
-    """What a step had to come after."""
+    """Return a text that says why a step came no earlier: a message, a host tensor or its rank."""
     if step.message is not None:
         sent, taken = step.message.sent, step.message.taken
         signal = f"{run.signal(taken.address)} {taken.condition}"
@@ -120,7 +120,7 @@ def why(run: RanksRun, step: Stretch) -> str:
 
 
 def waiting_table(run: RanksRun) -> Table:
-    """What kernels waited for when the run ended."""
+    """Return a table of the signals that kernels waited for when the run ended."""
     rows = []
     for wait in run.record.waiting:
         condition = f"{run.signal(wait.address)} {COMPARISONS[wait.comparison]} {wait.expected}"

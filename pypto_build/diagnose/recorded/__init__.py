@@ -1,1 +1,1 @@
-"""What a run left behind, read and given names: dumps, task graph, timeline, and all of it together."""
+"""Readers for the records of a run, with names: dumps, task graph, timeline, and all of it together."""

@@ -1,12 +1,13 @@
-"""Where the time of a run went: critical path, slack, how busy the cores were, and why they were not.
+"""Time of a run: critical path, slack, busy time of the cores, and reasons for idle time.
 
 The definitions are those of simpler's critical-path report, so that numbers can be compared:
 
 * a task's rows are folded: first start, last end;
 * a dependency counts if its predecessor ended before the task started (up to a tolerance) and began before it;
 * the *static* path is the longest by durations over those dependencies;
-* the *observed* path walks back from the task that ended last, each time to the predecessor (by data, or by the core it
-  ran on) that ended last; waits are `data-wait`, `core-wait`, or `front-gap` where there is no predecessor;
+* the *observed* path walks back from the task that ended last, each time to the predecessor that ended last: a
+  predecessor by data, or by the core it ran on;
+* waits are `data-wait`, `core-wait`, or `front-gap` where there is no predecessor;
 * a sweep over the observed path splits the makespan into compute and stall, exactly.
 """
 
@@ -76,7 +77,7 @@ class Analysis:
 
 
 def fold(timeline: Timeline) -> dict[int, Interval]:
-    """Each task's interval."""
+    """Fold the rows of a timeline into one interval for each task."""
     result: dict[int, Interval] = {}
     for row in timeline.rows:
         known = result.get(row.task)
@@ -89,7 +90,7 @@ def fold(timeline: Timeline) -> dict[int, Interval]:
 
 
 def timed_predecessors(graph: TaskGraph | None, intervals: Mapping[int, Interval]) -> dict[int, set[int]]:
-    """What each task waits for among those that ran; tasks without a time, such as barriers, are looked through."""
+    """Return the timed predecessors of each task; those of an untimed task, such as a barrier, stand in for it."""
     if graph is None:
         return {task: set() for task in intervals}
     through: dict[int, set[int]] = {}
@@ -196,7 +197,7 @@ IDLE_CAUSES = {
 
 @dataclass(frozen=True)
 class Core:
-    """How one core spent the makespan, in microseconds."""
+    """Busy and idle time of one core over the makespan, in microseconds."""
 
     core: int
     tasks: int

@@ -48,7 +48,7 @@ class Evidence:
 
     @property
     def simulated(self) -> bool:
-        """Whether times are a simulation's, and mean little."""
+        """Return whether the times come from a simulation and mean little."""
         return self.platform.endswith("sim")
 
     @cached_property
@@ -81,7 +81,7 @@ class Evidence:
 
     @cached_property
     def measured(self) -> Measured:
-        """How the timeline was taken."""
+        """Read how the timeline was measured."""
         return read_measured(self.timeline.path) if self.timeline else Measured(None)
 
     @cached_property
@@ -104,7 +104,7 @@ class Evidence:
 
     @cached_property
     def sites(self) -> dict[int, SubmitSite]:
-        """Where each task was submitted, as far as that is certain."""
+        """Return the source position of each task's submission, if it is certain."""
         if not self.graph or not self.artifact:
             return {}
         return match_tasks(self.graph, read_sites(self.artifact.orchestration.source))

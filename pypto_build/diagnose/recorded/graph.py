@@ -37,12 +37,12 @@ class TaskArg:
 
     @property
     def reads(self) -> bool:
-        """Whether its content before the task counts. `UNKNOWN` is what an argument without dependencies prints as."""
+        """Return whether the task may read the argument. An argument without dependencies prints as `UNKNOWN`."""
         return self.kind in ("INPUT", "INOUT", "UNKNOWN", "NO_DEP")
 
     @property
     def writes(self) -> bool:
-        """Whether the task gives it content."""
+        """Return whether the task writes the argument."""
         return self.kind in ("OUTPUT", "INOUT", "OUTPUT_EXISTING")
 
     @property
@@ -121,7 +121,7 @@ class TaskGraph:
         return _grouped(self.edges, "pred", "succ")
 
     def pairs(self) -> list[tuple[int, int]]:
-        """Each pair of tasks with an edge once, predecessor first."""
+        """Return the pairs of tasks with an edge, predecessor first, without repeats."""
         return list(dict.fromkeys((edge.pred, edge.succ) for edge in self.edges))
 
     def topological(self) -> list[int]:

@@ -1,4 +1,4 @@
-"""How a timeline was taken: warm or cold, over how many rounds, and how far these are apart."""
+"""Measurement of a timeline: warm or cold, number of rounds, and spread over the rounds."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ COLD = "taken cold: first tasks take many times what they take later, as they lo
 
 
 class Measured:
-    """What `timing.json` beside a timeline says; a timeline without one is of an older replay, or of simpler."""
+    """Content of `timing.json` beside a timeline. Timelines of simpler and of older replays have none."""
 
     def __init__(self, timing: Timing | None) -> None:
         self.timing = timing
 
     @cached_property
     def tasks(self) -> dict[int, Spread]:
-        """Each task's time over the rounds, by its id; empty where there was one round."""
+        """Return the time of each task over the rounds, by id; empty after a single round."""
         return {spread.task: spread for spread in self.timing.tasks} if self.timing else {}
 
     @property
     def is_cold(self) -> bool:
-        """Whether it is known that nothing ran before."""
+        """Return whether the record says that no run came before to warm up."""
         return self.timing is not None and not self.timing.warm
 
     @property
@@ -48,7 +48,7 @@ def spread_text(spread: Spread) -> str:
 
 
 def read_measured(timeline: Path) -> Measured:
-    """What is said of a timeline. Raises a usage error naming the file and what is wrong with it."""
+    """Read `timing.json` beside a timeline. Raises a usage error that names the file and its fault."""
     path = timeline.with_name(TIMING_NAME)
     try:
         return Measured(decode_json(read_bytes(path), Timing))

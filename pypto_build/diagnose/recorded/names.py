@@ -36,7 +36,7 @@ class _NameMap(msgspec.Struct):
 
 @dataclass(frozen=True)
 class KernelName:
-    """What is known of one kernel; `source` is None where only its name is."""
+    """Name, core type and source of one kernel; `source` is None if only the name is known."""
 
     name: str
     core_type: str = ""

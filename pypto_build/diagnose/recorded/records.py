@@ -40,7 +40,7 @@ def newest(directory: Path, patterns: Iterable[str]) -> Path | None:
 
 
 def read_document(path: Path, again: str) -> Any:
-    """What the file at `path` holds. Raises a usage error that ends with `again`, the way to a new one."""
+    """Read the JSON file at `path`. Raises a usage error that ends with `again`, the command for a new file."""
     try:
         return json.loads(read_text(path, _LARGEST))
     except OSError as error:

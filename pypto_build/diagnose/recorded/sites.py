@@ -1,6 +1,6 @@
-"""Where an orchestration submits its tasks: source lines, argument variables, and with them names for tensors.
+"""Submissions in an orchestration: source lines, argument variables, and names of tensors from them.
 
-Read as text, since it only gives names: what cannot be told apart stays without one.
+The source is read as text, because it only provides names. Ambiguous tasks and tensors stay without a name.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class SubmitSite:
     args: tuple[SiteArg, ...]
 
     def fits(self, task: Task) -> bool:
-        """Whether `task` may have been submitted here."""
+        """Return whether `task` may have been submitted here, by its kernels and the kinds of its arguments."""
         kinds = [arg.kind for arg in task.args]
         return set(self.func_ids) == set(task.func_ids) and (
             not kinds

@@ -1,4 +1,4 @@
-"""How the tasks of a run are called: simpler's 64-bit ids, and the numbers that messages and people use.
+"""Names of the tasks of a run: simpler's 64-bit ids, and the numbers in messages.
 
 An id holds the ring in its upper and a count in its lower half; ids of several rings say nothing about the order of
 submission. A *number* counts the tasks that run a kernel in the order of their submission, from 0, as in verdicts.

@@ -1,7 +1,8 @@
 """Reads the timeline of a run of every vintage: which core ran which task from when to when, in microseconds.
 
-Since June 2026 a file holds cycles of a clock whose frequency is in the metadata, and two streams joined by (core,
-register number); before, microseconds, one object a task and core (``l2_perf_records.json``, ``perf_swimlane_*.json``).
+Since June 2026 a file holds clock cycles, with the frequency in the metadata. It has two streams, joined by (core,
+register number). Older files hold microseconds, in one object for each task and core (``l2_perf_records.json``,
+``perf_swimlane_*.json``).
 Times count from the first dispatch, start or submission on record.
 """
 

@@ -1,4 +1,4 @@
-"""What the page shows of the tasks: graph and timeline as plain data for its scripts."""
+"""Tasks as the page shows them: graph and timeline as plain data for its scripts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Where in a tensor it is wrong, as a small picture: one byte a cell, the worst element of the cell.
+"""Error map of a tensor: a small picture with one byte a cell, for the worst element of the cell.
 
 A tensor is shown as a matrix: the last dimension across, all others down (one dimension is wrapped into rows). Cells
-hold equally many elements; the byte is 0 where all are equal, up to 63 within the tolerance, 64 to 254 outside it on a
-logarithmic scale up to a million times the tolerance, and 255 where one side is not a number or not finite.
+hold equally many elements. The byte is 0 if all elements are equal, and up to 63 within the tolerance. It is 64 to 254
+outside, on a logarithmic scale up to a million times the tolerance. It is 255 if one side is not a finite number.
 """
 
 from __future__ import annotations

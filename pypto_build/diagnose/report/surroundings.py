@@ -1,4 +1,4 @@
-"""Where and with what a run was made: machine, compiler, versions, and digests of everything that went into it."""
+"""Environment of a run: machine, compiler, versions, and digests of everything that went into it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page says besides the tasks: verdict with error maps, findings, sources, environment, commands."""
+"""Parts of the page besides the tasks: verdict with error maps, findings, sources, environment, commands."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def report_data(evidence: Evidence, data_dir: Path | None, repeat: Repeat, embed
 
 
 def current_reports(evidence: Evidence) -> tuple[list[Report], list[str]]:
-    """What tools have found in the artifact as it is now, and the tools that looked before its last edit."""
+    """Return the reports on the artifact as it is now, and the names of tools that ran before its last edit."""
     assert evidence.build_dir is not None
     state = state_of(evidence.root)
     reports = kept_reports(evidence.build_dir)
@@ -86,7 +86,7 @@ def cause_data(
 
 
 def looked(reports: Sequence[Report], outdated: Sequence[str], found: bool) -> str:
-    """Which tools have looked at the artifact, and what else could."""
+    """Return a text with the tools that ran on the artifact, those to run again, and those not run."""
     tools = {"lint", *(report.tool for report in reports)}
     said = [f"Looked at by {', '.join(sorted(tools))}" + ("." if found else ", without a finding.")]
     said += [f"{', '.join(outdated)} looked before the last edit: run again."] if outdated else []
@@ -138,7 +138,7 @@ def _output(evidence: Evidence, output: OutputResult, verdict: Verdict, data_dir
 
 
 def _chains(evidence: Evidence, name: str) -> list[dict[str, Any]]:
-    """What `why` has found of elements of an output: their index, and the chain as lines."""
+    """Return the chains that `why` kept for elements of an output: the index, and the chain as lines."""
     if evidence.build_dir is None:
         return []
     try:
@@ -149,7 +149,7 @@ def _chains(evidence: Evidence, name: str) -> list[dict[str, Any]]:
 
 
 def _sides(evidence: Evidence, output: OutputResult, data_dir: Path | None) -> tuple[Array, Array] | None:
-    """What was computed and what was expected, decoded; None where either is not there."""
+    """Return the computed and the expected output, decoded; None if either is missing or of another type."""
     if evidence.build_dir is None or output.status == "unchecked":
         return None
     try:
@@ -231,7 +231,7 @@ def finding_data(finding: Finding, sources: Sequence[dict[str, Any]]) -> dict[st
 def commands(
     evidence: Evidence, verdict: Verdict, repeat: Repeat, embedded: str, chips: Sequence[str] = ()
 ) -> list[list[str]]:
-    """What to type to have the same again, or to learn more; `chips` as `Repeat.direct` takes them."""
+    """Return titled commands that repeat the run or examine it; `chips` as `Repeat.direct` takes them."""
     assert evidence.build_dir is not None
     root, platform, out = evidence.root.resolve(), evidence.platform, evidence.build_dir.resolve()
     found = [

@@ -1,5 +1,7 @@
-"""What memory holds after so many instructions of a call, and what the reference has there. Everything is looked up in
-the recording, so that going back costs what going forward does."""
+"""Contents of memory after a number of instructions of a call, with the values of the reference.
+
+Everything comes from the recording, so that a step back costs the same as a step forward.
+"""
 
 from __future__ import annotations
 
@@ -74,8 +76,10 @@ def _fill(raw: Array, filled: Array, low: int, first: int, data: memoryview) -> 
 def _expected(
     done: Sequence[Instruction], space: int | None, addresses: Array, expected: Expected
 ) -> tuple[Array, Array]:
-    """What the reference had where the elements at these addresses were written last: of a memory of the core, or of
-    global memory (None)."""
+    """Return the reference's values for the last writes to these addresses, and a mask of the known ones.
+
+    ``space`` is a memory of the core, or None for global memory.
+    """
     values, told = np.zeros(addresses.shape), np.zeros(addresses.shape, bool)
     left = np.ones(addresses.shape, bool)
     low, high = int(addresses.min(initial=1 << 62)), int(addresses.max(initial=-1)) + 1
@@ -95,8 +99,10 @@ def _expected(
 
 
 def _take(written: Array, wanted: Array, left: Array, found: Array | None, values: Array, told: Array) -> None:
-    """Of the wanted addresses that are `left` those that an instruction has written: they are left no more, and where
-    the reference has what it wrote (`found`), that is their value."""
+    """Take from `left` the wanted addresses that an instruction wrote, and store the reference's values for them.
+
+    `found` holds the reference's result of the instruction, if there is one. `told` marks the values stored.
+    """
     hit, rows, cols = _positions(written, wanted)
     hit &= left
     left &= ~hit
@@ -107,7 +113,7 @@ def _take(written: Array, wanted: Array, left: Array, found: Array | None, value
 
 
 def _positions(addresses: Array, wanted: Array) -> tuple[Array, Array, Array]:
-    """Which of the wanted addresses are among those of a tile, and at which row and column."""
+    """Return a mask of the wanted addresses that lie in a tile, with their rows and columns."""
     flat = addresses.reshape(-1)
     order = np.argsort(flat, kind="stable")
     at = np.minimum(np.searchsorted(flat, wanted, sorter=order), len(flat) - 1)

@@ -19,7 +19,7 @@ from pypto_build.replay.reference.launch import Progress, in_child, open_launch
 
 
 def show(given: argparse.Namespace) -> int:
-    """What `given` asks for; the exit status. Raises ArtifactError and RunFault."""
+    """Run `step` with the options and return the exit status. Raises ArtifactError and RunFault."""
     if given.export:
         one_of("EXPORT", given.export, ("html",))
     if not (given.script or given.export) and sys.stdin.isatty() and sys.stdout.isatty():

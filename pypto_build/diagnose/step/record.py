@@ -64,7 +64,7 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Referred:
-    """What the module's PyTorch told of a member of a block: events with their element types, and numbers then."""
+    """Results of the module's PyTorch for a member of a block: events, their element types, and scalars at each."""
 
     module: str
     events: list[Event]
@@ -74,8 +74,11 @@ class Referred:
 
 @dataclass
 class Recorded:
-    """What the run tells besides the traces it leaves in `directory`: kernels by member, what was known of their text,
-    what the module's PyTorch told by block and member, arguments; `notes` say what could not be told."""
+    """Records of the run besides the traces, which it leaves in `directory`.
+
+    `members` names the kernels by member, and `compiled` has their compiled form. `referred` has the results of the
+    module's PyTorch by block and member. `notes` lists what is missing.
+    """
 
     directory: Path
     task: int
@@ -89,7 +92,7 @@ class Recorded:
 
 @dataclass
 class TaskRecording:
-    """What is known of a task: its calls by block and member, its arguments."""
+    """Recording of a task: its calls by block and member, and its arguments."""
 
     artifact: Path
     task: int
@@ -213,7 +216,7 @@ class _AtTask:
         call.run()
 
     def _refer(self, call: Any) -> None:
-        """What the module makes of the same inputs."""
+        """Run the module's PyTorch on copies of the same inputs and keep its results."""
         if self._references is None or (call.block is None and call.block_num > 1):
             return  # all blocks at once: whose events are whose is not known
         copies = Copies(slots_of(call), call)  # the kernels' own stay as they are

@@ -1,7 +1,7 @@
 """Numbers in variables of the kernel, and those that the module's PyTorch has for them.
 
-Compilers number their variables, so which belong together is told by position: parameters of the kernel's function and
-arguments of the module's, loops of both in the order of the text; else by equal names.
+Compilers number their variables, so the two sides are matched by position. Parameters of the kernel's function match
+arguments of the module's, and loops match in the order of the text. Other variables match by equal names.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ _SHORT = {"n": "next", "b": "back", "g": "goto", "p": "print", "l": "list", "w":
 
 
 def run_command(session: Session, command: str) -> Lines:
-    """What a command prints. Raises ArtifactError for one that cannot be done."""
+    """Run a command and return the lines it prints. Raises ArtifactError for an invalid command."""
     name, _, rest = command.partition(" ")
     known = COMMANDS.get(_SHORT.get(name, name))
     if known is None:

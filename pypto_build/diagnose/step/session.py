@@ -1,4 +1,4 @@
-"""Where one stands in a recorded kernel call, and what can be asked there. All faces of `step` ask here."""
+"""Position in a recorded kernel call, and queries there. All front ends of `step` use it."""
 
 from __future__ import annotations
 
@@ -34,8 +34,11 @@ from pypto_build.diagnose.why.trace import (
 
 @dataclass(frozen=True)
 class KernelStep:
-    """An instruction, a flag or a barrier: its name and how often it had come, its lines; `event` is what was recorded,
-    `done` the number of instructions that are over once it is."""
+    """An instruction, a flag or a barrier, with its name and lines.
+
+    `count` is how often the name has occurred. `event` is its record. `done` is the number of instructions that are
+    over after this step.
+    """
 
     number: int
     name: str
@@ -143,7 +146,7 @@ class Stepped:
         return found
 
     def variable(self, name: str, step: int) -> Variable | None:
-        """What a variable holds when a step is executed; None where it has not been told yet."""
+        """Return the value of a variable at a step, or None before its first recorded value."""
         at, told = self.told.get(name, ([], []))
         index = bisect_right(at, self.until[step])
         return told[index - 1] if index else None
@@ -165,7 +168,7 @@ class Stepped:
     # --- operands ---
 
     def operands(self, step: KernelStep) -> list[Operand]:
-        """What the instruction writes and reads, `dst`, `src0`, `src1`, `tmp`, …"""
+        """Return the operands that the instruction writes and reads, `dst`, `src0`, `src1`, `tmp`, …"""
         event = step.event
         if isinstance(event, SyncEvent):
             return []
@@ -203,14 +206,14 @@ class Stepped:
         return at.done - (before and isinstance(at.event, Instruction))
 
     def wrong(self, contents: Contents) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-        """Which elements differ from what the reference has told."""
+        """Return a mask of the known elements that differ from the reference."""
         different = differ(
             contents.values, contents.expected, contents.dtype, self.limits, contents.expected[contents.told]
         )
         return np.asarray(different & contents.told & contents.known)
 
     def differs(self, step: KernelStep) -> int:
-        """How many elements that a step wrote the reference has otherwise."""
+        """Count the elements written by a step that differ from the reference."""
         event = step.event
         found = self.call.expected.values.get(event.number) if isinstance(event, Instruction) else None
         if found is None or not isinstance(event, Instruction) or not event.results:

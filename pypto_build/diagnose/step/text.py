@@ -1,4 +1,4 @@
-"""What one sees at a step, as plain lines; the same for all faces."""
+"""View of a step as plain lines; the same for all front ends."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def flag_lines(session: Session) -> Iterator[str]:
 
 
 def pipe_lines(session: Session) -> Iterator[str]:
-    """Each pipe that has done something: how much, its last instruction, and how far it knows of the others."""
+    """Yield a line for each active pipe: its instruction count, its last one, and the instructions it waited for."""
     now = session.now
     for pipe in pipes_at(now, session.at):
         last = now.steps[pipe.last]

@@ -1,4 +1,4 @@
-"""How far outputs are from the reference: one case, the distribution over all, and the tolerance that follows."""
+"""Errors of outputs against the reference: one case, the distribution over all, and the tolerance that follows."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ _MARGIN = 2.0
 
 
 class OutputError(msgspec.Struct, frozen=True):
-    """One output in one case. ``needed`` is the absolute tolerance that is needed with each of `RTOLS`; ``scale`` the
-    median size of what was expected and is not zero; ``not_finite`` tells that elements differ of which one is no
-    finite number."""
+    """One output in one case.
+
+    ``needed`` has the absolute tolerance needed with each of `RTOLS`. ``scale`` is the median size of the expected
+    elements that are not zero. ``not_finite`` is set if elements differ and one of the two is not finite.
+    """
 
     name: str
     dtype: str
@@ -68,7 +70,7 @@ def compare(name: str, dtype: str, actual: bytes, expected: bytes, rtol: float, 
 
 
 def distribution(errors: Sequence[OutputError], failed: int) -> Distribution:
-    """What the cases say of one output."""
+    """Return the distribution of the errors of one output over all cases, with a proposed tolerance."""
     first = errors[0]
     rtol, atol, reason = proposal(errors)
     return Distribution(

@@ -24,7 +24,7 @@ GOLDEN, MODULES = "golden.py", "the .pto modules"
 
 
 class Result(msgspec.Struct, frozen=True):
-    """How a case ended: pass, mismatch, fault (of the kernels) or unknown (the reference has no answer)."""
+    """Result of a case: pass, mismatch, fault (of the kernels) or unknown (the reference has no answer)."""
 
     seed: int
     kind: str
@@ -41,7 +41,7 @@ class Result(msgspec.Struct, frozen=True):
 
     @property
     def failed(self) -> bool:
-        """Whether the kernels are to blame."""
+        """Return whether the case failed because of the kernels: a mismatch or a fault."""
         return self.status in ("mismatch", "fault")
 
 
@@ -61,7 +61,7 @@ class Document(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Sweep:
-    """What every case shares; ``oracle`` is who knows what is right."""
+    """Settings that all cases share; ``oracle`` names the source of the expected outputs."""
 
     launch: Launch
     symbols: tuple[Symbol, ...]
@@ -131,7 +131,7 @@ class Sweep:
 
 
 def golden_outputs(artifact: Path, binding: Binding) -> dict[str, bytes]:
-    """What ``compute_golden`` of the artifact's golden.py makes of these arguments."""
+    """Run ``compute_golden`` of the artifact's golden.py on these arguments and return the bytes of its outputs."""
     import runpy
 
     import torch

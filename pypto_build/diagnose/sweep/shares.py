@@ -37,7 +37,7 @@ def run_on_farm(given: argparse.Namespace, every: Sequence[SweepCase], chosen: S
 
 
 def share_bounds(cases: int, workers: int) -> list[int]:
-    """Where shares begin, and the end of the last."""
+    """Return the first case of every share, and the end of the last share."""
     count = max(1, min(_EACH * workers, cases // _FEWEST))
     return [cases * number // count for number in range(count + 1)]
 

@@ -39,7 +39,7 @@ _TOLD = 5
 
 
 def sweep(given: argparse.Namespace) -> int:
-    """What ``given`` asks for; returns the exit status. Raises ArtifactError."""
+    """Run the sweep that the options ask for and return the exit status. Raises ArtifactError."""
     by_modules = is_reference(given.data) or not (given.artifact / GOLDEN).is_file()
     data = None if is_reference(given.data) else given.data
     built = given.artifact, given.build_dir, given.embedded, given.platform

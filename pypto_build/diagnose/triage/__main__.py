@@ -233,7 +233,7 @@ class Triage:
                 yield from (flag, str(value))
 
     def take(self, name: str, findings: Sequence[Finding]) -> None:
-        """What an instrument found."""
+        """Add the findings of an instrument; if they are notes only, record that it excluded its cause."""
         self.answer.add(findings)
         if not any(finding.level != "note" for finding in findings):
             self.answer.excluded.append(f"{_LOOKED_FOR[name]} ({name})")
@@ -250,7 +250,7 @@ class Triage:
 
 
 def run_triage(given: argparse.Namespace, kind: type[Triage] = Triage) -> int:
-    """What the command line asks for, by instruments of a `kind`; the exit status."""
+    """Run the triage class `kind` with the options of the command line and return the exit status."""
     verdict = read_verdict(given.build_dir / "verdict.json")
     begun = time.monotonic()
     triage = kind(given, verdict, given_options(given.words))

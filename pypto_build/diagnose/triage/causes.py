@@ -1,4 +1,4 @@
-"""How much a finding explains: which is the cause, which may be, which only lies beside it."""
+"""Weights of findings: the certain cause, a possible cause, or a finding beside the cause."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _LIKELY, _POSSIBLE, _BESIDE = 70, 50, 20
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What is known besides findings: how the replay ended, and what other orders of its tasks gave.
+    """Evidence besides findings: the verdict of the replay, and results of other orders of its tasks.
 
-    ``orders`` is how many were run; ``varied`` says which of them gave other bits than the first, empty for none.
+    ``orders`` counts the orders that were run. ``varied`` names those with other bits than the first, if any.
     """
 
     verdict: Verdict
@@ -43,12 +43,12 @@ class Circumstances:
 
     @property
     def order_excluded(self) -> bool:
-        """Whether other orders gave the same bits."""
+        """Return whether several orders ran and all gave the same bits."""
         return self.orders > 1 and not self.varied
 
     @property
     def ended(self) -> bool:
-        """Whether the run did not come to its end."""
+        """Return whether the run stopped before its end."""
         return self.verdict.status not in ("pass", "mismatch", "unchecked")
 
 
@@ -75,12 +75,12 @@ class Answer:
 
     @property
     def certain(self) -> bool:
-        """Whether there is nothing more to look for."""
+        """Return whether a finding is certain to be the cause, so that the search can stop."""
         return any(weigh(finding, self.evidence) >= CERTAIN for finding in self.findings)
 
 
 def weigh(finding: Finding, evidence: Circumstances) -> int:
-    """How much ``finding`` explains of how the run ended, from 0 to 100."""
+    """Return how well ``finding`` explains the end of the run, from 0 to 100."""
     if finding.level == "note":
         return 0
     if finding.level == "warning":

@@ -22,7 +22,7 @@ _ORDERS: tuple[tuple[str, Mapping[str, SettingValue]], ...] = (
 
 @dataclass(frozen=True)
 class Orders:
-    """How many runs there were besides the first, and which gave other bits or another end."""
+    """Runs with other orders: their number besides the first, and those with other bits or another end."""
 
     runs: int = 0
     varied: str = ""
@@ -39,7 +39,7 @@ def try_orders(request: Request) -> Orders:
 
 
 def _bits(request: Request) -> tuple[str, dict[str, str]]:
-    """How a run ended, and a digest of each output."""
+    """Replay a request and return its status and a digest of each output."""
     verdict = replay(request, write=None)
     actual = sorted((request.results_dir / "actual").glob("*.pt"))
     return verdict.status, {path.stem: file_digest(path) for path in actual}

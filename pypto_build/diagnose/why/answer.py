@@ -81,7 +81,7 @@ def _forward_in_child(launch: Launch, checked: Path, number: int, wanted: tuple[
 
 
 def _carried(walk: Walk, launch: Launch, index: int) -> Any:
-    """Which elements of a tensor of the program carry something."""
+    """Return a mask of the elements of a tensor that carry tainted bytes."""
     tensor, (low, _) = launch.binding.tensors[index], _span(launch, index)
     item = np.dtype(STORAGE[tensor.dtype]).itemsize
     carries = np.zeros(int(np.prod(tensor.shape)), bool)
@@ -213,7 +213,7 @@ def _most_wrong(
 
 
 def _span(launch: Launch, number: int) -> tuple[int, int]:
-    """Where a tensor of the program lies: first byte and one past the last."""
+    """Return the address range of a tensor of the program: first byte and one past the last."""
     data = np.frombuffer(launch.arena.tensor(number), dtype=np.uint8)
     return int(data.ctypes.data), int(data.ctypes.data) + len(data)
 
@@ -232,7 +232,7 @@ def _expected(launch: Launch, number: int, found: Found, cone: Cone) -> Any:
 
 @np.errstate(all="ignore")
 def _distance(actual: Any, expected: Any) -> Any:
-    """Of each element; infinite where only one of the two is a number."""
+    """Return the absolute difference of each element; infinite if only one of the two is a number."""
     a, e = actual.astype(np.float64), expected.astype(np.float64)
     same = (a == e) | (np.isnan(a) & np.isnan(e))
     return np.where(same, 0.0, np.nan_to_num(np.abs(a - e), nan=np.inf))

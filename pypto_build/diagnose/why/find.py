@@ -49,7 +49,7 @@ class Found:
 
     @cached_property
     def names(self) -> Mapping[int, list[str]]:
-        """What the orchestration calls the tensors of a task, in the order of its arguments."""
+        """Return the orchestration's names for the tensors of each task, in the order of its arguments."""
         sites = self.record.submitted(self._source)
         return {number: [arg.variable.removeprefix("ext_") for arg in site.args] for number, site in sites.items()}
 
@@ -71,7 +71,7 @@ class Found:
         return not (document.host_waits or self.record.signalling or "predicate" in text or "get_tensor_data" in text)
 
     def is_opaque(self, number: int) -> bool:
-        """Whether one of a task's kernels is."""
+        """Return whether one of a task's kernels is opaque."""
         return any(func_id in self.opaque for func_id in self.tasks[number].kernels)
 
     @cached_property
@@ -79,7 +79,7 @@ class Found:
         return np.flatnonzero((self.record.regions["kind"] & WRITE) > 0)
 
     def writers(self, address: int, before: int) -> Iterator[Call]:
-        """Who stored to an address, the last first, of tasks before number `before`."""
+        """Yield the calls that stored to an address in tasks before number `before`, the last first."""
         stores = self._stores[: np.searchsorted(self._stores, self.record.first_region[before])]
         regions = self.record.regions[stores]
         hit = regions[_covering(regions, address)]
@@ -87,14 +87,14 @@ class Found:
         yield from found
 
     def bytes_of(self, call: Call) -> int:
-        """How many bytes it loads and stores."""
+        """Return the number of bytes that a call loads and stores."""
         regions = self.regions_of(call[0])
         regions = regions[regions["block"] == call[1]]
         return int((regions["rows"].astype(np.int64) * regions["length"].astype(np.int64)).sum())
 
     @cached_property
     def stored_hulls(self) -> tuple[list[int], list[int]]:
-        """Of each task the first byte that it may store, and one past the last."""
+        """Return for each task the first byte that it may store, and one past the last."""
         return self._hulls(WRITE, lambda arg: arg.writes)
 
     @cached_property
@@ -141,7 +141,7 @@ def run(
 
 
 def may_be_plain(source: Path) -> bool:
-    """Whether a kernel's text may touch global memory by something else than instructions; in doubt it may."""
+    """Return whether a kernel may access global memory other than by instructions; true in doubt."""
     try:
         text = source.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -170,12 +170,12 @@ def exact(regions: Array) -> bool:
 
 
 def is_atomic(regions: Array) -> Array:
-    """Which add to what was there."""
+    """Return a mask of the regions that are written by atomic addition."""
     return np.asarray((regions["kind"] & ATOMIC) > 0)
 
 
 def _covering(regions: Array, address: int) -> Array:
-    """Which regions a byte of global memory is in."""
+    """Return a mask of the regions that contain a byte of global memory."""
     base, stride = regions["base"].astype(np.int64), np.maximum(regions["stride"].astype(np.int64), 1)
     distance = address - base
     row = np.where(regions["stride"] > 0, distance // stride, 0)

@@ -143,14 +143,14 @@ def carried_over(push: Tile, carries: Array, popped: Tile, members: tuple[int, i
 
 
 def _alike(pushed: Array, popped: Array) -> bool:
-    """Whether values are the same, or were rounded on the way."""
+    """Return whether all values are equal up to rounding."""
     return bool(
         np.isclose(pushed.astype(np.float64), popped.astype(np.float64), rtol=1e-2, atol=0.0, equal_nan=True).all()
     )
 
 
 def _in_push(push: Tile, pop: Tile, members: tuple[int, int], row: int, col: int) -> tuple[int, int] | None:
-    """Where an element of a popped tile was in the tile that was pushed; None where it was in another one."""
+    """Return the row and column of a popped element in the pushed tile; None if it came from another tile."""
     (high, wide), (rows, cols) = ((tile.operand.height, tile.operand.width) for tile in (push, pop))
     lane = max(members) - 1
     if (high, wide) == (rows, cols):
@@ -189,7 +189,7 @@ def last_write(
 
 
 def last_store(instructions: list[Instruction], before: int, address: int) -> tuple[int, int, int] | None:
-    """Which instruction stored to an address of global memory last, and of which row and column of its tile."""
+    """Find the last instruction that stored to a global address, with the row and column in its tile."""
     for number in range(before - 1, -1, -1):
         for view in instructions[number].views:
             low, high = view.span

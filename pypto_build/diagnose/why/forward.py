@@ -115,7 +115,7 @@ class Walk:
                 self.tainted = self.tainted.without(pieces(stores))
 
     def _loads(self, call: Call) -> bool:
-        """Whether a call may load a byte that carries."""
+        """Return whether a call may load a tainted byte."""
         if self.found.is_opaque(call[0]):
             return True
         regions = self.found.regions_of(call[0])
@@ -258,7 +258,7 @@ class _Pushed:
         return [other for other in self._members if (other.member == 0) != (one.member == 0)]
 
     def popped(self, one: Traced, instruction: Instruction, result: Tile) -> Array:
-        """Which elements of a tile that was popped carry what was pushed."""
+        """Return a mask of the elements of a popped tile that carry pushed elements."""
         turn = sum(before.name == "TPOP" for before in one.instructions[: instruction.number])
         mask = np.zeros(result.addresses.shape, bool)
         for other in self._others(one):

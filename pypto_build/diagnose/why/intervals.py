@@ -22,7 +22,7 @@ class Intervals:
 
     @staticmethod
     def of(low: Array, high: Array) -> Intervals:
-        """Of intervals in any order, which may overlap or touch."""
+        """Merge intervals in any order, which may overlap or touch."""
         if len(low) < 2:
             return Intervals(low, high)
         order = np.argsort(low, kind="stable")
@@ -41,11 +41,11 @@ class Intervals:
 
     @property
     def bytes(self) -> int:
-        """How many there are."""
+        """Return the number of bytes."""
         return int((self.high - self.low).sum())
 
     def touched(self, low: Array, high: Array) -> Array:
-        """Which of other intervals share a byte with these."""
+        """Return a mask of the other intervals that share a byte with these."""
         if not len(self):
             return np.zeros(len(low), bool)
         at = np.searchsorted(self.high, low, side="right")
@@ -73,5 +73,5 @@ class Intervals:
         return Intervals(np.maximum(self.low[first:end], low), np.minimum(self.high[first:end], high))
 
     def holds(self, addresses: Array) -> Array:
-        """Which of these bytes are among them."""
+        """Return a mask of the addresses that lie in the intervals."""
         return self.touched(addresses, addresses + 1)

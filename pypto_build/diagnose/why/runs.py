@@ -80,7 +80,7 @@ class Traced:
     names: list[str]
 
     def place(self, address: int) -> tuple[int, int] | None:
-        """Which of the tensors' buffers has an address, and how many bytes into it."""
+        """Return the index of the tensor buffer with an address, and the byte offset in it."""
         for index, slot in enumerate(self.slots):
             if slot.buffer <= address < slot.buffer + slot.size:
                 return index, address - slot.buffer

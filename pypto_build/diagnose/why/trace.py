@@ -162,7 +162,7 @@ class Tile:
 
     @property
     def values(self) -> Array:
-        """What its elements held: before the instruction if it reads them, after it if it writes them."""
+        """Return the values of the elements: before the instruction if it reads them, after it if it writes them."""
         return _values_of(self)
 
 
@@ -192,12 +192,12 @@ class AccessedView:
 
     @property
     def writes(self) -> bool:
-        """Whether it is a store."""
+        """Return whether the access is a store."""
         return bool(self.record.access & WRITE)
 
     @property
     def adds(self) -> bool:
-        """Whether it adds to what was there."""
+        """Return whether the access is an atomic addition."""
         return bool(self.record.access & ATOMIC)
 
     @property
@@ -290,7 +290,7 @@ class Trace:
 
 
 def read_trace(stem: Path) -> Trace:
-    """What one call left. Raises ArtifactError for files that no run left."""
+    """Read the trace of one call. Raises ArtifactError for files that no run has written."""
     path, trace = stem.with_name(stem.name + ".json"), Trace()
     try:
         data = memoryview(map_file(stem.with_name(stem.name + ".bin")))
@@ -356,7 +356,7 @@ def _variable(record: _Record, before: int) -> Variable:
 
 
 def _complete(record: _Record, length: int) -> bool:
-    """Whether all that it speaks of is among the bytes."""
+    """Return whether all bytes that a record refers to are in the file."""
     if record.kind == "variable":
         return all(operand.height * operand.width <= _MOST_ELEMENTS for operand in record.operands)
     stored = sum(run.rows * run.length for run in record.runs)
@@ -364,7 +364,7 @@ def _complete(record: _Record, length: int) -> bool:
 
 
 def _fits(operand: TileOperand, length: int) -> bool:
-    """Whether all elements of the rectangle are among the bytes."""
+    """Return whether all elements of the rectangle lie in the bytes of the operand."""
     if operand.height * operand.width * operand.element > operand.size or operand.at + operand.size > length:
         return False
     low, high = operand.reach()
