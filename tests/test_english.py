@@ -28,7 +28,7 @@ LEFT: dict[str, tuple[int, int, int]] = {
     "examples": (0, 4, 2),
     "pypto_build": (0, 20, 2),
     "pypto_build/artifact": (0, 1, 0),
-    "pypto_build/diagnose": (234, 644, 19),
+    "pypto_build/diagnose": (68, 644, 8),
     "pypto_build/interop": (0, 141, 0),
     "pypto_build/proof": (0, 113, 0),
     "pypto_build/replay": (0, 110, 0),
