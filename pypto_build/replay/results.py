@@ -21,7 +21,7 @@ def hide(out: Path) -> None:
     """Remove the links in ``out`` while their targets are made again; other files stay."""
     for name in NAMES:
         if (out / name).is_symlink():
-            (out / name).unlink()
+            (out / name).unlink(missing_ok=True)  # another run may take it away meanwhile
 
 
 def show(results: Path) -> None:
@@ -36,8 +36,9 @@ def show(results: Path) -> None:
 
 
 def _link(path: Path, to: str) -> None:
-    if path.is_symlink() and os.readlink(path) == to:
-        return
+    with suppress(OSError):  # no link, or one that another run has just taken away
+        if os.readlink(path) == to:
+            return
     if path.is_dir() and not path.is_symlink():  # the directory of a replay without configuration
         shutil.rmtree(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")

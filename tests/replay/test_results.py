@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from pypto_build.replay.results import NAMES, hide, show
 
 
@@ -49,3 +51,16 @@ def test_only_links_are_hidden(tmp_path: Path) -> None:
     hide(tmp_path)
     assert shown(tmp_path) == {"verdict.json": ""}
     assert (tmp_path / "replays/one/actual/y.pt").exists()
+
+
+def test_a_link_that_another_run_takes_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "verdict.json").symlink_to("nowhere")
+
+    def is_symlink(path: Path) -> bool:
+        is_link = os.path.islink(path)
+        path.unlink(missing_ok=True)
+        return is_link
+
+    monkeypatch.setattr(Path, "is_symlink", is_symlink)
+    hide(tmp_path)
+    assert not os.path.lexists(tmp_path / "verdict.json")
