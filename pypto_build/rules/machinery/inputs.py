@@ -179,6 +179,11 @@ def made_by_users() -> list[Node]:
     return [node for node in _made() if not getattr(node.attributes, MADE_BY_US, False)]
 
 
+def is_reached(node: Any) -> bool:
+    """Return True if a target of the command needs a node, or an entry below it."""
+    return node.get_state() != SCons.Node.no_state or any(map(is_reached, _entries(node)))
+
+
 def create_directories() -> None:
     """Create the directories of artifacts, and of files that users' builders make, as SCons does before it makes them.
 
