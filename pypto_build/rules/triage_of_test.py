@@ -49,6 +49,8 @@ def _triage(env: Environment, declare: Callable[[], Nodes]) -> None:
     workspace, nodes = workspace_of(env), declare()
     for replay in replays_of(env, nodes):
         targets = replay.targets
+        if replay.way.comparators:
+            terminal.say(f"[triage] compares within tolerances, without {', '.join(replay.way.comparators)}")
         variant = workspace.own_variant(CHECKED)
         verb = VERBS[VERB]
         if targets.parts:
