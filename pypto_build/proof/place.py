@@ -407,6 +407,10 @@ class Place:
             if attempt.record:
                 self._note_failure(attempt, certain=not (untold or changed))
             return Outcome("failed", status, said), ""
+        if missing := next((name for name in action.outputs if not (self.directory / f"{name}.tmp").is_file()), ""):
+            self._known.drop(action.name)
+            what = f"{os.path.basename(missing)}{f' of {os.path.basename(action.main)}' if action.main else ''}"
+            return Outcome("failed", 1, f"{said}error: {action.argv[0]} wrote no {what}\n"), ""
         outputs = self._take(action)
         if changed:
             return Outcome("failed", _UNSTABLE, said), changed

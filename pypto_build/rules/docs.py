@@ -127,15 +127,15 @@ source file, generated file, generated directory.
 
 def document() -> str:
     """The whole page."""
-    return "\n".join([_INTRODUCTION, *map(_rule, _rules()), _targets(), _options()])
+    return "\n".join([_INTRODUCTION, *map(_rule, all_rules()), _targets(), _options()])
 
 
 def attributes_of_files() -> list[str]:
     """Return the attributes that name files or directories, as ``Rule.attribute``."""
-    return [f"{rule.name}.{attribute.name}" for rule in _rules() for attribute in rule.attributes if attribute.kind]
+    return [f"{rule.name}.{attribute.name}" for rule in all_rules() for attribute in rule.attributes if attribute.kind]
 
 
-def _rules() -> Iterator[Rule]:
+def all_rules() -> Iterator[Rule]:
     """The tables of attributes, each from the module of its rule."""
     for name, (module, _) in RULES.items():
         values = vars(import_module(f"pypto_build.rules.{module}")).values()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 
@@ -196,3 +197,17 @@ def test_a_directory_in_the_place_of_an_output(project: Project, name: str) -> N
     assert f"scons: {project.out / name}: a directory lies where this build writes a file; remove it\n" in run.output
     shutil.rmtree(project.out / name)
     assert "'y' FAIL" in project.replay().output
+
+
+def test_a_source_that_the_compiler_takes_for_no_cpp(project: Project) -> None:
+    """The compiler succeeds and writes nothing, each time."""
+    project.write("k.txt", "int x;\n")
+    project.write(
+        "SConstruct",
+        "from pypto_build.rules import pypto\nenv = Environment(tools=[pypto])\n"
+        'env.PtoKernel(name="k", source="k.txt", core_type="aiv")\n',
+    )
+    for _ in range(2):
+        run = project.quiet("k")
+        assert run.status == 2
+        assert re.search(r"^error: \S*g\+\+\S* wrote no k\.o of k\.txt$", run.output, re.MULTILINE), run.output
