@@ -68,8 +68,9 @@ an edit that changes nothing downstream, and after one that does.
   says what is known before.
 - **Content decides** for what our rules make. `Decider` is for other builders, whose signatures SCons keeps in
   BUILD_DIR. Name the files that such a builder makes: SCons looks for no changes behind a directory that is a target.
-- `-c` removes what was built and what builders made of it, but what `NoClean` names: also the artifacts of programs,
-  of those that a named target needs. A file in there that was edited since it was made stays, and a line says so.
+  `Install` of a directory that a rule makes copies it in every run; `Zip`, `Tar` and `Command` act on a change.
+- `-c` removes what was built and what builders made of it, but what `NoClean` names: also the artifacts of programs.
+  `-c NAME` removes what that target is made from, and nothing that only others need. A file in there that was edited since it was made stays, and a line says so.
 - A target that succeeds and has printed nothing else ends in a line that says what was built, or that it is up to date.
 - A HazardTest of a distributed artifact runs each time: the program that looks up lines for a rank cannot be watched.
 - A list of platforms or tolerances (`platform=["a2a3sim", "a5sim"]`, `rtol=[1e-3, 1e-5]`) declares a test for each:
