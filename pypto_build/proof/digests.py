@@ -48,6 +48,11 @@ def changed_since(known: Identity, moment_ns: int) -> bool:
     return max(known[4], known[5]) + _tick(known) >= moment_ns
 
 
+def written_since(known: Identity, moment_ns: int) -> bool:
+    """Return True if a file may have been written at ``moment_ns`` or after it, by its time of change alone."""
+    return known[4] + _tick(known) >= moment_ns
+
+
 def _tick(known: Identity) -> int:
     in_seconds = known[4] % 1_000_000_000 == 0 and known[5] % 1_000_000_000 == 0
     return _COARSE_TICK_NS if in_seconds else _TICK_NS

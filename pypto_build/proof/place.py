@@ -21,7 +21,7 @@ from pypto_build.trace import span
 from .action import Action, Aid, InputSet, Result, Roots, plain
 from .ahead import Ahead, Start
 from .calls import OWN_CALLS
-from .digests import LISTING, TICK_S, bytes_digest, changed_since
+from .digests import LISTING, TICK_S, bytes_digest, changed_since, written_since
 from .known import OURS, Known, State
 from .locks import locked
 from .looking import Identity, Looker, Paths, unpack
@@ -77,7 +77,8 @@ class _Attempt:
     """One execution of an action, which ``started`` at that time by the system's clock.
 
     The process that it was forked from has read files from the time ``since`` on. An attempt that ``waited`` has read
-    some files before they were looked at.
+    some files before they were looked at. ``links`` are the contents of files whose time of status change alone was new
+    after the attempts before.
     """
 
     action: Action
@@ -89,6 +90,19 @@ class _Attempt:
     record: bool
     since: int
     waited: bool
+    links: dict[str, str]
+    last: bool
+
+
+@dataclass(frozen=True)
+class _Change:
+    """An input that changed during an attempt, or of which the time of status change alone is new (``only_status``).
+
+    The latter comes of a hard link that is made elsewhere, or of an edit that is put back with its old time.
+    """
+
+    path: str
+    only_status: bool = False
 
 
 def _one_at_a_time(method: Callable[Concatenate[Known, P], R]) -> Callable[Concatenate[Place, P], R]:
@@ -226,9 +240,10 @@ class Place:
                     return Outcome("restored", said=said)
         with span(f"begin {action.name}"):
             aids = begin() or ()
-        outcome = Outcome("failed", _UNSTABLE)
-        for _ in range(_ATTEMPTS):
-            outcome, unstable = self._build(action, spawn, aids, record, forks)
+        outcome, links = Outcome("failed", _UNSTABLE), dict[str, str]()
+        for number in range(_ATTEMPTS):
+            last = number == _ATTEMPTS - 1
+            outcome, unstable = self._build(action, spawn, aids, record, forks, links, last)
             if not unstable:
                 return outcome
             if forks:  # what it has read may be what changed
@@ -331,7 +346,14 @@ class Place:
     # Building
 
     def _build(
-        self, action: Action, spawn: Spawn, aids: Sequence[Aid], record: bool, forks: Forks | None
+        self,
+        action: Action,
+        spawn: Spawn,
+        aids: Sequence[Aid],
+        record: bool,
+        forks: Forks | None,
+        links: dict[str, str],
+        last: bool,
     ) -> tuple[Outcome, str]:
         """Do the action once; return the outcome, and an input that changed meanwhile."""
         ahead = self._ahead_for(action, aids)
@@ -353,9 +375,8 @@ class Place:
             with self._lock, span(f"judge {action.name}"):
                 private = [str(work), *self._private(action, aids), *(forks.directories if forks else ())]
                 account = read_account(work / "log", command, private)
-                attempt = _Attempt(
-                    action, aids, seen, state, account, started, record, since or started, ahead is not None
-                )
+                since, waited = since or started, ahead is not None
+                attempt = _Attempt(action, aids, seen, state, account, started, record, since, waited, links, last)
                 return self._judge(attempt, status, said)
         finally:
             self._work.leave(work)
@@ -402,7 +423,9 @@ class Place:
             attempt.account.leave_out(attempt.seen)  # thousands of libraries, which are looked at as what they are
             attempt = replace(attempt, account=of_python(attempt.account, action.whole))
         untold = self._untold(attempt, reads_main)
-        changed = self._changed_meanwhile(attempt)
+        changed, linked = self._changed_meanwhile(attempt)
+        if linked and not untold:
+            untold = f"links to {linked} are made all the time"
         if status not in action.good:
             if attempt.record:
                 self._note_failure(attempt, certain=not (untold or changed))
@@ -445,32 +468,47 @@ class Place:
         name = os.path.relpath(path, self.directory)
         return action.python or name.removesuffix(".tmp") in action.outputs
 
-    def _changed_meanwhile(self, attempt: _Attempt) -> str:
-        """Return an input that changed during the action; empty if none did."""
+    def _changed_meanwhile(self, attempt: _Attempt) -> tuple[str, str]:
+        """Return an input that changed during the action, and one that only got hard links; empty if none did.
+
+        A hard link cannot be told from an edit that is put back with its old time, so the action runs again. In the
+        last attempt a file has got a link only if it holds the same as after the attempt before.
+        """
+        changes = list(self._changes(attempt))
+        links = {change.path: self._known.digests.of(change.path) for change in changes if change.only_status}
+        held = all(attempt.links.get(path) == digest for path, digest in links.items())
+        attempt.links.update(links)
+        changed = next((change.path for change in changes if not change.only_status), "")
+        linked = next(iter(links), "")
+        return ("", linked) if attempt.last and held and not changed else (changed or linked, "")
+
+    def _changes(self, attempt: _Attempt) -> Iterator[_Change]:
+        """Yield the inputs that changed during the action."""
         account, digests = attempt.account, self._known.digests
-        for (path, seen), look in zip(attempt.seen.items(), digests.look_at_all(list(attempt.seen)), strict=True):
-            if look != (seen, attempt.state.declared[self._known.roots.name(path)]):
-                return path
+        for (path, seen), (now, digest) in zip(
+            attempt.seen.items(), digests.look_at_all(list(attempt.seen)), strict=True
+        ):
+            if (now, digest) != (seen, attempt.state.declared[self._known.roots.name(path)]):
+                yield _Change(path, _only_status(path, seen, now))
         for path in account.files - attempt.seen.keys():
             if path.rstrip("/") in account.changed:
                 continue  # by the command, of which nothing is recorded
             now, told = digests.identity_of(path), account.read.get(path)
             if now is None or (told and any(told) and told != now):
-                return path
+                yield _Change(path, _only_status(path, told, now))
+                continue
             earlier = path in account.earlier
             known = digests.knows(path, now) and not (attempt.waited or earlier)
-            if changed_since(now, attempt.since if earlier else attempt.started) and not known:
-                return path
+            since = attempt.since if earlier else attempt.started
+            if changed_since(now, since) and not known:
+                yield _Change(path, _only_status(path, now, now) and not written_since(now, since))
         for question, answer in account.asked.items():
             if answer and subject(question) not in account.changed and digests.of(question) != answer:
-                return subject(question)
-        for aid in attempt.aids:
-            if digests.of(aid.path) != aid.digest:
-                return aid.path
-        if account.unsteady:
-            return min(account.unsteady)
+                yield _Change(subject(question))
+        yield from (_Change(aid.path) for aid in attempt.aids if digests.of(aid.path) != aid.digest)
+        yield from map(_Change, sorted(account.unsteady))
         # The declared inputs, which a process that was started ahead may have missed, have been checked above.
-        return next((path for path in account.absent - attempt.seen.keys() if not is_absent(path)), "")
+        yield from (_Change(path) for path in account.absent - attempt.seen.keys() if not is_absent(path))
 
     def _take(self, action: Action) -> dict[str, str]:
         """Rename finished outputs to their names; return their digests by name."""
@@ -553,6 +591,11 @@ class Place:
             self._publish(failed, [])
         if attempt.action.tree:
             self._store.withdraw(failed.key)
+
+
+def _only_status(path: str, before: Identity | None, now: Identity | None) -> bool:
+    """Return True if of a file's identities at most the times of status change differ."""
+    return bool(before and now and before[:-1] == now[:-1]) and not path.endswith(LISTING)
 
 
 def _by_directory(files: Mapping[str, str]) -> Iterator[dict[str, str]]:

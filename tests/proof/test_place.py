@@ -230,6 +230,45 @@ def test_an_input_that_never_rests_is_an_error(rig: Rig) -> None:
     assert outcome.note == f"{rig.root}/header kept changing meanwhile; run it again"
 
 
+@pytest.mark.parametrize("name", ["source", "header"])
+def test_a_hard_link_made_elsewhere_is_no_change(rig: Rig, name: str) -> None:
+    """It changes the time of status change only. A file that is put back with its old time looks the same."""
+    links = iter(range(100))
+    rig.meanwhile = lambda: os.link(rig.root / name, rig.root / f"link{next(links)}")
+    place = rig.place()
+    time.sleep(2 * TICK_S)
+    outcome = place.perform(rig.action(), rig.spawn, tuple)
+    assert (outcome.how, outcome.status, rig.built, len(rig.ran)) == ("built", 0, "one h1 ", 3)
+    assert outcome.note == f"links to {rig.root}/{name} are made all the time, so it is made anew every time"
+    rig.meanwhile = lambda: None
+    assert [rig.run(), rig.run()] == ["built", "kept"]
+
+
+@pytest.mark.parametrize("name", ["source", "header"])
+def test_a_file_that_is_replaced_each_time_is_no_link(rig: Rig, name: str) -> None:
+    """Each file has the same size and time as the one before."""
+    turns = iter(range(100))
+
+    def replace_it() -> None:
+        rig.write(f"{name}.new", f"new {next(turns)}").rename(rig.root / name)
+
+    rig.meanwhile = replace_it
+    outcome = rig.place().perform(rig.action(), rig.spawn, tuple)
+    assert (outcome.how, outcome.note) == ("failed", f"{rig.root}/{name} kept changing meanwhile; run it again")
+
+
+def test_a_file_that_is_rewritten_each_time_with_its_old_time_is_no_link(rig: Rig) -> None:
+    turns, past = iter(range(100)), time.time_ns() - 10**11
+
+    def rewrite() -> None:
+        (rig.root / "header").write_text(f"new {next(turns)}")
+        os.utime(rig.root / "header", ns=(past, past))
+
+    rig.meanwhile = rewrite
+    outcome = rig.place().perform(rig.action(), rig.spawn, tuple)
+    assert (outcome.how, outcome.note) == ("failed", f"{rig.root}/header kept changing meanwhile; run it again")
+
+
 def test_a_failure_is_not_kept(rig: Rig) -> None:
     action = rig.action("cat source; false")
     assert [rig.run(action), rig.run(action)] == ["failed", "failed"]

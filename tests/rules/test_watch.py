@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from typing import Any, NoReturn
 import pytest
 
 from pypto_build.rules.machinery.watch import Waiting, Watched, _sources
-from tests.rules.project import Project, Run, run_of
+from tests.rules.project import Project, Run, open_when_read, run_of
 
 _LONGEST_S = 120
 
@@ -49,6 +50,12 @@ class Watching:
         os.killpg(self._process.pid, signal.SIGINT)
         rest, _ = self._process.communicate()
         return self._process.returncode, rest
+
+    def end(self, number: int) -> tuple[int, str]:
+        """Send a signal to the process alone: the exit status, and the last line that was still printed."""
+        self._process.send_signal(number)
+        rest, _ = self._process.communicate()
+        return self._process.returncode, "".join(rest.splitlines(keepends=True)[-1:])
 
 
 @contextmanager
@@ -89,6 +96,27 @@ def test_every_save_does_what_it_calls_for(project: Project) -> None:
         golden = scons.round()
         assert golden.actions == ["run _jit_chain"] and "'y' FAIL" in golden.output
         assert scons.interrupt() == (2, "\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("when", ["it waits", "a round runs"])
+def test_a_signal_ends_it_in_one_line(project: Project, number: signal.Signals, when: str) -> None:
+    """The round that runs ends with it."""
+    before = signal.signal(number, signal.SIG_DFL)  # under nohup, SIGHUP is ignored, and so it would be in the run
+    with watching(project, "replay", "JIT=_jit_chain") as scons:
+        signal.signal(number, before)
+        scons.round()
+        if when == "a round runs":
+            pipe = project.root / "pipe"
+            os.mkfifo(pipe)
+            project.write_kernel("twice", "2.0f * x[i]", f'#include "{pipe}"')
+            writer = open_when_read(pipe)
+        assert scons.end(number) == (128 + number, f"pypto-build: ended by {number.name}\n")
+        if when == "a round runs":
+            waiting = select.poll()
+            waiting.register(writer, 0)
+            assert waiting.poll(_LONGEST_S * 1000) == [(writer, select.POLLERR)], "a process still reads the pipe"
+            os.close(writer)
 
 
 def test_data_of_a_declared_test_and_of_data_are_watched(project: Project) -> None:

@@ -22,6 +22,7 @@ from pypto_build import terminal
 from pypto_build.rules.machinery import standing
 from pypto_build.rules.machinery.inputs import made_by_users, made_directories, sources_of_all
 from pypto_build.rules.machinery.notices import News, Notices
+from pypto_build.rules.machinery.termination import end_on_signals
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.options import OptionError
 from pypto_build.toolchain.cache import cache_dir
@@ -175,6 +176,7 @@ def each_round(look_ahead: Callable[[], None]) -> Callable[[Sequence[Workspace]]
         raise OptionError("WATCH=1: there is nothing to do again; name a target, such as replay")
     watched, status = Watched(), 0
     seen = Stamps()
+    end_on_signals(silently=True)
     try:
         while True:
             begun = time.time_ns()
