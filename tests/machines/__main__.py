@@ -69,22 +69,27 @@ class Machine:
         return [*words, "--bind", str(self.work), str(_WORK), "--die-with-parent", "--chdir", str(directory), "--"]
 
 
-def pythons() -> list[str]:
-    """Return the interpreters of this machine, one of each version of the matrix; those that are missing are named."""
+def found(name: str, root: Path | None) -> str | None:
+    """Return the path of a program of a root, or of this machine; None where there is none."""
+    path = "/usr/local/bin:/usr/bin:/bin"
+    return shutil.which(name, path=os.pathsep.join(f"{root}{part}" for part in path.split(":")) if root else None)
+
+
+def pythons(root: Path | None) -> list[str]:
+    """Return the interpreters at hand, one of each version of the matrix; those that are missing are named."""
     paths = []
     for version in PYTHONS:
         own = sorted(_VERSIONS.glob(f"{version}.*/bin/python3")) if _VERSIONS.is_dir() else []
-        path = str(own[-1]) if own else shutil.which(f"python{version}")
-        if path:
-            paths.append(path)
+        if own or found(f"python{version}", root):
+            paths.append(str(own[-1]) if own else f"python{version}")
         else:
             print(f"python {version}: not installed, skipped")
     return paths
 
 
-def compilers() -> list[str]:
-    """Return the compilers of the matrix that this machine has; those that are missing are named."""
-    missing = [name for name in COMPILERS if not shutil.which(name)]
+def compilers(root: Path | None) -> list[str]:
+    """Return the compilers of the matrix that are at hand; those that are missing are named."""
+    missing = [name for name in COMPILERS if not found(name, root)]
     if missing:
         print(f"{' '.join(missing)}: not installed, skipped")
     return [name for name in COMPILERS if name not in missing]
@@ -161,21 +166,40 @@ def cell(machine: Machine, python: str, compiler: str, steps: Sequence[Step]) ->
     return f"{python} {compiler}: ok  {'  '.join(seconds)}  outputs {digest.hexdigest()[:12]}", digest.hexdigest()
 
 
+def cells(names: Sequence[str], tools: Sequence[str]) -> list[tuple[str, str]]:
+    """Return every Python with every compiler; the first of them have each Python and each compiler once at least."""
+    count = max(len(names), len(tools))
+    order = (
+        (names[number % len(names)], tools[(number + shift) % len(tools)])
+        for shift in range(count)
+        for number in range(count)
+    )
+    return list(dict.fromkeys(order))
+
+
 def rows(options: argparse.Namespace, work: Path) -> Iterator[tuple[str, str]]:
     """Yield every cell's row and digest; with `--few` each Python and each compiler is in one cell at least."""
-    names, tools = options.python or pythons(), options.compiler or compilers()
+    names, tools = options.python or pythons(options.root), options.compiler or compilers(options.root)
+    chosen = cells(names, tools)
+    if options.few:
+        chosen = chosen[: max(len(names), len(tools))]
     if options.turn is not None:
-        names, tools = [names[options.turn % len(names)]], [tools[options.turn % len(tools)]]
-    for number, python in enumerate(names):
-        place = work / str(number)
-        place.mkdir(exist_ok=True)
-        machine = Machine(options.root, place)
-        try:
-            print(f"{python}: pip install {install(machine, python, options.oldest):.1f} s", flush=True)
-        except StepFailed as error:
-            yield f"{python}: FAIL  {error}", ""
-            continue
-        for compiler in tools[:1] if options.few and number else tools:
+        chosen = [chosen[options.turn % len(chosen)]]
+    machines: dict[str, Machine | None] = {}
+    for python, compiler in chosen:
+        if python not in machines:
+            place = work / str(names.index(python))
+            place.mkdir(exist_ok=True)
+            machines[python] = Machine(options.root, place)
+            try:
+                print(
+                    f"{python}: pip install {install(Machine(options.root, place), python, options.oldest):.1f} s",
+                    flush=True,
+                )
+            except StepFailed as error:
+                machines[python] = None
+                yield f"{python}: FAIL  {error}", ""
+        if machine := machines[python]:
             yield cell(machine, python, compiler, WHOLE if options.whole else LOOP)
 
 
