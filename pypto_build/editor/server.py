@@ -29,7 +29,7 @@ from pypto_build.editor.questions import answer_questions
 from pypto_build.editor.symbols import RenameError, Span, renamed, value_of
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.pto.lexer import TOKEN, tokenize
-from pypto_build.pto.live.lines import LineKind, facts_of
+from pypto_build.pto.live.outline import LineKind, facts_of
 from pypto_build.pto.ops import TABLE
 
 # Kinds of a module's tokens, for colours; each distinct line is scanned once.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.diagnose.deps import __main__ as deps
 from pypto_build.diagnose.findings import Edit, Finding, Report, as_json

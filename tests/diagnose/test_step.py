@@ -178,7 +178,7 @@ def test_the_terminal(tmp_path: Path) -> None:
 
 
 def test_no_textual(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("pypto_build.artifact.extras.find_spec", lambda name: None if name == "textual" else name)
+    monkeypatch.setattr("pypto_build.artifact.errors.find_spec", lambda name: None if name == "textual" else name)
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     assert main(["x", "--build-dir", "y", "--embedded", "z", "--task", "3"]) == 2

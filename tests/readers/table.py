@@ -30,8 +30,8 @@ from pypto_build.artifact.compiled_files import CompiledFiles, encode_compiled_f
 from pypto_build.artifact.files import read_bytes
 from pypto_build.artifact.first_sight import FIRST_SIGHT, changes, first_text, remember
 from pypto_build.artifact.interface import Interface, encode_interface, read_interface, sign
+from pypto_build.artifact.layout import read_meta
 from pypto_build.artifact.manifest import read_manifest
-from pypto_build.artifact.meta import read_meta
 from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.facts.layouts import REPORT_BYTES, FlightHead, FlightTrack
 from pypto_build.proof import Action, Place, Result, Store

@@ -14,7 +14,7 @@ import msgspec
 
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.diagnose.console import command, tool_parser
 from pypto_build.diagnose.findings import Finding, Report, as_sarif
 from pypto_build.diagnose.outcomes.formats import as_code_quality, as_json, as_junit, github_lines

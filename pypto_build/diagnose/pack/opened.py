@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.digest import file_digest
+from pypto_build.artifact.files import file_digest, write_bytes
 from pypto_build.artifact.snapshot import REFERENCE
 from pypto_build.diagnose.pack.form import DATA, SUFFIX, Pack
 from pypto_build.diagnose.pack.reader import edited, read_pack, unpack

@@ -19,8 +19,7 @@ import msgspec
 import zstandard
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.digest import file_digest
-from pypto_build.artifact.files import decode_json, open_file
+from pypto_build.artifact.files import decode_json, file_digest, open_file
 from pypto_build.diagnose.console import progress
 from pypto_build.diagnose.pack.form import MANIFEST, MANIFEST_LIMIT, OBJECTS, WINDOW_BITS, Pack, fault
 

@@ -12,7 +12,7 @@ import msgspec
 import zstandard
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.atomic import replace_file
+from pypto_build.artifact.files import replace_file
 from pypto_build.diagnose.console import progress
 from pypto_build.diagnose.pack.form import MANIFEST, OBJECTS, WINDOW_BITS, File, Pack
 

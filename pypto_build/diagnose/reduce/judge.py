@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pypto_build.artifact import ArtifactError, load_artifact
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.interface import encode_interface, sign
 from pypto_build.diagnose.findings import read_report
 from pypto_build.diagnose.reduce.build import Builder, Refused, run_own

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.pt import write_pt
 from pypto_build.diagnose.reduce.build import Builder, Refused
 from pypto_build.diagnose.reduce.by_itself import ORCHESTRATION, Reduction, copy_artifact

@@ -17,8 +17,7 @@ from pathlib import Path
 import msgspec
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.files import read_bytes
+from pypto_build.artifact.files import read_bytes, write_bytes
 from pypto_build.diagnose.reduce.build import Builder
 from pypto_build.diagnose.reduce.candidate import Candidate, candidate_of
 from pypto_build.diagnose.reduce.case import Case

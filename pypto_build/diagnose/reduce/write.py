@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.diagnose.extract.write import write_data, write_texts
 from pypto_build.diagnose.reduce.case import Case
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.diagnose.console import taking_long
 from pypto_build.diagnose.repeat import Repeat, given_options
 from pypto_build.diagnose.report.page import page

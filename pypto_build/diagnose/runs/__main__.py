@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from urllib.parse import quote
 
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.diagnose.console import command, tool_parser
 from pypto_build.diagnose.runs.page import runs_page
 from pypto_build.replay.history import History

@@ -6,8 +6,8 @@ import argparse
 import sys
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.extras import require_textual
+from pypto_build.artifact.errors import require_textual
+from pypto_build.artifact.files import write_bytes
 from pypto_build.diagnose.console import one_of
 from pypto_build.diagnose.diverge.compare import Limits
 from pypto_build.diagnose.script import commands_in

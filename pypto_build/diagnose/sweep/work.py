@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from pypto_build.artifact import ArtifactError, artifact_name
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.snapshot import is_reference
 from pypto_build.diagnose.console import progress, table

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 # Directories in which shells look for completions, and the files there.
 from pathlib import Path
 
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.editor.setup.completion import script
 from pypto_build.editor.setup.plan import Step, current, json_file, own_file, sections_file
 from pypto_build.facts.platforms import PLATFORMS

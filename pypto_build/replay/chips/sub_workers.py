@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.errors import require_torch
 from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.chips.dispatches import Dispatch
 from pypto_build.replay.chips.rank import RankReply
