@@ -12,11 +12,10 @@ import pytest
 
 from pypto_build.diagnose.diverge.compare import Limits
 from pypto_build.diagnose.step.__main__ import main, parser
-from pypto_build.diagnose.step.face import recorded
-from pypto_build.diagnose.step.page import page
+from pypto_build.diagnose.step.face import page, recorded
+from pypto_build.diagnose.step.record import instrument
 from pypto_build.diagnose.step.session import Session
 from pypto_build.diagnose.step.terminal import StepApp
-from pypto_build.diagnose.step.variables import instrument
 from tests.diagnose.browser import Browser, find_browser
 from tests.diagnose.checked import build_checked, copy_example
 from tests.replay.builder import build_artifact, embedded_module

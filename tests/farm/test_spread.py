@@ -17,7 +17,7 @@ from pypto_build.diagnose.reduce import work
 from pypto_build.diagnose.reduce.__main__ import main as reduce
 from pypto_build.diagnose.reduce.remote import main as judge_there
 from pypto_build.diagnose.sweep.__main__ import main as sweep
-from pypto_build.diagnose.sweep.shares import share_bounds
+from pypto_build.diagnose.sweep.work import share_bounds
 from pypto_build.facts.jobs import FarmJob, FarmResult
 from pypto_build.farm.session import FarmSession
 from pypto_build.interop.bisect import SessionReplays, options_of, smallest_bad
