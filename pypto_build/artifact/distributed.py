@@ -17,12 +17,19 @@ from typing import Any
 
 import msgspec
 
-from .atomic import write_bytes
 from .errors import ArtifactError
-from .files import decode_json, read_bytes, read_source
+from .files import decode_json, read_bytes, read_source, write_bytes
 from .interface import INTERFACE_SCHEMA, Interface, OrchestrationInterface, encode_interface
-from .layout import DRIVER, SUB_WORKERS, artifact_name, artifact_root, find_children, is_distributed
-from .meta import MetaDocument, read_params
+from .layout import (
+    DRIVER,
+    SUB_WORKERS,
+    MetaDocument,
+    artifact_name,
+    artifact_root,
+    find_children,
+    is_distributed,
+    read_params,
+)
 from .params import Param
 from .records import FILE_NAME, Artifact, MetaParam, Orchestration
 

@@ -13,8 +13,7 @@ from typing import Any, Protocol
 
 from .errors import ArtifactError
 from .files import read_text
-from .manifest_eval import evaluate
-from .manifest_values import Entry, PathText, shown
+from .manifest_eval import Entry, PathText, evaluate, shown
 from .paths import SourceTree
 from .records import (
     CORE_TYPES,

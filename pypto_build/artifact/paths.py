@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .errors import ArtifactError
 from .files import check_size
-from .manifest_values import shown
+from .manifest_eval import shown
 
 _BELOW = "the files of an artifact lie below it; copy the file there or mark the kernel `external`"
 _AGAIN = "compile again or correct the manifest"

@@ -31,9 +31,9 @@ from pypto_build.artifact import (
     detect_vintage,
     read_meta,
 )
-from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.cpp.findings import Submission
 from pypto_build.artifact.derive import submissions
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.interface import sign
 from pypto_build.artifact.layout import CODEGEN_ERRORS
 from pypto_build.artifact.manifest_eval import evaluate

@@ -13,9 +13,8 @@ from .errors import CompileError
 from .ir import Block, Direction, IrFunction, Op, Operand, PipePlan, Program, TensorParam
 from .memory import SIDES, side_of
 from .operations import TO_RANKS, called
-from .prune import prune
 from .signature import GM_PIPE_BUFFER
-from .uses import mentions, op_refs, refs
+from .ssa import mentions, op_refs, prune, refs
 from .values import Const, Ref, ScalarType, TensorType, TileType, Values
 
 _PRODUCER = {"vec": "aic", "mat": "aiv"}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from .errors import CompileError, SourcePosition
 from .ir import Block, IrFunction, Op, Operand, Program
-from .uses import map_op, map_operand
+from .ssa import map_op, map_operand
 from .values import Ref, Value, ValueKind, Values
 
 

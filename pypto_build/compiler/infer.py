@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from .accesses import with_directions
+from .checks import with_directions
 from .dtypes import BOOL, INDEX, DType
 from .errors import CompileError
 from .ir import Block, IrFunction, Op, Operand, Predicate, Program
 from .operations import COMPARISONS, OPERATIONS, called
-from .rules_kernel import KERNEL_RULES
+from .rules_kernel import KERNEL_RULES, TENSOR_RULES, Rule, RuleContext, kind_text
 from .rules_ranks import RANK_RULES
-from .rules_tensor import TENSOR_RULES
-from .typing_rules import Rule, RuleContext, kind_text
 from .values import TASK, Const, Ref, ScalarType, TensorType, TileType, Type, WindowType
 
 _ARITHMETIC = ("add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "cdiv")

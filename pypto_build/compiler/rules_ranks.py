@@ -9,9 +9,17 @@ from pypto_build.facts.comparisons import COMPARISON_NAMES
 from .dtypes import BF16, FP16, FP32, INDEX, INT8, INT16, INT32
 from .ir import Op, Operand
 from .operations import called
-from .rules_kernel import BLOCK, KERNEL_RULES, rows_and_columns, static_extents
-from .rules_tensor import count_of
-from .typing_rules import Rule, RuleContext, Typed, kind_text
+from .rules_kernel import (
+    BLOCK,
+    KERNEL_RULES,
+    Rule,
+    RuleContext,
+    Typed,
+    count_of,
+    kind_text,
+    rows_and_columns,
+    static_extents,
+)
 from .values import BufferType, Const, ContextType, Ref, ScalarType, TensorType, TileType, WindowType
 
 _NOTIFY = ("atomic_add", "set")

@@ -16,8 +16,7 @@ import msgspec
 
 from pypto_build import __version__, terminal
 from pypto_build.artifact import ArtifactError, load_artifact
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.files import decode_json, from_here, read_bytes
+from pypto_build.artifact.files import decode_json, from_here, read_bytes, write_bytes
 
 Level = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pypto_build.artifact import ArtifactError, is_distributed, load_artifact
 from pypto_build.artifact.distributed import interface_of, load_distributed
-from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.errors import require_torch
 from pypto_build.artifact.interface import sign
 from pypto_build.artifact.layout import artifact_root
 from pypto_build.artifact.params import Param

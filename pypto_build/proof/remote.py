@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.files import open_file
+from pypto_build.artifact.files import open_file, write_bytes
 
 from .bounds import STEP_S, BoundedSocket, Bounds, TooMuch
 from .eviction import Entry, entries

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pypto_build import terminal
-from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.below import directory_below
-from pypto_build.artifact.errors import ArtifactError
-from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.errors import ArtifactError, require_torch
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.interface import Interface, read_interface
 from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.snapshot import Snapshot, is_reference, snapshot

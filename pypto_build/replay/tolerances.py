@@ -13,7 +13,7 @@ from typing import Any
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import read_text
-from pypto_build.artifact.manifest_values import shown
+from pypto_build.artifact.manifest_eval import shown
 from pypto_build.artifact.snapshot import GOLDEN_NAME, LARGEST_GOLDEN
 from pypto_build.facts.run_options import is_tolerance
 

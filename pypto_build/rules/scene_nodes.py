@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from pypto_build.artifact import MANIFEST_NAME, ArtifactError
-from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.distributed import Distributed, load_distributed, read_devices
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.layout import CHILDREN_DIR
 from pypto_build.artifact.scenes import PROGRAMS_DIR
 from pypto_build.rules.machinery.workspace import Workspace

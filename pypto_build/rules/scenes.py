@@ -21,7 +21,7 @@ from SCons.Script import GetOption
 
 from pypto_build import terminal
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.manifest_writer import render_manifest
 from pypto_build.artifact.outputs import mark_output
 from pypto_build.artifact.scene_reader import NotLiteral, read_literal, scene_files

@@ -12,7 +12,7 @@ from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError, artifact_name, find_artifacts, is_distributed, resolve_jit
-from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.errors import require_torch
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
 from pypto_build.facts.run_options import TORCH
 from pypto_build.rules.artifact import ArtifactTargets, declare_loaded, tell_all_built

@@ -17,8 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.pt import read_pt, write_pt
-from pypto_build.artifact.pt_pickle import STORAGES, dump_record
+from pypto_build.artifact.pt import STORAGES, dump_record, read_pt, write_pt
 from pypto_build.facts.dtypes import ITEMSIZE
 
 _RESAVE = "save it again: torch.save(tensor.detach().cpu().contiguous(), path)"

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.diagnose.hazards.ranks import Access, _split
-from pypto_build.diagnose.hazards.waiting import ended_finding
+from pypto_build.diagnose.hazards.ranks import Access, _split, ended_finding
 from pypto_build.diagnose.ranks import deps, dump, lint, report
 from pypto_build.diagnose.ranks.messages import Notification, SignalWait, answer, critical_chain, messages_of
 from pypto_build.diagnose.ranks.run import RanksRun

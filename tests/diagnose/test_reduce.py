@@ -19,8 +19,7 @@ from pypto_build.diagnose.extract.tensors import Parameter
 from pypto_build.diagnose.reduce import build, search, work
 from pypto_build.diagnose.reduce.__main__ import main
 from pypto_build.diagnose.reduce.begin import wanted_of
-from pypto_build.diagnose.reduce.candidate import Passed
-from pypto_build.diagnose.reduce.case import Invalid, reads_unwritten, refuse_stale
+from pypto_build.diagnose.reduce.case import Invalid, Passed, reads_unwritten, refuse_stale
 from pypto_build.diagnose.reduce.judge import MISMATCHES, RunLimits, Wanted, differ
 from pypto_build.diagnose.reduce.search import Log
 from pypto_build.diagnose.reduce.shrink import _plainer, cropped

@@ -35,7 +35,7 @@ def reduce(artifact: Path, place: Path, *words: str) -> int:
 def signed(artifact: Path, place: Path) -> None:
     """interface.json alone, which is there before anything compiles."""
     from pypto_build.artifact import load_artifact
-    from pypto_build.artifact.atomic import write_bytes
+    from pypto_build.artifact.files import write_bytes
     from pypto_build.artifact.interface import encode_interface, sign
 
     interface = sign(load_artifact(artifact)).interface

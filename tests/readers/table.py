@@ -30,8 +30,8 @@ from pypto_build.artifact.compiled_files import CompiledFiles, encode_compiled_f
 from pypto_build.artifact.files import read_bytes
 from pypto_build.artifact.first_sight import FIRST_SIGHT, changes, first_text, remember
 from pypto_build.artifact.interface import Interface, encode_interface, read_interface, sign
+from pypto_build.artifact.layout import read_meta
 from pypto_build.artifact.manifest import read_manifest
-from pypto_build.artifact.meta import read_meta
 from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.facts.layouts import REPORT_BYTES, FlightHead, FlightTrack
 from pypto_build.proof import Action, Place, Result, Store
@@ -329,7 +329,7 @@ def _history_seeds() -> list[bytes]:
 
 
 def _history(path: Path) -> None:
-    from pypto_build.diagnose.runs.page import runs_page
+    from pypto_build.diagnose.runs.__main__ import runs_page
     from pypto_build.replay.history import History
 
     history = History(path)
@@ -642,16 +642,15 @@ def _chains_seeds() -> list[bytes]:
 
 def _chains(path: Path) -> None:
     from pypto_build.diagnose.why.kept import read_kept
-    from pypto_build.diagnose.why.text import lines_of
+    from pypto_build.diagnose.why.links import lines_of
 
     for one in read_kept(path.parents[1], DAG):
         list(lines_of(one.link))
 
 
 def _pack_seeds() -> list[bytes]:
-    from pypto_build.diagnose.pack.contents import tree_of
+    from pypto_build.diagnose.pack.__main__ import digested, tree_of, write_pack
     from pypto_build.diagnose.pack.form import Pack
-    from pypto_build.diagnose.pack.writer import digested, write_pack
 
     artifact = load_artifact(DAG)
     tree = tree_of(artifact, snapshot(artifact))
@@ -662,7 +661,7 @@ def _pack_seeds() -> list[bytes]:
 
 
 def _pack(path: Path) -> None:
-    from pypto_build.diagnose.pack.reader import edited, read_pack, unpack
+    from pypto_build.diagnose.pack.opened import edited, read_pack, unpack
 
     read_pack(path)
     directory = path.parent / "unpacked"
@@ -700,8 +699,7 @@ def kernel_softmax(x: In Tensor[float32, 16, 128], out: Out Tensor[float32, 16, 
 
 
 def _passes(path: Path) -> None:
-    from pypto_build.diagnose.passes.__main__ import check_dumps, read_dumps
-    from pypto_build.diagnose.passes.changes import changes
+    from pypto_build.diagnose.passes.__main__ import changes, check_dumps, read_dumps
     from pypto_build.diagnose.passes.dumps import dump_files
 
     dumps = read_dumps(dump_files(path.parents[1]))
@@ -731,7 +729,7 @@ def _spans(path: Path) -> None:
 
 
 def _pass_reports(path: Path) -> None:
-    from pypto_build.diagnose.passes.reports import report_findings, times
+    from pypto_build.diagnose.passes.__main__ import report_findings, times
 
     root = path.parents[1]
     (root / "report").mkdir(exist_ok=True)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.diagnose.console import command, one_of, tool_parser
 from pypto_build.diagnose.deps.export import dot, trace
 from pypto_build.diagnose.deps.text import path_between, summary_lines, task_lines

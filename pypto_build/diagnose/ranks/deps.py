@@ -10,8 +10,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.files import write_bytes
 from pypto_build.diagnose.console import command, one_of
 from pypto_build.diagnose.deps.__main__ import parser as parser_of_one
 from pypto_build.diagnose.deps.__main__ import run_deps

@@ -15,8 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pypto_build.artifact.errors import ArtifactError
-from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.errors import ArtifactError, require_torch
 from pypto_build.diagnose.console import command, taking_long
 from pypto_build.diagnose.diverge.__main__ import parser as parser_of_one
 from pypto_build.diagnose.diverge.compare import Difference, Limits, compare

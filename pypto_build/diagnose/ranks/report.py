@@ -21,6 +21,7 @@ from pypto_build.diagnose.ranks.run import RanksRun, add_chip_options
 from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.diagnose.repeat import Repeat
 from pypto_build.diagnose.report.__main__ import parser as parser_of_one
+from pypto_build.diagnose.report.page import write_report
 from pypto_build.diagnose.report.surroundings import environment
 from pypto_build.diagnose.report.whole import (
     commands,
@@ -32,7 +33,6 @@ from pypto_build.diagnose.report.whole import (
     source_data,
     verdict_data,
 )
-from pypto_build.diagnose.report.write import write_report
 from pypto_build.replay.chips.records import RanksRecord
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_build.artifact import Artifact, ArtifactError, Kernel
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.interface import read_interface
 from pypto_build.diagnose.extract.orchestration import Text
 from pypto_build.diagnose.extract.order import OrderBesides
@@ -162,7 +162,7 @@ def reduce_golden_error(one: Reduction) -> int:
 
     Raises ArtifactError where there is none, or it raises nothing.
     """
-    from pypto_build.artifact.extras import require_torch
+    from pypto_build.artifact.errors import require_torch
 
     source = one.artifact.root / "golden.py"
     if not source.is_file():

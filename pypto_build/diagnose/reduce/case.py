@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+import msgspec
+
 from pypto_build.artifact import Kernel
 from pypto_build.compiler.assembler import assemble_unit, body_of
 from pypto_build.compiler.errors import CompileError
@@ -25,6 +27,64 @@ from pypto_build.diagnose.reduce.texts import FaultLost, carry
 from pypto_build.pto import PtoError, parse
 from pypto_build.pto.checks import check_module
 from pypto_build.pto.splice import replace_body
+
+# What a candidate is built and run from, apart from how it came about: it travels to other machines.
+
+
+class CandidateKernel(msgspec.Struct, frozen=True):
+    """A kernel: its C++ with the fault and without."""
+
+    func_id: int
+    name: str
+    core_type: str
+    binary: str
+    faulty: str
+    clean: str
+
+
+class Passed(msgspec.Struct, frozen=True):
+    """A parameter of the orchestration and its bytes before the run; an OUT one has none."""
+
+    name: str
+    direction: str
+    dtype: str
+    shape: tuple[int, ...]
+    initial: bytes
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """All that decides how a candidate ends."""
+
+    platform: str
+    orchestration: str
+    kernels: list[CandidateKernel]
+    arguments: list[Passed]
+
+
+def candidate_of(case: Case) -> Candidate:
+    """What ``case`` is built and run from."""
+    kernels = [
+        CandidateKernel(
+            code.kernel.func_id,
+            code.kernel.name,
+            code.kernel.core_type,
+            code.kernel.binary,
+            code.text(faulty=True),
+            code.text(faulty=False),
+        )
+        for code in case.used
+    ]
+    arguments = [
+        Passed(
+            one.name,
+            one.direction,
+            one.dtype,
+            tuple(one.shape),
+            b"" if one.direction == "OUT" else one.initial.tobytes(),
+        )
+        for one in case.external
+    ]
+    return Candidate(case.platform, case.orchestration, kernels, arguments)
 
 
 class Invalid(Exception):

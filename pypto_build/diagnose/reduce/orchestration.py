@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.pt import write_pt
 from pypto_build.diagnose.reduce.build import Builder, Refused
 from pypto_build.diagnose.reduce.by_itself import ORCHESTRATION, Reduction, copy_artifact
-from pypto_build.diagnose.reduce.candidate import Passed
+from pypto_build.diagnose.reduce.case import Passed
 from pypto_build.diagnose.reduce.judge import MISMATCHES, RunLimits, contents_after, ended
 from pypto_build.diagnose.reduce.text_search import fewer_lines
 from pypto_build.diagnose.reduce.texts import FaultLost, carry

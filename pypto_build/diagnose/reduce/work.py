@@ -19,11 +19,10 @@ from pypto_build.diagnose.reduce.build import Builder, run_verb
 from pypto_build.diagnose.reduce.by_itself import reduce_build_error, reduce_golden_error, reduction, scratch_of
 from pypto_build.diagnose.reduce.case import Case, Invalid
 from pypto_build.diagnose.reduce.cvise import polished, require_cvise
-from pypto_build.diagnose.reduce.judge import ENDS, MISMATCHES, Judge, RunLimits, Wanted
+from pypto_build.diagnose.reduce.judge import ENDS, MISMATCHES, Judge, RunLimits, Wanted, write_case
 from pypto_build.diagnose.reduce.orchestration import reduce_orchestration
 from pypto_build.diagnose.reduce.remote import FarmJudge
 from pypto_build.diagnose.reduce.search import Attempt, Search, jobs_of, known_log
-from pypto_build.diagnose.reduce.write import write_case
 from pypto_build.diagnose.requests import request_of
 from pypto_build.facts.run_options import FAST
 from pypto_build.farm.session import FarmSession, session_of

@@ -12,8 +12,8 @@ from pathlib import Path
 from pypto_build.diagnose.console import command, tool_parser
 from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.diagnose.repeat import add_passed_on
+from pypto_build.diagnose.report.page import write_report
 from pypto_build.diagnose.report.whole import report_data
-from pypto_build.diagnose.report.write import write_report
 
 
 def parser() -> argparse.ArgumentParser:

@@ -18,10 +18,9 @@ from pathlib import Path
 
 from pypto_build import terminal
 from pypto_build.artifact import is_distributed, load_artifact
-from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.compiled_files import program_of
-from pypto_build.artifact.errors import ArtifactError
-from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.errors import ArtifactError, require_torch
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.last_pass import LAST_PASS
 from pypto_build.diagnose.console import command, taking_long, tool_parser
 from pypto_build.diagnose.findings import Finding, Report, as_json, as_sarif, read_report, state_of

@@ -9,8 +9,7 @@ import numpy as np
 
 from pypto_build.diagnose.hazards.record import READ, WRITE
 from pypto_build.diagnose.why.find import Call, Found, exact, is_atomic, pieces
-from pypto_build.diagnose.why.intervals import Intervals
-from pypto_build.diagnose.why.trace import Array
+from pypto_build.diagnose.why.trace import Array, Intervals
 
 
 @dataclass

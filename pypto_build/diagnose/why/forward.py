@@ -14,9 +14,8 @@ from pypto_build.diagnose.hazards.record import READ, WRITE, AccessSite
 from pypto_build.diagnose.why.cone import cone_of, reached_by
 from pypto_build.diagnose.why.find import Call, Found, exact, is_atomic, pieces
 from pypto_build.diagnose.why.flow import carried_over, in_turn, reached
-from pypto_build.diagnose.why.intervals import Intervals
 from pypto_build.diagnose.why.runs import Runs, Traced, as_many
-from pypto_build.diagnose.why.trace import SPACES, Array, Instruction, Tile
+from pypto_build.diagnose.why.trace import SPACES, Array, Instruction, Intervals, Tile
 
 Plan = Callable[[Call], tuple[list[Call], list[Call] | None]]
 

@@ -9,8 +9,7 @@ from typing import Annotated
 import msgspec
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.artifact.files import decode_json, read_bytes, write_bytes
 from pypto_build.diagnose.findings import state_of
 from pypto_build.diagnose.why.links import Link
 

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.scenes import ARGUMENTS_NAME
 from pypto_build.interop.scene.arguments import TaskArgsBuilder
 from pypto_build.interop.scene.faults import is_skip, why
