@@ -6,7 +6,7 @@ For each size as many programs are generated, each with a reference and a test, 
 the null build and `python -c 'import SCons.Script'` take turns. A row has the medians of seconds and of processor
 seconds, which say more on a busy machine. Then it has the null build in imports, whole and for each artifact.
 "handed over" is what users have from their second command on. The resident process does the work there, so a row has no
-processor seconds. docs/performance.md has the budgets.
+processor seconds. docs/dev/performance.md has the budgets.
 """
 
 from __future__ import annotations
