@@ -5,7 +5,7 @@
 For each size as many programs are generated, each with a reference and a test, and `scons test` builds them once. Then
 the null build and `python -c 'import SCons.Script'` take turns. A row has the medians of seconds and of processor
 seconds, which say more on a busy machine. Then it has the null build in imports, whole and for each artifact.
-`scons test` is never handed over to the resident process. docs/performance.md has the budgets.
+`scons test` is never handed over to the resident process. docs/dev/performance.md has the budgets.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""docs/device-rules.md: what devices demand of operands, who checks it and when.
+"""docs/lookup/device-rules.md: what devices demand of operands, who checks it and when.
 
-python -m pypto_build.pto.device > docs/device-rules.md
+python -m pypto_build.pto.device > docs/lookup/device-rules.md
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _HEAD = """\
 
 The CPU forgives what a chip does not: a reciprocal into its own operand, a scratch tile that is too small, a flag that
 nothing waits for. These rules are rows of `pypto_build/pto/ops/device.py`, one a line, beside the operations that they
-bind; this page is made from them (`python -m pypto_build.pto.device > docs/device-rules.md`).
+bind; this page is made from them (`python -m pypto_build.pto.device > docs/lookup/device-rules.md`).
 
 | who checks | when |
 |---|---|

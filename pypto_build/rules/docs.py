@@ -1,4 +1,4 @@
-"""Prints docs/rules.md, from the tables that check rules and options: ``python -m pypto_build.rules.docs``."""
+"""Prints docs/lookup/rules.md, from the tables that check rules and options: ``python -m pypto_build.rules.docs``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TAKEN_WHOLE = (Group.BUILD, Group.RUN, Group.RECORDS, Group.PROGRAMS)
 _INTRODUCTION = """# Rules and options
 
 A repository of kernels needs this package (`pip install` and the path of a clone) and an SConstruct, such as that of
-[examples/repository/](../examples/repository/SConstruct):
+`examples/repository/`:
 
 ```python
 from pypto_build.rules import pypto

@@ -1,4 +1,4 @@
-"""The table of element types in docs/programs.md: every type, and what compiles with it on which platform."""
+"""The table of element types in docs/lookup/programs.md: every type, and what compiles with it on which platform."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from pypto_build.compiler import CompileError, dtypes
 from tests.compiler.programs import files
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "programs.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "lookup" / "programs.md"
 PROGRAM = """\
 A = pl.Tensor[[64, 64], pl.{type}]
 B = pl.Tensor[[64, 64], pl.{result}]

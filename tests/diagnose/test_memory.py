@@ -202,7 +202,7 @@ def test_what_instructions_do_is_no_access_of_the_kernel(tmp_path: Path) -> None
 
 
 def test_the_page_of_rules_names_what_is_planted() -> None:
-    page = (EXAMPLES.parents[1] / "docs" / "memory.md").read_text(encoding="utf-8")
+    page = (EXAMPLES.parents[1] / "docs" / "dev" / "memory.md").read_text(encoding="utf-8")
     rules = page.partition("<!-- rules: begin -->")[2].partition("<!-- rules: end -->")[0]
     rows = [line.strip("| ").split(" | ") for line in rules.splitlines() if line.startswith("|")][2:]
     assert [row[0] for row in rows] == [str(number) for number in range(1, len(rows) + 1)]

@@ -1,7 +1,7 @@
 # ruff: noqa: E501  (messages stand as they are printed)
 """One artifact with every cause that keeps a run from ending well; a scalar selects the cause.
 
-`python -m tests.replay.hang_cases > docs/hangs.md` writes the table of the results.
+`python -m tests.replay.hang_cases > docs/lookup/hangs.md` writes the table of the results.
 """
 
 from __future__ import annotations
@@ -588,7 +588,7 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def table() -> str:
-    """Return the text of docs/hangs.md."""
+    """Return the text of docs/lookup/hangs.md."""
     rows = "".join(
         f"| {case.cause} | {case.status} | {case.message.replace('|', chr(92) + '|')} | {case.hint} |\n"
         for case in CASES

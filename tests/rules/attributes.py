@@ -1,7 +1,7 @@
 """Every attribute that names a file or directory, by every kind of input: the life of a workspace, action by action.
 
 A workspace has all attributes in one SConstruct, each given in the same way; a row says which actions its attribute is
-the reason for. `python -m tests.rules.attributes` prints docs/attributes.md from the rows.
+the reason for. `python -m tests.rules.attributes` prints docs/lookup/attributes.md from the rows.
 """
 
 from __future__ import annotations
@@ -510,7 +510,7 @@ def _files(project: Project) -> set[str]:
     return {str(path) for path in paths if "__pycache__" not in path.parts}
 
 
-PAGE = _REPOSITORY / "docs" / "attributes.md"
+PAGE = _REPOSITORY / "docs" / "lookup" / "attributes.md"
 _INTRODUCTION = """# Attributes and what they take
 
 Every attribute that names files or directories, by every kind of input. A cell with *yes* is a test: it goes through
@@ -531,7 +531,7 @@ A test of `Artifacts` on an artifact alone is the replay that ReplayTest has the
 
 
 def page() -> str:
-    """Return docs/attributes.md."""
+    """Return docs/lookup/attributes.md."""
     heads = [*(KINDS[kind] for kind in KINDS), "first", "idle", "edit"]
     lines = [f"| attribute | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
     for name, row in ROWS.items():

@@ -1,6 +1,6 @@
-"""Draws docs/house.svg: the rooms as the modules import them, and the way of an edit through them.
+"""Draws docs/dev/house.svg: the rooms as the modules import them, and the way of an edit through them.
 
-`python docs/house.py` writes it; a test compares it with what the modules import now.
+`python docs/dev/house.py` writes it; a test compares it with what the modules import now.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-DOCS = Path(__file__).resolve().parent
-PICTURE = DOCS / "house.svg"
+DOCS = Path(__file__).resolve().parents[1]
+PICTURE = DOCS / "dev" / "house.svg"
 _PACKAGE = DOCS.parent / "pypto_build"
 
 # Of each room what it is for, and where its middle stands from left to right.

@@ -1,8 +1,8 @@
 """Draws docs/pictures/screen-*.svg: what people see first, in a terminal of 80 columns, dark and light.
 
-`python docs/screens.py` runs the commands below in a workspace of its own, in a pseudo-terminal, and draws what they
-print: `scons` alone, a pass, a failure, a test run of three. It takes the `scons` that is on the PATH, with colours as
-on any terminal. Look at the pictures before you commit them.
+`python docs/dev/screens.py` runs the commands below in a workspace of its own, in a pseudo-terminal, and
+draws what they print: `scons` alone, a pass, a failure, a test run of three. It takes the `scons` that is on the
+PATH, with colours as on any terminal. Look at the pictures before you commit them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-DOCS = Path(__file__).resolve().parent
+DOCS = Path(__file__).resolve().parents[1]
 PICTURES = DOCS / "pictures"
 _ARTIFACTS = DOCS.parent / "examples" / "artifacts"
 
