@@ -48,9 +48,9 @@ def changed_since(known: Identity, moment_ns: int) -> bool:
     return max(known[4], known[5]) + _tick(known) >= moment_ns
 
 
-def written_since(known: Identity, moment_ns: int) -> bool:
+def written_since(identity: Identity, moment_ns: int) -> bool:
     """Return True if a file may have been written at ``moment_ns`` or after it, by its time of change alone."""
-    return known[4] + _tick(known) >= moment_ns
+    return identity[4] + _tick(identity) >= moment_ns
 
 
 def _tick(known: Identity) -> int:

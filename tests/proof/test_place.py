@@ -235,9 +235,9 @@ def test_a_hard_link_made_elsewhere_is_no_change(rig: Rig, name: str) -> None:
     """It changes the time of status change only. A file that is put back with its old time looks the same."""
     links = iter(range(100))
     rig.meanwhile = lambda: os.link(rig.root / name, rig.root / f"link{next(links)}")
-    place = rig.place()
+    output = rig.place()
     time.sleep(2 * TICK_S)
-    outcome = place.perform(rig.action(), rig.spawn, tuple)
+    outcome = output.perform(rig.action(), rig.spawn, tuple)
     assert (outcome.how, outcome.status, rig.built, len(rig.ran)) == ("built", 0, "one h1 ", 3)
     assert outcome.note == f"links to {rig.root}/{name} are made all the time, so it is made anew every time"
     rig.meanwhile = lambda: None
@@ -246,7 +246,7 @@ def test_a_hard_link_made_elsewhere_is_no_change(rig: Rig, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["source", "header"])
 def test_a_file_that_is_replaced_each_time_is_no_link(rig: Rig, name: str) -> None:
-    """Each file has the same size and time as the one before."""
+    """Replace the file each time by one of the same size and time."""
     turns = iter(range(100))
 
     def replace_it() -> None:

@@ -241,16 +241,16 @@ def test_what_is_no_file(given: object, message: str) -> None:
 
 @pytest.mark.parametrize("attribute", NO_RULE)
 def test_a_result_of_another_kind_is_one_line(attribute: str) -> None:
-    """Where no rule makes what an attribute takes, the result of a rule is one of the other kind."""
+    """A result of another kind is refused by each attribute whose kind no rule makes."""
     rule, name = attribute.split(".")
     (taken,) = (one for row in all_rules() if row.name == rule for one in row.attributes if one.name == name)
     env: Any = Environment(tools=[])
     assert taken.kind is not None
-    given, what = (env.Alias("a test")[0], "an alias") if taken.kind.is_directory else (env.Dir("data"), "a directory")
+    node, what = (env.Alias("a test")[0], "an alias") if taken.kind.is_directory else (env.Dir("data"), "a directory")
     with pytest.raises(RuleError) as error:
-        taken.value(rule, given, env)
+        taken.value(rule, node, env)
     expected = f"where a {taken.kind.value} is expected; it is {taken.doc}"
-    assert str(error.value) == f"{rule}: {name}: {given} is {what} {expected}"
+    assert str(error.value) == f"{rule}: {name}: {node} is {what} {expected}"
 
 
 _PROGRAM = """import helper

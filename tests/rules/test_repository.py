@@ -101,7 +101,7 @@ def test_clean_leaves_what_was_cloned(sample: Project, tmp_path: Path) -> None:
 
 
 def test_clean_of_a_test_leaves_the_others(sample: Project, tmp_path: Path) -> None:
-    """What the named test is made from goes, its generated header included."""
+    """Remove the inputs and outputs of the named test, its generated header included."""
     copy = Project.__new__(Project)
     copy.root = tmp_path / "here"
     shutil.copytree(sample.root, copy.root, symlinks=True)
