@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tree_sitter import Node
 
@@ -17,6 +18,7 @@ from pypto_build.artifact.cpp.syntax import (
     source_text,
 )
 from pypto_build.facts.broken_rules import BrokenRule
+from pypto_build.pto.ops.constraints import Constraint, Facts
 from pypto_build.pto.ops.device import constrained, constraints
 
 from .flags import Balance, joined, step_of, unbalanced
@@ -36,6 +38,31 @@ def check_kernel(text: bytes, path: str, arch: str) -> list[BrokenRule]:
     for function in _functions(root):
         broken |= dict.fromkeys(_Walk(path, arch).function(function))
     return sorted(broken, key=lambda one: (one.line, one.message))
+
+
+@dataclass(frozen=True)
+class OpenCall:
+    """A call of a kernel with rules that only a run decides, since extents or addresses are not constant."""
+
+    line: int
+    name: str
+    text: str
+    facts: Facts
+    constraints: tuple[Constraint, ...]
+
+
+def open_calls(text: bytes, arch: str) -> list[OpenCall]:
+    """Return the calls of a kernel's text with rules that only a run decides."""
+    try:
+        root = parse(text)
+    except (Unparseable, NestedTooDeeply):
+        return []
+    calls = []
+    for function in _functions(root):
+        walk = _Walk("", arch)
+        walk.function(function)
+        calls += walk.open
+    return calls
 
 
 def preload_rules() -> None:
@@ -66,6 +93,7 @@ class _Walk:
         self.found: list[BrokenRule] = []
         self.freed: dict[str, int] = {}  # popped tile -> line of the free
         self.popped: dict[str, list[str]] = {}  # pipe -> tiles in slots, the oldest first
+        self.open: list[OpenCall] = []
 
     def function(self, node: Node) -> list[BrokenRule]:
         body = node.child_by_field_name("body")
@@ -144,12 +172,18 @@ class _Walk:
         if operation is None:
             return
         row, facts = operation
+        text, undecided = f"{name}({', '.join(arguments)})", []
         for constraint in constraints(row.name):
             if constraint.is_for_modules or constraint.arch not in ("both", self.arch):
                 continue
-            if constraint.is_broken(facts):
-                message = f"{name}({', '.join(arguments)}) {constraint.explain(facts)}"
+            broken = constraint.judge(facts)
+            if broken:
+                message = f"{text} {constraint.explain(facts)}"
                 self.found.append(BrokenRule(self.path, line_of(node), constraint.kind, message))
+            elif broken is None:
+                undecided.append(constraint)
+        if undecided:
+            self.open.append(OpenCall(line_of(node), name, text, facts, tuple(undecided)))
 
 
 def _branches(node: Node, parts: list[Balance]) -> list[Balance]:

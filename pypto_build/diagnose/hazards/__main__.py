@@ -89,7 +89,8 @@ def main(given: argparse.Namespace) -> int:
         wrong = _wrong(verdict)
         with taking_long(f"comparing the accesses of {len(record.tasks):,} tasks"):
             right = {output.name for output in verdict.outputs if output.status == "pass"}
-            findings = analyse(artifact, record, declared, wrong=wrong, right=right)
+            arch = given.platform.removesuffix("sim")
+            findings = analyse(artifact, record, declared, wrong=wrong, right=right, arch=arch)
     if verdict.error and not any(finding.level == "error" for finding in findings):
         ended = fault_finding(artifact, verdict)
         status = deliver("hazards", given.artifact, [*findings, *([ended] if ended else [])], given, given.build_dir)

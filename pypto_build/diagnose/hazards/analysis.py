@@ -14,6 +14,7 @@ from pypto_build.diagnose.hazards.buffers import find_buffers
 from pypto_build.diagnose.hazards.conflicts import Order, between_tasks, within_tasks
 from pypto_build.diagnose.hazards.context import Context
 from pypto_build.diagnose.hazards.declarations import find_misuse, misuse_findings, untouched_findings
+from pypto_build.diagnose.hazards.device_rules import rule_findings
 from pypto_build.diagnose.hazards.lines import barrier_findings, line_findings
 from pypto_build.diagnose.hazards.on_chip import error_findings
 from pypto_build.diagnose.hazards.outputs import output_findings
@@ -205,12 +206,14 @@ def analyse(
     wrong: Level | None = None,
     right: Container[str] = (),
     of_chip: bool = False,
+    arch: str = "",
 ) -> list[Finding]:
     """Return all findings of one checked run. ``declared`` are the findings from the declarations alone.
 
     ``wrong`` is the level of loads of unwritten memory. It is None if the outputs are right, because kernels may load
     whole tiles and use a part. ``right`` are the names of the correct outputs. With ``of_chip``, other ranks may write
-    memory and wait for tasks, so findings on missing writes and waits are left out.
+    memory and wait for tasks, so findings on missing writes and waits are left out. ``arch`` has the rules that
+    executed instructions are held against; there are none without.
     """
     buffers = find_buffers(record)
     context = Context(artifact, record, buffers)
@@ -247,6 +250,7 @@ def analyse(
             left.append(conflict)
     findings = [
         *error_findings(context),
+        *(rule_findings(context, arch) if arch else ()),
         *passed_findings(context, "error" if wrong else "note"),
         *misuse_findings(context, misuse, consequences),
         *task_findings(context, left),
