@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
@@ -423,9 +423,8 @@ class Place:
             attempt.account.leave_out(attempt.seen)  # thousands of libraries, which are looked at as what they are
             attempt = replace(attempt, account=of_python(attempt.account, action.whole))
         untold = self._untold(attempt, reads_main)
-        changed, linked = self._changed_meanwhile(attempt)
-        if linked and not untold:
-            untold = f"links to {linked} are made all the time"
+        changed, excuse = self._changed_meanwhile(attempt)
+        untold = untold or excuse
         if status not in action.good:
             if attempt.record:
                 self._note_failure(attempt, certain=not (untold or changed))
@@ -469,18 +468,30 @@ class Place:
         return action.python or name.removesuffix(".tmp") in action.outputs
 
     def _changed_meanwhile(self, attempt: _Attempt) -> tuple[str, str]:
-        """Return an input that changed during the action, and one that only got hard links; empty if none did.
+        """Return an input that changed during the action, and why one looked changed that did not; empty if none did.
 
-        A hard link cannot be told from an edit that is put back with its old time, so the action runs again. In the
-        last attempt a file has got a link only if it holds the same as after the attempt before.
+        A hard link cannot be told from an edit that is put back with its old time, nor mounts of a tool's own from
+        directories that are exchanged. So the action runs again, and only the last attempt takes one for the other:
+        a file has got a link if it holds the same as after the attempt before.
         """
         changes = list(self._changes(attempt))
         links = {change.path: self._known.digests.of(change.path) for change in changes if change.only_status}
-        held = all(attempt.links.get(path) == digest for path, digest in links.items())
+        reasons = {
+            path: f"links to {path} are made all the time"
+            for path, digest in links.items()
+            if attempt.links.get(path) == digest
+        }
         attempt.links.update(links)
-        changed = next((change.path for change in changes if not change.only_status), "")
-        linked = next(iter(links), "")
-        return ("", linked) if attempt.last and held and not changed else (changed or linked, "")
+        if attempt.account.has_own_mounts:
+            hidden = filter(partial(self._is_settled, attempt), (change.path for change in changes))
+            reasons |= {path: f"{path} is something else in the mounts of {attempt.action.argv[0]}" for path in hidden}
+        changed = next((change.path for change in changes if not (attempt.last and change.path in reasons)), "")
+        return changed, "" if changed else next((reasons[change.path] for change in changes), "")
+
+    def _is_settled(self, attempt: _Attempt, path: str) -> bool:
+        """Return True if what is at a path, or that nothing is there, is older than the attempt."""
+        now = self._known.digests.identity_of(path)
+        return now is None or not changed_since(now, attempt.since)
 
     def _changes(self, attempt: _Attempt) -> Iterator[_Change]:
         """Yield the inputs that changed during the action."""
@@ -488,8 +499,11 @@ class Place:
         for (path, seen), (now, digest) in zip(
             attempt.seen.items(), digests.look_at_all(list(attempt.seen)), strict=True
         ):
+            told = account.read.get(path)
             if (now, digest) != (seen, attempt.state.declared[self._known.roots.name(path)]):
                 yield _Change(path, _only_status(path, seen, now))
+            elif told and any(told) and told != now:
+                yield _Change(path)
         for path in account.files - attempt.seen.keys():
             if path.rstrip("/") in account.changed:
                 continue  # by the command, of which nothing is recorded

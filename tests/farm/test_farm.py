@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import select
+import shutil
 import signal
 import threading
 import time
@@ -20,7 +22,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.facts.jobs import FarmJob, FarmReady, FarmResult, Order
 from pypto_build.farm import worker
 from tests.farm.conftest import at_work, until
-from tests.rules.project import Project
+from tests.rules.project import Project, open_when_read
 
 distributed = pytest.importorskip("distributed")
 from pypto_build.farm import client as farm  # noqa: E402
@@ -110,6 +112,28 @@ def test_what_is_closed_early_leaves_nothing(cluster: Any, project: Project) -> 
     stop.join()
     farm.end_quietly(results)
     until(lambda: not at_work("_jit_endless"), 15)
+
+
+def test_a_job_that_never_ends_keeps_no_other_and_ends_with_the_run(cluster: Any, project: Project) -> None:
+    """Its compiler waits for a pipe, which no time limit ends."""
+    pipe = project.root / "pipe"
+    os.mkfifo(pipe)
+    waiting = project.artifact.with_name("_jit_waiting")
+    shutil.copytree(project.artifact, waiting)
+    kernel = waiting / "kernels" / "aiv" / "twice.cpp"
+    kernel.write_text(f'#include "{pipe}"\n{kernel.read_text()}')
+    results = farm.run(_order(cluster, project, "_jit_waiting", "_jit_chain"), uuid.uuid4().hex, print)
+    assert next(results) == FarmReady(2)
+    first = next(results)
+    assert isinstance(first, FarmResult)
+    assert (first.label, first.status, first.lost) == ("_jit_chain a2a3sim", 0, "")
+    writer = open_when_read(pipe)
+    farm.end_quietly(results)
+    waits = select.poll()
+    waits.register(writer, 0)
+    assert waits.poll(60_000) == [(writer, select.POLLERR)], "a process still reads the pipe"
+    os.close(writer)
+    until(lambda: not at_work("_jit_waiting"), 15)
 
 
 def test_workers_that_differ_are_named(cluster: Any, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,24 @@ def test_one_line_and_nothing_built(project: Project, words: list[str], message:
     assert list(project.root.glob("build/**/*.o")) == []
 
 
+@pytest.mark.parametrize("value", ["float('inf')", "1e999", "float('nan')", "-1"])
+def test_a_tolerance_that_nothing_exceeds_is_none(project: Project, value: str) -> None:
+    """In a rule as in an option; the run after it is as before."""
+    script = (project.root / "SConstruct").read_text()
+    test = f"env.ReplayTest(name='t', artifact='build_output/_jit_chain', rtol={value})\n"
+    project.write("SConstruct", f"from pypto_build.rules import pypto\nenv = Environment(tools=[pypto])\n{test}")
+    shown = {"1e999": "inf"}.get(value, value.removeprefix("float('").removesuffix("')"))
+    run = project.scons("t")
+    line = f"scons: *** ReplayTest: rtol={shown} is no tolerance; write a finite number, 0 or more"
+    assert (run.status, run.output.splitlines()[0], run.actions) == (2, line, [])
+    assert "Traceback" not in run.output
+    project.write("SConstruct", script)
+    run = project.scons("replay", "JIT=_jit_chain", "RTOL=1e999")
+    assert (run.status, run.actions) == (2, []), run.output
+    run = project.scons("replay", "JIT=_jit_chain")
+    assert run.status == 0 and "[RUN] PASS" in run.output, run.output
+
+
 def test_usage_error_has_a_verdict(project: Project) -> None:
     project.edit("orchestration/chain.cpp", "ChipTaskArgs", "SomeTaskArgs")
     project.edit("orchestration/chain.cpp", "ChipTensor", "SomeTensor")
