@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import gc
 import importlib
 import json
 import os
@@ -169,6 +170,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         for name in modules:
             _load(name)
+        gc.freeze()  # no fork goes through what is loaded, to find nothing to collect
         log = open_log(log_variable)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # the caller reports the interrupt

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.rules.project import Project, Run
+from tests.rules.project import Project
 
 #: Kinds of input: the heading in the table.
 KINDS = {
@@ -453,11 +453,10 @@ def change(project: Project, edit: Edit) -> None:
 
 def run(project: Project, expected: Iterable[str]) -> None:
     """Build and test everything, and expect these actions and no more, each as often as it is listed."""
-    runs: list[Run] = [project.scons("STORE_SIZE=0", target) for target in ("all", "test")]
-    actual, planned = Counter(action for one in runs for action in one.actions), Counter(expected)
-    output = "".join(one.output for one in runs)
+    done = project.scons("STORE_SIZE=0", "all", "test")
+    actual, planned = Counter(done.actions), Counter(expected)
     more, fewer = sorted((actual - planned).elements()), sorted((planned - actual).elements())
-    assert ([one.status for one in runs], more, fewer) == ([0, 0], [], []), f"{more=}\n{fewer=}\n{output}"
+    assert (done.status, more, fewer) == (0, [], []), f"{more=}\n{fewer=}\n{done.output}"
 
 
 def live(project: Project, kind: str) -> None:
