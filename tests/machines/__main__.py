@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tests.compilers import COMPILERS
 from tests.machines.machine import CLONE, VERSIONS, Machine, StepFailed, copy_clone
-from tests.machines.steps import INSTRUCTION, KERNEL, LOOP, WHOLE, Step
+from tests.machines.steps import ARTIFACT, INSTRUCTION, KERNEL, LOOP, WHOLE, Step
 
 PYTHONS = [f"3.{minor}" for minor in range(10, 15)]
 
@@ -53,13 +53,13 @@ def compilers(root: Path | None) -> list[str]:
     return [name for name in COMPILERS if name not in missing]
 
 
-def install(machine: Machine, python: str, constraints: Path) -> float:
+def install(machine: Machine, python: str, constraints: Path, what: str) -> float:
     """README's first command but for its replay; the seconds that pip takes."""
     clone = machine.inside / "clone"
     if not (machine.work / "clone").exists():
         copy_clone(machine.work / "clone")
     shutil.copyfile(constraints, machine.work / "clone" / "constraints.txt")
-    for words in ([python, "-m", "venv", ".venv"], [".venv/bin/pip", "install", "-q", "-c", "constraints.txt", "."]):
+    for words in ([python, "-m", "venv", ".venv"], [".venv/bin/pip", "install", "-q", "-c", "constraints.txt", what]):
         start = time.monotonic()
         status, output = machine.run(words, clone)
         if status:
@@ -89,6 +89,23 @@ def perform(machine: Machine, step: Step, compiler: str, out: str, digest: hashl
     return took
 
 
+def replay_here(pack: Path, work: Path) -> None:
+    """Replay a pack on this machine, with the clone. Raises `StepFailed`."""
+    words = [
+        sys.executable,
+        "-m",
+        "pypto_build.cli",
+        "replay",
+        str(pack),
+        f"BUILD_DIR={work / 'here'}",
+        "-p",
+        "a2a3sim",
+    ]
+    status, output = Machine(None, work).run(words, CLONE)
+    if status or "[RUN] PASS" not in output:
+        raise StepFailed(f"{' '.join(words)}: exit status {status}\n{output}")
+
+
 def cell(machine: Machine, python: str, compiler: str, steps: Sequence[Step]) -> tuple[str, str]:
     """The row of one cell, and the digest of its outputs; empty where a step failed."""
     digest = hashlib.sha256()
@@ -96,6 +113,9 @@ def cell(machine: Machine, python: str, compiler: str, steps: Sequence[Step]) ->
     out = f"build-{Path(compiler).name}"
     try:
         seconds += (f"{step.name} {perform(machine, step, compiler, out, digest):.1f}" for step in steps)
+        if pack := next((machine.work / "clone" / out / "a2a3sim" / ARTIFACT).glob("*.tar.zst"), None):
+            replay_here(pack, machine.work)
+            seconds.append("replayed here")
     except StepFailed as error:
         return f"{python} {compiler}: FAIL  {error}", ""
     return f"{python} {compiler}: ok  {'  '.join(seconds)}  outputs {digest.hexdigest()[:12]}", digest.hexdigest()
@@ -131,6 +151,7 @@ def rows(options: argparse.Namespace, work: Path) -> Iterator[tuple[str, str]]:
         if not others:
             print("no other Python with another compiler is installed: none is tried")
         chosen = others[options.turn % len(others) :][:1] if others else []
+    what, steps = (".[reference]", WHOLE) if options.whole else (".", LOOP)
     machines: dict[str, Machine | None] = {}
     for python, compiler in chosen:
         if python not in machines:
@@ -139,14 +160,14 @@ def rows(options: argparse.Namespace, work: Path) -> Iterator[tuple[str, str]]:
             machines[python] = Machine(options.root, place)
             try:
                 print(
-                    f"{python}: pip install {install(Machine(options.root, place), python, options.constraints):.1f} s",
+                    f"{python}: pip install {install(Machine(options.root, place), python, options.constraints, what):.1f} s",
                     flush=True,
                 )
             except StepFailed as error:
                 machines[python] = None
                 yield f"{python}: FAIL  {error}", ""
         if machine := machines[python]:
-            yield cell(machine, python, compiler, WHOLE if options.whole else LOOP)
+            yield cell(machine, python, compiler, steps)
 
 
 def main() -> int:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pypto_build.facts.system_calls import call_filter
+
 CLONE = Path(__file__).resolve().parents[2]
 #: The interpreters of pyenv, which a root of the same processor can use.
 VERSIONS = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv", "versions")
@@ -50,7 +52,26 @@ class Machine:
         words = ["bwrap", "--bind", str(self.root), "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
         for path in ("/etc/resolv.conf", "/etc/hosts", "/etc/ssl/certs", str(VERSIONS), str(CLONE), sys.prefix):
             words += ["--ro-bind-try", path, path]
-        return [*words, "--bind", str(self.work), str(_WORK), "--die-with-parent", "--chdir", str(directory), "--"]
+        words += ["--bind", str(self.work), str(_WORK), *self._emulate()]
+        return [*words, "--die-with-parent", "--chdir", str(directory), "--"]
+
+    def _emulate(self) -> list[str]:
+        """Return the mounts that a root of another processor needs for sandboxes.
+
+        Its emulator makes no namespaces, and the system calls are those of this processor. So bubblewrap and the filter
+        of system calls are this machine's.
+        """
+        libraries = f"/lib/{os.uname().machine}-linux-gnu"
+        if Path(f"{self.root}{libraries}/libc.so.6").exists():
+            return []
+        (self.work / "filter").write_bytes(call_filter())
+        program = self.work / "bwrap"
+        program.write_text(f'#!/bin/sh\nexec 9<{_WORK}/filter\nexec /usr/bin/bwrap "$@"\n', encoding="utf-8")
+        program.chmod(0o755)
+        words = ["--ro-bind", str(program), "/usr/local/bin/bwrap"]
+        for path in ("/usr/bin/bwrap", "/lib64", libraries):
+            words += ["--ro-bind", path, path]
+        return words
 
 
 def copy_clone(target: Path) -> None:
