@@ -155,19 +155,17 @@ def rows(options: argparse.Namespace, work: Path) -> Iterator[tuple[str, str]]:
     machines: dict[str, Machine | None] = {}
     for python, compiler in chosen:
         if python not in machines:
-            place = work / str(names.index(python))
-            place.mkdir(exist_ok=True)
-            machines[python] = Machine(options.root, place)
+            machine = Machine(options.root, work / str(names.index(python)))
+            machine.work.mkdir(exist_ok=True)
+            machines[python] = machine
             try:
-                print(
-                    f"{python}: pip install {install(Machine(options.root, place), python, options.constraints, what):.1f} s",
-                    flush=True,
-                )
+                seconds = install(machine, python, options.constraints, what)
+                print(f"{python}: pip install {seconds:.1f} s", flush=True)
             except StepFailed as error:
                 machines[python] = None
                 yield f"{python}: FAIL  {error}", ""
-        if machine := machines[python]:
-            yield cell(machine, python, compiler, steps)
+        if entered := machines[python]:
+            yield cell(entered, python, compiler, steps)
 
 
 def main() -> int:
