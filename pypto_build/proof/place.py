@@ -116,6 +116,10 @@ def _one_at_a_time(method: Callable[Concatenate[Known, P], R]) -> Callable[Conca
     return call
 
 
+#: An action, and the contents of its inputs and outputs.
+_Made = tuple[Action, tuple[str, ...]]
+
+
 class Place:
     """The outputs in ``directory``.
 
@@ -140,6 +144,7 @@ class Place:
         self._known = Known(directory, Roots({**roots, "out": directory}, searched), self._looker)
         self._lock = threading.RLock()
         self._ahead: dict[str, Ahead] = {}  # by the names of actions
+        self._made: dict[str, _Made] = {}  # in this run, without a watcher; by the names of actions
         self._work = WorkDirectories(directory)
 
     def path(self, name: str) -> Path:
@@ -156,7 +161,12 @@ class Place:
     read_files = _one_at_a_time(Known.read_files)
     amend = _one_at_a_time(Known.amend)
     save = _one_at_a_time(Known.save)
-    rest = _one_at_a_time(Known.forget_looks)
+
+    def rest(self) -> None:
+        """Forget which files were looked at just now, and what was made without being watched."""
+        with self._lock:
+            self._known.forget_looks()
+            self._made.clear()
 
     def proven(self, action: Action) -> Result | None:
         """Return the result of ``action`` if it is recorded and its inputs and outputs are unchanged; else None.
@@ -200,6 +210,7 @@ class Place:
             self._store = store
             self._work.forget()
             self._known.renew()
+            self._made.clear()
 
     def tidy(self) -> None:
         """Remove what killed runs left. The caller makes sure that no other run works here."""
@@ -233,7 +244,7 @@ class Place:
         """
         if not again:
             with span(f"look at {action.name}"):
-                if not looked and self.proven(action):
+                if (not looked and self.proven(action)) or self._was_made(action):
                     return Outcome("kept")
             with span(f"look in the store for {action.name}"):
                 if (said := self._restore(action)) is not None:
@@ -252,6 +263,18 @@ class Place:
             aids = [aid for aid in aids if aid.needed]
             time.sleep(TICK_S)  # else what changed last would look as if it changed during the next attempt
         return replace(outcome, note=f"{unstable} kept changing meanwhile; run it again")
+
+    def _was_made(self, action: Action) -> bool:
+        """Return whether this run has made the outputs without a watcher, and inputs and outputs are unchanged."""
+        made = self._made.get(action.name)
+        if made is None or made[0] != action:
+            return False
+        with self._lock:
+            return made == self._made_of(action)
+
+    def _made_of(self, action: Action) -> _Made:
+        paths = [*action.inputs, *map(self._known.path, action.outputs)]
+        return action, tuple(digest for _, digest in self._known.digests.look_at_all(paths))
 
     def start_ahead(self, action: Action, start: Start) -> None:
         """Start the process of an action that will most likely be performed, unless it waits for its turn already."""
@@ -438,6 +461,8 @@ class Place:
             return Outcome("failed", _UNSTABLE, said), changed
         if untold or not attempt.record:
             self._known.drop(action.name)
+            if untold == _UNWATCHED and attempt.record and action.outputs and not action.tree:
+                self._made[action.name] = self._made_of(action)
             note = f"{untold}, so it is made anew every time" if untold not in ("", _UNWATCHED) else ""
             return Outcome("built", status, said, note), ""
         self._note_success(attempt, self._result(attempt, outputs, said))
