@@ -133,7 +133,7 @@ def test_help_on_a_verb(capsys: pytest.CaptureFixture[str]) -> None:
             ["usage: pypto-build extract PATH [flags] [NAME=value ...]", "", TARGETS["extract"].doc],
         )
         assert [flag in text for flag in ("--task VALUE", "--platform VALUE", "--axis")] == [True, True, False]
-        assert "\nmany artifacts: JIT= a glob, names with commas, @LIST; PLATFORM= with commas:\n" in text
+        assert "\nfor many artifacts (JIT= a glob, names with commas or @LIST; PLATFORM= with commas):\n" in text
 
 
 def test_what_a_run_leaves(tmp_path: Path) -> None:

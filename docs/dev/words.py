@@ -17,7 +17,7 @@ GENERATED = frozenset(
     f"lookup/{name}.md"
     for name in (
         *("agreement", "attributes", "device-rules", "hangs", "instructions"),
-        *("messages", "options", "results", "rules", "verbs"),
+        *("options", "results", "rules", "verbs"),
     )
 )
 MOST_WORDS, MOST_WORDS_OF_A_RECIPE, LEAST_EASE = 30_000, 400, 50.0
@@ -25,7 +25,7 @@ MOST_WORDS, MOST_WORDS_OF_A_RECIPE, LEAST_EASE = 30_000, 400, 50.0
 _LEFT_OUT = re.compile(r"^```.*?^```$|<!--.*?-->|^\|.*?$|^#.*?$|^!\[.*?$|<[^>\n]*>", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _CODE = re.compile(r"`[^`]*`")
-_END = re.compile(r"[.!?:;](?:\s|$)|\n\s*\n|\n\s*(?=[-*] |\d+\. )")
+_END = re.compile(r"[.!?](?:\s|$)|\n\s*\n|\n\s*(?=[-*] |\d+\. )")
 _WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 _VOWELS = re.compile(r"[aeiouy]+")
 
