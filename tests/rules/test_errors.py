@@ -105,7 +105,7 @@ def test_a_word_that_is_no_verb_beside_a_glob_is_not_told_to_work_on_one_artifac
     (project.artifact.parent / "_jit_chair").mkdir()
     (project.artifact.parent / "_jit_chair" / "kernel_config.py").write_text("", encoding="utf-8")
     run = project.scons(word, "JIT=_jit_cha*")
-    assert (run.status, run.output) == (2, f"scons: *** scons {word}: is no verb for several artifacts; {hint}\n")
+    assert (run.status, run.output) == (2, f"scons: *** scons {word}: takes one artifact only; {hint}\n")
 
 
 def test_submit_of_a_func_id_that_no_kernel_has(project: Project) -> None:
