@@ -1,7 +1,7 @@
 """Collects the messages that a user can meet into a table: `python -m tests.messages > tests/messages.txt`.
 
-A row is the file, the kind of message, and its text with `{…}` for what is filled in. Rows are sorted, without line
-numbers, so that they change only with a text. Read a changed row as a user would: what is wrong, where, what to do.
+A row is the room and the text with `{…}` for what is filled in. Rows are sorted, without files and lines, so that they
+change only with a text. Read a changed row as a user would: what is wrong, where, what to do.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def text_of(node: ast.expr) -> str | None:
     return None
 
 
-def messages_of(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Yield the messages of a module, each with what raises or shows it."""
+def messages_of(tree: ast.Module) -> Iterator[str]:
+    """Yield the messages of a module; the parts of one are joined as they are printed."""
     for node in ast.walk(tree):
         call = node.exc if isinstance(node, ast.Raise) else node
         if not isinstance(call, ast.Call):
@@ -48,7 +48,7 @@ def messages_of(tree: ast.Module) -> Iterator[tuple[str, str]]:
         texts = [text_of(argument) or "{…}" for argument in call.args]
         text = " ".join("; ".join(texts).split())
         if " " in text.replace("{…}; ", "").replace("; {…}", ""):
-            yield name, text
+            yield text
 
 
 def table() -> str:
@@ -56,8 +56,7 @@ def table() -> str:
     rows = set()
     for room in ROOMS:
         for path in (PACKAGE / room).rglob("*.py"):
-            name = path.relative_to(PACKAGE).as_posix()
-            rows |= {f"{name} | {kind} | {text}" for kind, text in messages_of(ast.parse(path.read_text("utf-8")))}
+            rows |= {f"{room} | {text}" for text in messages_of(ast.parse(path.read_text(encoding="utf-8")))}
     return "".join(f"{row}\n" for row in sorted(rows))
 
 
