@@ -261,7 +261,8 @@ def run_triage(given: argparse.Namespace, kind: type[Triage] = Triage) -> int:
     found = triage.answer.ranked
     _keep(given, found)
     terminal.say(*lines_of(triage))
-    terminal.say(f"    took: {time.monotonic() - begun:.1f} s, {counted.replays} replays")
+    replays = "1 replay" if counted.replays == 1 else f"{counted.replays} replays"
+    terminal.say(f"    took: {time.monotonic() - begun:.1f} s, {replays}")
     return 1 if any(finding.level == "error" for finding in found) else verdict.exit_status
 
 
