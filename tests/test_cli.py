@@ -119,7 +119,7 @@ def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.parse(["--help"])
     text = capsys.readouterr().out
-    assert text.startswith("usage: pypto-build VERB PATH [flags] [NAME=value ...]\n\nBuild and replay:\n  build ")
+    assert text.startswith("usage: pypto-build VERB PATH [flags] [NAME=value ...]\n\nTo build and replay:\n  build ")
     assert [verb for verb in (*cli._VERBS, *cli._TOOLS) if f"\n  {verb:<11} " not in text] == []
 
 

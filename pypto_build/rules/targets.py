@@ -96,8 +96,8 @@ TARGETS: dict[str, Target] = {
 
 #: The targets in the order in which they are listed, under what they are for.
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Build and replay": ("build", "replay", "test", "compile", "splice", "graph", "query"),
-    "What is wrong": (
+    "To build and replay": ("build", "replay", "test", "compile", "splice", "graph", "query"),
+    "To find what is wrong": (
         "triage",
         "lint",
         "hazards",
@@ -114,9 +114,9 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "pto_diff",
         "bisect",
     ),
-    "What a run did": ("report", "dump", "deps", "torch", "pack"),
-    "Beside simpler and PyPTO": ("scene_test", "install", "fetch", "hang"),
-    "Housekeeping": ("gc",),
+    "To look at a run": ("report", "dump", "deps", "torch", "pack"),
+    "To work with simpler and PyPTO": ("scene_test", "install", "fetch", "hang"),
+    "To free disk space": ("gc",),
 }
 
 
