@@ -64,7 +64,13 @@ def workspace(root: Path, store: Path) -> dict[str, str]:
     shutil.copytree(ROOT / "examples", root / "examples", ignore=shutil.ignore_patterns("build", "__pycache__"))
     shutil.copytree(root / "examples/artifacts/_jit_vector_dag", root / "build_output/_jit_x")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    plain = {"PATH": path, "SCONSFLAGS": "-Q", "COLUMNS": "100", "PYPTO_BUILD_STORE": str(store)}
+    plain = {
+        "PATH": path,
+        "SCONSFLAGS": "-Q",
+        "COLUMNS": "100",
+        "PYPTO_BUILD_SERVER": "0",
+        "PYPTO_BUILD_STORE": str(store),
+    }
     return {**os.environ, **plain}
 
 
@@ -95,8 +101,11 @@ def difference(command: Command, output: str) -> str:
 
 
 def run(page: Path, root: Path, store: Path) -> Iterator[tuple[Command, str]]:
-    """Run the commands of a page in a new workspace at ``root``; yield each with what it printed."""
-    environment = workspace(root, store)
+    """Run the commands of a page in a new workspace at ``root``; yield each with what it printed.
+
+    Recipes share ``store``. A tutorial shows what is compiled, so it has a store of its own.
+    """
+    environment = workspace(root, root / "store" if page.parent.name == "learn" else store)
     for command in commands(page.read_text(encoding="utf-8")):
         yield command, output_of(command.text, root, environment)
 

@@ -1,8 +1,8 @@
 """Draws docs/pictures/screen-*.svg: what people see first, in a terminal of 80 columns, dark and light.
 
-`python docs/dev/screens.py` runs the commands below in a workspace of its own, in a pseudo-terminal, and
-draws what they print: `scons` alone, a pass, a failure, a test run of three. It takes the `scons` that is on the
-PATH, with colours as on any terminal. Look at the pictures before you commit them.
+`python docs/dev/screens.py` runs the commands below in a workspace of its own, in a pseudo-terminal, and draws what
+they print: `scons` alone, a pass, a failure, its cause, three tests. It takes the `scons` that is on the PATH, with
+colours as on any terminal. Look at the pictures before you commit them.
 """
 
 from __future__ import annotations
@@ -173,6 +173,7 @@ def screens(root: Path) -> Iterator[tuple[str, str]]:
     yield "pass", typed(f"{_REPLAY} PLATFORM=a2a3", root)
     edit(root / _KERNEL, "TADD(v17, v13, v7);", "TADD(v17, v7, v7);")
     yield "fail", typed(_REPLAY, root)
+    yield "triage", typed(_REPLAY.replace("replay", "triage"), root)
     yield "test", typed("scons test", root)
 
 

@@ -17,15 +17,15 @@ GENERATED = frozenset(
     f"lookup/{name}.md"
     for name in (
         *("agreement", "attributes", "device-rules", "hangs", "instructions"),
-        *("messages", "options", "results", "rules", "verbs"),
+        *("options", "results", "rules", "verbs"),
     )
 )
-MOST_WORDS, MOST_WORDS_OF_A_RECIPE, LEAST_EASE = 30_000, 400, 50.0
+MOST_WORDS, MOST_WORDS_OF_A_RECIPE, MOST_WORDS_OF_A_SENTENCE, LEAST_EASE = 30_000, 400, 25, 50.0
 
 _LEFT_OUT = re.compile(r"^```.*?^```$|<!--.*?-->|^\|.*?$|^#.*?$|^!\[.*?$|<[^>\n]*>", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _CODE = re.compile(r"`[^`]*`")
-_END = re.compile(r"[.!?:;](?:\s|$)|\n\s*\n|\n\s*(?=[-*] |\d+\. )")
+_END = re.compile(r"[.!?](?:\s|$)|\n\s*\n|\n\s*(?=[-*] |\d+\. )")
 _WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 _VOWELS = re.compile(r"[aeiouy]+")
 
@@ -48,6 +48,11 @@ def sentences(page: str) -> list[str]:
     """Return the sentences of a page, without tables, code and headings."""
     text = _CODE.sub("code", _LINK.sub(r"\1", _LEFT_OUT.sub("\n\n", page)))
     return [sentence for sentence in _END.split(text) if _WORD.search(sentence)]
+
+
+def length(sentence: str) -> int:
+    """Return how many words a sentence has."""
+    return len(_WORD.findall(sentence))
 
 
 def syllables(word: str) -> int:

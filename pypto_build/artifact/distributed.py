@@ -129,7 +129,7 @@ def read_devices(text: str, world: int = 0) -> tuple[int, ...]:
     for word in filter(None, text.split(",")) if text else ():
         match = _DEVICES.match(word)
         if match is None:
-            raise ArtifactError(option, f"{word!r} is no device, nor a range of them", "write 0,1 or 0-3")
+            raise ArtifactError(option, f"{word!r} is not a device or a range of devices", "write 0,1 or 0-3")
         first, last = int(match[1]), int(match[2] or match[1])
         if last - first >= MOST_RANKS:
             raise ArtifactError(option, f"at most {MOST_RANKS} ranks", "name fewer")

@@ -151,7 +151,7 @@ def evaluate(path: Path, text: str) -> dict[str, Any]:
             tree = ast.parse(text, filename=str(path))
     except SyntaxError as error:
         raise ArtifactError(
-            f"{path}:{error.lineno or 1}", f"syntax error: {error.msg}", "compile again or mend the line"
+            f"{path}:{error.lineno or 1}", f"syntax error: {error.msg}", "compile again or correct the line"
         ) from None
     except (ValueError, RecursionError, MemoryError) as error:
         reason = str(error) or "an expression is nested too deeply"  # a MemoryError of the parser has no text
@@ -350,7 +350,7 @@ class Evaluator:
         if owner is ARG_DIRECTION:
             members = ", ".join(d.name for d in ArgDirection)
             raise ArtifactError(
-                f"{self.path}:{node.lineno}", f"{_excerpt(node)!r} is no ArgDirection", f"one of {members}"
+                f"{self.path}:{node.lineno}", f"{_excerpt(node)!r} is not an ArgDirection", f"one of {members}"
             )
         raise self.refuse(node, f"{_excerpt(node)!r} is not read")
 

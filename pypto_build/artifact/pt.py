@@ -224,9 +224,9 @@ class _TensorUnpickler(pickle.Unpickler):
     def persistent_load(self, pid: Any) -> _Storage:
         tag, dtype, key, _location, size = pid
         if tag != "storage" or not isinstance(dtype, _Dtype) or not (isinstance(key, str) and key.isdecimal()):
-            raise RefusedPickle("is damaged: its pickle refers to something that is no storage")
+            raise RefusedPickle("is damaged: its pickle refers to something that is not a storage")
         if not isinstance(size, int) or not 0 <= size <= _LARGEST:
-            raise RefusedPickle("is damaged: the size of its storage is no size")
+            raise RefusedPickle("is damaged: the size of its storage is not a size")
         return _Storage(str(dtype) or None, key, size)
 
 
@@ -262,7 +262,7 @@ _REBUILD = {"_rebuild_tensor_v2": _rebuild, "_rebuild_tensor_v3": _rebuild_untyp
 def _record(storage: _Storage, dtype: str, offset: Any, shape: Any, strides: Any) -> TensorRecord:
     numbers = (offset, *shape, *strides)
     if len(shape) != len(strides) or not all(isinstance(n, int) and 0 <= n <= _LARGEST for n in numbers):
-        raise RefusedPickle("is damaged: its shape, strides or offset are no sizes")
+        raise RefusedPickle("is damaged: its shape, strides or offset are not sizes")
     if len(shape) > _MAX_RANK:
         raise RefusedPickle(f"is damaged: it has {len(shape)} dimensions")
     itemsize = ITEMSIZE[dtype]

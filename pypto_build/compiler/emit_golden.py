@@ -116,7 +116,7 @@ def _compute(function: Callable[..., Any], entry: IrFunction) -> str:
         if name not in params:
             raise CompileError(
                 SourcePosition(code.co_filename, code.co_firstlineno),
-                f"the reference takes {name}, which is no parameter of {entry.name}",
+                f"the reference takes {name}, which is not a parameter of {entry.name}",
                 f"its parameters: {', '.join(params)}",
             )  # fmt: skip
         tensor = isinstance(params[name], TensorParam)

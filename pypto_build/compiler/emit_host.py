@@ -150,7 +150,7 @@ class HostText(Statements):
             return "world_size"
         name, args = op.name[2:], [self.expression(arg) for arg in op.args]
         if not op.name.startswith("s."):
-            raise CompileError(op.position, f"{op.name} is no number that is known before anything is dispatched")
+            raise CompileError(op.position, f"{op.name} is not a number that is known before anything is dispatched")
         if name in _INFIX:
             return args[0] if (name, args[1]) == ("add", "0") else f"({args[0]} {_INFIX[name]} {args[1]})"
         if name in _OTHERS:

@@ -54,7 +54,8 @@ def _check_ranks(function: IrFunction) -> None:
         if op.name in TO_RANKS:
             raise CompileError(
                 op.position,
-                f"{called(op.name)} in {function.name}, which runs on both cores: the other may not have come so far",
+                f"{called(op.name)} in {function.name}, which runs on both cores: "
+                "the other core may not have reached this point",
                 "put it into a kernel of its own",
             )
 

@@ -181,7 +181,7 @@ class Inference(RuleContext):
     def same(self, op: Op, a: Type, b: Type, name: str) -> None:
         if _unpadded(a) != _unpadded(b):
             variable = self.values[name].variable
-            self.fail(op, f"{variable} is {a} on one way and {b} on the other", "a variable keeps its type")
+            self.fail(op, f"{variable} is {a} in one branch and {b} in the other", "a variable keeps its type")
 
     # --- calls -------------------------------------------------------------------------------------------------------
 

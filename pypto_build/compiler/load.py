@@ -51,7 +51,7 @@ def entries_of(module: ModuleType) -> list[JitFunction]:
     hosts = [function for function in functions if function.kind == "host"]
     if len(hosts) > 1:
         names = ", ".join(host.name for host in hosts)
-        raise CompileError(position, f"defines several host programs: {names}", "one a file")
+        raise CompileError(position, f"defines several host programs: {names}", "put each into its own file")
     entries = hosts or [function for function in functions if function.kind == "orchestration"]
     if not entries:
         raise CompileError(position, "defines no program", "decorate the orchestration function with @pl.jit")

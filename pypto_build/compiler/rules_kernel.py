@@ -362,7 +362,7 @@ def _agree(at: RuleContext, op: Op, a: TileType, b: TileType) -> None:
 def _unary(at: RuleContext, op: Op) -> Typed:
     x = at.tile(op, 0)
     if not x.dtype.is_float and op.name not in ("neg", "abs", "relu"):
-        at.fail(op, f"{called(op.name)}: {x.dtype} is no float", "convert it with pl.cast")
+        at.fail(op, f"{called(op.name)}: {x.dtype} is not a float type", "convert it with pl.cast")
     return op, replace(x, pad="null")
 
 

@@ -189,7 +189,9 @@ def _alloc_window_buffer(at: RuleContext, op: Op) -> Typed:
 def _window_of(at: RuleContext, op: Op) -> Typed:
     buffer = at.type_of(op.args[0])
     if not isinstance(buffer, BufferType):
-        at.fail(op, f"{called(op.name)}: {kind_text(buffer)} is no buffer", "pld.alloc_window_buffer makes one")
+        at.fail(
+            op, f"{called(op.name)}: {kind_text(buffer)} is not a window buffer", "pld.alloc_window_buffer makes one"
+        )
     if not isinstance(op.args[1], tuple) or not op.args[1]:
         at.fail(op, f"{called(op.name)}: shape is a list of extents")
     shape = tuple(at.number(op, extent, INDEX) for extent in op.args[1])

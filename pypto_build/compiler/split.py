@@ -99,7 +99,7 @@ class _Lanes:
             elif op.name == "write":
                 out.append(self.once(op))
             elif op.name in TO_RANKS:
-                raise self.error(op, "the other vector core may not have come so far", "use a kernel of its own")
+                raise self.error(op, "the other vector core may not have reached this point", "use a separate kernel")
             else:
                 self.check(op)
                 out.append(op)

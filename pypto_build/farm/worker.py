@@ -179,7 +179,7 @@ def _left(scratch: Path, path: Path) -> bytes | None:
 def _write(root: Path, name: str, digest: str, data: bytes) -> None:
     parts = PurePosixPath(name).parts
     if not parts or ".." in parts or name.startswith("/"):
-        raise ValueError(f"{name}: is no file of an artifact")
+        raise ValueError(f"{name}: is not a file of an artifact")
     if hashlib.sha256(data).hexdigest() != digest:
         raise ValueError(f"{name}: arrived damaged")
     path = root.joinpath(*parts)

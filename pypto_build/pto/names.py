@@ -13,5 +13,5 @@ def require_names(module: Module) -> None:
     """Raise PtoError for a function whose name is invalid in C++ or Python, or as a kernel's file."""
     for function in module.functions():
         if function.body is not None and not _IDENTIFIER.fullmatch(function.name):
-            what = "its name is no identifier, as it has to be in C++; use letters, digits and _"
+            what = "its name is not an identifier of C++; use letters, digits and _"
             raise module.error(function, what)

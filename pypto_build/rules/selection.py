@@ -112,7 +112,7 @@ def _declare_scenes(env: Environment, wanted: list[str], verbs: list[Verb], verd
     if workspace.options["JIT"]:
         raise ArtifactError("SCENE=", "names a program, and so does JIT=", "leave one of them out")
     if "pto_diff" in wanted:
-        raise ArtifactError("SCENE=", "'scons pto_diff' compares modules, which scene tests have none of", "use JIT=")
+        raise ArtifactError("SCENE=", "'scons pto_diff' compares modules, and scene tests have none", "use JIT=")
     subjects, refused = open_scenes(
         workspace,
         workspace.options["SCENE"],

@@ -238,7 +238,7 @@ PLAIN = {"data.pkl": dump_record("float32", (2, 3)), "byteorder": b"little", "da
 )
 def test_refuses_damaged_archives(tmp_path: Path, change: dict[str, bytes | None], what: str | None) -> None:
     entries = {name: data for name, data in (PLAIN | change).items() if data is not None}
-    what = what or "is damaged: its pickle refers to something that is no storage"
+    what = what or "is damaged: its pickle refers to something that is not a storage"
     assert complaint(archive(tmp_path / "t.pt", entries)) == f"{what}; {_RESAVE}"
 
 

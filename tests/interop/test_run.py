@@ -141,7 +141,7 @@ def test_an_option_that_this_generation_lacks(tmp_path: Path) -> None:
     "name, content, problem",
     [
         ("kernels/aiv/scale.so", None, "is missing; build the artifact again, without SKIP_COMPILE=1"),
-        ("kernels/aiv/scale.so", b"text", "is no ELF file; build it again"),
+        ("kernels/aiv/scale.so", b"text", "is not an ELF file; build it again"),
         ("kernels/aiv/scale.so", "other", "does not define kernel_entry; build it again"),
         (
             "kernels/aiv/scale.so",

@@ -512,19 +512,21 @@ def _files(project: Project) -> set[str]:
 PAGE = _REPOSITORY / "docs" / "lookup" / "attributes.md"
 _INTRODUCTION = """# Attributes and what they take
 
-Every attribute that names files or directories, by every kind of input. A cell with *yes* is a test: it goes through
-the life of a workspace and expects exactly these actions, and no action of a null build after each step.
+This page has every attribute that names files or directories, by every kind of value. A cell with *yes* is a test. It
+takes a workspace through the three steps below and expects exactly these actions. A null build after each step does
+nothing.
 
 - *first*: what is done for the attribute in a fresh directory. What a builder makes is made before.
-- *idle*: after an edit that changes nothing downstream, such as a comment. For all rows, a file that is written again
-  as it was, and a generator that writes the same again, lead to nothing.
-- *edit*: after an edit of what the attribute names.
+- *idle*: what is done after an edit that changes nothing downstream, such as a comment. A file that is written again
+  with the same content leads to nothing, and so does a generator that writes the same again.
+- *edit*: what is done after an edit of the file or directory that the attribute names.
 - `-c` removes what was built, what programs and builders made, and no source.
 
-The rule whose result is given: PtoModule for a kernel's source, PtoProgram for an artifact, GoldenData for data,
-PtoKernel for files that are read. There an edit is one of the program, the script or the module.
+The last kind of value is what a rule returns. It is PtoModule for a kernel's source, PtoProgram for an artifact,
+GoldenData for data, and PtoKernel for files that are read. An edit is then one of the program, the script or the
+module.
 
-A test of `Artifacts` on an artifact alone is the replay that ReplayTest has there, which runs once for both.
+A test of `Artifacts` on an artifact alone is the replay of ReplayTest there. It runs once for both.
 
 """
 

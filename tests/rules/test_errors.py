@@ -34,21 +34,22 @@ CASES = {
     "unknown platform": (
         ["JIT=_jit_chain", "PLATFORM=a3"],
         "PLATFORM=a3: is not one of a2a3, a5, a2a3sim, a5sim; "
-        "PLATFORM: a2a3sim, a5sim; a2a3, a5: hardware, or its semantics on the CPU where there is none",
+        "PLATFORM: a2a3sim, a5sim; a2a3, a5 run on hardware, or on the CPU where there is none",
     ),
     "bad number": (
         ["JIT=_jit_chain", "RTOL=small"],
         "RTOL=small: is not a finite number that is 0 or more; "
-        "RTOL: relative tolerance (1e-5, or what the artifact says)",
+        "RTOL: the relative tolerance (default: the artifact's, else 1e-5)",
     ),
     "negative tolerance": (
         ["JIT=_jit_chain", "ATOL=-1"],
-        "ATOL=-1: is not a finite number that is 0 or more; ATOL: absolute tolerance (1e-5, or what the artifact says)",
+        "ATOL=-1: is not a finite number that is 0 or more; "
+        "ATOL: the absolute tolerance (default: the artifact's, else 1e-5)",
     ),
     "nan tolerance": (
         ["JIT=_jit_chain", "ATOL=nan"],
         "ATOL=nan: is not a finite number that is 0 or more; "
-        "ATOL: absolute tolerance (1e-5, or what the artifact says)",
+        "ATOL: the absolute tolerance (default: the artifact's, else 1e-5)",
     ),
     "hardware without a toolchain": (
         ["JIT=_jit_chain", "PLATFORM=a2a3", "HARDWARE=1"],
@@ -62,7 +63,7 @@ CASES = {
     "no launcher": (
         ["JIT=_jit_chain", "LAUNCHER=fastcc"],
         "LAUNCHER=fastcc: is not one of ccache, sccache, distcc, icecc; "
-        "LAUNCHER: run compilations through ccache, sccache, distcc, icecc",
+        "LAUNCHER: the program that runs compilations: ccache, sccache, distcc, icecc",
     ),
 }
 
@@ -122,7 +123,7 @@ def test_a_word_that_is_no_verb_beside_a_glob_is_not_told_to_work_on_one_artifac
     (project.artifact.parent / "_jit_chair").mkdir()
     (project.artifact.parent / "_jit_chair" / "kernel_config.py").write_text("", encoding="utf-8")
     run = project.scons(word, "JIT=_jit_cha*")
-    assert (run.status, run.output) == (2, f"scons: *** scons {word}: is no verb for several artifacts; {hint}\n")
+    assert (run.status, run.output) == (2, f"scons: *** scons {word}: takes one artifact only; {hint}\n")
 
 
 def test_submit_of_a_func_id_that_no_kernel_has(project: Project) -> None:

@@ -155,8 +155,8 @@ def test_forms_of_an_answer(sample: Project) -> None:
         ("dips(scale_test)", "there is no function dips; deps(X[, DEPTH]), rdeps(X) or rdeps(WITHIN, X), "
          "somepath(FROM, TO), kind(PATTERN, X)"),
         ("deps(scale_test", "it is deps(X[, DEPTH])"),
-        ("deps(scale_test, many)", "'many' is no depth"),
-        ("kind([, all)", "'[' is no pattern: unterminated character set at position 0"),
+        ("deps(scale_test, many)", "'many' is not a depth"),
+        ("kind([, all)", "'[' is not a pattern: unterminated character set at position 0"),
         ("quick scale_test", "'scale_test' is not expected here"),
         ("somepath(quick)", "',' is missing"),
     ],

@@ -198,7 +198,7 @@ def test_a_saved_sconstruct_starts_anew(project: Project) -> None:
 @pytest.mark.parametrize("words", [("-c",), (), ("-h", "replay")])
 def test_nothing_to_do_again(project: Project, words: tuple[str, ...]) -> None:
     run = project.scons(*words, "WATCH=1")
-    line = "scons: *** WATCH=1: there is nothing to do again; name a target, such as replay\n"
+    line = "scons: *** WATCH=1: needs a verb to run again; name one, such as replay\n"
     assert (run.status, run.output) == (2, line)
 
 

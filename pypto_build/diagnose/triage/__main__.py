@@ -22,6 +22,7 @@ from pypto_build.artifact.compiled_files import program_of
 from pypto_build.artifact.errors import ArtifactError, require_torch
 from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.last_pass import LAST_PASS
+from pypto_build.diagnose import console
 from pypto_build.diagnose.console import command, taking_long, tool_parser
 from pypto_build.diagnose.findings import Finding, Report, as_json, as_sarif, read_report, state_of
 from pypto_build.diagnose.repeat import Repeat, add_passed_on, given_options
@@ -261,7 +262,7 @@ def run_triage(given: argparse.Namespace, kind: type[Triage] = Triage) -> int:
     found = triage.answer.ranked
     _keep(given, found)
     terminal.say(*lines_of(triage))
-    terminal.say(f"    took: {time.monotonic() - begun:.1f} s, {counted.replays} replays")
+    terminal.say(f"    took: {time.monotonic() - begun:.1f} s, {console.counted(counted.replays, 'replay')}")
     return 1 if any(finding.level == "error" for finding in found) else verdict.exit_status
 
 

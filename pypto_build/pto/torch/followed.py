@@ -1,4 +1,4 @@
-"""In which questions of docs/lookup/agreement.md the PyTorch of a module does as NUMERICS= says; a line on the others."""
+"""Says in which questions of docs/lookup/agreement.md a module's PyTorch follows NUMERICS=; a line on the others."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ def each_round(look_ahead: Callable[[], None]) -> Callable[[Sequence[Workspace]]
         OptionError: no target is asked for that could be done again.
     """
     if GetOption("clean") or GetOption("help") or not COMMAND_LINE_TARGETS:
-        raise OptionError("WATCH=1: there is nothing to do again; name a target, such as replay")
+        raise OptionError("WATCH=1: needs a verb to run again; name one, such as replay")
     watched, status = Watched(), 0
     seen = Stamps()
     end_on_signals(silently=True)

@@ -51,12 +51,12 @@ def spread_flags(scheduler: str, memory_gb: float, given: Mapping[str, str]) -> 
 def check_scheduler(scheduler: str) -> None:
     """Raise for what names no scheduler."""
     if not scheduler.startswith(_KINDS) or (scheduler.startswith(LOCAL) and scheduler != LOCAL):
-        raise OptionError(f"SCHEDULER={scheduler}: is no scheduler; name local, tcp://HOST:PORT or tls://HOST:PORT")
+        raise OptionError(f"SCHEDULER={scheduler}: is not a scheduler; name local, tcp://HOST:PORT or tls://HOST:PORT")
 
 
 def _check_options(given: Mapping[str, str]) -> None:
     if wrong := option_of_this_machine(given):
-        raise OptionError(f"{wrong}={given[wrong]}: means something on this machine alone; leave out SCHEDULER=")
+        raise OptionError(f"{wrong}={given[wrong]}: works on this machine only; leave out SCHEDULER=")
 
 
 class Farm:
