@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-# A kernel's C++ file around its assembled body, by what the kernel's own parameters say.
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +87,9 @@ def _snapshot(root: Path, entry: IrFunction) -> Snapshot:
         {name: data / "in" / f"{name}.pt" for name in inputs},
         {name: data / "out" / f"{name}.pt" for name in outputs},
     )
+
+
+# A kernel's C++ file around its assembled body, by what the kernel's own parameters say.
 
 
 def generate_wrapper(function: IrFunction, body: str, vintage: ApiVintage = TODAY) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import keyword
-
-# The text of a host driver while it is written: lines, and the Python expressions of numbers and tensors.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -107,6 +105,8 @@ def buffer_bytes(values: Values, name: str) -> list[Dim]:
     *rest, last = buffer_count(values, name)
     return [*rest, last * size] if isinstance(last, int) else [*rest, last, size]
 
+
+# The text of a host driver while it is written: lines, and the Python expressions of numbers and tensors.
 
 _INFIX = INFIX | {"floordiv": "//", "and": "and", "or": "or"}
 _OTHERS = {

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-# Operations of a kernel that become more than one plain instruction: moves of data, views, elements, control flow.
 from collections.abc import Callable
 from dataclasses import replace
 
-# Pipes between the members of a group: opening them, and what travels.
 from .dtypes import INT32, DType
 from .errors import CompileError
 from .ir import Op, PipePlan, TensorParam
@@ -83,6 +81,8 @@ def _cast(text: Text, op: Op, values: Values, to: DType) -> str:
     return f"arith.{name} {value} : {a.pto} to {b.pto}"
 
 
+# Pipes between the members of a group: opening them, and what travels.
+
 _SPACE = {"c2v": "vec", "v2c": "mat"}
 _CONSUMER = {"c2v": "aiv", "v2c": "aic"}
 
@@ -136,6 +136,9 @@ def _free(e: PtoWriter, op: Op) -> None:
 
 
 PIPE_OPS: dict[str, Callable[[PtoWriter, Op], None]] = {"push": _push, "pop": _pop, "free": _free}
+
+
+# Operations of a kernel that become more than one plain instruction: moves of data, views, elements, control flow.
 
 
 def _load(e: PtoWriter, op: Op) -> None:

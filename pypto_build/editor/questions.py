@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-# Maps lines of a module to lines of the C++ generated from it, and back.
-# Assemblers translate instructions in the order of the module. So the names of the calls in a kernel's body align
-# with the operations of its function. That needs no line table, which ptoas does not write, and holds for bodies
-# that were edited by hand. A line between two instructions belongs to the one before it.
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -93,6 +89,11 @@ def _of_region(nodes: list[Node], line: int) -> Iterator[tuple[str, str, str]]:
         else:
             yield from ((name, "value", str(value.type)) for name, value in node.defines.items())
 
+
+# Maps lines of a module to lines of the C++ generated from it, and back.
+# Assemblers translate instructions in the order of the module. So the names of the calls in a kernel's body align
+# with the operations of its function. That needs no line table, which ptoas does not write, and holds for bodies
+# that were edited by hand. A line between two instructions belongs to the one before it.
 
 _CALL = re.compile(r"\b(?:(?P<call>[A-Z][A-Z0-9_]+)\s*(?:<[^;()]*>)?\s*\(|(?P<word>for|if|while)\s*\()")
 _COMMENT = re.compile(r"//[^\n]*")

@@ -12,10 +12,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-
-# Formatting a module: indentation and blanks as PyPTO writes them. Comments, and which lines there are, stay.
-# Edits that an editor asks for: another name, one layout.
-# Reads what an editor sends, without messages that no memory holds.
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -192,6 +188,10 @@ class BoundedInput:
         """Return a message's bytes."""
         return self._stream.read(size)
 
+
+# Formatting a module: indentation and blanks as PyPTO writes them. Comments, and which lines there are, stay.
+# Edits that an editor asks for: another name, one layout.
+# Reads what an editor sends, without messages that no memory holds.
 
 _PARTS = re.compile(r'"(?:[^"\\\n]|\\.)*"|//.*|[ \t]+|[^"/ \t]+|.')
 

@@ -405,7 +405,8 @@ def dumped_without(entries: Sequence[dict[str, object]]) -> list[dict[str, objec
 
 
 def _dump(path: Path) -> None:
-    from pypto_build.diagnose.dump.__main__ import export, open_viewer, parser
+    from pypto_build.diagnose.dump.__main__ import parser
+    from pypto_build.diagnose.dump.viewer import export, open_viewer
 
     (path.parent / "args.bin").write_bytes(bytes(range(48)))
     (path.parent / "tensor_dump.bin").write_bytes(bytes(48))

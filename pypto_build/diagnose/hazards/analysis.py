@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-# Findings on explicit dependencies that order no accesses to the same bytes.
 import re
 from collections.abc import Container, Iterable, Iterator
 
@@ -120,6 +119,8 @@ def _assigned(context: Context, variable: str) -> list[int]:
     pattern = re.compile(rf"^\s*{re.escape(variable)}\s*=(?!=)")
     return [number for number, text in enumerate(context.lines, 1) if pattern.match(text)]
 
+
+# Findings on explicit dependencies that order no accesses to the same bytes.
 
 #: The largest number of dependencies that are checked, since each is compared with the whole graph.
 _MOST = 500

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-
-# Pipes and flags at a step: what the device would know to be over, as the flags and barriers so far say.
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,6 +89,9 @@ def _function(now: Stepped) -> Function | None:
         return None
     named = [function for function in module.functions() if function.name in now.call.compiled.parameters]
     return named[0] if len(named) == 1 else None
+
+
+# Pipes and flags at a step: what the device would know to be over, as the flags and barriers so far say.
 
 
 @dataclass
