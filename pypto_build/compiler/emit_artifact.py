@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import Artifact, Orchestration
-from pypto_build.artifact.interface import INTERFACE_SCHEMA, Interface, OrchestrationInterface
-from pypto_build.artifact.params import Param
+from pypto_build.artifact.interface import INTERFACE_SCHEMA, Interface, OrchestrationInterface, Param
 from pypto_build.artifact.records import DEFAULT_RUNTIME
 from pypto_build.artifact.scene_test import SCENE_TEST_NAME, SceneTest, render_scene_test
 from pypto_build.artifact.snapshot import Snapshot

@@ -29,9 +29,6 @@ from pypto_build.pto.types import DYNAMIC, MultiTileType, PtrType, TileType, Typ
 
 # Completions at a position of a module: operations, values in scope, functions, types, attributes.
 
-
-# Facts about the token at a position, as Markdown.
-
 _WORD = re.compile(r"[%@!#]?[\w$.\-]*\Z")
 _NAMED = re.compile(r'"?([A-Za-z_]\w*\.[\w.]+)"?')
 
@@ -189,6 +186,8 @@ def module_files(kernel: Path) -> list[Path]:
     modules = sorted((kernel.parent.parent.parent / "ptoas").glob("*.pto"))
     return [path for path in modules if f"@{kernel.stem}(" in wrapper_text(path)]
 
+
+# Facts about the token at a position, as Markdown.
 
 _ACCESS = {"r": "read", "w": "written", "rw": "read and written", "s": "scratch: overwritten"}
 _WORDS = {

@@ -21,7 +21,6 @@ from pypto_build.replay.chips.records import HOST, DispatchRow
 
 # Dispatches of all ranks and the messages between them, in words and columns.
 
-# All ranks in the forms of other tools: Chrome's trace format, a process a rank; Graphviz DOT of the dispatches.
 
 _SHOWN_DISPATCHES = 64
 _SHOWN_PAIRS = 40
@@ -139,6 +138,8 @@ def waiting_table(run: RanksRun) -> Table:
         rows.append([str(wait.rank), wait.kernel, condition, str(wait.value)])
     return ["rank", "kernel", "waits for", "it is"], rows
 
+
+# All ranks in the forms of other tools: Chrome's trace format, a process a rank; Graphviz DOT of the dispatches.
 
 _DISPATCHES = 0  # the thread of a rank's dispatches; cores follow
 

@@ -16,9 +16,8 @@ from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.diagnose.console import one_of, table
 from pypto_build.diagnose.recorded.args_dump import ROLES, STAGES, ArgsDump, DumpedArg, find_manifest, read_dump
 from pypto_build.diagnose.recorded.evidence import no_record
-from pypto_build.diagnose.recorded.graph import find_graph, read_graph
+from pypto_build.diagnose.recorded.graph import TaskOrder, find_graph, read_graph
 from pypto_build.diagnose.recorded.names import Names, find_names
-from pypto_build.diagnose.recorded.tasks import TaskOrder
 from pypto_build.replay.compare import coordinates, difference
 from pypto_build.replay.values import Array, decode, storage
 

@@ -13,13 +13,25 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from pypto_build.artifact import load_artifact
+from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.diagnose.console import add_chips, add_run_options, command, taking_long, tool_parser
 from pypto_build.diagnose.findings import Finding, Level, add_output_options, deliver
-from pypto_build.diagnose.hazards.traps import traps
 from pypto_build.diagnose.requests import request_of
 from pypto_build.replay import replay
 from pypto_build.replay.verdict import Verdict
+
+# Kinds of values that can end a checked run.
+
+TRAPS = ("nan", "inf", "saturate", "denormal")
+
+
+def traps(text: str) -> tuple[str, ...]:
+    """Parse the kinds of TRAP=, separated by commas. Raises a usage error for an unknown kind."""
+    kinds = tuple(filter(None, (kind.strip() for kind in text.split(","))))
+    for kind in kinds:
+        if kind not in TRAPS:
+            raise ArtifactError(f"TRAP={text}", f"there is no trap for '{kind}'", f"it takes {', '.join(TRAPS)}")
+    return kinds
 
 
 def parser() -> argparse.ArgumentParser:

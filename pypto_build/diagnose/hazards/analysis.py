@@ -14,15 +14,13 @@ from pypto_build.diagnose.hazards.conflicts import Order, between_tasks, within_
 from pypto_build.diagnose.hazards.context import Context
 from pypto_build.diagnose.hazards.declarations import find_misuse, misuse_findings, untouched_findings
 from pypto_build.diagnose.hazards.lines import barrier_findings, line_findings
-from pypto_build.diagnose.hazards.on_chip import error_findings
+from pypto_build.diagnose.hazards.on_chip import error_findings, unwritten_findings
 from pypto_build.diagnose.hazards.outputs import output_findings
 from pypto_build.diagnose.hazards.record import Record, TaskRecord
 from pypto_build.diagnose.hazards.unordered import line_of, task_findings, unit_findings
-from pypto_build.diagnose.hazards.unwritten import unwritten_findings
 from pypto_build.diagnose.lint import arguments
 from pypto_build.diagnose.lint.arguments import alike
-from pypto_build.diagnose.lint.subject import Subject
-from pypto_build.diagnose.lint.wrapper import Unpacked, read_wrapper
+from pypto_build.diagnose.lint.subject import Subject, Unpacked, read_wrapper
 from pypto_build.facts.dtypes import torch_name
 
 # Findings on wrong arguments: a tensor of another element type than the kernel reads, or one tensor for two outputs.

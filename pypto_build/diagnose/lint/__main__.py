@@ -28,9 +28,8 @@ from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.console import command, progress, tool_parser
 from pypto_build.diagnose.findings import Finding, add_output_options, below, deliver
 from pypto_build.diagnose.lint import arguments, modules, spliced, submission
-from pypto_build.diagnose.lint.subject import Subject
+from pypto_build.diagnose.lint.subject import Subject, Wrapper, WrapperFunction
 from pypto_build.diagnose.lint.text import matching
-from pypto_build.diagnose.lint.wrapper import Wrapper, WrapperFunction
 
 # Rules on what a kernel does: its output drained, its flags paired, its intrinsics those that a task may use.
 

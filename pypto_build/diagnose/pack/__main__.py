@@ -24,7 +24,7 @@ from pypto_build.artifact import Artifact, ArtifactError, is_distributed, load_a
 from pypto_build.artifact.distributed import load_distributed, scene_test_of
 from pypto_build.artifact.files import replace_file
 from pypto_build.artifact.layout import CHILDREN_DIR, SUB_WORKERS
-from pypto_build.artifact.paths import way_to
+from pypto_build.artifact.manifest import way_to
 from pypto_build.artifact.snapshot import DATA_DIR, REFERENCE, Snapshot
 from pypto_build.diagnose.console import add_chips, command, progress, table, tool_parser
 from pypto_build.diagnose.pack.form import ARTIFACT, DATA, EXTERNAL, MANIFEST, OBJECTS, SUFFIX, WINDOW_BITS, File, Pack

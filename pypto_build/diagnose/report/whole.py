@@ -29,8 +29,7 @@ from pypto_build.diagnose.repeat import Repeat
 from pypto_build.diagnose.report.collect import graph_data, timeline_data
 from pypto_build.diagnose.report.ranks import ranks_data, ranks_facts
 from pypto_build.diagnose.report.surroundings import environment
-from pypto_build.diagnose.why.kept import read_kept
-from pypto_build.diagnose.why.links import lines_of
+from pypto_build.diagnose.why.kept import lines_of, read_kept
 from pypto_build.replay.values import Array, decode, is_float, storage
 from pypto_build.replay.verdict import OutputResult, Verdict
 

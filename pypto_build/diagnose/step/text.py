@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.diagnose.step.contents import Contents
 from pypto_build.diagnose.step.record import Scalar, TaskTensor
-from pypto_build.diagnose.step.session import KernelStep, Operand, Session, Stepped, place_text
+from pypto_build.diagnose.step.session import Contents, KernelStep, Operand, Session, Stepped, place_text
 from pypto_build.diagnose.why.trace import Array, Instruction
 from pypto_build.pto import Function, PtoError, parse_file
 from pypto_build.pto.torch.names import sanitize
