@@ -19,7 +19,7 @@ import msgspec
 
 from .errors import ArtifactError
 from .files import decode_json, read_bytes, read_source, write_bytes
-from .interface import INTERFACE_SCHEMA, Interface, OrchestrationInterface, encode_interface
+from .interface import INTERFACE_SCHEMA, Interface, OrchestrationInterface, Param, encode_interface
 from .layout import (
     DRIVER,
     SUB_WORKERS,
@@ -30,7 +30,6 @@ from .layout import (
     is_distributed,
     read_params,
 )
-from .params import Param
 from .records import FILE_NAME, Artifact, MetaParam, Orchestration
 
 META_NAME = "distributed_meta.json"

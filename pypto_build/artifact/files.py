@@ -8,8 +8,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import mmap
-
-# Digests of files that may be larger than memory.
 import os
 import stat
 import threading
@@ -50,6 +48,8 @@ def write_bytes(path: Path, data: bytes) -> None:
     with replace_file(path) as file:
         file.write(data)
 
+
+# Digests of files that may be larger than memory.
 
 _PIECE = 1 << 20
 

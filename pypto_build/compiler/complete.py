@@ -40,8 +40,7 @@ from pypto_build.artifact.manifest_eval import evaluate
 from pypto_build.artifact.manifest_writer import render_manifest
 from pypto_build.artifact.records import CORE_TYPES, DEFAULT_RUNTIME
 from pypto_build.pto import Function, Module, PtoError, parse_file
-from pypto_build.pto.assemble import assemble
-from pypto_build.pto.names import require_names
+from pypto_build.pto.assemble import assemble, require_names
 from pypto_build.pto.wrapper import Payload, bridges_subblock, plan_arguments, write_wrapper
 
 from .assembler import assemble_unit, body_of

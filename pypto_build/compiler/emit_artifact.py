@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-# A kernel's C++ file around its assembled body, by what the kernel's own parameters say.
 from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import Artifact, Orchestration
-from pypto_build.artifact.interface import INTERFACE_SCHEMA, Interface, OrchestrationInterface
-from pypto_build.artifact.params import Param
+from pypto_build.artifact.interface import INTERFACE_SCHEMA, Interface, OrchestrationInterface, Param
 from pypto_build.artifact.records import DEFAULT_RUNTIME
 from pypto_build.artifact.scene_test import SCENE_TEST_NAME, SceneTest, render_scene_test
 from pypto_build.artifact.snapshot import Snapshot
@@ -89,6 +86,9 @@ def _snapshot(root: Path, entry: IrFunction) -> Snapshot:
         {name: data / "in" / f"{name}.pt" for name in inputs},
         {name: data / "out" / f"{name}.pt" for name in outputs},
     )
+
+
+# A kernel's C++ file around its assembled body, by what the kernel's own parameters say.
 
 
 def generate_wrapper(function: IrFunction, body: str, vintage: ApiVintage = TODAY) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-
-# The type of typing rules, and the context that they query.
 from dataclasses import replace
 from math import prod
 from typing import NoReturn
@@ -117,6 +115,8 @@ TENSOR_RULES: dict[str, Rule] = {
     "dummy_task": _dummy_task,
 }
 
+
+# The type of typing rules, and the context that they query.
 
 #: An operation with its operands converted, and the type of its results; None if it has no value.
 Typed = tuple[Op, Type | None]

@@ -6,8 +6,6 @@ Names are spelled as PyPTO spells them (pto/ssa_names.py), numbered by variable.
 from __future__ import annotations
 
 from collections import Counter
-
-# Removes dead code: unused values, and unused carried values of loops and conditions.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -78,6 +76,8 @@ def free_names(block: Block) -> set[str]:
         defined |= set(op.results)
     return used | set(refs(block.yields)) - defined
 
+
+# Removes dead code: unused values, and unused carried values of loops and conditions.
 
 EFFECTS = frozenset(
     {

@@ -74,6 +74,15 @@ def add_tolerances(parser: argparse.ArgumentParser, default: str = "1e-5, or wha
     parser.add_argument("--atol", type=number(NOT_NEGATIVE), metavar="A", help="absolute tolerance")
 
 
+def add_chips(parser: argparse.ArgumentParser, world: bool = True) -> None:
+    """Add the flags that name the chip programs of a distributed artifact, and with `world` its ranks and devices."""
+    add = parser.add_argument
+    add("--chip", action="append", default=[], metavar="NAME=DIR", help="where a chip program was built")
+    if world:
+        add("--world", type=int, default=0, metavar="N", help="ranks (those it was compiled for)")
+        add("--devices", default="", metavar="A,B", help="a device for each rank")
+
+
 def add_beside(parser: argparse.ArgumentParser) -> None:
     """Add the flag `--usual`, for a tool that runs its own binaries and the usual ones."""
     what = "where the usual kernels/ and orchestration/ are, if not in OUT"
@@ -137,6 +146,12 @@ def one_of(option: str, value: str, known: Sequence[str]) -> None:
     """Raise a usage error if this tool does not accept the value of the option."""
     if value not in known:
         raise ArtifactError(f"{option}={value}", "is for another tool", f"here it is {', '.join(known)}")
+
+
+def require_one_rank(rank: str) -> None:
+    """Raise a usage error if RANK= names another than the only rank of an artifact for one chip."""
+    if rank not in ("", "0"):
+        raise ArtifactError(f"RANK={rank}", "the artifact is for one chip, which is rank 0", "leave it out")
 
 
 def taking_long(doing: str) -> AbstractContextManager[None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 import msgspec
@@ -164,6 +164,20 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
     """Add the flags that also write a tool's findings to files."""
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the findings as JSON")
     parser.add_argument("--sarif", type=Path, metavar="FILE", help="also write the findings as SARIF 2.1.0")
+
+
+def below(finding: Finding, root: PurePosixPath) -> Finding:
+    """Return a finding on a chip program with the paths of the distributed artifact, in which the program is `root`."""
+
+    def path(name: str) -> str:
+        return str(root / name) if name else ""
+
+    return msgspec.structs.replace(
+        finding,
+        path=path(finding.path),
+        related=tuple(msgspec.structs.replace(other, path=path(other.path)) for other in finding.related),
+        edits=tuple(msgspec.structs.replace(edit, path=path(edit.path)) for edit in finding.edits),
+    )
 
 
 def deliver(

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-# Maps lines of a module to lines of the C++ generated from it, and back.
-# Assemblers translate instructions in the order of the module. So the names of the calls in a kernel's body align
-# with the operations of its function. That needs no line table, which ptoas does not write, and holds for bodies
-# that were edited by hand. A line between two instructions belongs to the one before it.
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -32,9 +28,6 @@ from pypto_build.pto.ssa_names import read_ssa_name
 from pypto_build.pto.types import DYNAMIC, MultiTileType, PtrType, TileType, Type, ViewType, parse_type
 
 # Completions at a position of a module: operations, values in scope, functions, types, attributes.
-
-
-# Facts about the token at a position, as Markdown.
 
 _WORD = re.compile(r"[%@!#]?[\w$.\-]*\Z")
 _NAMED = re.compile(r'"?([A-Za-z_]\w*\.[\w.]+)"?')
@@ -93,6 +86,11 @@ def _of_region(nodes: list[Node], line: int) -> Iterator[tuple[str, str, str]]:
         else:
             yield from ((name, "value", str(value.type)) for name, value in node.defines.items())
 
+
+# Maps lines of a module to lines of the C++ generated from it, and back.
+# Assemblers translate instructions in the order of the module. So the names of the calls in a kernel's body align
+# with the operations of its function. That needs no line table, which ptoas does not write, and holds for bodies
+# that were edited by hand. A line between two instructions belongs to the one before it.
 
 _CALL = re.compile(r"\b(?:(?P<call>[A-Z][A-Z0-9_]+)\s*(?:<[^;()]*>)?\s*\(|(?P<word>for|if|while)\s*\()")
 _COMMENT = re.compile(r"//[^\n]*")
@@ -188,6 +186,8 @@ def module_files(kernel: Path) -> list[Path]:
     modules = sorted((kernel.parent.parent.parent / "ptoas").glob("*.pto"))
     return [path for path in modules if f"@{kernel.stem}(" in wrapper_text(path)]
 
+
+# Facts about the token at a position, as Markdown.
 
 _ACCESS = {"r": "read", "w": "written", "rw": "read and written", "s": "scratch: overwritten"}
 _WORDS = {

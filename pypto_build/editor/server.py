@@ -12,10 +12,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-
-# Formatting a module: indentation and blanks as PyPTO writes them. Comments, and which lines there are, stay.
-# Edits that an editor asks for: another name, one layout.
-# Reads what an editor sends, without messages that no memory holds.
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -34,8 +30,6 @@ from pypto_build.pto.ops import TABLE
 
 # Kinds of a module's tokens, for colours; each distinct line is scanned once.
 
-
-# Answers to an editor's requests for colours: all of them, the changes since the last answer, or a range.
 
 #: The protocol's names, by the numbers that `Colour` uses.
 TOKEN_TYPES = (
@@ -111,6 +105,9 @@ def encoded(lines: Iterable[str]) -> list[int]:
     return data
 
 
+# Answers to an editor's requests for colours: all of them, the changes since the last answer, or a range.
+
+
 def answer_colours(server: PtoServer) -> None:
     legend = types.SemanticTokensLegend(list(TOKEN_TYPES), list(TOKEN_MODIFIERS))
 
@@ -161,6 +158,8 @@ def _same_ends(before: list[int], now: list[int]) -> tuple[int, int]:
 
 #: Bytes of a message, at most.
 LARGEST = 64 << 20
+# Reads what an editor sends, without messages that no memory holds.
+
 # Bytes of a line, which a header is; more than that are several.
 _LINE = 1 << 20
 _HEADER = re.compile(rb"Content-Length: *(\d+)\r\n\Z")
@@ -192,6 +191,8 @@ class BoundedInput:
         """Return a message's bytes."""
         return self._stream.read(size)
 
+
+# Formatting a module: indentation and blanks as PyPTO writes them. Comments, and which lines there are, stay.
 
 _PARTS = re.compile(r'"(?:[^"\\\n]|\\.)*"|//.*|[ \t]+|[^"/ \t]+|.')
 
@@ -231,6 +232,9 @@ def _spaced(line: str) -> str:
 
 def _comments(text: str) -> int:
     return sum(token[0].count("//") for token in TOKEN.finditer(text) if "//" in token[0])
+
+
+# Edits that an editor asks for: another name, one layout.
 
 
 def answer_edits(server: PtoServer) -> None:

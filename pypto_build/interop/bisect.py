@@ -25,9 +25,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-
-# The trials of a bisection on a farm: replays several candidates, with all repeats of each, at once.
-# Splits the difference between two texts into hunks, and applies each by itself.
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -132,6 +129,10 @@ def apply(root: Path, hunks: Iterable[Hunk]) -> None:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         lines[hunk.first : hunk.last] = hunk.lines
         path.write_text("".join(lines), encoding="utf-8")
+
+
+# The trials of a bisection on a farm: replays several candidates, with all repeats of each, at once.
+# Splits the difference between two texts into hunks, and applies each by itself.
 
 
 class SessionReplays:

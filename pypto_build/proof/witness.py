@@ -24,9 +24,8 @@ from pathlib import Path
 
 from pypto_build.artifact.files import read_bytes, write_bytes
 
-from .digests import LISTING, TICK_S
+from .digests import LISTING, TICK_S, Mounts
 from .looking import NOTHING, Identity
-from .mounts import Mounts
 from .questions import ATTRIBUTES, LINK, NO_SIZE, REAL, STATUS, access, failure, status, subject, without_size
 
 SOURCE = Path(__file__).resolve().with_name("witness.cpp")

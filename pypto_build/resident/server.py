@@ -26,8 +26,8 @@ from pypto_build.client.meeting import address, describe_situation
 from pypto_build.proof.looking import Identity
 from pypto_build.resident.again import Leaving, end_fork, hand_over, is_settled, key_of, stamps
 from pypto_build.resident.loaded import load, run_command, take_over
+from pypto_build.toolchain.forked import may_ask
 from pypto_build.toolchain.forks import signal_group, status_of
-from pypto_build.toolchain.peers import may_ask
 
 IDLE_S = 900.0
 _REQUEST_S = 5.0

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.params import Param
+from pypto_build.artifact.interface import Param
 from pypto_build.artifact.snapshot import goldens_in
 
 _DIRECTIONS = ("IN", "OUT", "INOUT")

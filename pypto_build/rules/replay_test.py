@@ -9,7 +9,7 @@ from typing import Any
 from SCons.Script import COMMAND_LINE_TARGETS
 
 from pypto_build.artifact import ArtifactError, artifact_name, is_distributed
-from pypto_build.artifact.params import Param
+from pypto_build.artifact.interface import Param
 from pypto_build.artifact.snapshot import REFERENCE
 from pypto_build.facts.run_options import ALL_OUTPUTS, is_tolerance
 from pypto_build.rules.artifact import ArtifactTargets, declare_loaded

@@ -24,9 +24,9 @@ from pypto_build.rules.machinery.workspace import Workspace, artifact_dirs, work
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.outcomes import outcomes_of, wants_files
 from pypto_build.rules.replay import declare_replay, finish_replays, start_early
+from pypto_build.rules.scene_test import targets_of
 from pypto_build.rules.stage import scripts_make
 from pypto_build.rules.subject import Subject
-from pypto_build.rules.subject_targets import targets_of
 from pypto_build.rules.targets import OF_AN_ARTIFACT, STATUS_VARIABLE
 from pypto_build.rules.variants import CHECKED, DEBUGGED, FOR_SIMPLER, USUAL
 from pypto_build.rules.verbs import VERBS, Needs, Verb
@@ -104,9 +104,8 @@ def _require_torch(workspace: Workspace, verbs: list[Verb], replays: bool) -> No
 
 def _declare_scenes(env: Environment, wanted: list[str], verbs: list[Verb], verdicts: Verdicts) -> None:
     """Declare the cases of ``SCENE=`` under the targets of an artifact."""
-    from pypto_build.rules.scene_nodes import check_ranks
     from pypto_build.rules.scene_outcomes import say_refused, tell_cases, tell_outcomes
-    from pypto_build.rules.scenes import open_scenes
+    from pypto_build.rules.scenes import check_ranks, open_scenes
 
     workspace = workspace_of(env)
     if workspace.options["JIT"]:

@@ -15,7 +15,7 @@ from pypto_build.artifact.pt import read_pt
 from pypto_build.diagnose.findings import Finding, read_report
 from pypto_build.diagnose.flaky.__main__ import main as flaky
 from pypto_build.diagnose.hazards.__main__ import main as hazards
-from pypto_build.diagnose.hazards.ranks import main as hazards_of_ranks
+from pypto_build.diagnose.hazards.__main__ import main as hazards_of_ranks
 from pypto_build.diagnose.hazards.record import read_record
 from pypto_build.replay import Request, replay
 from pypto_build.replay.run_options import SettingValue

@@ -19,8 +19,7 @@ from pypto_build.diagnose.findings import Edit, Finding, Report, as_json
 from pypto_build.diagnose.report import __main__ as report
 from pypto_build.diagnose.report.collect import place
 from pypto_build.diagnose.report.whole import error_map
-from pypto_build.diagnose.why.kept import KeptChain, keep
-from pypto_build.diagnose.why.links import Link
+from pypto_build.diagnose.why.kept import KeptChain, Link, keep
 from pypto_build.replay.verdict import ErrorInfo, Mismatch, OutputResult, Verdict, write_verdict
 from tests.diagnose.browser import Browser, find_browser
 from tests.diagnose.runs import graph_document, write_json, write_vector_dag

@@ -228,7 +228,7 @@ def _pto_errors() -> tuple[type[BaseException], ...]:
 def _kernel(path: Path) -> None:
     from pypto_build.artifact.files import read_text
     from pypto_build.diagnose.hazards.declarations import _uses
-    from pypto_build.diagnose.lint.wrapper import read_wrapper
+    from pypto_build.diagnose.lint.subject import read_wrapper
     from pypto_build.diagnose.recorded.names import argument_names
     from pypto_build.pto.splice import body_of, functions_of, has_signature, preprocess, replace_body
     from pypto_build.pto.wrapper import read_entry
@@ -258,7 +258,7 @@ def _units(path: Path) -> None:
 
 
 def _as_built(path: Path) -> None:
-    from pypto_build.diagnose.extract.sources import as_built
+    from pypto_build.diagnose.extract.work import as_built
 
     as_built(load_artifact(DAG), path.parent)
 
@@ -405,7 +405,8 @@ def dumped_without(entries: Sequence[dict[str, object]]) -> list[dict[str, objec
 
 
 def _dump(path: Path) -> None:
-    from pypto_build.diagnose.dump.__main__ import export, open_viewer, parser
+    from pypto_build.diagnose.dump.__main__ import parser
+    from pypto_build.diagnose.dump.viewer import export, open_viewer
 
     (path.parent / "args.bin").write_bytes(bytes(range(48)))
     (path.parent / "tensor_dump.bin").write_bytes(bytes(48))
@@ -641,8 +642,7 @@ def _chains_seeds() -> list[bytes]:
 
 
 def _chains(path: Path) -> None:
-    from pypto_build.diagnose.why.kept import read_kept
-    from pypto_build.diagnose.why.links import lines_of
+    from pypto_build.diagnose.why.kept import lines_of, read_kept
 
     for one in read_kept(path.parents[1], DAG):
         list(lines_of(one.link))

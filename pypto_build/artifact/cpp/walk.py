@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-
-# The values a counting loop gives its counter, where its bounds are constants.
 from collections.abc import Callable
 
 import msgspec
@@ -195,6 +193,8 @@ _EXPRESSIONS: dict[str, Callable[[WalkState, Node], Value]] = {
     "call_expression": _call,
 }
 
+
+# The values a counting loop gives its counter, where its bounds are constants.
 
 _MAX_TRIPS = 4096
 

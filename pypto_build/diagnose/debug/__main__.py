@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import re
-
-# Parser of `BREAK=`, which names lines and functions of kernels.
 import shlex
 import shutil
 import subprocess
@@ -143,6 +141,8 @@ def _lldb_breakpoint(file: str, where: str, condition: str) -> str:
     more = f" -c '{condition}'" if condition else ""
     return f"breakpoint set -f {file} {at}{more}"
 
+
+# Parser of `BREAK=`, which names lines and functions of kernels.
 
 #: One breakpoint: `kernel_mul.cpp:69 if v19 == 128`, `69` or `kernel_mul`.
 _ONE = re.compile(r"(?:(?P<file>[^:\s]+):)?(?P<where>\d{1,9}|[A-Za-z_][\w:~]*)(?:\s+if\s+(?P<condition>.+))?")

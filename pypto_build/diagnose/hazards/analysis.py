@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-# Findings on explicit dependencies that order no accesses to the same bytes.
 import re
 from collections.abc import Container, Iterable, Iterator
 
@@ -16,15 +15,13 @@ from pypto_build.diagnose.hazards.context import Context
 from pypto_build.diagnose.hazards.declarations import find_misuse, misuse_findings, untouched_findings
 from pypto_build.diagnose.hazards.device_rules import rule_findings
 from pypto_build.diagnose.hazards.lines import barrier_findings, line_findings
-from pypto_build.diagnose.hazards.on_chip import error_findings
+from pypto_build.diagnose.hazards.on_chip import error_findings, unwritten_findings
 from pypto_build.diagnose.hazards.outputs import output_findings
 from pypto_build.diagnose.hazards.record import Record, TaskRecord
 from pypto_build.diagnose.hazards.unordered import line_of, task_findings, unit_findings
-from pypto_build.diagnose.hazards.unwritten import unwritten_findings
 from pypto_build.diagnose.lint import arguments
 from pypto_build.diagnose.lint.arguments import alike
-from pypto_build.diagnose.lint.subject import Subject
-from pypto_build.diagnose.lint.wrapper import Unpacked, read_wrapper
+from pypto_build.diagnose.lint.subject import Subject, Unpacked, read_wrapper
 from pypto_build.facts.dtypes import torch_name
 
 # Findings on wrong arguments: a tensor of another element type than the kernel reads, or one tensor for two outputs.
@@ -121,6 +118,8 @@ def _assigned(context: Context, variable: str) -> list[int]:
     pattern = re.compile(rf"^\s*{re.escape(variable)}\s*=(?!=)")
     return [number for number, text in enumerate(context.lines, 1) if pattern.match(text)]
 
+
+# Findings on explicit dependencies that order no accesses to the same bytes.
 
 #: The largest number of dependencies that are checked, since each is compared with the whole graph.
 _MOST = 500

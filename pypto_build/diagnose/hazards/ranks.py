@@ -1,8 +1,5 @@
 """`scons hazards` on a distributed artifact: accesses to windows that nothing orders between ranks.
 
-python -m pypto_build.diagnose.hazards.ranks ARTIFACT_DIR --platform P --build-dir OUT --embedded PATH
-    --chip NAME=DIR ...
-
 Each rank has a vector clock of all ranks' progress. A notification passes the clock on, and a wait takes it over. Two
 accesses to the same bytes by different ranks, one of them a write, conflict if neither happens before the other. On a
 device, they may happen in any order.
@@ -15,7 +12,6 @@ import posixpath
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -25,18 +21,13 @@ from pypto_build.artifact.distributed import load_distributed, read_chips
 from pypto_build.artifact.files import read_source
 from pypto_build.artifact.interface import relative_source
 from pypto_build.artifact.outputs import actual_place
-from pypto_build.diagnose.console import add_run_options, command, taking_long, tool_parser
-from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
+from pypto_build.diagnose.findings import Finding, Related, deliver
+from pypto_build.diagnose.hazards.collectives import dispatched
 from pypto_build.diagnose.hazards.lines import CLEAN, LINE_BYTES, after_store, edits_beside
-from pypto_build.diagnose.hazards.traps import traps
 from pypto_build.diagnose.hazards.within import findings_within
-from pypto_build.diagnose.ranks.chips import add_world_options, engine_of
-from pypto_build.diagnose.ranks.collectives import dispatched
-from pypto_build.diagnose.ranks.run import add_chip_options, place_of, read_record
-from pypto_build.diagnose.requests import request_of
-from pypto_build.replay import replay
+from pypto_build.diagnose.recorded.ranks import place_of, read_record
 from pypto_build.replay.chips.records import DispatchRow, DomainRow, RanksRecord, SignalRow, WindowsRecord
-from pypto_build.replay.verdict import ErrorInfo
+from pypto_build.replay.verdict import ErrorInfo, Verdict
 
 # Finding on ranks that wait for each other, at the line of a waiting kernel.
 
@@ -351,35 +342,9 @@ def read_accesses(directory: Path, record: RanksRecord, outputs: Mapping[str, Pa
     return found
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
-    options = tool_parser("hazards.ranks", __doc__)
-    add_run_options(options, 60.0)
-    add_chip_options(options)
-    options.add_argument(
-        "--memory-model", default="", choices=("", "weak"), help="weak: also what ranks see of each other"
-    )
-    options.add_argument("--trap", default="", metavar="KIND", help="end where nan, inf, saturate or denormal is made")
-    add_world_options(options)
-    options.add_argument("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
-    add_output_options(options)
-    return options
-
-
-@command("hazards", parser)
-def main(given: argparse.Namespace) -> int:
-    """Return 0 for no finding, 1 for findings, or the exit status of a replay that could not run."""
-    variant = (given.binaries or Path("weak" if given.memory_model else "check")).name
-    results = given.build_dir / variant
-    request = replace(
-        request_of(given, results),
-        binaries=None,  # each chip program has its own binaries
-        options={"accesses": True, "trap": list(traps(given.trap)), "memory": given.memory_model},
-        engine=engine_of(given, variant),
-    )
-    with taking_long("replaying the checked build"):
-        verdict = replay(request, write=None)
-    records = results / "dfx_outputs"
+def examine_ranks(given: argparse.Namespace, verdict: Verdict, records: Path) -> int:
+    """Report the findings on a run of all ranks with `records`. Returns 0 for none, 1 for findings, or the exit status
+    of a replay that could not run."""
     if not (records / "ranks.json").is_file():
         if verdict.error is not None:
             print(f"hazards: {verdict.error.message}; {verdict.error.hint}", file=sys.stderr)
@@ -396,7 +361,3 @@ def main(given: argparse.Namespace) -> int:
     if verdict.error is not None:
         findings.append(ended_finding(given.artifact, verdict.error))
     return deliver("hazards", given.artifact, findings, given, given.build_dir)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

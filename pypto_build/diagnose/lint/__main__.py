@@ -6,14 +6,11 @@ python -m pypto_build.diagnose.lint ARTIFACT_DIR [--platform P] [--json FILE] [-
 from __future__ import annotations
 
 import argparse
-
-# Rules on the orchestration's own arguments: manifest, compiled_meta.json and code have to agree.
-# Rules on scopes: what the runtime accepts inside each other, and what manual scopes leave to the program.
 import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from pypto_build.artifact import (
     ArgDirection,
@@ -21,17 +18,18 @@ from pypto_build.artifact import (
     Kernel,
     detect_vintage,
     find_children,
+    is_distributed,
     lacks_kernels,
     load_artifacts,
 )
 from pypto_build.artifact.derive import derive
+from pypto_build.artifact.distributed import load_distributed
 from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.console import command, progress, tool_parser
-from pypto_build.diagnose.findings import Finding, add_output_options, deliver
+from pypto_build.diagnose.findings import Finding, add_output_options, below, deliver
 from pypto_build.diagnose.lint import arguments, modules, spliced, submission
-from pypto_build.diagnose.lint.subject import Subject
+from pypto_build.diagnose.lint.subject import Subject, Wrapper, WrapperFunction
 from pypto_build.diagnose.lint.text import matching
-from pypto_build.diagnose.lint.wrapper import Wrapper, WrapperFunction
 
 # Rules on what a kernel does: its output drained, its flags paired, its intrinsics those that a task may use.
 
@@ -210,6 +208,10 @@ def check_scopes(subject: Subject) -> Iterator[Finding]:
             )
 
 
+# Rules on the orchestration's own arguments: manifest, compiled_meta.json and code have to agree.
+# Rules on scopes: what the runtime accepts inside each other, and what manual scopes leave to the program.
+
+
 def check_entry_arguments(subject: Subject) -> Iterator[Finding]:
     """As many tensors and scalars as the program has parameters, and as the manifest's signature says."""
     meta, orchestration = subject.artifact.meta, subject.orchestration
@@ -313,12 +315,20 @@ RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
     modules.check_modules,
 )
 
+#: A chip program takes contexts of domains besides the parameters in its metadata; its driver says how many.
+_OF_ENTRIES = ("lint/expected-arg-count", "lint/entry-arguments")
+
 _PLACE = re.compile(r"(?P<path>.*?)(?::(?P<line>\d{1,9}))?\Z")
 
 
 def lint(artifact_dir: Path, platform: str, build_dir: Path | None = None) -> list[Finding]:
     """All findings on an artifact and its sub-builds. An artifact that cannot be read is one finding. Of kernels that
-    were spliced in ``build_dir``, other bodies run than the artifact's."""
+    were spliced in ``build_dir``, other bodies run than the artifact's.
+
+    Raises `ArtifactError` for a distributed artifact that cannot be read at all.
+    """
+    if is_distributed(artifact_dir):
+        return _lint_ranks(artifact_dir, platform)
     if uncompiled := [part for part in (artifact_dir, *find_children(artifact_dir)) if lacks_kernels(part)]:
         return [found for part in uncompiled for found in modules.check_uncompiled(part, artifact_dir, platform)]
     try:
@@ -341,6 +351,20 @@ def lint(artifact_dir: Path, platform: str, build_dir: Path | None = None) -> li
     for subject in subjects:  # what is wrong by itself says more than that it was edited
         found += [finding for finding in spliced.check_bodies(subject, build_dir) if finding.path not in named]
     return found
+
+
+def _lint_ranks(root: Path, platform: str) -> list[Finding]:
+    """All findings on a distributed artifact. Raises `ArtifactError` for one that cannot be read at all."""
+    from pypto_build.diagnose.lint.driver import lint_driver
+
+    artifact = load_distributed(root)
+    found = [
+        below(finding, PurePosixPath("next_levels", name))
+        for name, chip in artifact.chips.items()
+        for finding in lint(chip, platform)
+        if finding.rule not in _OF_ENTRIES
+    ]
+    return [*found, *lint_driver(artifact)]
 
 
 def _unreadable(error: ArtifactError, root: Path) -> Finding:

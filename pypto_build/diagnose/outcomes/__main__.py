@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-
-# Outcomes as JUnit's XML, as JSON, and as annotations.
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -131,6 +129,8 @@ def report_text(outcome: TestOutcome, top: Path) -> str:
 def _block(output: OutputResult, verdict: Verdict) -> list[str]:
     return [f"'{output.name}' FAIL", *mismatch_block(output, verdict.rtol, verdict.atol)]
 
+
+# Outcomes as JUnit's XML, as JSON, and as annotations.
 
 SCHEMA = 1
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

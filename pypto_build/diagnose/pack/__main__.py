@@ -6,8 +6,6 @@ python -m pypto_build.diagnose.pack ARTIFACT_DIR --platform P --build-dir OUT [-
 from __future__ import annotations
 
 import argparse
-
-# Selection of the files of a run that its pack holds, and their paths in the pack.
 import hashlib
 import io
 import os
@@ -22,12 +20,13 @@ import msgspec
 import zstandard
 
 from pypto_build import __version__
-from pypto_build.artifact import Artifact, ArtifactError, load_artifact, snapshot
+from pypto_build.artifact import Artifact, ArtifactError, is_distributed, load_artifact, snapshot
+from pypto_build.artifact.distributed import load_distributed, scene_test_of
 from pypto_build.artifact.files import replace_file
 from pypto_build.artifact.layout import CHILDREN_DIR, SUB_WORKERS
-from pypto_build.artifact.paths import way_to
+from pypto_build.artifact.manifest import way_to
 from pypto_build.artifact.snapshot import DATA_DIR, REFERENCE, Snapshot
-from pypto_build.diagnose.console import command, progress, table, tool_parser
+from pypto_build.diagnose.console import add_chips, command, progress, table, tool_parser
 from pypto_build.diagnose.pack.form import ARTIFACT, DATA, EXTERNAL, MANIFEST, OBJECTS, SUFFIX, WINDOW_BITS, File, Pack
 from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.diagnose.repeat import add_passed_on, given_options
@@ -96,6 +95,8 @@ def _entry(name: str, size: int) -> tarfile.TarInfo:
     entry.size, entry.mode = size, 0o644
     return entry
 
+
+# Selection of the files of a run that its pack holds, and their paths in the pack.
 
 #: Made again from the rest, or by a run.
 _LEFT_OUT = {"__pycache__", "cache", "dfx_outputs", "actual"}
@@ -208,7 +209,8 @@ def parser() -> argparse.ArgumentParser:
     add("--golden", type=Path, metavar="DIR", help="goldens from there, not from the data's out/")
     for name, flag in _BUILD_FLAGS.items():
         add(flag, metavar="VALUE", help=f"what it was built with as {name}=")
-    add_passed_on(options)
+    add_passed_on(options)  # --world is one of them
+    add_chips(options, world=False)
     return options
 
 
@@ -290,7 +292,13 @@ def _amount(size: int) -> str:
 @command("pack", parser)
 def main(given: argparse.Namespace) -> int:
     """Write the archive; 0, or 2 where there is nothing to pack."""
-    return pack_run(given, load_artifact(given.artifact))
+    if not is_distributed(given.artifact):
+        return pack_run(given, load_artifact(given.artifact))
+    distributed = load_distributed(given.artifact)
+    parts = {f"{EXTERNAL}/{name}": load_artifact(chip) for name, chip in distributed.chips.items()}
+    tests = {test for test in map(scene_test_of, distributed.sub_workers.values()) if test and test.is_file()}
+    others = {test: f"{EXTERNAL}/{SUB_WORKERS}/{test.name}" for test in tests}
+    return pack_run(given, distributed.as_artifact(), parts, others)
 
 
 if __name__ == "__main__":

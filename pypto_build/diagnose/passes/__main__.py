@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-
-# From one dump to the next: which functions came, went and changed, and the difference as text.
 import os
 import re
 import sys
@@ -120,6 +118,9 @@ def times(root: Path) -> dict[str, float]:
     for one in (one for stage in profile.stages if stage.name == "passes" for one in stage.children):
         found[one.name] = found.get(one.name, 0.0) + one.seconds
     return found
+
+
+# From one dump to the next: which functions came, went and changed, and the difference as text.
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from pypto_build.diagnose.deps.text import graph_levels
 from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.recorded.critical_path import GAP_KINDS, IDLE_CAUSES, occupancy
 from pypto_build.diagnose.recorded.evidence import SIMULATED, Evidence
-from pypto_build.diagnose.recorded.graph import Task, TaskGraph
-from pypto_build.diagnose.recorded.tasks import id_text
+from pypto_build.diagnose.recorded.graph import Task, TaskGraph, id_text
 
 # Places the tasks of a graph on a plane: levels from top to bottom, neighbours near each other, wide levels wrapped.
 # Done here and not in the page, so that a graph of thousands of tasks is drawn at once and the same everywhere.

@@ -6,6 +6,7 @@ import base64
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from pypto_build.artifact import Artifact, ArtifactError, snapshot
+from pypto_build.artifact import Artifact, ArtifactError, is_distributed, load_artifact, snapshot
+from pypto_build.artifact.distributed import load_distributed
 from pypto_build.artifact.files import read_source
 from pypto_build.artifact.interface import relative_source
 from pypto_build.artifact.pt import read_pt
@@ -22,11 +24,12 @@ from pypto_build.artifact.snapshot import REFERENCE, is_reference
 from pypto_build.diagnose.findings import Finding, Report, in_order, kept_reports, state_of
 from pypto_build.diagnose.lint.__main__ import lint
 from pypto_build.diagnose.recorded.evidence import Evidence
+from pypto_build.diagnose.recorded.ranks import RanksRun
 from pypto_build.diagnose.repeat import Repeat
 from pypto_build.diagnose.report.collect import graph_data, timeline_data
+from pypto_build.diagnose.report.ranks import ranks_data, ranks_facts
 from pypto_build.diagnose.report.surroundings import environment
-from pypto_build.diagnose.why.kept import read_kept
-from pypto_build.diagnose.why.links import lines_of
+from pypto_build.diagnose.why.kept import lines_of, read_kept
 from pypto_build.replay.values import Array, decode, is_float, storage
 from pypto_build.replay.verdict import OutputResult, Verdict
 
@@ -124,29 +127,32 @@ _AROUND = 2
 _FRAME_PLACE = re.compile(r"#\d+ (?P<symbol>.*?) \((?P<path>[^()]+):(?P<line>\d+)\)")
 
 
-def report_data(evidence: Evidence, data_dir: Path | None, repeat: Repeat, embedded: str) -> dict[str, Any]:
-    """All that the page shows."""
+def report_data(
+    evidence: Evidence, data_dir: Path | None, repeat: Repeat, embedded: str, chips: Sequence[str] = ()
+) -> dict[str, Any]:
+    """All that the page shows. `chips` are the flags of a distributed artifact's programs."""
     verdict = evidence.verdict
     assert verdict is not None and evidence.build_dir is not None
     reports, outdated = current_reports(evidence)
     findings = in_order(
         [*(one for report in reports for one in report.findings), *lint(evidence.root, evidence.platform)]
     )
-    artifact = evidence.artifact
-    sources = source_data(artifact.root, listed(artifact), findings, verdict) if artifact else []
+    run = RanksRun(evidence.root, evidence.build_dir, evidence.platform) if is_distributed(evidence.root) else None
+    sources = source_data(evidence.root, listed(evidence), findings, verdict)
     return {
         "artifact": verdict.artifact,
-        "facts": facts(verdict),
+        "facts": [*(ranks_facts(run) if run else []), *facts(verdict)],
         "verdict": verdict_data(evidence, verdict, data_dir),
         "cause": cause_data(evidence.root, reports, findings, sources),
         "findings": [finding_data(finding, sources) for finding in findings],
         "findingsNote": looked(reports, outdated, bool(findings)),
+        "ranks": ranks_data(run) if run and run.recorded else None,
         "graph": graph_data(evidence, findings),
         "timeline": timeline_data(evidence),
         "sources": sources,
         "environment": environment(evidence, data_dir),
-        "why": repeat.scons("why", evidence.root.resolve(), evidence.platform),
-        "commands": commands(evidence, verdict, repeat, embedded),
+        "why": "" if run else repeat.scons("why", evidence.root.resolve(), evidence.platform),
+        "commands": commands(evidence, verdict, repeat, embedded, chips),
     }
 
 
@@ -282,8 +288,19 @@ def source_data(
     return sorted(sources, key=lambda source: not source["marks"])
 
 
-def listed(artifact: Artifact) -> dict[Path, str]:
-    """The sources of an artifact, each with what it is."""
+def listed(evidence: Evidence) -> dict[Path, str]:
+    """The sources of an artifact, each with what it is; none of one that cannot be read."""
+    if not is_distributed(evidence.root):
+        return _of_one_chip(evidence.artifact) if evidence.artifact else {}
+    whole = load_distributed(evidence.root)
+    found = {whole.driver: "host driver", **dict.fromkeys(whole.sub_workers.values(), "host callable")}
+    for name, chip in whole.chips.items():
+        with suppress(ArtifactError):  # lint says what is wrong with it
+            found |= {path: f"{name}: {about}" for path, about in _of_one_chip(load_artifact(chip)).items()}
+    return found
+
+
+def _of_one_chip(artifact: Artifact) -> dict[Path, str]:
     kernels = {kernel.source: f"kernel {kernel.func_id}, {kernel.core_type}" for kernel in artifact.kernels}
     return {artifact.orchestration.source: "orchestration", **kernels, artifact.manifest_path: "manifest"}
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-
-# Pipes and flags at a step: what the device would know to be over, as the flags and barriers so far say.
 from dataclasses import dataclass
 
 import numpy as np
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.diagnose.step.contents import Contents
 from pypto_build.diagnose.step.record import Scalar, TaskTensor
-from pypto_build.diagnose.step.session import KernelStep, Operand, Session, Stepped, place_text
+from pypto_build.diagnose.step.session import Contents, KernelStep, Operand, Session, Stepped, place_text
 from pypto_build.diagnose.why.trace import Array, Instruction
 from pypto_build.pto import Function, PtoError, parse_file
 from pypto_build.pto.torch.names import sanitize
@@ -91,6 +88,9 @@ def _function(now: Stepped) -> Function | None:
         return None
     named = [function for function in module.functions() if function.name in now.call.compiled.parameters]
     return named[0] if len(named) == 1 else None
+
+
+# Pipes and flags at a step: what the device would know to be over, as the flags and barriers so far say.
 
 
 @dataclass

@@ -28,8 +28,7 @@ from pypto_build.diagnose.sweep.cases import (
     sizes_of,
     symbols,
 )
-from pypto_build.diagnose.sweep.errors import Distribution, distribution
-from pypto_build.diagnose.sweep.run import GOLDEN, MODULES, Document, Result, Sweep, run_all
+from pypto_build.diagnose.sweep.run import GOLDEN, MODULES, Distribution, Document, Result, Sweep, distribution, run_all
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.facts.jobs import FarmJob, FarmResult
 from pypto_build.farm.session import asked_of, refuse_here, session_of

@@ -43,7 +43,7 @@ def main(given: argparse.Namespace) -> int:
     from pypto_build.artifact.files import write_bytes
     from pypto_build.diagnose.why.answer import answer, forward
     from pypto_build.diagnose.why.forward import forward_lines
-    from pypto_build.diagnose.why.links import lines_of
+    from pypto_build.diagnose.why.kept import lines_of
     from pypto_build.pto.torch.followed import line_on
 
     if given.source and given.out:

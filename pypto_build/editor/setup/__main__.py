@@ -13,8 +13,6 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-
-# Directories in which shells look for completions, and the files there.
 from pathlib import Path
 
 from pypto_build.artifact.files import write_bytes
@@ -161,6 +159,9 @@ PARTS = {
     "editorconfig": (editorconfig, "indentation of modules"),
     "github": (github, "a workflow that replays the declared tests"),
 }
+
+
+# Directories in which shells look for completions, and the files there.
 
 
 def _data() -> Path:

@@ -11,8 +11,8 @@ import pytest
 from pypto_build.artifact.scene_reader import case_of
 from pypto_build.artifact.scenes import CHIP_LEVEL, Scene, SceneCase
 from pypto_build.facts.platforms import PLATFORMS
-from pypto_build.interop.items import Absent
 from pypto_build.interop.pytest_flags import given, named_platforms
+from pypto_build.interop.pytest_items import Absent
 from pypto_build.interop.scene.faults import NeedsSimpler
 
 # Test methods of a scene test's class, besides those of its cases: pytest functions, on a stand-in worker.

@@ -27,8 +27,8 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.distributed import META_NAME, TEST_LINE
 from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.layout import CHILDREN_DIR, DRIVER, SUB_WORKERS
+from pypto_build.artifact.manifest import way_to
 from pypto_build.artifact.manifest_writer import render_manifest
-from pypto_build.artifact.paths import way_to
 from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.scenes import ARGUMENTS_NAME, PROGRAMS_DIR, SCALARS_DIR, file_name
 from pypto_build.interop.scene.arguments import TaskArgsBuilder
@@ -36,18 +36,20 @@ from pypto_build.interop.scene.case import CallableNamespace, config_of, program
 from pypto_build.interop.scene.data import (
     JUDGED_GOLDEN,
     arguments_for,
+    arguments_of,
     case_parser,
     expected_of,
     find_scene,
     like_argument,
     make_of_case,
+    write_scalar,
+    write_tensor,
 )
 from pypto_build.interop.scene.faults import why
 from pypto_build.interop.scene.loading import load_file, scene_classes
 from pypto_build.interop.scene.memory import Tensor, bytes_of, tensor_of
 from pypto_build.interop.scene.node import meta_of
 from pypto_build.interop.scene.recorder import MappedArgs, Recorder
-from pypto_build.interop.scene.tensors import arguments_of, write_scalar, write_tensor
 from pypto_build.interop.scene.worker import ChipCallable, artifact_of
 
 # Host callables of a scene test of several chips: writes the file that a replay calls, and executes the call.

@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from ..ops import TABLE
-from ..parse_control import MAX_DEPTH
+from ..parse_operations import MAX_DEPTH
 
 # The part of one line in the shape of a text; computed once for each distinct line.
 

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pypto_build.diagnose.ranks.run import RanksRun
+from pypto_build.diagnose.recorded.ranks import RanksRun
 from pypto_build.facts.comparisons import COMPARISONS, holds
 from pypto_build.replay.chips.records import HOST, DispatchRow
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,16 +26,6 @@ _MOST_RANKS, _MOST_DISPATCHES = 64, 1 << 32
 _CHOICE = re.compile(r"(?:rank)?(\d{1,3})(?:/d?(\d{1,9}))?\Z")
 
 Record = TypeVar("Record", bound=msgspec.Struct)
-
-
-def add_rank_options(parser: argparse.ArgumentParser) -> None:
-    """The flag of a tool that looks at all ranks or at one."""
-    parser.add_argument("--rank", default="", metavar="R[/dK]", help="the dispatches of a rank, or one of them")
-
-
-def add_chip_options(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the build directories of the chip programs."""
-    parser.add_argument("--chip", action="append", default=[], metavar="NAME=DIR", help="where a program was built")
 
 
 def read_record(path: Path, kind: type[Record], again: str = AGAIN) -> Record:
@@ -109,13 +98,17 @@ class RanksRun:
         """Return whether the times come from a simulation and mean little."""
         return self.platform.endswith("sim")
 
+    @property
+    def recorded(self) -> bool:
+        """Return whether the run left a record of its ranks."""
+        return (self.directory / "ranks.json").is_file()
+
     @cached_property
     def record(self) -> RanksRecord:
         """Read the record of all ranks. Raises `ArtifactError` if there is none."""
-        path = self.directory / "ranks.json"
-        if not path.is_file():
+        if not self.recorded:
             raise no_record(self.build_dir, "holds no records of ranks", f"{AGAIN} first")
-        return read_ranks(path)
+        return read_ranks(self.directory / "ranks.json")
 
     @cached_property
     def dispatches(self) -> list[DispatchRow]:

@@ -1,23 +1,18 @@
-"""`scons dump` on a distributed artifact: what the dumps of all ranks hold, and whether ranks agree; `RANK=` for one.
-
-python -m pypto_build.diagnose.ranks.dump ARTIFACT_DIR --build-dir OUT [--rank 0/d1] [--kernel k] [--arg x] …
-"""
+"""`scons dump` on a distributed artifact: the dumps of all ranks, and whether ranks agree; `RANK=` for one."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from pypto_build.artifact.errors import ArtifactError
-from pypto_build.diagnose.console import command, table
-from pypto_build.diagnose.dump.__main__ import HEADINGS, Viewer, open_viewer, remarks, show
-from pypto_build.diagnose.dump.__main__ import parser as parser_of_one
-from pypto_build.diagnose.ranks.run import RanksRun, add_chip_options, add_rank_options
+from pypto_build.diagnose.console import table
+from pypto_build.diagnose.dump.viewer import HEADINGS, Viewer, open_viewer, remarks, show
 from pypto_build.diagnose.recorded.args_dump import DumpedArg
+from pypto_build.diagnose.recorded.ranks import RanksRun
 from pypto_build.replay.chips.records import HOST, DispatchRow
 
 #: So many tensors are described, and compared with each other, where there is one of each dispatch.
@@ -38,8 +33,7 @@ class RankDump:
         return f"{self.row.rank}/d{self.row.index}"
 
 
-@command("dump", parser_of_one, add_rank_options, add_chip_options)
-def main(given: argparse.Namespace) -> int:
+def dump_of_ranks(given: argparse.Namespace) -> int:
     """View the dumps; 0, or 1 where --against finds a difference."""
     run = RanksRun(given.root, given.build_dir or given.root)
     rows = run.choose(given.rank) if given.rank else [row for row in run.dispatches if row.rank != HOST]
@@ -114,7 +108,3 @@ def agreement(dumps: Sequence[RankDump]) -> list[str]:
             f"the first at {places[0]}"
         )
     return lines
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pypto_build.diagnose.ranks.messages import Message, SignalWait, Stretch, critical_chain, messages_of, waits
-from pypto_build.diagnose.ranks.run import RanksRun
-from pypto_build.diagnose.ranks.text import chain_table, dispatch_table, message_table, waiting_table
+from pypto_build.artifact.distributed import load_distributed
+from pypto_build.diagnose.deps.ranks import chain_table, dispatch_table, message_table, waiting_table
 from pypto_build.diagnose.recorded.evidence import SIMULATED
+from pypto_build.diagnose.recorded.messages import Message, SignalWait, Stretch, critical_chain, messages_of, waits
+from pypto_build.diagnose.recorded.ranks import RanksRun
 from pypto_build.diagnose.recorded.timeline import Timeline
 from pypto_build.replay.chips.records import HOST, DispatchRow
 
@@ -171,3 +172,14 @@ def _tables(run: RanksRun, messages: Sequence[Message], chain: Sequence[Stretch]
     if chain:
         tables.append(["What decided when the run ended", *chain_table(run, chain), ""])
     return tables
+
+
+def ranks_facts(run: RanksRun) -> list[list[str]]:
+    """Return the number of ranks as a name and a value for the heading of the page."""
+    if not run.recorded:
+        return [["ranks", str(load_distributed(run.root).ranks)]]
+    record = run.record
+    plain = record.devices in ([], list(range(record.world)))
+    return [
+        ["ranks", str(record.world) if plain else f"{record.world}, on devices {', '.join(map(str, record.devices))}"]
+    ]
