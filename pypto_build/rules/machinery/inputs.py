@@ -66,7 +66,7 @@ def stands_for(nodes: Iterable[Node], directory: Node) -> None:
         setattr(node.attributes, _STANDS_FOR, directory)
 
 
-class _MadeDirectory(SCons.Node.FS.Dir):
+class _MadeDirectory(SCons.Node.FS.Dir):  # type: ignore[misc]
     """A directory that a rule makes whole: it has changed if a file in it has, whichever of our steps ran.
 
     SCons takes a directory as changed whenever a builder of it ran, and our builders always run.
@@ -87,9 +87,9 @@ class _MadeDirectory(SCons.Node.FS.Dir):
         return signature
 
 
-def directory_to_make(env: Environment, path: Path) -> Node:
+def directory_to_make(env: Environment, path: Path) -> Any:
     """Return the node of a directory that a rule makes whole."""
-    node = env.Dir(str(path).replace("$", "$$"))
+    node: Any = env.Dir(str(path).replace("$", "$$"))
     node.__class__ = _MadeDirectory
     node.changed_since_last_build = _BY_SIGNATURE
     return node
