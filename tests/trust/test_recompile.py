@@ -13,12 +13,12 @@ from tests.trust import recompile
 
 def _digests(directory: Path) -> list[str]:
     """Return the digests of the runtime's units, which are compiled from a directory."""
-    found = []
+    digests = []
     for unit in build.units():
         (directory / unit).mkdir(parents=True)
         text = build.write_unit(unit, directory / unit)
-        found.append(recompile._digest(build.compile_command(unit, text, directory / f"{unit}.o")))
-    return found
+        digests.append(recompile._digest(build.compile_command(unit, text, directory / f"{unit}.o")))
+    return digests
 
 
 def test_directories_of_a_build_do_not_count(tmp_path: Path) -> None:
