@@ -49,7 +49,20 @@ class Machine:
         return run.returncode, run.stdout
 
     def _enter(self, directory: Path) -> list[str]:
-        words = ["bwrap", "--bind", str(self.root), "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
+        # A sandbox there mounts a /proc of its own, which it may where this one is whole.
+        words = [
+            "bwrap",
+            "--bind",
+            str(self.root),
+            "/",
+            "--dev",
+            "/dev",
+            "--dev-bind",
+            "/proc",
+            "/proc",
+            "--tmpfs",
+            "/tmp",
+        ]
         for path in ("/etc/resolv.conf", "/etc/hosts", "/etc/ssl/certs", str(VERSIONS), str(CLONE), sys.prefix):
             words += ["--ro-bind-try", path, path]
         words += ["--bind", str(self.work), str(_WORK), *self._emulate()]
