@@ -216,7 +216,7 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
         "pt",
         "endless size",
         _saved(_tensor([4], [1], _doubled(12))),
-        "DIR/x.pt: is damaged: the size of its storage is no size; save it again: torch.save(tensor.detach().cpu().contiguous(), path)",
+        "DIR/x.pt: is damaged: the size of its storage is not a size; save it again: torch.save(tensor.detach().cpu().contiguous(), path)",
     ),
     (
         "pt",

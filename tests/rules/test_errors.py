@@ -85,7 +85,7 @@ def test_a_tolerance_that_nothing_exceeds_is_none(project: Project, value: str) 
     project.write("SConstruct", f"from pypto_build.rules import pypto\nenv = Environment(tools=[pypto])\n{test}")
     shown = {"1e999": "inf"}.get(value, value.removeprefix("float('").removesuffix("')"))
     run = project.scons("t")
-    line = f"scons: *** ReplayTest: rtol={shown} is no tolerance; write a finite number, 0 or more"
+    line = f"scons: *** ReplayTest: rtol={shown} is not a tolerance; write a finite number, 0 or more"
     assert (run.status, run.output.splitlines()[0], run.actions) == (2, line, [])
     assert "Traceback" not in run.output
     project.write("SConstruct", script)
