@@ -15,12 +15,13 @@ from typing import Any
 
 from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME
 from pypto_build.artifact.scene_test import SCENE_TEST_NAME
+from pypto_build.facts.dtypes import DType
+from pypto_build.facts.positions import SourcePosition
 
 from .collectives import BUILTIN, chip_directory
-from .dtypes import DType
 from .emit_artifact import Options, generate
 from .emit_host import build_host, generate_distributed_meta, generate_driver
-from .errors import CompileError, SourcePosition
+from .errors import CompileError
 from .frontend import build_program
 from .ir import Direction, IrFunction, IrParam, ScalarParam, TensorParam
 from .language import Dynamic, JitFunction

@@ -11,6 +11,7 @@ from pypto_build.artifact.interface import INTERFACE_SCHEMA, Interface, Orchestr
 from pypto_build.artifact.records import DEFAULT_RUNTIME
 from pypto_build.artifact.scene_test import SCENE_TEST_NAME, SceneTest, render_scene_test
 from pypto_build.artifact.snapshot import Snapshot
+from pypto_build.facts.positions import SourcePosition
 from pypto_build.pto import Module, PtoError, parse, print_module
 from pypto_build.pto.checks import check_module
 from pypto_build.pto.wrapper import Passed, launched, write_wrapper
@@ -19,7 +20,7 @@ from .assembler import assemble_unit, body_of
 from .emit_manifest import generate_manifest, generate_meta
 from .emit_orchestration import generate_orchestration
 from .emit_pto import FunctionEmitter
-from .errors import CompileError, SourcePosition
+from .errors import CompileError
 from .ir import Direction, IrFunction, Program
 from .signature import GM_PIPE_BUFFER, LAUNCH_IDS, KernelSignature, context_name, signature_of
 from .values import Ref

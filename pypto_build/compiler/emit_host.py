@@ -9,11 +9,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pypto_build.facts.dtypes import UINT8, DType
+from pypto_build.facts.positions import SourcePosition
+
 from .checks import check_entry
 from .collectives import chip_directory
-from .dtypes import UINT8, DType
 from .emit_manifest import BACKENDS, params_document
-from .errors import CompileError, SourcePosition
+from .errors import CompileError
 from .flatten import flatten_calls
 from .frontend import build_program, read_function
 from .infer import Inference

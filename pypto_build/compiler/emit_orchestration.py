@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pypto_build.facts.dtypes import DType
+
 from .cpp_scalars import float_literal, scalar_text
-from .dtypes import DType
 from .errors import CompileError
 from .ir import Block, Direction, IrFunction, Launch, Op, Operand, Predicate, Program, ScalarParam
 from .orchestration_text import OrchestrationResult, OrchestrationText

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from .dtypes import INT32, DType
+from pypto_build.facts.dtypes import INT32, DType
+
 from .errors import CompileError
 from .ir import Op, Operand, PipePlan, TensorParam
 from .memory import SIDES

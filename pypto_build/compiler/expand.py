@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .dtypes import FP32, INDEX
+from pypto_build.facts.dtypes import FP32, INDEX
+
 from .errors import CompileError
 from .ir import Block, Direction, IrFunction, Op, Operand, PipePlan, Program, TensorParam
 from .memory import SIDES, side_of

@@ -9,10 +9,12 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, NoReturn
 
+from pypto_build.facts.dtypes import DType
+from pypto_build.facts.positions import SourcePosition
+
 from . import language
 from .collectives import COLLECTIVES, SIGNAL, WrongCollective, builtin, expansion
-from .dtypes import DType
-from .errors import CompileError, SourcePosition, similar
+from .errors import CompileError, similar
 from .ir import Block, IrFunction, Launch, Op, Operand, Predicate
 from .language import Dynamic, Intrinsic, JitFunction
 from .load import definition_of, namespace_of

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import ast
 
+from pypto_build.facts.positions import SourcePosition
+
 from . import language
 from .cpp_scalars import RESERVED
-from .errors import CompileError, SourcePosition
+from .errors import CompileError
 from .expressions import ExpressionReader, Reach
 from .ir import Block, Direction, IrFunction, IrParam, Op, Operand, Program, ScalarParam, TensorParam
 from .language import Annotation, JitFunction

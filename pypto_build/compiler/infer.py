@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from pypto_build.facts.dtypes import BOOL, INDEX, DType
+
 from .checks import with_directions
-from .dtypes import BOOL, INDEX, DType
 from .errors import CompileError
 from .ir import Block, IrFunction, Op, Operand, Predicate, Program
 from .operations import COMPARISONS, OPERATIONS, called

@@ -12,8 +12,9 @@ from types import ModuleType
 from typing import Any
 
 from pypto_build.artifact.beside import modules_beside
+from pypto_build.facts.positions import SourcePosition
 
-from .errors import CompileError, SourcePosition
+from .errors import CompileError
 from .language import JitFunction
 
 

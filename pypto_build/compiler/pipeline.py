@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from pypto_build.facts.dtypes import DType
+
 from .checks import check_program
-from .dtypes import DType
 from .errors import CompileError
 from .expand import expand_mixed, verify_members
 from .flatten import flatten_calls
@@ -29,7 +30,7 @@ def program_text(program: Program) -> str:
 def function_text(function: IrFunction) -> str:
     params = ", ".join(f"{p.name}: {p.direction.value} {p.type}" for p in function.params)
     words = [w for w in (function.kind, function.core, function.group and f"group={function.group}") if w]
-    lines = [f"# {' '.join(words)}, {function.position}", f"def {function.name}({params}):"]
+    lines = [f"# {' '.join(words)}, {function.position.at_line}", f"def {function.name}({params}):"]
     if function.pipe is not None:
         p = function.pipe
         lines.append(f"    # pipe: directions {p.mask}, {p.slots} slots of {p.slot_size} bytes")

@@ -7,9 +7,9 @@ from dataclasses import replace
 from math import prod
 from typing import NoReturn
 
+from pypto_build.facts.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT32, UINT8, UINT32, DType
 from pypto_build.pto.ssa_names import spelled
 
-from .dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT32, UINT8, UINT32, DType
 from .errors import CompileError
 from .ir import Op, Operand
 from .operations import OPERATIONS, called

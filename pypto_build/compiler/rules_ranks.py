@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pypto_build.facts.comparisons import COMPARISON_NAMES
+from pypto_build.facts.dtypes import BF16, FP16, FP32, INDEX, INT8, INT16, INT32
 
-from .dtypes import BF16, FP16, FP32, INDEX, INT8, INT16, INT32
 from .ir import Op, Operand
 from .operations import called
 from .rules_kernel import (

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .dtypes import BOOL, INDEX
+from pypto_build.facts.dtypes import BOOL, INDEX
+
 from .errors import CompileError
 from .ir import Block, IrFunction, Op, Operand, Program
 from .operations import OPERATIONS, TO_RANKS

@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from pypto_build.facts.positions import SourcePosition
 from pypto_build.pto.ssa_names import spelled
 
-from .errors import CompileError, SourcePosition
+from .errors import CompileError
 from .ir import Block, IrFunction, Op, Operand, Program
 from .values import NOWHERE, Ref, Value, ValueKind, Values
 

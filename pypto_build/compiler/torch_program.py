@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
+from pypto_build.facts.positions import SourcePosition
 from pypto_build.pto.ops import TABLE
 from pypto_build.pto.ops.functions import COMPARE, Reduction, mask_pattern
 from pypto_build.pto.torch.converting import converted
@@ -19,7 +20,6 @@ from pypto_build.pto.torch.names import PythonNames, function_names
 from pypto_build.pto.torch.preamble import helper_names, preamble, taken_names, used_names
 from pypto_build.pto.types import parse_type
 
-from .errors import SourcePosition
 from .ir import Block, IrFunction, Op, Operand, Program, TensorParam
 from .operations import INFIX, OPERATIONS
 from .pipeline import PASSES
@@ -313,7 +313,7 @@ class _Function(Expressions):
         for param in self.function.tensors():
             self._tensor(param)
         self.block(self.function.body)
-        head = f"def {self.owner.names[self.function.name]}({parameters}):  # {self.function.position}"
+        head = f"def {self.owner.names[self.function.name]}({parameters}):  # {self.function.position.at_line}"
         return head, self.lines or ["    pass"]
 
     def _tensor(self, param: TensorParam) -> None:
@@ -342,7 +342,7 @@ class _Function(Expressions):
     def add(self, line: str, op: Op | None = None) -> None:
         note = ""
         if op is not None and op.position.line:
-            note = f"  # {op.position}"
+            note = f"  # {op.position.at_line}"
             self.places[len(self.lines)] = op.position
         self.lines.append("    " * self.indent + line + note)
 
@@ -360,7 +360,7 @@ class _Function(Expressions):
             text = self.expression(op)
         except (KeyError, UnsupportedTorchType) as error:
             self.owner.problems.append(
-                f"{op.name} at {op.position}" + (f" {error}" if isinstance(error, UnsupportedTorchType) else "")
+                f"{op.name} at {op.position.at_line}" + (f" {error}" if isinstance(error, UnsupportedTorchType) else "")
             )
             text = "None"
         if op.results:

@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.facts.positions import SourcePosition
 
 from .atomic import write_atomically
 from .checks import CAPACITY, check_module, module_arch
 from .cpp.emitter import Emitter
 from .cpp.lowering import find_lowering
-from .errors import PtoError, SourcePosition
+from .errors import PtoError
 from .model import Function, Module, Operation
 from .ops import TABLE
 from .parser import parse_file

@@ -12,7 +12,9 @@ import os
 import stat
 from pathlib import Path
 
-from .errors import PtoError, SourcePosition
+from pypto_build.facts.positions import SourcePosition
+
+from .errors import PtoError
 from .lexer import END
 from .model import Argument, Function, Module, Operation, Source
 from .parse_operations import OperationReader

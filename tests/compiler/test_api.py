@@ -132,6 +132,7 @@ def test_splicing_starts_without_the_compiler() -> None:
     )
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert process.stdout == (
-        "['pypto_build.compiler', 'pypto_build.compiler.splice_files', 'pypto_build.lazy', 'pypto_build.pto', "
-        "'pypto_build.pto.atomic', 'pypto_build.pto.errors', 'pypto_build.pto.splice']\n"
+        "['pypto_build.compiler', 'pypto_build.compiler.splice_files', 'pypto_build.facts', "
+        "'pypto_build.facts.positions', 'pypto_build.lazy', 'pypto_build.pto', 'pypto_build.pto.atomic', "
+        "'pypto_build.pto.errors', 'pypto_build.pto.splice']\n"
     )

@@ -18,9 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, NoReturn, TypeVar
 
-from pypto_build.facts.run_options import is_tolerance
-
-from ..dtypes import (
+from pypto_build.facts.dtypes import (
     BF16,
     BOOL,
     FP16,
@@ -36,6 +34,8 @@ from ..dtypes import (
     UINT64,
     DType,
 )
+from pypto_build.facts.run_options import is_tolerance
+
 from ..errors import similar
 from ..ir import Direction
 from ..operations import OPERATIONS, called

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial, singledispatch
 
+from pypto_build.facts.positions import SourcePosition
+
 from ..assemble import require_names
 from ..attributes import SymbolAttr, case_of, int_value
-from ..errors import SourcePosition
 from ..model import Function, Module, Operation
 from ..ops import TABLE
 from .lowering import find_lowering

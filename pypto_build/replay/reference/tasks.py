@@ -19,9 +19,9 @@ import torch
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.modules import function_names
 from pypto_build.facts.dtypes import ITEMSIZE
+from pypto_build.facts.positions import SourcePosition
 from pypto_build.facts.run_options import FAST
 from pypto_build.pto import Function, Module, PtoError, parse, parse_file
-from pypto_build.pto.errors import SourcePosition
 from pypto_build.pto.torch import Generated, UnsupportedOperations, generate
 from pypto_build.pto.torch.dtypes import TORCH, name_of
 from pypto_build.replay.reference.entry import (
