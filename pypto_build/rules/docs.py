@@ -93,7 +93,8 @@ def compare(name, actual, expected, rtol, atol):
 were before the run), `actual_outputs` and `expected_outputs`, each a dictionary by name. It returns whether the output
 passes, or that and a message. It runs in the replay's process after the kernels, never when the SConstruct is read. The
 file, modules beside it, and whatever else it reads are inputs of the verdict: an edit runs the test again and builds
-nothing. An error in it is one line with file and line, and a failure of the test.
+nothing. (The size of a file that it does not read is none.) An error in it is one line with file and line, and a
+failure of the test.
 
 ## Files of pytest tests
 
