@@ -5,7 +5,18 @@ from __future__ import annotations
 from ..attributes import case_of
 from ..model import Operation
 from ..ops import TABLE
-from . import dtypes
+from . import (  # noqa: F401  (they register what they translate)
+    control,
+    converting,
+    dtypes,
+    elementwise,
+    pipes,
+    rearranging,
+    reducing,
+    scalars,
+    tiles,
+    transfers,
+)
 from .elementwise import element
 from .writer import LOWERINGS, Lower, Writer
 
