@@ -119,6 +119,17 @@ def test_a_signal_ends_it_in_one_line(project: Project, number: signal.Signals, 
             os.close(writer)
 
 
+def test_a_save_with_the_old_time_is_seen(project: Project) -> None:
+    """It is written in place, with the same size."""
+    kernel = project.artifact / "kernels/aiv/twice.cpp"
+    with watching(project, "replay", "JIT=_jit_chain") as scons:
+        assert "PASS" in scons.round().output
+        before = kernel.stat()
+        kernel.write_text(kernel.read_text().replace("2.0f", "3.0f"))
+        os.utime(kernel, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert "'y' FAIL" in scons.round().output
+
+
 def test_data_of_a_declared_test_and_of_data_are_watched(project: Project) -> None:
     shutil.copytree(project.artifact / "data", project.root / "more")
     test = 'env.ReplayTest(name="other", artifact="build_output/_jit_chain", data="more")\n'
@@ -137,7 +148,7 @@ def _no_notices() -> NoReturn:
 
 def test_what_came_and_went_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """Editors write a file beside the one they save, and rename or remove it."""
-    before, beside, after = ({"a": (1, 1, 1)}, {"a": (1, 1, 1), "b": (2, 2, 2)}, {"a": (3, 1, 1)})
+    before, beside, after = ({"a": (1, 1, 1, 1)}, {"a": (1, 1, 1, 1), "b": (2, 2, 2, 2)}, {"a": (3, 1, 1, 1)})
     looks = iter([before, before, beside, before, beside, beside | after, after, after])
     monkeypatch.setattr(Watched, "look", lambda _, notices=None: next(looks))
     monkeypatch.setattr("pypto_build.rules.machinery.watch.Notices", _no_notices)

@@ -168,8 +168,8 @@ _BESIDE = ("~", ".swp", ".swx", ".swo", ".pyc", ".bak", ".tmp")
 
 _OF_THE_SYSTEM = ("/usr/", "/lib", "/bin/", "/etc/", "/opt/", f"{sys.base_prefix}/", f"{cache_dir()}/")
 
-#: (time of the last change, size, inode) of a file
-Stamp = tuple[int, int, int]
+#: (time of status change, time of the last change, size, inode) of a file; the second can be set back
+Stamp = tuple[int, int, int, int]
 Stamps = dict[str, Stamp]
 
 
@@ -288,7 +288,7 @@ def _once(action: Callable[[], None]) -> Callable[[], None]:
 
 
 def _stamp(status: os.stat_result) -> Stamp:
-    return status.st_mtime_ns, status.st_size, status.st_ino
+    return status.st_ctime_ns, status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def each_round(look_ahead: Callable[[], None]) -> Callable[[Sequence[Workspace]], None]:
@@ -327,7 +327,7 @@ def each_round(look_ahead: Callable[[], None]) -> Callable[[Sequence[Workspace]]
             seen = {
                 path: now if path.startswith(made) else seen.get(path, now)
                 for path, now in waiting.now.items()
-                if path in seen or now[0] < begun or path.startswith(made)
+                if path in seen or max(now[:2]) < begun or path.startswith(made)
             }
             _say(f"{spent:.2f} s; waiting for a change in {_shown(watched.sources)} (Ctrl-C ends)")
             changed = waiting.wait(seen, partial(standing.look, look_ahead))
