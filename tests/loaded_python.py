@@ -115,7 +115,7 @@ def _run(client: socket.socket, request: tuple[list[str], dict[str, str], str, l
         client.close()
         words, environment, directory, numbers = request
         top = max(*numbers, *held) + 1
-        moved = [os.dup2(descriptor, top + place) for place, descriptor in enumerate(held)]
+        moved = [os.dup2(descriptor, top + number) for number, descriptor in enumerate(held)]
         os.closerange(3, top)
         for descriptor, number in zip(moved, numbers, strict=True):
             os.dup2(descriptor, number)
