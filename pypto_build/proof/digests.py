@@ -79,12 +79,12 @@ class Mounts:
 
         It is empty if the file system does not keep times; its files have to be read each time.
         """
-        known = self._epochs.get(device)
-        if known is None:
-            known = self._epoch(device, path)
+        epoch = self._epochs.get(device)
+        if epoch is None:
+            epoch = self._epoch(device, path)
             if path:
-                self._epochs[device] = known
-        return known
+                self._epochs[device] = epoch
+        return epoch
 
     def _epoch(self, device: int, path: str) -> str:
         kind, number = self._devices.get(device, ("", ""))

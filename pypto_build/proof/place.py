@@ -496,8 +496,8 @@ class Place:
         """Return an input that changed during the action, and why one looked changed that did not; empty if none did.
 
         A hard link cannot be told from an edit that is put back with its old time, nor mounts of a tool's own from
-        directories that are exchanged. So the action runs again, and only the last attempt takes one for the other:
-        a file has got a link if it holds the same as after the attempt before.
+        directories that are exchanged. So the action runs again. In the last attempt, a file
+        that holds the same as after the attempt before has only got a link.
         """
         changes = list(self._changes(attempt))
         links = {change.path: self._known.digests.of(change.path) for change in changes if change.only_status}

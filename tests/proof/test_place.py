@@ -280,7 +280,7 @@ _MOUNTS = "unshare -m sh -c 'mount --bind other {name}; cat source header'"
 )
 @pytest.mark.parametrize("name", ["source", "header"])
 def test_another_file_in_mounts_of_the_tools_own(rig: Rig, name: str) -> None:
-    """What it has read is not known by the path: the result is used, and made anew every time."""
+    """Its inputs are not known by the path: the result is used, and made anew every time."""
     rig.write("other", "o1 ")
     action = rig.action(_MOUNTS.format(name=name))
     time.sleep(2 * TICK_S)

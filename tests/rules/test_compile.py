@@ -158,8 +158,8 @@ def test_variables_that_a_program_sees(project: Project) -> None:
     hidden = {word.partition("=")[0] for word in shown}
     assert compiled("40") == ([], [])
     again, shown_again = compiled("41")
-    told = [word for word in shown if "40" in word]
-    assert again == (["compile prog.py"] if told else []), (told, shown_again)
+    words = [word for word in shown if "40" in word]
+    assert again == (["compile prog.py"] if words else []), (words, shown_again)
     assert "SCALE" not in hidden
     assert compiled("40", "VARIABLES=SCALE")[1].count("SCALE=40") == 1
     assert compiled("40", "VARIABLES=SCALE") == ([], [])

@@ -124,7 +124,7 @@ def test_the_environment_is_part_of_the_key(tests: _Tests) -> None:
 
 
 def test_a_project_whose_warnings_are_errors(tests: _Tests) -> None:
-    """Those of its tests, and none of ours."""
+    """A rule's tests are shown, and none of ours."""
     (tests.root / _C).write_text("import warnings\n\ndef test_it():\n    warnings.warn('x', UserWarning)\n")
     (tests.root / _B).unlink()
     assert tests.lines() == {_A: "PASS", _C: "PASS"}

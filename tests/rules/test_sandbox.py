@@ -73,7 +73,7 @@ def test_only_its_results_are_writable_and_nothing_is_reachable(tmp_path: Path) 
 
 @works
 def test_a_pass_in_one_is_kept(tmp_path: Path) -> None:
-    """What bubblewrap shows of the system differs from what is there, and none of that is an input."""
+    """The system as bubblewrap shows it differs from what is there; that is not an input."""
     project = Project(tmp_path)
     runs = [project.scons("replay", "JIT=_jit_chain", "SANDBOX=1") for _ in range(2)]
     assert [run.status for run in runs] == [0, 0], runs
