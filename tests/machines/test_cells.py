@@ -16,9 +16,9 @@ from tests.machines.roots import ROOTS
 
 @pytest.mark.parametrize(("names", "tools"), [(PYTHONS, COMPILERS), (COMPILERS, PYTHONS), (PYTHONS[:4], COMPILERS[:6])])
 def test_each_is_tried_with_each_and_first_each_once(names: list[str], tools: list[str]) -> None:
-    found = cells(names, tools)
-    assert sorted(found) == sorted((name, tool) for name in names for tool in tools)
-    first = found[: max(len(names), len(tools))]
+    order = cells(names, tools)
+    assert sorted(order) == sorted((name, tool) for name in names for tool in tools)
+    first = order[: max(len(names), len(tools))]
     assert ({name for name, _ in first}, {tool for _, tool in first}) == (set(names), set(tools))
 
 

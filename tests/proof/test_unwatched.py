@@ -67,16 +67,16 @@ def test_only_what_its_declared_inputs_stand_for_is_kept(tmp_path: Path) -> None
 def test_a_run_makes_nothing_twice(tmp_path: Path) -> None:
     """A replay looks at its binaries once more before it uses them."""
     rig = Rig(tmp_path, None, Store(tmp_path / "store"))
-    output, action = rig.place(), rig.action()
+    results, action = rig.place(), rig.action()
 
     def how() -> str:
-        return output.perform(action, rig.spawn, tuple).how
+        return results.perform(action, rig.spawn, tuple).how
 
     assert [how(), how()] == ["built", "kept"]
     rig.write("source", "two ")
     assert [how(), how()] == ["built", "kept"]
     (rig.out / "built").write_text("damaged")
     assert [how(), how(), rig.built] == ["built", "kept", "two h1 "]
-    output.rest()  # other code has written files, which may have been read
+    results.rest()  # other code has written files, which may have been read
     assert [how(), how()] == ["built", "kept"]
-    output.close()
+    results.close()
