@@ -383,3 +383,13 @@ def test_where_an_access_is(position: str, place: tuple[str, int]) -> None:
     row = DispatchRow(0, "layer", 0, 0, 1, [], 0.0, 1.0)
     access = Access(0, 0, 0, 4, 1, (0,), row, 0, "k", "TLOAD", position)
     assert _split(access) == place
+
+
+@pytest.mark.parametrize("tool", [deps, dump])
+def test_an_artifact_for_one_chip_is_rank_0(tool: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    one = str(_EXAMPLE.parents[1] / "artifacts" / "_jit_vector_dag")
+    assert tool.main([one, "--build-dir", str(tmp_path), "--rank", "1"]) == 2
+    name = tool.__name__.split(".")[-2]
+    assert capsys.readouterr().err == (f"{name}: RANK=1: the artifact is for one chip, which is rank 0; leave it out\n")
+    assert tool.main([one, "--build-dir", str(tmp_path), "--rank", "0"]) == 2
+    assert "RANK" not in capsys.readouterr().err  # there are only no records
