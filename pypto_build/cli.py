@@ -59,6 +59,7 @@ _TOOLS = {
     "wrap": "pypto_build.interop.wrap",
     "fetch": "pypto_build.toolchain.fetch",
     "setup": "pypto_build.editor.setup",
+    "init": "pypto_build.editor.setup.init",
     "lsp": "pypto_build.editor.server",
     "scene": "pypto_build.interop.scene",
     "conformance": "pypto_build.diagnose.conformance",
@@ -394,6 +395,7 @@ def _verbs_text() -> str:
     """The verbs as `scons` alone lists its targets."""
     wrap = {"wrap": "run a script of PyPTO's: 'pypto-build wrap [flags] -- COMMAND' keeps what a replay needs"}
     ours = {
+        "init": "a repository to begin with: 'pypto-build init [DIR]' writes SConstruct, a program, CI, editor files",
         "setup": "what editors, shells and CI need: 'pypto-build setup' shows it, WRITE=1 writes it",
         "lsp": "the language server of .pto, on standard input and output",
     }

@@ -78,7 +78,7 @@ class Outcomes:
             said = [text for place, text in self._workspace.progress.failed if place == output]
             others = [text for place, text in self._workspace.progress.failed if place not in self.expected.values()]
             text = "".join(said or others)
-            reason = "it does not build" if text else "it did not run"
+            reason = "it does not build" if said else _last_line(text) or "it did not run"
             root = str(self._workspace.outputs.get(output, ""))
             self.add(Outcome(name, "ERROR", reason=reason, text=text, artifact=root, failed=True))
 
@@ -133,6 +133,11 @@ def _annotations(asked: str) -> str:
     """Return whose annotations to write: those of the CI that this runs under, unless ANNOTATE= chooses otherwise."""
     here = "github" if os.environ.get("GITHUB_ACTIONS") == "true" else "gitlab" if "GITLAB_CI" in os.environ else ""
     return {"": here, "0": "", "1": here or "github"}.get(asked, asked)
+
+
+def _last_line(text: str) -> str:
+    """Return the last line of a failed step: the error."""
+    return (text.strip().splitlines() or [""])[-1].removeprefix("error: ")
 
 
 def _line(outcome: Outcome, width: int) -> str:

@@ -73,6 +73,17 @@ def test_a_value_from_which_header_and_data_are_made(sample: Project) -> None:
     assert sample.scons("quick").actions == []
 
 
+def test_an_error_in_a_reference_is_at_its_line_of_the_program(sample: Project) -> None:
+    sample.edit_file("programs/softmax.py", "torch.softmax(x, dim=1)", "torch.softmax(x, dim=1).nothing")
+    run = sample.scons("test", "ANNOTATE=github")
+    message = "AttributeError: 'Tensor' object has no attribute 'nothing'"
+    assert (run.status, passed(run)) == (2, [name for name in _TESTS if "softmax" not in name])
+    assert "\n[test] ERROR     softmax_test.a5sim       " in run.output
+    assert run.output.count(f"programs/softmax.py:28: {message}\n") == 4  # a line and a text for each platform
+    assert run.output.count(f"::error file=programs/softmax.py,line=28,title=build/error::{message}\n") == 2
+    sample.edit_file("programs/softmax.py", ".nothing", "")
+
+
 def test_a_replay_by_its_artifact_sees_the_program(sample: Project) -> None:
     """`scons replay`, and a file by its name, build the same as a test."""
     sample.edit_file("programs/rms_norm.py", "pl.col_expand_mul(y,", "pl.col_expand_mul(y * 1.0,")

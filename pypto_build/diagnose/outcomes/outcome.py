@@ -14,8 +14,10 @@ from pypto_build.facts.outcomes import Outcome
 from pypto_build.replay.report import mismatch_block
 from pypto_build.replay.verdict import OutputResult, Verdict, read_verdict
 
-# `file:12:3: error: text` of a compiler, and `kernels/aiv/x.cpp:12` in a message.
-_DIAGNOSTIC = re.compile(r"(?m)^(?P<path>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$")
+# `file:12:3: error: text` of a compiler, `error: file:12: text` of our tools; `kernels/aiv/x.cpp:12` in a message.
+_DIAGNOSTIC = re.compile(
+    r"(?m)^(?P<ours>error: )?(?P<path>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? (?(ours)|(?:fatal )?error: )(?P<text>.*)$"
+)
 _PLACE = re.compile(r"(?P<path>[^\s():]+\.(?:cpp|h|hpp|py)):(?P<line>\d+)")
 
 

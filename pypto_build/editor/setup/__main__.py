@@ -11,7 +11,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pypto_build.artifact.atomic import write_bytes
@@ -65,8 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parts = parts or [*([shell] if shell in SHELL_PARTS else []), *PARTS]
     try:
         steps = [step for part in parts for step in _ALL[part][0](arguments.directory)]
-        for step in steps:
-            _do(step, arguments.write)
+        perform(steps, arguments.write)
     except OSError as error:
         return _wrong(f"{error.filename}: {error.strerror or error}")
     if not arguments.write and any(step.text is not None for step in steps):
@@ -74,14 +73,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _do(step: Step, write: bool) -> None:
-    """Print what becomes of a file, and write it if ``write`` is set."""
-    if write and step.text is not None:
-        step.path.parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(step.path, step.text.encode())
-    print(f"{step.path}: {step.what}")
-    if step.todo:
-        print(f"    do: {step.todo}")
+def perform(steps: Iterable[Step], write: bool) -> None:
+    """Print what becomes of each file, and write it if ``write`` is set."""
+    for step in steps:
+        if write and step.text is not None:
+            step.path.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(step.path, step.text.encode())
+        print(f"{step.path}: {step.what}")
+        if step.todo:
+            print(f"    do: {step.todo}")
 
 
 def _wrong(message: str) -> int:

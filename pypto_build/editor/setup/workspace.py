@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pypto_build.editor.setup.extension import extension
 from pypto_build.editor.setup.plan import Step, current, json_file, own_file, sections_file
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.rules.targets import TARGETS
@@ -137,10 +138,23 @@ def github(top: Path) -> list[Step]:
     ]
 
 
+def quiet(top: Path) -> list[Step]:
+    """`site_scons/site_init.py`, which SCons reads before it prints anything."""
+    body = "from SCons.Script.Main import progress_display\n\nprogress_display.set_mode(0)\n"
+    path = top / "site_scons" / "site_init.py"
+    if "progress_display.set_mode(0)" in (current(path) or "") and "written by pypto-build" not in (
+        current(path) or ""
+    ):
+        return [Step(path, "up to date")]
+    return [own_file(path, body, otherwise="add 'SCons.Script.Main.progress_display.set_mode(0)'")]
+
+
 #: Parts by name, and what each is for.
 PARTS = {
     "vscode": (vscode, "tasks with problem matchers, settings"),
+    "extension": (extension, "an extension of VS Code that starts the language server"),
     "clangd": (clangd, "how files are compiled, for clangd"),
     "editorconfig": (editorconfig, "indentation of modules"),
+    "quiet": (quiet, "SCons without its line 'Reading SConscript files'"),
     "github": (github, "a workflow that replays the declared tests"),
 }

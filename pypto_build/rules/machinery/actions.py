@@ -48,6 +48,20 @@ def run_streaming(command: list[str], env: dict[str, str]) -> tuple[int, str]:
             return 127, ""
 
 
+def run_with_errors(command: list[str], env: dict[str, str]) -> tuple[int, str]:
+    """Run a long command whose progress people watch; return its errors if it fails, else print them too."""
+    with terminal.progress(None):
+        terminal.step_aside()
+        try:
+            run = subprocess.run(command, env=env, stderr=subprocess.PIPE, check=False)
+        except OSError as error:
+            return 127, f"scons: {command[0]}: {error.strerror}\n"
+    errors = run.stderr.decode(errors="replace")
+    if run.returncode == 0:
+        terminal.pass_on(errors, ours=True)
+    return run.returncode, errors if run.returncode and "KeyboardInterrupt" not in errors else ""
+
+
 class WaitingTool:
     """One of our own tools that loads what it needs and waits for its turn; it prints as ``run_streaming`` does."""
 
