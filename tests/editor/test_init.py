@@ -20,8 +20,8 @@ exports.workspace = { getConfiguration: () => ({ get: () => "/env/bin/pypto-buil
 """
 _CLIENT = """
 exports.LanguageClient = class {
-  constructor(id, name, server, client) { this.told = { server, client }; }
-  start() { console.log(JSON.stringify(this.told)); }
+  constructor(id, name, server, client) { this.started = { server, client }; }
+  start() { console.log(JSON.stringify(this.started)); }
   stop() { console.log('"stopped"'); }
 };
 """
@@ -73,16 +73,16 @@ def test_a_directory_that_cannot_be_written_is_one_line(tmp_path: Path, capfd: p
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node")
 def test_the_extension_starts_the_language_server(tmp_path: Path) -> None:
     assert setup(["extension", "WRITE=1", "--directory", str(tmp_path)]) == 0
-    place = tmp_path / DIRECTORY
-    manifest = json.loads((place / "package.json").read_text(encoding="utf-8"))
+    folder = tmp_path / DIRECTORY
+    manifest = json.loads((folder / "package.json").read_text(encoding="utf-8"))
     modules = {"vscode/index.js": _VSCODE, "vscode-languageclient/node.js": _CLIENT}
     for name, text in modules.items():
-        path = place / "node_modules" / name
+        path = folder / "node_modules" / name
         path.parent.mkdir(parents=True)
         path.write_text(text, encoding="utf-8")
-    script = f"const e = require({json.dumps(str(place / manifest['main']))}); e.activate(); e.deactivate();"
+    script = f"const e = require({json.dumps(str(folder / manifest['main']))}); e.activate(); e.deactivate();"
     run = subprocess.run(["node", "-e", script], capture_output=True, text=True, check=True)
-    told, stopped = map(json.loads, run.stdout.splitlines())
-    assert told["server"] == {"command": "/env/bin/pypto-build", "args": ["lsp"]}
-    assert {"scheme": "file", "pattern": "**/*.pto"} in told["client"]["documentSelector"]
+    started, stopped = map(json.loads, run.stdout.splitlines())
+    assert started["server"] == {"command": "/env/bin/pypto-build", "args": ["lsp"]}
+    assert {"scheme": "file", "pattern": "**/*.pto"} in started["client"]["documentSelector"]
     assert stopped == "stopped"

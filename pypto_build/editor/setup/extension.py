@@ -55,9 +55,9 @@ exports.deactivate = () => client && client.stop();
 
 def extension(top: Path) -> list[Step]:
     """Return the steps for the extension's manifest and source."""
-    place = top / DIRECTORY
-    manifest = json_file(place / "package.json", _MANIFEST)
+    folder = top / DIRECTORY
+    manifest = json_file(folder / "package.json", _MANIFEST)
     todo = f"run 'npm install' in {DIRECTORY}, then VS Code offers it under Extensions, Recommended"
-    if current(place / "package.json") is None:
+    if current(folder / "package.json") is None:
         manifest = Step(manifest.path, manifest.what, manifest.text, todo)
-    return [manifest, own_file(place / "extension.js", _SOURCE, comment="//")]
+    return [manifest, own_file(folder / "extension.js", _SOURCE, comment="//")]

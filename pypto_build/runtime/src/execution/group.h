@@ -79,7 +79,7 @@ public:
     Result acquire(int member, PyptoPipe *pipe, int to_vector, bool producing, uint8_t **slot, FlightWait &told);
     /// Publishes the oldest acquired slot, or frees the oldest one read, at time `now`. False: none is outstanding.
     bool advance(int member, PyptoPipe *pipe, int to_vector, bool producing, int64_t now);
-    /// Where the counters of a member stand: a ring for one vector core has one lane.
+    /// Index of a member's counters: a ring for one vector core has one lane.
     static int lane_of(const PipeRing &ring, int member) {
         return member == 2 && std::max(ring.producers, ring.consumers) == 2;
     }
