@@ -27,7 +27,8 @@ env.ReplayTest(name="softmax_test", artifact=program, platform=["a2a3sim", "a5si
 ```
 
 `scons test` then runs every declared test, `scons softmax_test` that one, and `scons replay JIT=_jit_x` any artifact.
-`scons test` goes on whatever fails, and `scons test FAILED=1` runs what failed. Several tests may replay one
+`scons test` goes on whatever fails, and `scons test FAILED=1` runs what failed.
+`scons test 'NAME*'` runs the tests with such names, and `LIST=1` lists them. Several tests may replay one
 artifact, on other data or with other tolerances.
 
 From its second command on `scons` hands a verb over to a process that has everything loaded, which ends itself after a

@@ -209,6 +209,10 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("JSON", TEXT, "", "a file for findings, or what came of replays and tests, as JSON"),
         Option("SARIF", TEXT, "", "the same as SARIF, for editors and CI"),
         Option("TAGS", TEXT, "", "scons test: only replay tests with one of these tags (comma separated)"),
+        Option(
+            "NAMES", TEXT, "", "scons test: only tests with such names, also as scons test 'NAME*' (comma separated)"
+        ),
+        Option("LIST", SWITCH, False, "1: scons test: list the tests that it would run, with their tags"),
         Option("TEST", TEXT, "", "triage: a declared test, with its data, golden and tolerances, in place of JIT="),
         Option("FAILED", SWITCH, False, "1: scons test: only the tests that failed when they last ran"),
         Option("JUNIT", TEXT, "", "a file for what came of replays and tests, as JUnit's XML"),

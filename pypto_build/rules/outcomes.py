@@ -29,6 +29,8 @@ FILES = {"JUNIT": "--junit", "JSON": "--json", "SARIF": "--sarif"}
 
 _WORDS: dict[str, Word] = {"pass": "PASS", "mismatch": "FAIL", "unchecked": "UNCHECKED"}
 _WIDTH = 80
+# Of more tests that ran the slowest are named.
+_FEW = 5
 
 
 def outcome_of(told: Verdict, name: str, **more: Any) -> Outcome:
@@ -106,6 +108,9 @@ class Outcomes:
         counts += [f"{passed} passed{f' ({cached} cached)' if cached else ''}"] if passed else []
         counts += [f"{len(skipped)} skipped"] if skipped else []
         terminal.say("", f"=== {', '.join(counts)} in {time.monotonic() - self._begun:.1f} s ===")
+        ran = sorted((test for test in self.tests if test.seconds and not test.cached), key=lambda test: -test.seconds)
+        if len(ran) > _FEW:
+            terminal.say(f"slowest: {', '.join(f'{test.name} {test.seconds:.1f} s' for test in ran[:3])}")
         if failed:
             terminal.say("those that failed, again: scons test FAILED=1")
 

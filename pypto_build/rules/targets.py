@@ -87,7 +87,11 @@ TARGETS: dict[str, Target] = {
         "disk use by artifact; what builds and the store would lose to DAYS= and STORE_SIZE=; WRITE=1 removes it",
         frozenset({"WRITE", "DAYS"}),
     ),
-    "test": Target("test", "every test declared here", frozenset(_RUN | _OUTCOMES | {"TAGS", "FAILED", "SCHEDULER"})),
+    "test": Target(
+        "test",
+        "every test declared here",
+        frozenset(_RUN | _OUTCOMES | {"TAGS", "NAMES", "LIST", "FAILED", "SCHEDULER"}),
+    ),
 }
 
 #: The targets in the order in which they are listed, under what they are for.
