@@ -70,10 +70,12 @@ def declare_hazard_test(env: Environment, **given: Any) -> Nodes:
     return declare_instrument_test(env, "hazards", given)
 
 
-def declare_instrument_test(env: Environment, tool: str, given: Mapping[str, Any]) -> Nodes:
+def declare_instrument_test(env: Environment, tool: str, attributes: Mapping[str, Any]) -> Nodes:
     """Declare the test of an instrument by the attributes of its rule."""
     rule = LINT_TEST if tool == "lint" else HAZARD_TEST
-    return _declare(env, tool, rule.check({name: value for name, value in given.items() if value is not None}, env))
+    return _declare(
+        env, tool, rule.check({name: value for name, value in attributes.items() if value is not None}, env)
+    )
 
 
 @dataclass

@@ -313,8 +313,8 @@ def _check_names(target: Nodes, source: Nodes, env: Environment) -> int:
     workspace, replays = workspace_of(env), env["PYPTO_REPLAYS"]
     if any(_selected(workspace, name, tags) for name, tags in replays.tags.items()):
         return 0
-    given = workspace.options["NAMES"]
-    terminal.complain(f"scons: *** NAMES={given}: no test has such a name; scons test LIST=1 lists them")
+    patterns = workspace.options["NAMES"]
+    terminal.complain(f"scons: *** NAMES={patterns}: no test has such a name; scons test LIST=1 lists them")
     return EXIT_STATUS["usage_error"]
 
 

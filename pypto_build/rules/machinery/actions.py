@@ -31,6 +31,14 @@ def run_whole(command: list[str], env: dict[str, str]) -> tuple[int, str]:
     return run.returncode, ""
 
 
+def run_briefly(command: list[str], env: dict[str, str]) -> tuple[int, str]:
+    """Run a command and print its lines without the indented ones below them."""
+    run = subprocess.run(command, env=env, stdout=subprocess.PIPE, check=False)
+    lines = run.stdout.decode(errors="replace").splitlines(keepends=True)
+    terminal.pass_on("".join(line for line in lines if not line.startswith("    ")), error=False, ours=True)
+    return run.returncode, ""
+
+
 def run_silently(command: list[str], env: dict[str, str], directory: Path | None = None) -> tuple[int, str]:
     """Run a command in `directory` whose failure is not reported."""
     run = subprocess.run(command, env=env, capture_output=True, check=False, cwd=directory)
