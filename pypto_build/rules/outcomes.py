@@ -7,7 +7,6 @@ Results are collected while SCons works. When the process ends, failures are sho
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +17,7 @@ import msgspec
 
 from pypto_build import terminal
 from pypto_build.artifact.atomic import write_bytes
-from pypto_build.facts.outcomes import Outcome, Word
+from pypto_build.facts.outcomes import Outcome, Word, annotations_for
 from pypto_build.replay.verdict import Verdict
 from pypto_build.rules.machinery.workspace import FAILED_TESTS, Workspace
 from pypto_build.rules.options import Options
@@ -126,18 +125,12 @@ def write_outcomes(
 ) -> None:
     """Write the files that ``options`` ask for, by a tool."""
     words = [f"{flag}={options[name]}" for name, flag in FILES.items() if options[name]]
-    words += [f"--annotate={_annotations(options['ANNOTATE'])}"] if _annotations(options["ANNOTATE"]) else []
+    words += [f"--annotate={annotations_for(options['ANNOTATE'])}"] if annotations_for(options["ANNOTATE"]) else []
     if not words:
         return
     command = [*own_tool("pypto_build.diagnose.outcomes"), "--top", str(top), *words, "--build-dir", str(build_dir)]
     terminal.step_aside()
     subprocess.run(command, input=msgspec.json.encode(told), env=dict(environment), check=False)
-
-
-def _annotations(asked: str) -> str:
-    """Return whose annotations to write: those of the CI that this runs under, unless ANNOTATE= chooses otherwise."""
-    here = "github" if os.environ.get("GITHUB_ACTIONS") == "true" else "gitlab" if "GITLAB_CI" in os.environ else ""
-    return {"": here, "0": "", "1": here or "github"}.get(asked, asked)
 
 
 def _last_line(text: str) -> str:
@@ -174,7 +167,7 @@ def failed_tests(build_dir: Path) -> Sequence[str]:
 def wants_files(workspace: Workspace) -> bool:
     """Return True if the outcomes of this run have to be written to files or annotations."""
     options = workspace.options
-    return workspace.of_batch or any(options[name] for name in FILES) or bool(_annotations(options["ANNOTATE"]))
+    return workspace.of_batch or any(options[name] for name in FILES) or bool(annotations_for(options["ANNOTATE"]))
 
 
 def outcomes_of(workspace: Workspace) -> Outcomes:

@@ -253,7 +253,7 @@ VERBS: dict[str, Verb] = {
             "pypto_build.diagnose.triage",
             "why it fails: the instruments in turn, one answer",
             Needs.TRIAGE,
-            {**_of_a_replay(), **_flags("JSON", "SARIF")},
+            {**_of_a_replay(), **_flags("JSON", "SARIF", "JUNIT", "ANNOTATE")},
         ),
         Verb(
             "pack",
