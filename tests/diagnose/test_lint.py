@@ -44,6 +44,17 @@ def test_examples_are_clean(path: Path) -> None:
     assert lint(path, "a2a3sim") == []
 
 
+def test_a_free_that_only_the_module_has(tmp_path: Path) -> None:
+    """Without the assembler's output the module says what the body lacks."""
+    bug = next(bug for bug in BUGS if bug.name == "slot of a pipe that is not freed")
+    root = planted(bug, tmp_path)
+    (root / "ptoas/gemm_silu.cpp").unlink()
+    (finding,) = lint(root, "a2a3sim")
+    assert (finding.rule, finding.path) == ("lint/not-spliced", "ptoas/gemm_silu.pto")
+    assert "1 pto.tfree_from_* here, 0 TFREE in kernels/aiv/gemm_silu_aiv.cpp" in finding.message
+    assert "pto.tfree_from_aic" in (root / finding.path).read_text().splitlines()[finding.line - 1]
+
+
 def test_an_artifact_of_modules_only(tmp_path: Path) -> None:
     """Compiled with SKIP_PTOAS=1: its modules are checked, and what is not there yet is named."""
     module = tmp_path / "_jit_x" / "kernels" / "aiv" / "kernel_mul.pto"
