@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import msgspec
+
 from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.findings import Edit, Finding, Related
 from pypto_build.diagnose.hazards.context import Context
+from pypto_build.diagnose.hazards.passed import too_small
 from pypto_build.diagnose.hazards.record import CheckError
 from pypto_build.diagnose.hazards.unwritten import KIND as UNWRITTEN
 
@@ -71,6 +74,9 @@ def _finding(context: Context, error: CheckError) -> Finding:
         message = _with_name(message, context.record.sites[error.other_site].instruction, other.instruction)
     if position.line:
         edits = _edits(context, error, position.path, position.line)
+    if error.kind == "out-of-bounds" and (smaller := too_small(context, error.task, error.message)):
+        here = Related(position.path, position.line, f"{position.instruction} is here")
+        return msgspec.structs.replace(smaller, related=(here, *smaller.related))
     kind = "hazards" if error.kind == "out-of-bounds" else "memory" if error.markers else "check"
     rule = f"{kind}/{error.kind}"
     return Finding(

@@ -1,12 +1,15 @@
-"""Findings on wrong arguments: a tensor of another element type than the kernel reads, or one tensor for two outputs.
+"""Findings on wrong arguments: a tensor of another element type than the kernel reads, one tensor for two outputs,
+or a tensor that is too small.
 
-The orchestration is at fault in both cases.
+The orchestration is at fault in all of these.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+
+import msgspec
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.diagnose.findings import Finding, Level, Related
@@ -53,6 +56,65 @@ def _other_type(context: Context, task: TaskRecord, index: int) -> tuple[str, st
         return None
     name = _origin(context, task.args[index].key) or context.tensor(task.number, index)
     return "argument-dtype", f"gets {name} ({given}) as argument {index}, and '{kind.name}' is {read}"
+
+
+def too_small(context: Context, number: int, message: str) -> Finding | None:
+    """Return the finding that a task gets a tensor which is too small, where an access leaves it by ``message``.
+
+    The access fits into what another task of the same kernels gets, or covers another argument of the task as a whole.
+    """
+    match = re.search(r"bytes (-?\d+) to (\d+) of tensor argument (\d+)", message)
+    begin, end, index = map(int, match.groups()) if match else (-1, 0, -1)
+    task = context.task(number)
+    if not match or begin or context.site_arg(number, index) is None or index >= len(task.args):
+        return None
+    others = [
+        (other, index)
+        for other in context.record.tasks
+        if 0 <= other.number != number and other.kernels == task.kernels and _size(other, index) >= end
+    ]
+    others += [(task, other) for other in range(len(task.args)) if _size(task, other) == end]
+    if not others:
+        return None
+    other, at = others[0]
+    name, its, size = context.tensor(number, index), context.tensor(other.number, at), _size(task, index)
+    taker = f"task {other.number}" if other.number != number else "it"
+    says = (
+        f"gets {name} of {size} bytes as argument {index}, and touches {end} ({message.partition(':')[0]}); "
+        f"{taker} gets {its} of {_size(other, at)} bytes{'' if at == index else f' as argument {at}'}"
+    )
+    finding = _finding(context, task, index, "error", "out-of-bounds", says)
+    line = _shape_line(context, number, index)
+    if not line:
+        return finding
+    passed = Related(context.orchestration, finding.line, f"{name} is passed here")
+    hint = f"make {name} as large as what the kernel works on, or have the kernel clamp it"
+    return msgspec.structs.replace(finding, line=line, hint=hint, related=(passed, *finding.related))
+
+
+def _size(task: TaskRecord, index: int) -> int:
+    low, high = task.args[index].span
+    return high - low
+
+
+def _shape_line(context: Context, number: int, index: int) -> int:
+    """Return the line of the orchestration that says the shape of an allocated tensor or a view, or 0."""
+    argument = context.site_arg(number, index)
+    text = "\n".join(context.lines)
+
+    def find(pattern: str) -> tuple[str, ...]:
+        match = re.search(pattern, text)
+        return match.groups() if match else ()
+
+    variable = re.escape(argument.variable) if argument else ""
+    names = find(rf"\b{variable}\s*=\s*\w+\.view\((\w+)")
+    if output := find(rf"\b{variable}\s*=\s*(\w+)\.get_ref\((\d+)\)"):
+        infos = find(rf"\b{output[0]}\s*=\s*alloc_tensors\(([^)]*)\)")
+        listed = [info.strip() for info in infos[0].split(",")] if infos else []
+        place = int(output[1])
+        names = find(rf"\bTensorCreateInfo\s+{re.escape(listed[place])}\(\s*(\w+)") if place < len(listed) else ()
+    pattern = re.compile(rf"\b{re.escape(names[0])}\[\d*\]\s*=") if names else None
+    return next((line for line, row in enumerate(context.lines, 1) if pattern and pattern.search(row)), 0)
 
 
 def _reads(context: Context, task: TaskRecord, index: int) -> Unpacked | None:
