@@ -111,8 +111,8 @@ def _shape_line(context: Context, number: int, index: int) -> int:
     if output := find(rf"\b{variable}\s*=\s*(\w+)\.get_ref\((\d+)\)"):
         infos = find(rf"\b{output[0]}\s*=\s*alloc_tensors\(([^)]*)\)")
         listed = [info.strip() for info in infos[0].split(",")] if infos else []
-        place = int(output[1])
-        names = find(rf"\bTensorCreateInfo\s+{re.escape(listed[place])}\(\s*(\w+)") if place < len(listed) else ()
+        slot = int(output[1])
+        names = find(rf"\bTensorCreateInfo\s+{re.escape(listed[slot])}\(\s*(\w+)") if slot < len(listed) else ()
     pattern = re.compile(rf"\b{re.escape(names[0])}\[\d*\]\s*=") if names else None
     return next((line for line, row in enumerate(context.lines, 1) if pattern and pattern.search(row)), 0)
 

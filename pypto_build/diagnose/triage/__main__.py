@@ -266,8 +266,7 @@ def run_triage(given: argparse.Namespace, kind: type[Triage] = Triage) -> int:
     triage.run()
     if given.until and not triage.answer.certain:
         return 0
-    if not given.until:
-        triage.try_remedy()
+    triage.try_remedy()
     found = triage.answer.ranked
     lines = list(lines_of(triage))
     _keep(given, found, _outcome(triage, lines))
