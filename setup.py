@@ -3,8 +3,6 @@
 Everything else about the package stands in pyproject.toml.
 """
 
-from __future__ import annotations
-
 import runpy
 import shutil
 import subprocess
@@ -43,7 +41,12 @@ class WithRuntime(Distribution):
         return True
 
 
-# Else pip would go on to compile dependencies that have no wheels for such a machine.
-if reason := runpy.run_path(str(_HERE / "pypto_build" / "facts" / "machine.py"))["unsupported"]():
+# Before pip downloads or compiles anything for such a machine, but setuptools.
+reason = runpy.run_path(str(_HERE / "pypto_build" / "facts" / "machine.py"))["unsupported"]()
+if reason:
     sys.exit(reason)
-setup(distclass=WithRuntime, cmdclass={"build_py": BuildWithRuntime})
+setup(
+    distclass=WithRuntime,
+    cmdclass={"build_py": BuildWithRuntime},
+    setup_requires=["scons>=4.10", "pybind11>=2.12", "msgspec>=0.18"],  # what building the runtime imports
+)

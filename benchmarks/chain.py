@@ -5,8 +5,7 @@
 For each size as many programs are generated, each with a reference and a test, and `scons test` builds them once. Then
 the null build and `python -c 'import SCons.Script'` take turns. A row has the medians of seconds and of processor
 seconds, which say more on a busy machine. Then it has the null build in imports, whole and for each artifact.
-"handed over" is what users have from their second command on. The resident process does the work there, so a row has no
-processor seconds. docs/performance.md has the budgets.
+`scons test` is never handed over to the resident process. docs/dev/performance.md has the budgets.
 """
 
 from __future__ import annotations
@@ -24,8 +23,6 @@ from statistics import median
 _REPOSITORY = Path(__file__).resolve().parents[1]
 _IMPORT = [sys.executable, "-c", "import SCons.Script"]
 _SCONS = [sys.executable, "-m", "SCons", "-Q", "test"]
-# The resident process has loaded everything by then, and one that stands has looked ahead.
-_TO_LOAD_S = 3.0
 _SCRIPT = """from pypto_build.rules import pypto
 env = Environment(tools=[pypto])
 for name in {names}:
@@ -67,7 +64,7 @@ def write_workspace(directory: Path, programs: int) -> None:
     (directory / "SConstruct").write_text(_SCRIPT.format(names=names), encoding="utf-8")
 
 
-def run(directory: Path, command: Sequence[str], **more: str) -> tuple[float, float]:
+def run(directory: Path, command: Sequence[str]) -> tuple[float, float]:
     """Run a command; returns seconds and processor seconds, those of the processes that it waited for included."""
     environment = {
         **os.environ,
@@ -75,7 +72,6 @@ def run(directory: Path, command: Sequence[str], **more: str) -> tuple[float, fl
         "PYPTO_BUILD_SERVER": "0",
         "XDG_RUNTIME_DIR": str(directory),
         "PYPTO_BUILD_STORE": str(directory / "store"),
-        **more,
     }
     before, start = os.times(), time.perf_counter()
     done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
@@ -92,19 +88,14 @@ def measure(directory: Path, programs: int, repeat: int) -> list[str]:
     run(directory, _SCONS)
     run(directory, _SCONS)
     imports, alone = zip(*((run(directory, _IMPORT), run(directory, _SCONS)) for _ in range(repeat)), strict=True)
-    for _ in range(3):
-        run(directory, _SCONS, PYPTO_BUILD_SERVER="1")
-        time.sleep(_TO_LOAD_S)
-    served = [run(directory, _SCONS, PYPTO_BUILD_SERVER="1") for _ in range(repeat)]
-    run(directory, [sys.executable, "-m", "pypto_build.resident.client", "shutdown"])
     unit, unit_used = (median(times) for times in zip(*imports, strict=True))
-    rows = []
-    for name, times, is_child in (("alone", alone, True), ("handed over", served, False)):
-        seconds, used = (median(column) for column in zip(*times, strict=True))
-        processor = f"{used:.2f} ({used / unit_used:.1f})" if is_child else ""
-        ratio = seconds / unit
-        rows.append(f"| {programs} | {name} | {seconds:.2f} | {processor} | {ratio:.1f} | {ratio / programs:.2f} |")
-    return [f"| {programs} | import | {unit:.2f} | {unit_used:.2f} | 1.0 | |", *rows]
+    seconds, used = (median(column) for column in zip(*alone, strict=True))
+    ratio = seconds / unit
+    processor = f"{used:.2f} ({used / unit_used:.1f})"
+    return [
+        f"| {programs} | import | {unit:.2f} | {unit_used:.2f} | 1.0 | |",
+        f"| {programs} | null build | {seconds:.2f} | {processor} | {ratio:.1f} | {ratio / programs:.2f} |",
+    ]
 
 
 def main() -> int:

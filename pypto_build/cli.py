@@ -1,19 +1,17 @@
-"""``pypto-build VERB PATH [flags] [NAME=value]``: what ``scons VERB JIT=PATH NAME=value`` does, in any directory.
+"""Does in any directory what ``scons VERB JIT=PATH NAME=value`` does: ``pypto-build VERB PATH [flags] [NAME=value]``.
 
-The flags are the ones that PyPTO's and simpler's runners take, under their old and their new names. The exit status
-says what happened: 0 pass, 1 mismatch, 2 usage, 3 build, 4 golden, 5 runtime fault, 6 hang, 7 unchecked, 8 a rule of
-the device is broken.
+The flags are those of PyPTO's and simpler's runners, by their old names and new. The exit status says what happened:
+0 pass, 1 mismatch, 2 usage, 3 build, 4 golden, 5 runtime fault, 6 hang, 7 unchecked, 8 a broken rule of the device.
 
-PATH may be an archive that ``scons pack`` wrote: it is unpacked below the build directory, and its options hold too.
+PATH may be an archive that ``scons pack`` wrote. It is unpacked below the build directory and runs with its options.
 
-PATH may be a scene test, FILE[::CLASS[::CASE]], whose cases are programs; ``pypto-build scene`` takes the flags of
-simpler's own runner of these.
+PATH may be a scene test, FILE[::CLASS[::CASE]]. ``pypto-build scene`` takes the flags of simpler's own runner.
 
-``pypto-build wrap [flags] -- COMMAND`` runs a script of PyPTO's or pypto-lib's and keeps what a replay needs;
+``pypto-build wrap [flags] -- COMMAND`` runs a script of PyPTO's or pypto-lib's and keeps what a replay needs.
 ``pypto-build fetch`` brings revisions of simpler and pto-isa into the cache.
 
-A process stays behind that has everything loaded, so the next command starts at once; it ends itself when nobody asks.
---no-server, or PYPTO_BUILD_SERVER=0, does without it, ``pypto-build shutdown`` ends it.
+A process stays loaded, so that the next command starts at once. It ends itself after a while without work.
+``pypto-build shutdown`` ends it. ``--no-server`` and PYPTO_BUILD_SERVER=0 do without it.
 """
 
 from __future__ import annotations
@@ -393,14 +391,14 @@ def _takes(verb: str, option: str) -> bool:
 
 def _verbs_text() -> str:
     """The verbs as `scons` alone lists its targets."""
-    wrap = {"wrap": "run a script of PyPTO's: 'pypto-build wrap [flags] -- COMMAND' keeps what a replay needs"}
+    wrap = {"wrap": "run a script as it is and keep what a replay needs: 'pypto-build wrap -- COMMAND'"}
     ours = {
-        "init": "a repository to begin with: 'pypto-build init [DIR]' writes SConstruct, a program, CI, editor files",
-        "setup": "what editors, shells and CI need: 'pypto-build setup' shows it, WRITE=1 writes it",
-        "lsp": "the language server of .pto, on standard input and output",
+        "init": "begin a repository: SConstruct, a program, CI, editor files",
+        "setup": "show the files that editors, shells and CI need; WRITE=1 writes them",
+        "lsp": "serve .pto modules to an editor, on standard input and output",
     }
-    scene = {"scene": "run scene tests with the flags of simpler's runner: 'pypto-build scene FILE -p a2a3sim'"}
-    kit = {"conformance": "a kit of artifacts that tells what a device does where simulators may differ"}
+    scene = {"scene": "run scene tests, with the flags of simpler's runner"}
+    kit = {"conformance": "find out what a device does where simulators may differ"}
     lines = []
     for section, names in SECTIONS.items():
         rows = {name: TARGETS[name].doc for name in names if name not in ("gc", "test")}
@@ -410,7 +408,7 @@ def _verbs_text() -> str:
         if not rows:
             continue
         lines += [f"{section}:", *(f"  {name:<11} {doc}" for name, doc in rows.items()), ""]
-    lines += ["Editors and shells:", *(f"  {name:<11} {doc}" for name, doc in ours.items()), ""]
+    lines += ["For editors and shells:", *(f"  {name:<11} {doc}" for name, doc in ours.items()), ""]
     return _plain("\n".join(lines))
 
 

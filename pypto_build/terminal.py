@@ -112,7 +112,10 @@ def paint(line: str) -> str:
 
 
 class _Painted:
-    """A stream that foreign code writes to: it removes the line of progress first, and colours SCons's own lines."""
+    """A stream that foreign code writes to.
+
+    It removes the line of progress first, escapes what a terminal would obey, and colours SCons's own lines.
+    """
 
     def __init__(self, stream: IO[str], coloured: bool) -> None:
         self._stream, self._coloured = stream, coloured
@@ -129,14 +132,13 @@ class _Painted:
 
 
 def share_streams() -> None:
-    """Show foreign output of this process as ours: with SCons's lines in colours, and with the line of progress removed
-    first.
+    """Show foreign output of this process as ours: names in it escaped, SCons's lines in colours, and with the line of
+    progress removed first.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        coloured = takes_colours(stream)
-        if not isinstance(stream, _Painted) and (coloured or _is_terminal(stream)):
-            setattr(sys, name, _Painted(stream, coloured))
+        if not isinstance(stream, _Painted):
+            setattr(sys, name, _Painted(stream, takes_colours(stream)))
 
 
 def _is_terminal(stream: IO[str]) -> bool:

@@ -24,13 +24,15 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pypto_build.client.meeting import START_VARIABLES
 
 _TESTS = Path(__file__).resolve().parent
 _REPOSITORY = str(_TESTS.parent)
 _SCONS, _CLI = "SCons", "pypto_build.cli"
+#: Tools that load PyTorch, with the words after which they do.
+_GOLDENS = {"pypto_build.compiler.data": ("--golden",), "pypto_build.compiler.golden": ()}
 _LARGEST = 1 << 18
 _NUMBER = struct.Struct("i")
 
@@ -209,6 +211,32 @@ class _Loaded:
             tools._connection, tools._process = None, None
 
         ForkedTools._start = start_or_share  # type: ignore[assignment,method-assign]
+        _fork_goldens()
+
+
+def _fork_goldens() -> None:
+    """Have tools that compute data with PyTorch forked, too, though a command of a user runs one of a kind."""
+    from pypto_build.proof.witness import VARIABLE
+    from pypto_build.rules.machinery.steps import Step
+    from pypto_build.toolchain.forked import ForkedTools
+    from pypto_build.toolchain.python import own_tool
+
+    tools, plain = ForkedTools([*_GOLDENS, "torch"], VARIABLE), Step.__init__
+    commands = [(*own_tool(module), *words) for module, words in _GOLDENS.items()]
+
+    def run(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
+        status, text = tools.run(command, environment)
+        sys.stdout.flush()
+        os.write(1, text.encode())
+        return status, ""
+
+    def forked(step: Step, *args: Any, **fields: Any) -> None:
+        plain(step, *args, **fields)
+        if any(step.action.argv[: len(words)] == words for words in commands):
+            object.__setattr__(step, "spawn", run)
+            object.__setattr__(step, "forks", tools)
+
+    Step.__init__ = forked  # type: ignore[method-assign,assignment]
 
 
 def _reap() -> None:

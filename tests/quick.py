@@ -53,6 +53,8 @@ QUICK: dict[str, tuple[str, ...]] = {
     "toolchain/test_elf.py": (),
     "toolchain/test_pins.py": (),
     "trust/test_model.py": ("test_digest_of_a_tree_sees_links_and_modes", "test_nothing_outlives_the_tests"),
+    "test_messages.py": (),
+    "test_pages.py": ("test_pages_are_short", "test_links_and_pictures_are_there", "test_the_menu_has_every_page"),
     "test_cli.py": (),
     "test_imports.py": (
         "test_the_table_is_of_all_parts",

@@ -130,7 +130,7 @@ def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.parse(["--help"])
     text = capsys.readouterr().out
-    assert text.startswith("usage: pypto-build VERB PATH [flags] [NAME=value ...]\n\nBuild and replay:\n  build ")
+    assert text.startswith("usage: pypto-build VERB PATH [flags] [NAME=value ...]\n\nTo build and replay:\n  build ")
     assert [verb for verb in (*cli._VERBS, *cli._TOOLS) if f"\n  {verb:<11} " not in text] == []
 
 
@@ -144,7 +144,7 @@ def test_help_on_a_verb(capsys: pytest.CaptureFixture[str]) -> None:
             ["usage: pypto-build extract PATH [flags] [NAME=value ...]", "", TARGETS["extract"].doc],
         )
         assert [flag in text for flag in ("--task VALUE", "--platform VALUE", "--axis")] == [True, True, False]
-        assert "\nmany artifacts: JIT= a glob, names with commas, @LIST; PLATFORM= with commas:\n" in text
+        assert "\nfor many artifacts (JIT= a glob, names with commas or @LIST; PLATFORM= with commas):\n" in text
 
 
 def test_what_a_run_leaves(tmp_path: Path) -> None:

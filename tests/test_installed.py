@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -59,3 +61,11 @@ def test_the_oldest_dependencies_are_ones_that_work() -> None:
     project = msgspec.toml.decode((ROOT / "pyproject.toml").read_bytes())
     bounds = dict(bound.split(">=") for bound in project["project"]["dependencies"])
     assert tuple(map(int, bounds["tree-sitter"].split("."))) >= (0, 26, 1)
+
+
+def test_what_building_takes_is_what_running_takes() -> None:
+    """`pip install` builds the runtime with modules of the package, whose dependencies have bounds there and here."""
+    project = msgspec.toml.decode((ROOT / "pyproject.toml").read_bytes())
+    matched = re.search(r"setup_requires=(\[.*?\])", (ROOT / "setup.py").read_text(encoding="utf-8"))
+    assert matched is not None
+    assert set(ast.literal_eval(matched[1])) < set(project["project"]["dependencies"])

@@ -1,4 +1,4 @@
-"""docs/upstream.md: every command of ours that it names is one."""
+"""docs/lookup/upstream.md: every command of ours that it names is one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pypto_build.interop import wrap
 from pypto_build.rules.options import parse_options
 from pypto_build.rules.targets import TARGETS, check_taken
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "upstream.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "lookup" / "upstream.md"
 ROWS = [line.split(" | ")[-1] for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
 COMMANDS = sorted({text for row in ROWS for text in re.findall(r"`((?:scons|pypto-build) [^`]+)`", row)})
 

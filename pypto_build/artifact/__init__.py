@@ -9,6 +9,7 @@ from __future__ import annotations
 from .errors import ArtifactError, ErrorKind
 from .jit import find_artifacts, named_exactly, resolve_jit
 from .layout import (
+    META_NAME,
     artifact_name,
     find_children,
     is_artifact,
@@ -16,9 +17,9 @@ from .layout import (
     lacks_kernels,
     load_artifact,
     load_artifacts,
+    read_meta,
 )
 from .manifest import MANIFEST_NAME, described_root, read_manifest
-from .meta import META_NAME, read_meta
 from .records import (
     CORE_TYPES,
     ArgDirection,

@@ -98,7 +98,9 @@ def _walk(source: Path, function_name: str) -> Findings:
     except OSError as error:
         raise ArtifactError(source, f"cannot be read: {error.strerror}", "restore it or compile again") from None
     except Unparseable:
-        raise ArtifactError(source, "cannot be parsed in time", "it is no orchestration; compile again") from None
+        raise ArtifactError(
+            source, "cannot be parsed in time", "it it is not an orchestration; compile again"
+        ) from None
     except (NestedTooDeeply, RecursionError) as error:
         position = f"{source}:{error.line}" if isinstance(error, NestedTooDeeply) else source
         raise ArtifactError(position, "is nested too deeply to be read", "compile again or take it apart") from None

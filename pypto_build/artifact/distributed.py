@@ -17,13 +17,19 @@ from typing import Any
 
 import msgspec
 
-from .atomic import write_bytes
 from .errors import ArtifactError
-from .files import decode_json, read_bytes, read_source
-from .interface import INTERFACE_SCHEMA, Interface, OrchestrationInterface, encode_interface
-from .layout import DRIVER, SUB_WORKERS, artifact_name, artifact_root, find_children, is_distributed
-from .meta import MetaDocument, read_params
-from .params import Param
+from .files import decode_json, read_bytes, read_source, write_bytes
+from .interface import INTERFACE_SCHEMA, Interface, OrchestrationInterface, Param, encode_interface
+from .layout import (
+    DRIVER,
+    SUB_WORKERS,
+    MetaDocument,
+    artifact_name,
+    artifact_root,
+    find_children,
+    is_distributed,
+    read_params,
+)
 from .records import FILE_NAME, Artifact, MetaParam, Orchestration
 
 META_NAME = "distributed_meta.json"
@@ -122,7 +128,7 @@ def read_devices(text: str, world: int = 0) -> tuple[int, ...]:
     for word in filter(None, text.split(",")) if text else ():
         match = _DEVICES.match(word)
         if match is None:
-            raise ArtifactError(option, f"{word!r} is no device, nor a range of them", "write 0,1 or 0-3")
+            raise ArtifactError(option, f"{word!r} is not a device or a range of devices", "write 0,1 or 0-3")
         first, last = int(match[1]), int(match[2] or match[1])
         if last - first >= MOST_RANKS:
             raise ArtifactError(option, f"at most {MOST_RANKS} ranks", "name fewer")

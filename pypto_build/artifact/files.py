@@ -6,16 +6,62 @@ All errors are ``OSError``; their ``strerror`` completes the message "cannot be 
 from __future__ import annotations
 
 import errno
+import hashlib
 import mmap
 import os
 import stat
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import IO, BinaryIO, TypeVar
 
 import msgspec
 
 from .errors import ArtifactError
+
+# Files that appear whole or not at all: written under a temporary name beside the target, then renamed.
+
+
+@contextmanager
+def replace_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open a binary file that replaces ``path`` when the block ends without an exception.
+
+    An ``OSError`` names ``path``, not the temporary file, also where the system names no file (a full disk).
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
+    try:
+        with temporary.open("x+b") as file:
+            yield file
+        temporary.replace(path)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError) and error.filename in (None, str(temporary)):
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Writes ``data`` to ``path`` atomically."""
+    with replace_file(path) as file:
+        file.write(data)
+
+
+# Digests of files that may be larger than memory.
+
+_PIECE = 1 << 20
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file."""
+    digest = hashlib.sha256()
+    with open_file(path) as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
+
 
 #: Bytes that a source, a manifest or a record of a build may have; generated ones have a hundredth of it at most.
 LARGEST = 256 << 20

@@ -18,8 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from .atomic import write_bytes
-from .files import decode_json, map_file, read_bytes, read_source
+from .files import decode_json, map_file, read_bytes, read_source, write_bytes
 from .manifest import MANIFEST_NAME
 from .records import Artifact
 

@@ -7,8 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from .manifest import SIGNED, SIGNED_ROOT
-from .paths import way_to
+from .manifest import SIGNED, SIGNED_ROOT, way_to
 from .records import Artifact, Kernel, Orchestration, Signature
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from pypto_build.facts import places
 
-from .atomic import write_bytes
-from .files import read_bytes
+from .files import read_bytes, write_bytes
 
 #: Set in every output directory, so that `scons -c` without an artifact finds what was built.
 MARKER = ".pypto-build"

@@ -88,7 +88,7 @@ def read_literal(path: Path) -> Scenes:
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", "name the file of a scene test") from None
     except SyntaxError as error:
-        raise ArtifactError(f"{path}:{error.lineno or 1}", f"syntax error: {error.msg}", "mend the line") from None
+        raise ArtifactError(f"{path}:{error.lineno or 1}", f"syntax error: {error.msg}", "correct the line") from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise ArtifactError(path, f"not Python source: {error}", "name the file of a scene test") from None
     try:

@@ -16,9 +16,8 @@ import msgspec
 from pypto_build.facts.dtypes import SIMPLER_CARRIERS as _CARRIERS
 from pypto_build.facts.dtypes import TORCH
 
-from .interface import Interface
+from .interface import Interface, Param
 from .manifest_writer import quoted
-from .params import Param
 from .records import Artifact
 from .snapshot import Snapshot
 

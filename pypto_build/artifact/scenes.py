@@ -77,7 +77,9 @@ class SceneEntry(msgspec.Struct, frozen=True):
 def scene_tolerance(position: str | Path, name: str, value: object) -> float:
     """Return the tolerance ``name`` of a class. Raises a usage error at ``position`` for other values."""
     if not is_tolerance(value):
-        raise ArtifactError(position, f"{name} = {value!r} is no tolerance", "write a finite number that is 0 or more")
+        raise ArtifactError(
+            position, f"{name} = {value!r} is not a tolerance", "write a finite number that is 0 or more"
+        )
     return float(value)  # type: ignore[arg-type]
 
 

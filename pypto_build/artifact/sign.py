@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from .atomic import write_bytes
 from .errors import ArtifactError
+from .files import write_bytes
 from .interface import encode_interface, sign
 from .layout import load_artifact
 from .manifest_writer import render_manifest

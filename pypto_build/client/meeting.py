@@ -18,7 +18,7 @@ import zlib
 #: Set to 0, commands do without a resident process; it must not be there in automation either.
 VARIABLE = "PYPTO_BUILD_SERVER"
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 #: Beginnings of the names of variables that decide how Python starts, and where it looks when modules are loaded.
 START_VARIABLES = (
     "PYTHON",

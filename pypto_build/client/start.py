@@ -19,13 +19,19 @@ def start_server(socket_path: str) -> None:
         if connection.connect_ex(socket_path) == 0:
             return
         subprocess.Popen(
-            [*own_tool("pypto_build.resident.server"), socket_path],
+            [*own_tool("pypto_build.resident.server", *_python_flags()), socket_path],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd="/",
             start_new_session=True,
         )
+
+
+def _python_flags() -> list[str]:
+    """Return the flags of this interpreter: commands use only a process that was started with the same."""
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    return flags
 
 
 def end_servers() -> int:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 from pypto_build.lazy import attributes
 
 if TYPE_CHECKING:
+    from pypto_build.facts.positions import SourcePosition
+
     from .driver import Compiled, compile_entry, compile_file
     from .emit_artifact import Options, generate
     from .emit_orchestration import generate_orchestration
-    from .errors import CompileError, SourcePosition
+    from .errors import CompileError
     from .frontend import build_program
     from .ir import Program
     from .memory import infer_function_core_type

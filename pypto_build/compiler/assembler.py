@@ -8,12 +8,13 @@ import tempfile
 from pathlib import Path
 
 from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.facts.positions import SourcePosition
 from pypto_build.pto import Module, PtoError
 from pypto_build.pto.assemble import assemble
 from pypto_build.pto.splice import preprocess
 from pypto_build.toolchain.ptoas import Ptoas, ptoas_argv
 
-from .errors import CompileError, SourcePosition
+from .errors import CompileError
 
 _HEAD = '#include "pto/pto-inst.hpp"\nusing namespace pto;\n\n'
 TIMEOUT_S = 60

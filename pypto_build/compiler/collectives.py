@@ -16,8 +16,9 @@ from functools import cache
 from types import FunctionType
 from typing import Any
 
+from pypto_build.facts.dtypes import DType
+
 from . import language as pl
-from .dtypes import DType
 from .language import MOST_RANKS, Annotation, JitFunction
 from .language import distributed as pld
 from .values import WindowType

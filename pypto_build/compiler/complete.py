@@ -31,17 +31,16 @@ from pypto_build.artifact import (
     detect_vintage,
     read_meta,
 )
-from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.cpp.findings import Submission
 from pypto_build.artifact.derive import submissions
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.interface import sign
 from pypto_build.artifact.layout import CODEGEN_ERRORS
 from pypto_build.artifact.manifest_eval import evaluate
 from pypto_build.artifact.manifest_writer import render_manifest
 from pypto_build.artifact.records import CORE_TYPES, DEFAULT_RUNTIME
 from pypto_build.pto import Function, Module, PtoError, parse_file
-from pypto_build.pto.assemble import assemble
-from pypto_build.pto.names import require_names
+from pypto_build.pto.assemble import assemble, require_names
 from pypto_build.pto.wrapper import Payload, bridges_subblock, plan_arguments, write_wrapper
 
 from .assembler import assemble_unit, body_of

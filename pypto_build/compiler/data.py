@@ -19,7 +19,7 @@ from typing import Any
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.beside import modules_beside
-from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.errors import require_torch
 from pypto_build.compiler.golden import save
 
 _FAILED = 4

@@ -4,20 +4,119 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from pypto_build.artifact.scene_test import SCENE_TEST_NAME
+from pypto_build.artifact import Artifact, Orchestration
+from pypto_build.artifact.interface import INTERFACE_SCHEMA, Interface, OrchestrationInterface, Param
+from pypto_build.artifact.records import DEFAULT_RUNTIME
+from pypto_build.artifact.scene_test import SCENE_TEST_NAME, SceneTest, render_scene_test
+from pypto_build.artifact.snapshot import Snapshot
+from pypto_build.facts.positions import SourcePosition
 from pypto_build.pto import Module, PtoError, parse, print_module
 from pypto_build.pto.checks import check_module
+from pypto_build.pto.wrapper import Passed, launched, write_wrapper
 
 from .assembler import assemble_unit, body_of
 from .emit_manifest import generate_manifest, generate_meta
 from .emit_orchestration import generate_orchestration
 from .emit_pto import FunctionEmitter
-from .emit_scene_test import generate_scene_test
-from .emit_wrapper import generate_wrapper
-from .errors import CompileError, SourcePosition
-from .ir import IrFunction, Program
+from .errors import CompileError
+from .ir import Direction, IrFunction, Program
+from .signature import GM_PIPE_BUFFER, LAUNCH_IDS, KernelSignature, context_name, signature_of
+from .values import Ref
 from .vintages import TODAY, ApiVintage
+
+# The scene test: a Python file by which simpler's own test machinery compiles, runs and checks the artifact.
+# Its text is the same as `scons scene_test` writes for any artifact, made here from the compiler's data.
+
+
+def generate_scene_test(
+    program: Program, entry: IrFunction, output_dir: str | Path, vintage: ApiVintage = TODAY
+) -> str:
+    """The text of `kernel_config_scene_test.py`, beside the manifest.
+
+    With a reference its values come from `data/`, which the reference fills; without one they are left to fill in.
+    """
+    root = Path(output_dir).absolute()
+    config: dict[str, Any] = {"runtime": DEFAULT_RUNTIME, **dict(vintage.runtime_config)}
+    source = f"orchestration/{entry.name}.cpp"
+    orchestration = Orchestration(root / source)
+    artifact = Artifact(
+        root=root, name=root.name, kernels=(), orchestration=orchestration, runtime_config=config, meta=None
+    )
+    interface = Interface(
+        schema=INTERFACE_SCHEMA,
+        artifact=root.name,
+        vintage=vintage.name,
+        orchestration=OrchestrationInterface(orchestration.function_name, orchestration.config_name, source),
+        params=_params(entry),
+        kernels=(),
+        block_dim=config.get("block_dim"),
+        aicpu_thread_num=config["aicpu_thread_num"],
+        runtime=DEFAULT_RUNTIME,
+    )
+    rtol, atol = program.tolerances or (1e-5, 1e-5)
+    test = SceneTest(
+        artifact=artifact,
+        interface=interface,
+        data=_snapshot(root, entry) if program.tolerances else Snapshot(root / "data", {}, {}),
+        platforms=(program.arch, f"{program.arch}sim"),
+        rtol=rtol,
+        atol=atol,
+    )
+    return render_scene_test(test, root)
+
+
+def _params(entry: IrFunction) -> tuple[Param, ...]:
+    params = []
+    for index, param in enumerate(entry.tensors()):
+        shape = tuple(-1 if isinstance(extent, Ref) else extent for extent in param.type.shape)
+        params.append(Param(param.variable, "tensor", index, param.direction.name, param.type.dtype.torch, shape))
+    for index, scalar in enumerate(entry.scalars()):
+        params.append(Param(scalar.variable, "scalar", index, None, scalar.type.dtype.torch, None))
+    return tuple(params)
+
+
+def _snapshot(root: Path, entry: IrFunction) -> Snapshot:
+    """The files that the program's reference makes."""
+    inputs = [p.variable for p in entry.params if p.direction is not Direction.OUT]
+    outputs = [p.variable for p in entry.tensors() if p.direction is not Direction.IN]
+    data = root / "data"
+    return Snapshot(
+        data,
+        {name: data / "in" / f"{name}.pt" for name in inputs},
+        {name: data / "out" / f"{name}.pt" for name in outputs},
+    )
+
+
+# A kernel's C++ file around its assembled body, by what the kernel's own parameters say.
+
+
+def generate_wrapper(function: IrFunction, body: str, vintage: ApiVintage = TODAY) -> str:
+    """Return the text of `kernels/<core>/<name>.cpp`; `body` is the assembled body of the kernel's unit."""
+    # On both vector cores of a group, get_subblockid() has to tell them apart.
+    bridge = function.core == "aiv" and bool(function.group) and function.split >= 0
+    return write_wrapper(function.name, body, passed_to(signature_of(function)), vintage.tensor, bridge=bridge)
+
+
+def passed_to(signature: KernelSignature) -> tuple[Passed, ...]:
+    """Return the arguments of `kernel_entry`: `args[]` has all tensors, then all numbers, as declared."""
+    by_block = "get_block_idx" in signature.launch_ids
+    first = len(signature.tensors)
+    last = first + len(signature.scalars)
+    return (
+        *(
+            Passed("tensor", p.name, p.type.dtype.cpp, slot, shared=by_block and p.name == GM_PIPE_BUFFER)
+            for slot, p in enumerate(signature.tensors)
+        ),
+        *(Passed("scalar", p.name, p.type.dtype.cpp, slot) for slot, p in enumerate(signature.scalars, first)),
+        *(Passed("context", context_name(p.name), "int64_t", slot) for slot, p in enumerate(signature.contexts, last)),
+        *(
+            Passed("extent", name, "int64_t", value=f"static_cast<int64_t>({param.name}_tensor->shapes[{axis}])")
+            for name, param, axis in signature.extents
+        ),
+        *(launched(LAUNCH_IDS[name]) for name in signature.launch_ids),
+    )
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,270 @@ writes it."""
 from __future__ import annotations
 
 import json
+import keyword
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+from pypto_build.facts.dtypes import UINT8, DType
+from pypto_build.facts.positions import SourcePosition
+
+from .checks import check_entry
 from .collectives import chip_directory
-from .dtypes import UINT8, DType
 from .emit_manifest import BACKENDS, params_document
 from .errors import CompileError
-from .host import HostProgram
-from .host_domains import Domain, buffer_bytes, buffer_count, domains_of
-from .host_text import HostText
-from .ir import Block, Direction, Op, TensorParam
-from .values import BufferType, Ref, ScalarType, WindowType, expect
+from .flatten import flatten_calls
+from .frontend import build_program, read_function
+from .infer import Inference
+from .ir import Block, Direction, IrFunction, Op, Operand, Program, TensorParam
+from .language import JitFunction
+from .operations import INFIX
+from .orchestration_text import Statements
+from .pipeline import own_faults, run_passes
+from .ssa import convert_to_ssa
+from .values import BufferType, Const, Dim, Ref, ScalarType, Values, WindowType, expect
 from .vintages import ApiVintage
+
+# A host program: its function and the chip programs that it dispatches, read and typed.
+
+
+@dataclass(frozen=True)
+class HostProgram:
+    """`function` dispatches `chips`, whose passes have run; `dumps` has each program after each pass, if wanted."""
+
+    function: IrFunction
+    chips: dict[str, Program]
+    ranks: int
+    platform: str
+
+
+def build_host(entry: JitFunction, platform: str, dumps: dict[str, str] | None = None) -> HostProgram:
+    """The host program `entry` and its chip programs, ready for emission. Raises CompileError."""
+    chips: dict[str, Program] = {}
+    inlined: dict[str, IrFunction] = {}
+
+    def reach(jit: JitFunction, caller: SourcePosition) -> IrFunction:
+        """Return the entry of a chip program, or an inline function."""
+        if jit.kind == "inline":
+            inlined.setdefault(jit.name, read_function(jit, reach))
+            return inlined[jit.name]
+        chip = chips.get(jit.name)
+        if chip is None:
+            chip_dumps: dict[str, str] | None = None if dumps is None else {}
+            chips[jit.name] = chip = run_passes(build_program(jit, platform), chip_dumps)
+            if dumps is not None and chip_dumps:
+                dumps.update(
+                    {f"next_levels/{chip_directory(jit.name)}/{name}": text for name, text in chip_dumps.items()}
+                )
+        return chip.entries[0]
+
+    function = read_function(entry, reach)
+    program = Program(entry.name, {**inlined, entry.name: function}, platform, function.position, entry.accepted)
+    callees = {name: chip.entries[0] for name, chip in chips.items()}
+    with own_faults("host", program):
+        program = convert_to_ssa(flatten_calls(program))
+        typed = Inference(program.functions[entry.name], callees).run()
+        if not any(op.name == "call" for op in typed.body.walk()):
+            raise CompileError(
+                function.position, f"{entry.name} dispatches nothing", "call a @pl.jit function, device=rank"
+            )
+        check_entry(typed, callees)
+    return HostProgram(typed, chips, entry.ranks, platform)
+
+
+# The domains of a host program: which ranks share the windows that its buffers lie in.
+# Buffers whose windows go to the same ranks lie in one domain. Ranks that are known when compiling are named; where
+# a rank depends on how many there are, all of them share the windows.
+
+Ranks = tuple[int, ...]  # none: all of them
+
+
+@dataclass(frozen=True)
+class Domain:
+    """`ranks` are its members, none for all; `buffers` the names of its buffers in their order."""
+
+    number: int
+    ranks: Ranks
+    buffers: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return f"comm_d{self.number}"
+
+    @property
+    def handle(self) -> str:
+        """The driver's variable."""
+        return f"__{self.name}"
+
+
+def domains_of(host: HostProgram) -> list[Domain]:
+    """Return the domains, in the order of their first buffers. Raises CompileError for an unused buffer."""
+    function = host.function
+    used: dict[str, list[Ranks]] = {}
+    _collect(function.body, {}, {}, used)
+    groups: dict[Ranks, list[str]] = {}
+    for op in function.body.walk():
+        if op.name == "alloc_window_buffer":
+            if op.result not in used:
+                name = function.values[op.result].variable
+                raise CompileError(op.position, f"no dispatch takes a window of {name}", "leave it out")
+            groups.setdefault(_union(used[op.result]), []).append(op.result)
+    return [Domain(number, ranks, tuple(names)) for number, (ranks, names) in enumerate(groups.items())]
+
+
+def _collect(block: Block, indices: dict[str, Ranks], windows: dict[str, str], used: dict[str, list[Ranks]]) -> None:
+    """Collect the ranks that windows of each buffer go to; `indices` has the values of loop indices, if constant."""
+    for op in block.ops:
+        if op.name == "window":
+            windows[op.result] = op.ref(0).name
+        elif op.name == "for":
+            bounds = [int(a.value) if isinstance(a, Const) else None for a in op.args[:3]]
+            counted = tuple(range(*bounds)) if None not in bounds else ()  # type: ignore[arg-type]
+            _collect(op.blocks[0], {**indices, op.blocks[0].params[0]: counted}, windows, used)
+        else:
+            for inner in op.blocks:
+                _collect(inner, indices, windows, used)
+        if op.name == "call":
+            ranks = _ranks(op, indices)
+            for arg in op.args:
+                if isinstance(arg, Ref) and arg.name in windows:
+                    used.setdefault(windows[arg.name], []).append(ranks)
+
+
+def _ranks(op: Op, indices: dict[str, Ranks]) -> Ranks:
+    device: Operand | None = op.launch.device
+    if isinstance(device, Const):
+        return (int(device.value),)
+    return indices.get(device.name, ()) if isinstance(device, Ref) else ()
+
+
+def _union(sets: list[Ranks]) -> Ranks:
+    return () if () in sets else tuple(sorted({rank for ranks in sets for rank in ranks}))
+
+
+def buffer_count(values: Values, name: str) -> list[Dim]:
+    """Return the extents whose product is a buffer's number of elements."""
+    buffer = expect(values.types[name], BufferType, name)
+    constant = math.prod(extent for extent in buffer.shape if isinstance(extent, int))
+    rest: list[Dim] = [extent for extent in buffer.shape if not isinstance(extent, int)]
+    return [*rest, constant] if constant != 1 or not rest else rest
+
+
+def buffer_bytes(values: Values, name: str) -> list[Dim]:
+    """The factors of a buffer's size in bytes."""
+    buffer = expect(values.types[name], BufferType, name)
+    size = buffer.dtype.size if buffer.dtype else 1
+    *rest, last = buffer_count(values, name)
+    return [*rest, last * size] if isinstance(last, int) else [*rest, last, size]
+
+
+# The text of a host driver while it is written: lines, and the Python expressions of numbers and tensors.
+
+_INFIX = INFIX | {"floordiv": "//", "and": "and", "or": "or"}
+_OTHERS = {
+    "min": "min({0}, {1})", "max": "max({0}, {1})", "neg": "(-{0})", "not": "(not {0})",
+    "select": "({1} if {0} else {2})", "cast": "{0}",
+}  # fmt: skip
+_TAKEN = {
+    *keyword.kwlist, "orch", "_args", "config", "tensors", "callables", "sub_ids", "_keep", "world_size",
+    "_domain_provider", "torch", "range", "min", "max", "CallConfig", "CommBufferSpec", "DataType", "TaskArgs",
+    "TensorArgType", "make_tensor_arg",
+}  # fmt: skip
+
+
+class HostText(Statements):
+    def __init__(self, function: IrFunction) -> None:
+        super().__init__(function, _TAKEN)
+        self.tensors: dict[str, str] = {}  # host tensor -> expression
+        self.made = {op.result: op for op in function.body.walk() if op.results and not op.blocks}
+
+    def name(self, value: str) -> str:
+        """The Python name of a number: the variable's own where it is free, else with its version."""
+        stem = self.values[value].stem
+        return self.give(value, stem if stem not in self.taken and not stem.startswith("_") else value)
+
+    def expression(self, operand: Operand) -> str:
+        match operand:
+            case Const(value):
+                return repr(value)
+            case Ref(name) if name in self.names:
+                return self.names[name]
+            case Ref(name) if name in self.made:
+                return self.names.setdefault(name, self.pure(self.made[name]))
+        raise CompileError(self.function.position, f"{operand} has no value here")
+
+    def dim(self, dim: Dim) -> str:
+        return str(dim) if isinstance(dim, int) else self.expression(dim)
+
+    def pure(self, op: Op) -> str:
+        """A number as one expression, its parts in parentheses."""
+        if op.name == "world_size":
+            return "world_size"
+        name, args = op.name[2:], [self.expression(arg) for arg in op.args]
+        if not op.name.startswith("s."):
+            raise CompileError(op.position, f"{op.name} is not a number that is known before anything is dispatched")
+        if name in _INFIX:
+            return args[0] if (name, args[1]) == ("add", "0") else f"({args[0]} {_INFIX[name]} {args[1]})"
+        if name in _OTHERS:
+            return _OTHERS[name].format(*args)
+        raise CompileError(op.position, f"{name} cannot stand in a host program")
+
+    def inlined(self, factors: Sequence[Dim] | Operand) -> str:
+        """Return a product of extents as an expression that is valid when the driver begins."""
+        if not isinstance(factors, list):
+            return self.expression(factors)  # type: ignore[arg-type]
+        texts = [self.dim(factor) for factor in factors]
+        return " * ".join(text for text in texts if text != "1" or len(texts) == 1)
+
+    # --- control flow ------------------------------------------------------------------------------------------------
+
+    def number(self, op: Op) -> None:
+        """Numbers are written where they are used."""
+        self.names.setdefault(op.result, self.pure(op))
+
+    def loop(self, op: Op) -> None:
+        body = op.blocks[0]
+        targets = self.carried(op.results, body.params[1:], op.args[3:])
+        start, stop, step = map(self.expression, op.args[:3])
+        self.add(f"for {self.name(body.params[0])} in range({start}, {stop}, {step}):")
+        self.nested(body, targets)
+        self.taken.discard(self.names[body.params[0]])
+
+    def tuple(self, extents: Sequence[Dim]) -> str:
+        """Extents as a tuple."""
+        return f"({', '.join(map(self.dim, extents))}{',' if len(extents) == 1 else ''})"
+
+    def carried(self, results: Sequence[str], params: Sequence[str], inits: Sequence[Operand]) -> list[str]:
+        targets = []
+        for result, param, init in zip(results, params, inits, strict=True):
+            value = self.expression(init)
+            targets.append(self.name(result))
+            self.names[param] = targets[-1]
+            self.add(f"{targets[-1]} = {value}")
+        return targets
+
+    def branch(self, op: Op) -> None:
+        condition = self.expression(op.args[0])
+        targets = [self.name(result) for result in op.results]
+        self.add(f"if {condition}:")
+        self.nested(op.blocks[0], targets)
+        if op.blocks[1].ops or targets:
+            self.add("else:")
+            self.nested(op.blocks[1], targets)
+
+    def nested(self, block: Block, targets: Sequence[str]) -> None:
+        """Write a block one level deeper, and assign the values that it passes on, all at once."""
+        self.depth += 1
+        self.block(block)
+        pairs = [(t, self.expression(y)) for t, y in zip(targets, block.yields, strict=True)]
+        pairs = [(target, value) for target, value in pairs if target != value]
+        if pairs:
+            self.add(f"{', '.join(t for t, _ in pairs)} = {', '.join(v for _, v in pairs)}")
+        self.depth -= 1
+
+    def block(self, block: Block) -> None:
+        raise NotImplementedError
+
 
 _TAGS = {Direction.IN: "INPUT", Direction.OUT: "OUTPUT_EXISTING", Direction.INOUT: "INOUT"}
 _HEAD = """\

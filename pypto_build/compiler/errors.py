@@ -4,24 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-
-@dataclass(frozen=True)
-class SourcePosition:
-    """A position in the program; `line` 0 stands for the whole file."""
-
-    file: str = "<program>"
-    line: int = 0
-    column: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}" if self.line else self.file
-
-    @property
-    def exact(self) -> str:
-        """With the column, where it is known."""
-        return f"{self}:{self.column}" if self.line and self.column else str(self)
+from pypto_build.facts.positions import SourcePosition
 
 
 class CompileError(Exception):
@@ -36,7 +20,7 @@ class CompileError(Exception):
         self.hint = hint
         self.notes = notes
         self.dumps: dict[str, str] = {}
-        super().__init__(f"{position.exact}: {message}" + (f"; {hint}" if hint else ""))
+        super().__init__(f"{position}: {message}" + (f"; {hint}" if hint else ""))
 
     @property
     def full(self) -> str:

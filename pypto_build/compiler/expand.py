@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .dtypes import FP32, INDEX
+from pypto_build.facts.dtypes import FP32, INDEX
+
 from .errors import CompileError
 from .ir import Block, Direction, IrFunction, Op, Operand, PipePlan, Program, TensorParam
 from .memory import SIDES, side_of
 from .operations import TO_RANKS, called
-from .prune import prune
 from .signature import GM_PIPE_BUFFER
-from .uses import mentions, op_refs, refs
+from .ssa import mentions, op_refs, prune, refs
 from .values import Const, Ref, ScalarType, TensorType, TileType, Values
 
 _PRODUCER = {"vec": "aic", "mat": "aiv"}
@@ -55,7 +55,8 @@ def _check_ranks(function: IrFunction) -> None:
         if op.name in TO_RANKS:
             raise CompileError(
                 op.position,
-                f"{called(op.name)} in {function.name}, which runs on both cores: the other may not have come so far",
+                f"{called(op.name)} in {function.name}, which runs on both cores: "
+                "the other core may not have reached this point",
                 "put it into a kernel of its own",
             )
 

@@ -9,10 +9,12 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, NoReturn
 
+from pypto_build.facts.dtypes import DType
+from pypto_build.facts.positions import SourcePosition
+
 from . import language
 from .collectives import COLLECTIVES, SIGNAL, WrongCollective, builtin, expansion
-from .dtypes import DType
-from .errors import CompileError, SourcePosition, similar
+from .errors import CompileError, similar
 from .ir import Block, IrFunction, Launch, Op, Operand, Predicate
 from .language import Dynamic, Intrinsic, JitFunction
 from .load import definition_of, namespace_of
@@ -118,7 +120,7 @@ class ExpressionReader:
             return tuple(self.constant(node, item) for item in value)
         if value is None:
             hint = "functions are read, not run: nothing is printed or set" if isinstance(node, ast.Call) else ""
-            self.fail(node, f"{ast.unparse(node)} is no number", hint)
+            self.fail(node, f"{ast.unparse(node)} is not a number", hint)
         self.fail(node, f"{ast.unparse(node)} is a {type(value).__name__}, not a number")
 
     def _x_name(self, node: ast.Name) -> Operand:
@@ -138,7 +140,7 @@ class ExpressionReader:
 
     def _x_compare(self, node: ast.Compare) -> Operand:
         if len(node.ops) != 1:
-            self.fail(node, "one comparison at a time", "join them with `and`")
+            self.fail(node, "comparisons cannot be chained", "join them with `and`")
         return self.operation(
             node, type(node.ops[0]).__name__, self.operand(node.left), self.operand(node.comparators[0])
         )
@@ -348,7 +350,7 @@ class ExpressionReader:
         for window, type_ in zip(windows, types, strict=True):
             if type_ is None:
                 hint = "pld.window(…) with extents that are known makes one" if host else "pass a parameter of its own"
-                self.fail(node, f"{called(name)}: {window} is no window of {self.jit.name}", hint)
+                self.fail(node, f"{called(name)}: {window} is not a window of {self.jit.name}", hint)
         window_types, chosen = tuple(t for t in types if t is not None), tuple(sorted(options.items()))
         try:
             function = builtin(name, window_types, chosen) if host else expansion(name, window_types, chosen)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .errors import CompileError, SourcePosition
+from pypto_build.facts.positions import SourcePosition
+
+from .errors import CompileError
 from .ir import Block, IrFunction, Op, Operand, Program
-from .uses import map_op, map_operand
+from .ssa import map_op, map_operand
 from .values import Ref, Value, ValueKind, Values
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import ast
 
+from pypto_build.facts.positions import SourcePosition
+
 from . import language
 from .cpp_scalars import RESERVED
-from .errors import CompileError, SourcePosition
+from .errors import CompileError
 from .expressions import ExpressionReader, Reach
 from .ir import Block, Direction, IrFunction, IrParam, Op, Operand, Program, ScalarParam, TensorParam
 from .language import Annotation, JitFunction
@@ -150,7 +152,7 @@ class _Reader(ExpressionReader):
 
     def _assign(self, node: ast.Assign) -> None:
         if len(node.targets) != 1:
-            self.fail(node, "one variable an assignment", "write one line for each")
+            self.fail(node, "an assignment has one variable", "write a line for each")
         self.assign(node, node.targets[0], node.value)
 
     def _annassign(self, node: ast.AnnAssign) -> None:
@@ -249,7 +251,7 @@ class _Reader(ExpressionReader):
 
     def _for(self, node: ast.For) -> None:
         if node.orelse or not isinstance(node.target, ast.Name):
-            self.fail(node, "a loop is `for i in pl.range(…)`")
+            self.fail(node, "write the loop as `for i in pl.range(…)`")
         call = node.iter
         kind = self.callee(call.func) if isinstance(call, ast.Call) else None
         name = "range" if kind is range or kind == language.range else "unroll"
@@ -303,7 +305,7 @@ class _Reader(ExpressionReader):
         kind = self.callee(call.func) if isinstance(call, ast.Call) else None
         manual = kind == language.manual_scope
         if len(node.items) != 1 or not (manual or kind == language.scope):
-            self.fail(node, "the contexts are pl.scope() and pl.manual_scope()", "one a with")
+            self.fail(node, "a with statement takes pl.scope() or pl.manual_scope()", "one at a time")
         if self.jit.kind != "orchestration":
             self.fail(node, f"pl.{'manual_scope' if manual else 'scope'}() is for orchestrations")
         attrs = {"manual": True} if manual else {}

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.compiled_files import (
     COMPILED_FILES_NAME,
     GOLDEN_RECORD,
@@ -28,8 +27,8 @@ from pypto_build.artifact.compiled_files import (
     read_compiled_files,
     read_computed_data,
 )
-from pypto_build.artifact.extras import require_torch
-from pypto_build.artifact.files import from_here, read_text
+from pypto_build.artifact.errors import require_torch
+from pypto_build.artifact.files import from_here, read_text, write_bytes
 from pypto_build.artifact.pt import write_pt
 
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from .accesses import with_directions
-from .dtypes import BOOL, INDEX, DType
+from pypto_build.facts.dtypes import BOOL, INDEX, DType
+
+from .checks import with_directions
 from .errors import CompileError
 from .ir import Block, IrFunction, Op, Operand, Predicate, Program
 from .operations import COMPARISONS, OPERATIONS, called
-from .rules_kernel import KERNEL_RULES
+from .rules_kernel import KERNEL_RULES, TENSOR_RULES, Rule, RuleContext, kind_text
 from .rules_ranks import RANK_RULES
-from .rules_tensor import TENSOR_RULES
-from .typing_rules import Rule, RuleContext, kind_text
 from .values import TASK, Const, Ref, ScalarType, TensorType, TileType, Type, WindowType
 
 _ARITHMETIC = ("add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "cdiv")
@@ -183,7 +182,7 @@ class Inference(RuleContext):
     def same(self, op: Op, a: Type, b: Type, name: str) -> None:
         if _unpadded(a) != _unpadded(b):
             variable = self.values[name].variable
-            self.fail(op, f"{variable} is {a} on one way and {b} on the other", "a variable keeps its type")
+            self.fail(op, f"{variable} is {a} in one branch and {b} in the other", "a variable keeps its type")
 
     # --- calls -------------------------------------------------------------------------------------------------------
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Union
 
-from .dtypes import DType
-from .errors import SourcePosition
+from pypto_build.facts.dtypes import DType
+from pypto_build.facts.positions import SourcePosition
+
 from .values import NOWHERE, Const, Ref, ScalarType, TensorType, Type, Value, Values, WindowType, expect
 
 

@@ -12,8 +12,9 @@ from types import ModuleType
 from typing import Any
 
 from pypto_build.artifact.beside import modules_beside
+from pypto_build.facts.positions import SourcePosition
 
-from .errors import CompileError, SourcePosition
+from .errors import CompileError
 from .language import JitFunction
 
 
@@ -51,7 +52,7 @@ def entries_of(module: ModuleType) -> list[JitFunction]:
     hosts = [function for function in functions if function.kind == "host"]
     if len(hosts) > 1:
         names = ", ".join(host.name for host in hosts)
-        raise CompileError(position, f"defines several host programs: {names}", "one a file")
+        raise CompileError(position, f"defines several host programs: {names}", "put each into its own file")
     entries = hosts or [function for function in functions if function.kind == "orchestration"]
     if not entries:
         raise CompileError(position, "defines no program", "decorate the orchestration function with @pl.jit")

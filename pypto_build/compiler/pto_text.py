@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import struct
 
-from .dtypes import INDEX, DType
-from .errors import CompileError, SourcePosition
+from pypto_build.facts.dtypes import INDEX, DType
+from pypto_build.facts.positions import SourcePosition
+
+from .errors import CompileError
 from .ir import Operand
 from .values import Const, Dim, Ref, TileType
 
@@ -63,7 +65,7 @@ class Text:
     def add(self, line: str, *, located: bool = True) -> None:
         tail = ""
         if located and self.locations and self.position.line:
-            tail = f' loc("{self.position.file}":{self.position.line}:{self.position.column})'
+            tail = f' loc("{self.position.path}":{self.position.line}:{self.position.column})'
         self.lines.append("  " * (self.depth + 1) + line + tail)
 
     def fresh(self) -> str:

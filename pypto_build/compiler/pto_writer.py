@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .dtypes import INT32, DType
+from pypto_build.facts.dtypes import INT32, DType
+
 from .ir import Block, IrFunction, Op, Operand
 from .liveness import scratch_name
 from .operations import OPERATIONS

@@ -23,8 +23,9 @@ from pathlib import Path
 
 from pypto_build.artifact.compiled_files import COMPILED_FILES_NAME
 from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.facts.positions import SourcePosition
 
-from .errors import CompileError, SourcePosition
+from .errors import CompileError
 from .write import files_document, write_files
 
 _PROCESS = Path(__file__).with_name("pypto_process.py")

@@ -2,14 +2,223 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
+from typing import NoReturn
 
-from .dtypes import BF16, FP16, FP32, INDEX, INT8, INT32, UINT8, UINT32, DType
+from pypto_build.facts.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT32, UINT8, UINT32, DType
+from pypto_build.pto.ssa_names import spelled
+
+from .errors import CompileError
 from .ir import Op, Operand
-from .operations import called
-from .typing_rules import Rule, RuleContext, Typed
-from .values import Const, Dim, ScalarType, TensorType, TileType
+from .operations import OPERATIONS, called
+from .values import Const, Dim, Ref, ScalarType, TaskType, TensorType, TileType, Type, Value, ValueKind, Values
+
+# Typing rules of operations on tensors of an orchestration, and of single elements.
+
+
+def _create_tensor(at: RuleContext, op: Op) -> Typed:
+    shape = op.args[0]
+    if not isinstance(shape, tuple) or not shape:
+        at.fail(op, "pl.create_tensor: shape is a list of extents")
+    extents = tuple(at.number(op, extent, INDEX) for extent in shape)
+    return replace(op, args=(extents,)), TensorType(tuple(at.dim(e) for e in extents), op.attrs["dtype"])
+
+
+def _slice(at: RuleContext, op: Op) -> Typed:
+    tensor = at.tensor(op, 0)
+    rank = len(tensor.shape)
+    shape, offsets = (at.indices(op, op.args[n], rank, what) for n, what in ((1, "extents"), (2, "offsets")))
+    extents = tuple(at.dim(extent) for extent in shape)
+    for axis, (extent, whole, offset) in enumerate(zip(extents, tensor.shape, offsets, strict=True)):
+        if not (isinstance(extent, int) and isinstance(whole, int) and isinstance(offset, Const)):
+            continue
+        if not 0 <= int(offset.value) < whole:
+            at.fail(op, f"pl.slice: offset {offset.value} of axis {axis} lies outside the tensor, which has {whole}")
+    _contiguous(at, op, extents, tensor.shape)
+    return replace(op, args=(op.args[0], shape, offsets)), replace(tensor, shape=extents)
+
+
+def _contiguous(at: RuleContext, op: Op, shape: tuple[Dim, ...], whole: tuple[Dim, ...]) -> None:
+    """A kernel computes addresses from the extents it declares, so a slice has to be one piece of memory."""
+    partial = False
+    for axis in reversed(range(len(shape))):
+        full = shape[axis] == whole[axis]
+        if partial and shape[axis] != 1:
+            at.fail(
+                op,
+                f"pl.slice: axis {axis + 1} is cut although axis {axis} is not a single one, so the slice has gaps",
+                "pass the whole tensor and the offset to the kernel",
+            )
+        partial |= not full
+
+
+def _rules_tensor_reshape(at: RuleContext, op: Op) -> Typed:
+    tensor = at.tensor(op, 0)
+    if not isinstance(op.args[1], tuple):
+        at.fail(op, "pl.reshape: shape is a list of extents")
+    shape = tuple(at.number(op, extent, INDEX) for extent in op.args[1])
+    extents = tuple(at.dim(extent) for extent in shape)
+    old, new = count_of(tensor.shape), count_of(extents)
+    if old is not None and new is not None and old != new:
+        at.fail(op, f"pl.reshape: {old} elements as {new}")
+    return replace(op, args=(op.args[0], shape)), replace(tensor, shape=extents)
+
+
+def count_of(shape: tuple[Dim, ...]) -> int | None:
+    """Return the number of elements; None if it is dynamic."""
+    constants = [extent for extent in shape if isinstance(extent, int)]
+    return prod(constants) if len(constants) == len(shape) else None
+
+
+def _read(at: RuleContext, op: Op) -> Typed:
+    tensor = at.tensor(op, 0)
+    indices = at.indices(op, op.args[1], len(tensor.shape), "indices")
+    return replace(op, args=(op.args[0], indices)), ScalarType(tensor.dtype)
+
+
+def _write(at: RuleContext, op: Op) -> Typed:
+    tensor = at.tensor(op, 0)
+    indices = at.indices(op, op.args[1], len(tensor.shape), "indices")
+    return replace(op, args=(op.args[0], indices, at.number(op, op.args[2], tensor.dtype))), None
+
+
+def _dim(at: RuleContext, op: Op) -> Typed:
+    tensor, axis = at.tensor(op, 0), op.args[1]
+    if not isinstance(axis, Const) or not 0 <= int(axis.value) < len(tensor.shape):
+        at.fail(op, f"pl.dim: the axis is a number below {len(tensor.shape)}")
+    extent = tensor.shape[int(axis.value)]
+    value = Const(extent) if isinstance(extent, int) else extent
+    return replace(op, name="s.add", args=(value, Const(0)), attrs={"dtype": INDEX}), ScalarType(INDEX)
+
+
+def _dummy_task(at: RuleContext, op: Op) -> Typed:
+    if not isinstance(op.args[0], tuple):
+        at.fail(op, "pl.dummy_task: deps is a list of tasks")
+    at.tasks(op, "pl.dummy_task: ", op.args[0])
+    return op, TaskType()
+
+
+def _no_task(at: RuleContext, op: Op) -> Typed:
+    return op, TaskType()
+
+
+TENSOR_RULES: dict[str, Rule] = {
+    "create_tensor": _create_tensor,
+    "slice": _slice,
+    "reshape": _rules_tensor_reshape,
+    "read": _read,
+    "write": _write,
+    "dim": _dim,
+    "no_task": _no_task,
+    "dummy_task": _dummy_task,
+}
+
+
+# The type of typing rules, and the context that they query.
+
+#: An operation with its operands converted, and the type of its results; None if it has no value.
+Typed = tuple[Op, Type | None]
+
+
+class RuleContext:
+    """Types of operands, operations in front of the current one, and errors at its line."""
+
+    def __init__(self, values: Values) -> None:
+        self.values = values
+        self.types = values.types
+        self.out: list[Op] = []
+        self.count = 0
+
+    def fail(self, op: Op, message: str, hint: str = "") -> NoReturn:
+        raise CompileError(op.position, message, hint)
+
+    def type_of(self, operand: Operand) -> Type | None:
+        """None for lists."""
+        if isinstance(operand, Const):
+            value = operand.value
+            return ScalarType(BOOL if isinstance(value, bool) else FP32 if isinstance(value, float) else INDEX)
+        return self.types[operand.name] if isinstance(operand, Ref) else None
+
+    def tile(self, op: Op, number: int) -> TileType:
+        type_ = self.type_of(op.args[number])
+        if not isinstance(type_, TileType):
+            hint = "load one with pl.load" if isinstance(type_, TensorType) else ""
+            spec = OPERATIONS.get(op.name)
+            if spec and "tensor" in spec.operands and hint:
+                hint = f"its operands: {', '.join(spec.operands)}; pl.load makes a tile"
+            self.fail(op, f"{called(op.name)}: {self.operand_name(op, number)} is {kind_text(type_)}, not a tile", hint)
+        return type_
+
+    def tensor(self, op: Op, number: int) -> TensorType:
+        type_ = self.type_of(op.args[number])
+        if not isinstance(type_, TensorType):
+            self.fail(op, f"{called(op.name)}: {self.operand_name(op, number)} is {kind_text(type_)}, not a tensor")
+        return type_
+
+    def operand_name(self, op: Op, number: int) -> str:
+        spec = OPERATIONS.get(op.name)
+        return spec.operands[number] if spec else f"operand {number}"
+
+    def number(self, op: Op, operand: Operand, dtype: DType) -> Operand:
+        """A number as one of another element type."""
+        type_ = self.type_of(operand)
+        if not isinstance(type_, ScalarType):
+            self.fail(op, f"{called(op.name)}: {kind_text(type_)} stands where a number is needed")
+        if isinstance(operand, Const):
+            if dtype.is_float:
+                return Const(float(operand.value))
+            if isinstance(operand.value, float) and not operand.value.is_integer():
+                self.fail(op, f"{operand.value} is no {dtype}")
+            return Const(bool(operand.value) if dtype == BOOL else int(operand.value))
+        if type_.dtype == dtype:
+            return operand
+        return self.emit(Op("s.cast", (operand,), {"dtype": dtype}, position=op.position), ScalarType(dtype))
+
+    def indices(self, op: Op, operand: Operand, count: int, what: str) -> tuple[Operand, ...]:
+        """A list of so many index values."""
+        if not isinstance(operand, tuple):
+            self.fail(op, f"{called(op.name)}: {what} is a list")
+        if len(operand) != count:
+            self.fail(op, f"{called(op.name)}: {len(operand)} {what}, the tensor has {count} extents")
+        return tuple(self.number(op, item, INDEX) for item in operand)
+
+    def inside(self, op: Op, axis: str, offset: Operand, size: int, whole: Dim) -> None:
+        """A part that is known when compiling lies inside of a tensor whose extent is."""
+        if isinstance(offset, Const) and isinstance(whole, int):
+            start = int(offset.value)
+            if start < 0 or start + size > whole:
+                self.fail(op, f"{called(op.name)}: {axis}: {start} to {start + size} of {whole}")
+
+    def emit(self, op: Op, type_: Type, stem: str = "num") -> Ref:
+        """An operation in front of the current one."""
+        name = spelled(stem, "tmp", self.count)
+        self.count += 1
+        op.results = (name,)
+        self.out.append(op)
+        return self.values.add(Value(name, stem, ValueKind.TEMPORARY, op.position, name), type_)
+
+    def dim(self, operand: Operand) -> Dim:
+        match operand:
+            case Ref():
+                return operand
+            case Const(value):
+                return int(value)
+        raise TypeError("an extent is a number or a value")
+
+    def tasks(self, op: Op, what: str, deps: tuple[Operand, ...]) -> None:
+        for dep in deps:
+            if not isinstance(self.type_of(dep), TaskType):
+                self.fail(op, f"{what}deps are tasks, found {kind_text(self.type_of(dep))}", "t = kernel(…) is one")
+
+
+Rule = Callable[[RuleContext, Op], Typed]
+
+
+def kind_text(type_: Type | None) -> str:
+    return "a list" if type_ is None else f"a {type_}"
+
 
 BLOCK = 32  # bytes a row or column of a tile comes in
 
@@ -153,7 +362,7 @@ def _agree(at: RuleContext, op: Op, a: TileType, b: TileType) -> None:
 def _unary(at: RuleContext, op: Op) -> Typed:
     x = at.tile(op, 0)
     if not x.dtype.is_float and op.name not in ("neg", "abs", "relu"):
-        at.fail(op, f"{called(op.name)}: {x.dtype} is no float", "convert it with pl.cast")
+        at.fail(op, f"{called(op.name)}: {x.dtype} is not a float type", "convert it with pl.cast")
     return op, replace(x, pad="null")
 
 

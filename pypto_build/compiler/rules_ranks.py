@@ -5,13 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pypto_build.facts.comparisons import COMPARISON_NAMES
+from pypto_build.facts.dtypes import BF16, FP16, FP32, INDEX, INT8, INT16, INT32
 
-from .dtypes import BF16, FP16, FP32, INDEX, INT8, INT16, INT32
 from .ir import Op, Operand
 from .operations import called
-from .rules_kernel import BLOCK, KERNEL_RULES, rows_and_columns, static_extents
-from .rules_tensor import count_of
-from .typing_rules import Rule, RuleContext, Typed, kind_text
+from .rules_kernel import (
+    BLOCK,
+    KERNEL_RULES,
+    Rule,
+    RuleContext,
+    Typed,
+    count_of,
+    kind_text,
+    rows_and_columns,
+    static_extents,
+)
 from .values import BufferType, Const, ContextType, Ref, ScalarType, TensorType, TileType, WindowType
 
 _NOTIFY = ("atomic_add", "set")
@@ -181,7 +189,9 @@ def _alloc_window_buffer(at: RuleContext, op: Op) -> Typed:
 def _window_of(at: RuleContext, op: Op) -> Typed:
     buffer = at.type_of(op.args[0])
     if not isinstance(buffer, BufferType):
-        at.fail(op, f"{called(op.name)}: {kind_text(buffer)} is no buffer", "pld.alloc_window_buffer makes one")
+        at.fail(
+            op, f"{called(op.name)}: {kind_text(buffer)} is not a window buffer", "pld.alloc_window_buffer makes one"
+        )
     if not isinstance(op.args[1], tuple) or not op.args[1]:
         at.fail(op, f"{called(op.name)}: shape is a list of extents")
     shape = tuple(at.number(op, extent, INDEX) for extent in op.args[1])

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pypto_build.facts.positions import SourcePosition
 from pypto_build.pto.atomic import write_atomically
-from pypto_build.pto.errors import PtoError, SourcePosition
+from pypto_build.pto.errors import PtoError
 from pypto_build.pto.splice import (
     BODY_SENTINEL,
     called_function,

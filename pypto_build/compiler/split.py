@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .dtypes import BOOL, INDEX
+from pypto_build.facts.dtypes import BOOL, INDEX
+
 from .errors import CompileError
 from .ir import Block, IrFunction, Op, Operand, Program
 from .operations import OPERATIONS, TO_RANKS
@@ -99,7 +100,7 @@ class _Lanes:
             elif op.name == "write":
                 out.append(self.once(op))
             elif op.name in TO_RANKS:
-                raise self.error(op, "the other vector core may not have come so far", "use a kernel of its own")
+                raise self.error(op, "the other vector core may not have reached this point", "use a separate kernel")
             else:
                 self.check(op)
                 out.append(op)

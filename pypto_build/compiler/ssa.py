@@ -6,16 +6,157 @@ Names are spelled as PyPTO spells them (pto/ssa_names.py), numbered by variable.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from pypto_build.facts.positions import SourcePosition
 from pypto_build.pto.ssa_names import spelled
 
-from .errors import CompileError, SourcePosition
+from .errors import CompileError
 from .ir import Block, IrFunction, Op, Operand, Program
-from .prune import prune
-from .uses import map_op, op_refs, refs
 from .values import NOWHERE, Ref, Value, ValueKind, Values
+
+# Values that operations and blocks use, and their replacement.
+
+
+def refs(operand: Operand) -> Iterator[str]:
+    """Yield the names an operand mentions, also in nested operations."""
+    if isinstance(operand, Ref):
+        yield operand.name
+    elif isinstance(operand, tuple):
+        for item in operand:
+            yield from refs(item)
+    elif isinstance(operand, Op):
+        yield from op_refs(operand)
+
+
+def op_refs(op: Op) -> Iterator[str]:
+    """Names an operation itself mentions; blocks not included."""
+    for arg in op.args:
+        yield from refs(arg)
+    if "launch" in op.attrs:
+        yield from refs(op.launch.operands)
+
+
+def map_operand(operand: Operand, change: Callable[[Ref], Operand]) -> Operand:
+    """Return the operand with every name replaced by `change` of it."""
+    if isinstance(operand, Ref):
+        return change(operand)
+    if isinstance(operand, tuple):
+        return tuple(map_operand(item, change) for item in operand)
+    if isinstance(operand, Op):
+        return replace(operand, args=tuple(map_operand(a, change) for a in operand.args))
+    return operand
+
+
+def map_op(op: Op, change: Callable[[Ref], Operand]) -> Op:
+    """A copy of the operation with its own operands changed; blocks are kept as they are."""
+    attrs = dict(op.attrs)
+    if "launch" in attrs:
+        attrs["launch"] = op.launch.map(lambda operand: map_operand(operand, change))
+    return replace(op, args=tuple(map_operand(a, change) for a in op.args), attrs=attrs)
+
+
+def mentions(op: Op) -> set[str]:
+    """Names that an operation and its blocks use or pass on."""
+    return set(op_refs(op)).union(*map(uses, op.blocks))
+
+
+def uses(block: Block) -> set[str]:
+    return set(refs(block.yields)).union(*map(mentions, block.ops))
+
+
+def free_names(block: Block) -> set[str]:
+    """Names a block uses but does not define."""
+    used: set[str] = set()
+    defined = set(block.params)
+    for op in block.ops:
+        used |= set(op_refs(op)) - defined
+        for inner in op.blocks:
+            used |= free_names(inner) - defined
+        defined |= set(op.results)
+    return used | set(refs(block.yields)) - defined
+
+
+# Removes dead code: unused values, and unused carried values of loops and conditions.
+
+EFFECTS = frozenset(
+    {
+        "store",
+        "write",
+        "call",
+        "push",
+        "pop",
+        "free",
+        "pipe",
+        "notify",
+        "wait",
+        "put",
+        "get",
+        "remote_store",
+        "tensor_remote_store",
+    }
+)
+
+
+def has_effect(op: Op) -> bool:
+    return op.name in EFFECTS or any(has_effect(inner) for block in op.blocks for inner in block.ops)
+
+
+def prune(body: Block, keep: frozenset[str] = frozenset()) -> None:
+    """Until nothing changes; in place. `keep` are names used by other things than operations."""
+    while True:
+        used = uses(body) | keep
+        if not _prune(body, used):
+            return
+
+
+def _prune(block: Block, used: set[str]) -> bool:
+    changed = False
+    kept: list[Op] = []
+    for op in block.ops:
+        for inner in op.blocks:
+            changed |= _prune(inner, used)
+        if op.name == "for" and op.results:
+            changed |= _drop_carried(op, used)
+        elif op.name == "if" and op.results:
+            changed |= _drop_phis(op, used)
+        if has_effect(op) or any(name in used for name in op.results):
+            kept.append(op)
+        else:
+            changed = True
+    block.ops[:] = kept
+    return changed
+
+
+def _drop_carried(op: Op, used: set[str]) -> bool:
+    """Drop carried values that only pass through: a use is one in the body or behind the loop."""
+    body = op.blocks[0]
+    elsewhere = uses(Block(body.ops))
+    for other in range(len(op.results)):
+        elsewhere |= {n for n in refs(body.yields[other]) if n != body.params[other + 1]}
+    keep = [
+        i for i, (name, param) in enumerate(zip(op.results, body.params[1:], strict=True))
+        if name in used or param in elsewhere
+    ]  # fmt: skip
+    if len(keep) == len(op.results):
+        return False
+    op.args = (*op.args[:3], *(op.args[3 + i] for i in keep))
+    body.yields = tuple(body.yields[i] for i in keep)
+    body.params = (body.params[0], *(body.params[1 + i] for i in keep))
+    op.results = tuple(op.results[i] for i in keep)
+    return True
+
+
+def _drop_phis(op: Op, used: set[str]) -> bool:
+    keep = [i for i, name in enumerate(op.results) if name in used]
+    if len(keep) == len(op.results):
+        return False
+    for block in op.blocks:
+        block.yields = tuple(block.yields[i] for i in keep)
+    op.results = tuple(op.results[i] for i in keep)
+    return True
+
 
 Scope = dict[str, Operand]
 _WORDS = {ValueKind.INDEX: "idx", ValueKind.CARRIED: "iter", ValueKind.LEFT: "rv", ValueKind.MERGED: "phi"}

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeVar
 
-from .dtypes import DType
-from .errors import SourcePosition
+from pypto_build.facts.dtypes import DType
+from pypto_build.facts.positions import SourcePosition
 
 NOWHERE = SourcePosition()
 

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.compiled_files import (
     COMPILED_FILES_NAME,
     CompiledFiles,
     encode_compiled_files,
     read_compiled_files,
 )
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.scene_test import SCENE_TEST_NAME, is_edited
 
 #: The file that marks an artifact as complete; it is written last.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
 
 from tree_sitter import Node
 
@@ -17,11 +20,157 @@ from pypto_build.artifact.cpp.syntax import (
     source_text,
 )
 from pypto_build.facts.broken_rules import BrokenRule
+from pypto_build.pto.ops import TABLE, OpDef, Role, Variant
+from pypto_build.pto.ops.constraints import Constraint, Facts
 from pypto_build.pto.ops.device import constrained, constraints
+from pypto_build.pto.types import Type
 
-from .flags import Balance, joined, step_of, unbalanced
-from .operands import bound
 from .tiles import Names, declared_tile, resized
+
+# Flags between pipes and slots of pipes between cores: each set needs its wait, and each taken slot is given back.
+# A function is followed as it is written. A block continues its predecessor, a loop leaves as many flags open as it
+# finds, and both branches of a condition leave the same. Where branches differ, the check ignores the flag.
+
+Key = tuple[str, ...]
+_LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
+#: By call: whether it opens (1) or closes (-1), and how many of its arguments name the flag or slot.
+_STEPS = {"set_flag": (1, 3), "wait_flag": (-1, 3), "TPOP": (1, 1), "TFREE": (-1, 1)}
+_OTHER = {"set_flag": "wait_flag", "wait_flag": "set_flag", "TPOP": "TFREE", "TFREE": "TPOP"}
+
+
+@dataclass
+class Balance:
+    """Flags and slots that a stretch of code leaves open; keys that are `unclear` are not followed."""
+
+    open: Counter[Key] = field(default_factory=Counter)
+    unclear: set[Key] = field(default_factory=set)
+    last: dict[Key, tuple[str, int, str]] = field(default_factory=dict)  # call, line and words of the last step
+    in_loops: list[Balance] = field(default_factory=list)  # of bodies that leave more than they find
+
+
+def step_of(name: str, arguments: list[str], node: Node) -> tuple[Key, int, tuple[str, int, str]] | None:
+    """The flag or pipe that a call opens or closes."""
+    change, count = _STEPS.get(name, (0, 0))
+    words = tuple(word.strip() for word in arguments[:count])
+    if not change or len(words) < count or (count == 3 and not words[2].startswith("EVENT_ID")):
+        return None
+    group = "flag" if count == 3 else "pipe"
+    return (group, *words), change, (name, line_of(node), ", ".join(words))
+
+
+def joined(parts: list[Balance], node: Node) -> Balance:
+    """Return the balance of a statement from those of its parts: a sequence, or alternatives."""
+    whole = Balance()
+    for part in parts:
+        whole.unclear |= part.unclear
+        whole.last |= part.last
+        whole.in_loops += part.in_loops
+    if node.type in _LOOPS:
+        whole.in_loops += [Balance(part.open, part.unclear, part.last) for part in parts if any(part.open.values())]
+    elif node.type in ("if_statement", "switch_statement"):
+        branches = [part.open for part in parts] + ([Counter()] if len(parts) < 2 else [])
+        for key in {key for branch in branches for key in branch}:
+            counts = {branch[key] for branch in branches}
+            whole.open[key] = min(counts)
+            if len(counts) > 1:
+                whole.unclear.add(key)
+    else:
+        for part in parts:
+            whole.open.update(part.open)
+    return whole
+
+
+def unbalanced(balance: Balance) -> list[tuple[int, str, str]]:
+    """Return line, rule and message for each flag and slot that a function leaves open or closes too often."""
+    messages = [one for inner in balance.in_loops for one in unbalanced(inner)]
+    for key, count in balance.open.items():
+        if not count or key in balance.unclear:
+            continue
+        call, line, words = balance.last[key]
+        present = call if (count > 0) == (_STEPS[call][0] > 0) else _OTHER[call]
+        effect = {
+            "set_flag": "nothing waits for the flag: what follows runs ahead",
+            "wait_flag": "the pipe waits for ever",
+            "TPOP": "its slot is never given back: the producer waits for ever",
+            "TFREE": "a slot is given back that was not taken",
+        }[present]
+        messages.append((line, key[0], f"{present}({words}) without its {_OTHER[present]}: {effect}"))
+    return messages
+
+
+# The operation that a C++ instruction stands for, and the roles of its arguments.
+# An instruction takes its outputs, inputs and scratch in the order of the operation's roles, then modes; `_ORDERS`
+# has the exceptions.
+
+_ORDERS = {
+    "TPARTARGMAX": ("dst", "src0", "src1", "dstidx", "idx0", "idx1"),
+    "TPARTARGMIN": ("dst", "src0", "src1", "dstidx", "idx0", "idx1"),
+    "TMRGSORT": ("dst", "executed", "tmp", "src0", "src1", "src2", "src3"),
+    "TQUANT": ("dst", "src", "scale", "tmp"),
+}
+_MODES = {
+    "cmpMode": re.compile(r"CmpMode::(\w+)"), "rmode": re.compile(r"RoundMode::CAST_(\w+)"),
+    "atomicType": re.compile(r"AtomicType::Atomic(\w+)"), "maskPattern": re.compile(r"MaskPattern::(\w+)"),
+    "accToVecMode": re.compile(r"AccToVecMode::(\w+)"),
+}  # fmt: skip
+_PREFIXES = {"cmpMode": "", "atomicType": "atomic_"}  # of those that .pto spells in small letters
+
+
+@cache
+def _operations() -> dict[str, tuple[OpDef, ...]]:
+    """The constrained operations by the C++ instruction that they become."""
+    operations: dict[str, tuple[OpDef, ...]] = {}
+    for name in constrained():
+        row = TABLE[name]
+        operations[row.cpp] = (*operations.get(row.cpp, ()), row)
+    return operations
+
+
+def bound(names: Names, callee: str, arguments: list[str], call: str) -> tuple[OpDef, Facts] | None:
+    """Return the operation and its operands; None for an operation without rules, or an unsupported call."""
+    for row in _operations().get(callee, ()):
+        for variant in row.variants:
+            for roles in _orders(callee, variant, len(arguments)):
+                if all(_fits(names, role, text) for role, text in zip(roles, arguments, strict=False)):
+                    return row, _facts(names, row, variant, roles, arguments, call)
+    return None
+
+
+def _orders(callee: str, variant: Variant, count: int) -> Iterator[tuple[Role, ...]]:
+    """Yield the roles of the first arguments: with the optional ones, and without."""
+    roles = {role.name: role for role in (*variant.outs, *variant.ins)}
+    order = [role for name in _ORDERS.get(callee, ()) if (role := roles.get(name))]
+    if len(order) < len(_ORDERS.get(callee, ())) - 2 or not order:
+        order = list(roles.values())
+    needed = tuple(role for role in order if not role.optional)
+    for chosen in (tuple(order), needed):
+        if len(chosen) <= count:
+            yield chosen
+
+
+def _fits(names: Names, role: Role, text: str) -> bool:
+    if role.kind in ("tile", "shaped", "entry"):
+        return text in names.tiles
+    return text not in names.tiles
+
+
+def _facts(
+    names: Names, row: OpDef, variant: Variant, roles: tuple[Role, ...], arguments: list[str], call: str
+) -> Facts:
+    written = dict(zip((role.name for role in roles), arguments, strict=False))
+    if "tmp" in written and written["tmp"] == written.get("src"):
+        del written["tmp"]  # an operation without scratch is given its source
+    tiles = {name: names.tiles[text].facts() for name, text in written.items() if text in names.tiles}
+    scalars: dict[str, tuple[Type | None, int | None]] = {
+        name: (None, names.number(text)) for name, text in written.items() if text not in names.tiles
+    }
+    attrs = {name: _word(name, match[1]) for name, mode in _MODES.items() if (match := mode.search(call))}
+    return Facts(tiles, scalars, attrs, tuple(role.name for role in variant.ins), frozenset(written))
+
+
+def _word(name: str, word: str) -> str:
+    return f"{_PREFIXES[name]}{word.lower()}" if name in _PREFIXES else word
+
 
 _DEEPEST = 200  # statements in each other
 
@@ -36,6 +185,31 @@ def check_kernel(text: bytes, path: str, arch: str) -> list[BrokenRule]:
     for function in _functions(root):
         broken |= dict.fromkeys(_Walk(path, arch).function(function))
     return sorted(broken, key=lambda one: (one.line, one.message))
+
+
+@dataclass(frozen=True)
+class OpenCall:
+    """A call of a kernel with rules that only a run decides, since extents or addresses are not constant."""
+
+    line: int
+    name: str
+    text: str
+    facts: Facts
+    constraints: tuple[Constraint, ...]
+
+
+def open_calls(text: bytes, arch: str) -> list[OpenCall]:
+    """Return the calls of a kernel's text with rules that only a run decides."""
+    try:
+        root = parse(text)
+    except (Unparseable, NestedTooDeeply):
+        return []
+    calls = []
+    for function in _functions(root):
+        walk = _Walk("", arch)
+        walk.function(function)
+        calls += walk.open
+    return calls
 
 
 def preload_rules() -> None:
@@ -66,6 +240,7 @@ class _Walk:
         self.found: list[BrokenRule] = []
         self.freed: dict[str, int] = {}  # popped tile -> line of the free
         self.popped: dict[str, list[str]] = {}  # pipe -> tiles in slots, the oldest first
+        self.open: list[OpenCall] = []
 
     def function(self, node: Node) -> list[BrokenRule]:
         body = node.child_by_field_name("body")
@@ -144,12 +319,18 @@ class _Walk:
         if operation is None:
             return
         row, facts = operation
+        text, undecided = f"{name}({', '.join(arguments)})", []
         for constraint in constraints(row.name):
             if constraint.is_for_modules or constraint.arch not in ("both", self.arch):
                 continue
-            if constraint.is_broken(facts):
-                message = f"{name}({', '.join(arguments)}) {constraint.explain(facts)}"
+            broken = constraint.judge(facts)
+            if broken:
+                message = f"{text} {constraint.explain(facts)}"
                 self.found.append(BrokenRule(self.path, line_of(node), constraint.kind, message))
+            elif broken is None:
+                undecided.append(constraint)
+        if undecided:
+            self.open.append(OpenCall(line_of(node), name, text, facts, tuple(undecided)))
 
 
 def _branches(node: Node, parts: list[Balance]) -> list[Balance]:

@@ -12,9 +12,34 @@ from typing import Protocol, TypeVar
 
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.files import read_text
 from pypto_build.facts.run_options import NOT_NEGATIVE, NUMERICS, SECONDS
 from pypto_build.replay.run_options import number
 from pypto_build.toolchain.output import outlive_readers
+
+# Commands of `SCRIPT=`: text with semicolons, or a file.
+
+
+def script_text(text: str) -> str:
+    """The commands as text; the name of a file that is there stands for what it holds. Raises ArtifactError."""
+    path = Path(text)
+    try:
+        is_file = path.is_file()
+    except (OSError, ValueError):
+        is_file = False
+    if not text or not is_file:
+        return text
+    try:
+        return read_text(path)
+    except OSError as error:
+        raise ArtifactError(path, f"cannot be read: {error.strerror}", "name another file") from None
+
+
+def commands_in(text: str) -> list[str]:
+    """The commands: one a line, or with semicolons between them; a line that begins with `# ` is a comment."""
+    lines = [line for line in script_text(text).splitlines() if not line.lstrip().startswith("# ")]
+    return [command.strip() for line in lines for command in line.split(";") if command.strip()]
+
 
 Item = TypeVar("Item")
 
@@ -47,6 +72,15 @@ def add_tolerances(parser: argparse.ArgumentParser, default: str = "1e-5, or wha
     """Add the flags of the tolerances. ``default`` is the text that describes their default."""
     parser.add_argument("--rtol", type=number(NOT_NEGATIVE), metavar="R", help=f"relative tolerance ({default})")
     parser.add_argument("--atol", type=number(NOT_NEGATIVE), metavar="A", help="absolute tolerance")
+
+
+def add_chips(parser: argparse.ArgumentParser, world: bool = True) -> None:
+    """Add the flags that name the chip programs of a distributed artifact, and with `world` its ranks and devices."""
+    add = parser.add_argument
+    add("--chip", action="append", default=[], metavar="NAME=DIR", help="where a chip program was built")
+    if world:
+        add("--world", type=int, default=0, metavar="N", help="ranks (those it was compiled for)")
+        add("--devices", default="", metavar="A,B", help="a device for each rank")
 
 
 def add_beside(parser: argparse.ArgumentParser) -> None:
@@ -112,6 +146,12 @@ def one_of(option: str, value: str, known: Sequence[str]) -> None:
     """Raise a usage error if this tool does not accept the value of the option."""
     if value not in known:
         raise ArtifactError(f"{option}={value}", "is for another tool", f"here it is {', '.join(known)}")
+
+
+def require_one_rank(rank: str) -> None:
+    """Raise a usage error if RANK= names another than the only rank of an artifact for one chip."""
+    if rank not in ("", "0"):
+        raise ArtifactError(f"RANK={rank}", "the artifact is for one chip, which is rank 0", "leave it out")
 
 
 def taking_long(doing: str) -> AbstractContextManager[None]:

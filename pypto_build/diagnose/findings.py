@@ -9,15 +9,14 @@ from __future__ import annotations
 import argparse
 import hashlib
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 import msgspec
 
 from pypto_build import __version__, terminal
 from pypto_build.artifact import ArtifactError, load_artifact
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.files import decode_json, from_here, read_bytes
+from pypto_build.artifact.files import decode_json, from_here, read_bytes, write_bytes
 
 Level = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
@@ -165,6 +164,20 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
     """Add the flags that also write a tool's findings to files."""
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the findings as JSON")
     parser.add_argument("--sarif", type=Path, metavar="FILE", help="also write the findings as SARIF 2.1.0")
+
+
+def below(finding: Finding, root: PurePosixPath) -> Finding:
+    """Return a finding on a chip program with the paths of the distributed artifact, in which the program is `root`."""
+
+    def path(name: str) -> str:
+        return str(root / name) if name else ""
+
+    return msgspec.structs.replace(
+        finding,
+        path=path(finding.path),
+        related=tuple(msgspec.structs.replace(other, path=path(other.path)) for other in finding.related),
+        edits=tuple(msgspec.structs.replace(edit, path=path(edit.path)) for edit in finding.edits),
+    )
 
 
 def deliver(

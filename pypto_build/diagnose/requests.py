@@ -7,20 +7,44 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from pypto_build.artifact.distributed import read_chips, read_devices
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
 from pypto_build.diagnose.console import run_tool
 from pypto_build.replay import Request
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.verdict import EXIT_STATUS
 
+if TYPE_CHECKING:
+    from pypto_build.replay.chips.engine import ChipsEngine
+
+
+def engine_of(given: argparse.Namespace, variant: str = "", reference: bool = False) -> ChipsEngine:
+    """Return the engine that runs a distributed artifact, by PyTorch if `reference` is set.
+
+    Raises `ArtifactError` for a flag without a name.
+    """
+    from pypto_build.replay.chips.engine import ChipsEngine
+
+    world = int(given.world or 0)
+    return ChipsEngine(
+        read_chips(given.chip), world, variant, reference, devices=read_devices(given.devices or "", world)
+    )
+
 
 def request_of(given: argparse.Namespace, results: Path) -> Request:
-    """A run of what the flags of `console.add_run_options` name, and `--seed`. No golden is made for it."""
+    """A run of what the flags of `console.add_run_options` name, and `--seed`. No golden is made for it.
+
+    With `--chip`, the chip programs have their own binaries, in directories named as that of `--binaries`.
+    """
+    binaries: Path | None = given.binaries
+    chips = getattr(given, "chip", [])
     return Request(
         artifact_dir=given.artifact,
         build_dir=given.build_dir,
-        binaries=given.binaries,
+        binaries=None if chips else binaries,
+        engine=engine_of(given, binaries.name if binaries else "") if chips else None,
         results=results,
         embedded=given.embedded,
         platform=given.platform,

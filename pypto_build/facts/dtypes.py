@@ -90,6 +90,12 @@ DTYPES: dict[str, DType] = {
     )
 }  # fmt: skip
 
+#: The element types of programs, by the names that programs give them.
+FP32, FP16, BF16 = DTYPES["FP32"], DTYPES["FP16"], DTYPES["BF16"]
+INT8, INT16, INT32, INT64 = (DTYPES[f"INT{n}"] for n in (8, 16, 32, 64))
+UINT8, UINT16, UINT32, UINT64 = (DTYPES[f"UINT{n}"] for n in (8, 16, 32, 64))
+BOOL, INDEX = DTYPES["BOOL"], DTYPES["INDEX"]
+
 #: By the name in .pto.
 PTO: dict[str, DType] = {name: row for row in DTYPES.values() for name in (row.pto, row.other_pto) if name}
 

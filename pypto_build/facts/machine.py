@@ -1,14 +1,13 @@
-"""The machines that this package works on."""
-
-from __future__ import annotations
+"""The machines that this package works on. Python 3.6 can read this file, to be told that it is too old."""
 
 import os
 import sys
 
-#: The oldest glibc that is tested.
+#: The oldest glibc and the oldest Python that are tested.
 OLDEST_GLIBC = (2, 31)
+OLDEST_PYTHON = (3, 10)
 PROCESSORS = ("x86_64", "aarch64")
-_SUPPORTED = "it needs Linux on x86-64 or aarch64 with glibc 2.31 or newer, and a Python of 64 bits"
+_SUPPORTED = "it needs Linux on x86-64 or aarch64 with glibc 2.31 or newer, and a 64-bit Python 3.10 or newer"
 #: Remedies by `sys.platform`.
 _WAYS = {"win32": "use WSL 2", "cygwin": "use WSL 2", "darwin": "use a Linux container or virtual machine"}
 
@@ -19,12 +18,15 @@ def unsupported() -> str:
     return f"pypto-build: error: {reason}; {_SUPPORTED}: {remedy}" if reason else ""
 
 
-def _obstacle() -> tuple[str, str]:
+def _obstacle() -> "tuple[str, str]":
     if sys.platform != "linux":
         return f"the operating system is {sys.platform}", _WAYS.get(sys.platform, "use a Linux machine")
     if sys.maxsize < 1 << 32:
         return f"{sys.executable} is a Python of 32 bits", "install a 64-bit Python"
-    if (processor := os.uname().machine) not in PROCESSORS:
+    if sys.version_info[:2] < OLDEST_PYTHON:
+        return f"{sys.executable} is Python {sys.version_info[0]}.{sys.version_info[1]}", "install a newer Python"
+    processor = os.uname().machine
+    if processor not in PROCESSORS:
         return f"the processor is {processor}", "use another machine"
     version = _glibc()
     if version is None:
@@ -37,7 +39,7 @@ def _obstacle() -> tuple[str, str]:
     return "", ""
 
 
-def _glibc() -> tuple[int, int] | None:
+def _glibc() -> "tuple[int, int] | None":
     """Return the version of the C library; None where it is another one."""
     try:
         name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")

@@ -44,7 +44,7 @@ def refuse_here(arguments: argparse.Namespace, **options: object) -> None:
     """Raise ArtifactError for options that have a meaning on this machine alone, where a farm is named."""
     for name, value in options.items():
         if arguments.scheduler and value:
-            raise ArtifactError(f"{name}={value}", "means something on this machine alone", "leave out SCHEDULER=")
+            raise ArtifactError(f"{name}={value}", "works on this machine only", "leave out SCHEDULER=")
 
 
 class FarmSession:
@@ -70,7 +70,7 @@ class FarmSession:
                 self.workers = workers
             case _:
                 self.close()
-                raise ArtifactError(f"SCHEDULER={scheduler}", "the farm does not work", "leave it out")
+                raise ArtifactError(f"SCHEDULER={scheduler}", "the farm does not start", "leave it out")
 
     def __enter__(self) -> FarmSession:
         return self

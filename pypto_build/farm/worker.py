@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import marshal
 import os
 import platform
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -18,9 +20,72 @@ from pathlib import Path, PurePosixPath
 from pypto_build import __version__
 from pypto_build.artifact.files import read_bytes
 from pypto_build.facts.jobs import FarmJob, FarmResult
-from pypto_build.farm.forks import Forks
-from pypto_build.toolchain.forks import signal_group
+from pypto_build.toolchain import forks
+from pypto_build.toolchain.forks import NUMBER, signal_group
 from pypto_build.toolchain.python import own_environment, own_tool, start_kept
+
+# Commands of ``pypto-build`` as forks of one process, which loads what they need once.
+
+
+class Forks:
+    """The process, which starts with the first job and ends with this one. Jobs may come from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+
+    def run(
+        self,
+        words: Sequence[str],
+        directory: Path,
+        environment: Mapping[str, str],
+        output: int,
+        memory: int,
+        begun: Callable[[int], None],
+    ) -> tuple[int, int] | None:
+        """Run a command line and return its exit status, negative for a signal, and its peak memory in bytes.
+
+        The command writes to the descriptor ``output``. ``begun`` gets its process group. ``memory`` limits the address
+        space of each of its processes in bytes; 0 is no limit. Returns None if the command did not start: the fork
+        server is out of date or cannot start.
+        """
+        message = marshal.dumps((memory, list(words), str(directory), dict(environment)))
+        try:
+            with self._lock:
+                answers = forks.send(self._started(), message, [output])
+        except OSError:
+            return None
+        with open(answers, "rb", buffering=0) as news:
+            if not (packed := news.read(NUMBER.size)):
+                return None
+            (group,) = NUMBER.unpack(packed)
+            begun(group)
+            ended = news.read(2 * NUMBER.size)
+        if len(ended) < 2 * NUMBER.size:  # that process was killed
+            forks.signal_group(group, signal.SIGKILL)
+            return -signal.SIGKILL, 0
+        status, peak = (number for (number,) in NUMBER.iter_unpack(ended))
+        return status, peak << 10
+
+    def start(self) -> None:
+        """Have it load before it is needed."""
+        with self._lock:
+            self._started()
+
+    def _started(self) -> socket.socket:
+        if self._socket is None:
+            self._process, self._socket = forks.start("pypto_build.resident.jobs", [], own_environment())
+        return self._socket
+
+    def close(self) -> None:
+        """End the fork server and its processes."""
+        with self._lock:
+            if self._socket is not None and self._process is not None:
+                self._socket.close()
+                self._process.wait()
+            self._socket = self._process = None
+
 
 _LOG = 200_000
 #: Bytes of a file that comes back.
@@ -114,7 +179,7 @@ def _left(scratch: Path, path: Path) -> bytes | None:
 def _write(root: Path, name: str, digest: str, data: bytes) -> None:
     parts = PurePosixPath(name).parts
     if not parts or ".." in parts or name.startswith("/"):
-        raise ValueError(f"{name}: is no file of an artifact")
+        raise ValueError(f"{name}: is not a file of an artifact")
     if hashlib.sha256(data).hexdigest() != digest:
         raise ValueError(f"{name}: arrived damaged")
     path = root.joinpath(*parts)

@@ -25,20 +25,184 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from difflib import SequenceMatcher
 from pathlib import Path
+
+import msgspec
 
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact, resolve_jit
 from pypto_build.artifact.files import read_source
+from pypto_build.facts.jobs import FarmJob, FarmResult
 from pypto_build.facts.run_options import OF_SIMPLER, SIMPLER
-from pypto_build.farm.session import add_farm_options, refuse_here, session_of
-from pypto_build.interop.farm_steps import SessionReplays
-from pypto_build.interop.hunks import apply, hunks_of
-from pypto_build.interop.search import first_bad, smallest_bad
-from pypto_build.interop.steps import Candidate, Runner, Trial
+from pypto_build.farm.session import FarmSession, add_farm_options, refuse_here, session_of
+from pypto_build.interop.steps import Candidate, Outcome, Runner, Trial, signature
+from pypto_build.replay.verdict import Verdict
 from pypto_build.toolchain import ToolchainError, pins
 from pypto_build.toolchain.python import own_environment, own_tool
+
+# The two search algorithms of a bisection, independent of what they search.
+
+
+def first_bad(candidates: Sequence[str], probe: Callable[[str], Outcome]) -> list[str]:
+    """Return the first bad one of ``candidates``; the first is good, the last is bad.
+
+    Returns several if candidates before it could not be judged: the culprit is one of them.
+    """
+    judged: dict[int, Outcome] = {0: "good", len(candidates) - 1: "bad"}
+    while True:
+        good = max(index for index, outcome in judged.items() if outcome == "good")
+        bad = min(index for index, outcome in judged.items() if outcome == "bad" and index > good)
+        open_ones = [index for index in range(good + 1, bad) if index not in judged]
+        if not open_ones:
+            return list(candidates[good + 1 : bad + 1])
+        middle = (good + bad) // 2
+        index = min(open_ones, key=lambda index: abs(index - middle))
+        judged[index] = probe(candidates[index])
+
+
+def smallest_bad(
+    parts: Sequence[str],
+    probe: Callable[[Sequence[str]], Outcome],
+    ahead: Callable[[Sequence[Sequence[str]]], None] = lambda _: None,
+) -> list[str]:
+    """Return a smallest subset of ``parts`` that is bad by itself, by delta debugging; all parts together are bad.
+
+    ``ahead`` is called with the sets that are probed next, in this order, up to the first bad one.
+    """
+    current, pieces = list(parts), 2
+    while len(current) > 1:
+        size = -(-len(current) // pieces)
+        chunks = [current[start : start + size] for start in range(0, len(current), size)]
+        rests = [[part for part in current if part not in chunk] for chunk in chunks]
+        ahead(chunks)
+        found = next((chunk for chunk in chunks if probe(chunk) == "bad"), None)
+        if found is not None:
+            current, pieces = found, 2
+            continue
+        if len(chunks) > 2:
+            ahead(rests)
+        rest = next((rest for rest in rests if len(chunks) > 2 and probe(rest) == "bad"), None)
+        if rest is not None:
+            current, pieces = rest, max(pieces - 1, 2)
+        elif pieces >= len(current):
+            break
+        else:
+            pieces = min(len(current), 2 * pieces)
+    return current
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """A change of a file: lines `first` to `last` (from 0, `last` excluded) become `lines`. `place` names it for
+    people."""
+
+    file: str
+    first: int
+    last: int
+    lines: tuple[str, ...]
+
+    @property
+    def place(self) -> str:
+        """Return `kernels/aiv/x.cpp:12-14`; if lines are only added, the line before which they come."""
+        first, last = self.first + 1, self.last
+        return f"{self.file}:{first}-{last}" if last > first else f"{self.file}:{first}"
+
+
+def hunks_of(file: str, old: str, new: str) -> list[Hunk]:
+    """Return the hunks that change one text into the other, in line order."""
+    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    return [
+        Hunk(file, first, last, tuple(after[begin:end]))
+        for kind, first, last, begin, end in matcher.get_opcodes()
+        if kind != "equal"
+    ]
+
+
+def apply(root: Path, hunks: Iterable[Hunk]) -> None:
+    """Replace these lines in the files below a directory."""
+    for hunk in sorted(hunks, key=lambda hunk: hunk.first, reverse=True):  # from the end: line numbers stay valid
+        path = root / hunk.file
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        lines[hunk.first : hunk.last] = hunk.lines
+        path.write_text("".join(lines), encoding="utf-8")
+
+
+# The trials of a bisection on a farm: replays several candidates, with all repeats of each, at once.
+# Splits the difference between two texts into hunks, and applies each by itself.
+
+
+class SessionReplays:
+    """Replays on the farm of a session. Raises ArtifactError if a replay fails to run there."""
+
+    def __init__(self, session: FarmSession) -> None:
+        self._session = session
+
+    def replayed(
+        self, candidates: Sequence[Candidate], words: Sequence[str], repeats: int, bad: str, log: Path
+    ) -> dict[str, list[str]]:
+        """Return the results of each candidate. Candidates after the first that ended as ``bad`` may be missing."""
+        jobs = {
+            f"{number}.{turn}": FarmJob(
+                f"{number}.{turn}", os.path.abspath(one.artifact), "replay", options_of([*words, *one.options])
+            )
+            for number, one in enumerate(candidates)
+            for turn in range(repeats)
+        }
+        ended: dict[str, str] = {}
+        found: dict[str, list[str]] = {}
+        results = self._session.results(list(jobs.values()))
+        for result in results:
+            with log.open("a", encoding="utf-8") as file:
+                file.write(result.log)
+            ended[result.label] = _signature(result, log)
+            for number, one in enumerate(candidates):
+                trial = _trial([ended.get(f"{number}.{turn}") for turn in range(repeats)], bad)
+                if trial is None:
+                    break
+                found[one.name] = trial
+                if bad and bad in trial:
+                    results.close()
+                    return found
+        return found
+
+
+def options_of(words: Sequence[str]) -> dict[str, str]:
+    """Return the options of a replay as NAME to value, from words such as ``--rtol 1e-3`` and
+    ``--kernel-flags=-O1``."""
+    options = {"FORCE": "1"}
+    left = list(words)
+    while left:
+        flag, given, value = left.pop(0).partition("=")
+        name = flag.lstrip("-").upper().replace("-", "_")
+        options["PLATFORM" if name == "P" else name] = value if given else left.pop(0)
+    return options
+
+
+def _trial(ended: Sequence[str | None], bad: str) -> list[str] | None:
+    """Return the results that a trial would have: all up to the first bad one. None if a result before that is
+    missing."""
+    found: list[str] = []
+    for one in ended:
+        if one is None:
+            return None
+        found.append(one)
+        if one == bad:
+            break
+    return found
+
+
+def _signature(result: FarmResult, log: Path) -> str:
+    try:
+        return signature(msgspec.json.decode(result.verdict, type=Verdict))
+    except msgspec.MsgspecError:
+        return f"no verdict; see {log}"
+    except ArtifactError as error:
+        return str(error)
+
 
 AXES = ("simpler", "pto_isa", "kernel", "hunk", "ptoas", "flags")
 _OWN = "own"

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from pypto_build.artifact import ArtifactError, is_distributed, load_artifact
 from pypto_build.artifact.distributed import interface_of, load_distributed
-from pypto_build.artifact.extras import require_torch
-from pypto_build.artifact.interface import sign
+from pypto_build.artifact.errors import require_torch
+from pypto_build.artifact.interface import Param, sign
 from pypto_build.artifact.layout import artifact_root
-from pypto_build.artifact.params import Param
 from pypto_build.artifact.scene_test import SNAPSHOT_CASE
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import RUN_OPTIONS
-from pypto_build.interop.cases import find_case
+from pypto_build.interop.pytest_items import find_case
 from pypto_build.replay.verdict import Verdict, read_verdict
 from pypto_build.toolchain.python import own_environment, own_tool
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
-from pypto_build.artifact.atomic import replace_file, write_bytes
+from pypto_build.artifact.files import replace_file, write_bytes
 from pypto_build.artifact.interface import read_interface, relative_source
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.interop.binaries import beside_sources, built, check_binaries

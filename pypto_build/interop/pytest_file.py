@@ -25,7 +25,9 @@ for _slow in ("numpy", "torch"):
         import_module(_slow)
 
 _COUNTED = ("failed", "error", "passed", "skipped", "xfailed", "xpassed")
-_ALONE = ("-p", "no:cacheprovider", "--color=no")
+# The process has imported some plugins already; a project may turn each warning into an error.
+_IMPORTED = "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning"
+_ALONE = ("-p", "no:cacheprovider", "--color=no", "-W", _IMPORTED)
 _ONE_PROCESS = ("-n", "0")  # overrides the project's own options
 
 

@@ -21,13 +21,61 @@ from pypto_build.artifact import ArtifactError, described_root, read_manifest
 from pypto_build.artifact.scene_test import SNAPSHOT_CASE
 from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.facts.run_options import EMBEDDED, SIMPLER, TORCH
-from pypto_build.interop.cases import find_cases
-from pypto_build.interop.items import Failed, Item
 from pypto_build.interop.pytest_flags import PASSED_ON, given, listed, named_platforms
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.ascend import find_toolkit
 from pypto_build.toolchain.python import own_environment, own_tool, run_kept
 from pypto_build.toolchain.simpler_home import SimplerHome, find_home
+
+# The base class of all our pytest items, and the item for tests that cannot run here.
+
+
+class Failed(Exception):
+    """A test failure; its text is shown."""
+
+
+class Item(pytest.Item):
+    """An item that reports a failure without a traceback of ours."""
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:
+        """Return the text of the failure."""
+        return str(excinfo.value if isinstance(excinfo.value, Failed) else super().repr_failure(excinfo))
+
+    def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
+        """Return the position of the item."""
+        return self.path, 0, self.name
+
+
+class Absent(Item):
+    """An item that cannot run here: it is skipped."""
+
+    def __init__(self, *, reason: str, **more: object) -> None:
+        super().__init__(**more)  # type: ignore[arg-type]
+        self.reason = reason
+
+    def runtest(self) -> None:
+        """Skip with the reason."""
+        pytest.skip(self.reason)
+
+
+# The cases of an artifact: its snapshot, and further ones in directories of their own.
+
+
+def find_cases(root: Path) -> dict[str, Path]:
+    """Return data directories by case: ``snapshot`` is ``data/``, others are ``data/<name>`` with ``in/`` or
+    ``out/``."""
+    data = root / "data"
+    more = sorted(path for path in data.glob("*") if (path / "in").is_dir() or (path / "out").is_dir())
+    return {SNAPSHOT_CASE: data, **{path.name: path for path in more}}
+
+
+def find_case(root: Path, name: str) -> Path:
+    """Return the data directory of a case. Raises a usage error that lists the existing cases."""
+    cases = find_cases(root)
+    if name not in cases:
+        raise ArtifactError(root, f"has no case '{name}'", f"it has {', '.join(cases)}")
+    return cases[name]
+
 
 _Found = TypeVar("_Found")
 

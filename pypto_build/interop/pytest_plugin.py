@@ -52,7 +52,9 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 def _in_simpler(path: Path) -> bool:
     """Return whether a file is part of simpler itself, whose conftest collects it."""
-    return any((place / "simpler_setup").is_dir() and (place / "conftest.py").is_file() for place in path.parents)
+    return any(
+        os.path.isdir(place / "simpler_setup") and os.path.isfile(place / "conftest.py") for place in path.parents
+    )
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

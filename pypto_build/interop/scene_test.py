@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError, load_artifact, snapshot
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.interface import read_interface
 from pypto_build.artifact.scene_test import SCENE_TEST_NAME, SceneTest, is_edited, render_scene_test
 from pypto_build.facts.platforms import PLATFORMS

@@ -15,8 +15,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.artifact.files import decode_json, read_bytes, write_bytes
 from pypto_build.replay.verdict import Verdict, read_verdict
 from pypto_build.toolchain.python import own_environment, own_tool
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
@@ -21,7 +21,7 @@ from pypto_build.trace import span
 from .action import Action, Aid, InputSet, Result, Roots, plain
 from .ahead import Ahead, Start
 from .calls import OWN_CALLS
-from .digests import LISTING, TICK_S, bytes_digest, changed_since
+from .digests import LISTING, TICK_S, bytes_digest, changed_since, written_since
 from .known import OURS, Known, State
 from .locks import locked
 from .looking import Identity, Looker, Paths, unpack
@@ -77,7 +77,8 @@ class _Attempt:
     """One execution of an action, which ``started`` at that time by the system's clock.
 
     The process that it was forked from has read files from the time ``since`` on. An attempt that ``waited`` has read
-    some files before they were looked at.
+    some files before they were looked at. ``links`` are the contents of files whose time of status change alone was new
+    after the attempts before.
     """
 
     action: Action
@@ -89,6 +90,19 @@ class _Attempt:
     record: bool
     since: int
     waited: bool
+    links: dict[str, str]
+    last: bool
+
+
+@dataclass(frozen=True)
+class _Change:
+    """An input that changed during an attempt, or of which the time of status change alone is new (``only_status``).
+
+    The latter comes of a hard link that is made elsewhere, or of an edit that is put back with its old time.
+    """
+
+    path: str
+    only_status: bool = False
 
 
 def _one_at_a_time(method: Callable[Concatenate[Known, P], R]) -> Callable[Concatenate[Place, P], R]:
@@ -100,6 +114,10 @@ def _one_at_a_time(method: Callable[Concatenate[Known, P], R]) -> Callable[Conca
             return method(place._known, *args, **kwargs)
 
     return call
+
+
+#: An action, and the contents of its inputs and outputs.
+_Made = tuple[Action, tuple[str, ...]]
 
 
 class Place:
@@ -126,6 +144,7 @@ class Place:
         self._known = Known(directory, Roots({**roots, "out": directory}, searched), self._looker)
         self._lock = threading.RLock()
         self._ahead: dict[str, Ahead] = {}  # by the names of actions
+        self._made: dict[str, _Made] = {}  # in this run, without a watcher; by the names of actions
         self._work = WorkDirectories(directory)
 
     def path(self, name: str) -> Path:
@@ -142,7 +161,12 @@ class Place:
     read_files = _one_at_a_time(Known.read_files)
     amend = _one_at_a_time(Known.amend)
     save = _one_at_a_time(Known.save)
-    rest = _one_at_a_time(Known.forget_looks)
+
+    def rest(self) -> None:
+        """Forget which files were looked at just now, and what was made without being watched."""
+        with self._lock:
+            self._known.forget_looks()
+            self._made.clear()
 
     def proven(self, action: Action) -> Result | None:
         """Return the result of ``action`` if it is recorded and its inputs and outputs are unchanged; else None.
@@ -186,6 +210,7 @@ class Place:
             self._store = store
             self._work.forget()
             self._known.renew()
+            self._made.clear()
 
     def tidy(self) -> None:
         """Remove what killed runs left. The caller makes sure that no other run works here."""
@@ -219,16 +244,17 @@ class Place:
         """
         if not again:
             with span(f"look at {action.name}"):
-                if not looked and self.proven(action):
+                if (not looked and self.proven(action)) or self._was_made(action):
                     return Outcome("kept")
             with span(f"look in the store for {action.name}"):
                 if (said := self._restore(action)) is not None:
                     return Outcome("restored", said=said)
         with span(f"begin {action.name}"):
             aids = begin() or ()
-        outcome = Outcome("failed", _UNSTABLE)
-        for _ in range(_ATTEMPTS):
-            outcome, unstable = self._build(action, spawn, aids, record, forks)
+        outcome, links = Outcome("failed", _UNSTABLE), dict[str, str]()
+        for number in range(_ATTEMPTS):
+            last = number == _ATTEMPTS - 1
+            outcome, unstable = self._build(action, spawn, aids, record, forks, links, last)
             if not unstable:
                 return outcome
             if forks:  # what it has read may be what changed
@@ -237,6 +263,18 @@ class Place:
             aids = [aid for aid in aids if aid.needed]
             time.sleep(TICK_S)  # else what changed last would look as if it changed during the next attempt
         return replace(outcome, note=f"{unstable} kept changing meanwhile; run it again")
+
+    def _was_made(self, action: Action) -> bool:
+        """Return whether this run has made the outputs without a watcher, and inputs and outputs are unchanged."""
+        made = self._made.get(action.name)
+        if made is None or made[0] != action:
+            return False
+        with self._lock:
+            return made == self._made_of(action)
+
+    def _made_of(self, action: Action) -> _Made:
+        paths = [*action.inputs, *map(self._known.path, action.outputs)]
+        return action, tuple(digest for _, digest in self._known.digests.look_at_all(paths))
 
     def start_ahead(self, action: Action, start: Start) -> None:
         """Start the process of an action that will most likely be performed, unless it waits for its turn already."""
@@ -331,7 +369,14 @@ class Place:
     # Building
 
     def _build(
-        self, action: Action, spawn: Spawn, aids: Sequence[Aid], record: bool, forks: Forks | None
+        self,
+        action: Action,
+        spawn: Spawn,
+        aids: Sequence[Aid],
+        record: bool,
+        forks: Forks | None,
+        links: dict[str, str],
+        last: bool,
     ) -> tuple[Outcome, str]:
         """Do the action once; return the outcome, and an input that changed meanwhile."""
         ahead = self._ahead_for(action, aids)
@@ -353,9 +398,8 @@ class Place:
             with self._lock, span(f"judge {action.name}"):
                 private = [str(work), *self._private(action, aids), *(forks.directories if forks else ())]
                 account = read_account(work / "log", command, private)
-                attempt = _Attempt(
-                    action, aids, seen, state, account, started, record, since or started, ahead is not None
-                )
+                since, waited = since or started, ahead is not None
+                attempt = _Attempt(action, aids, seen, state, account, started, record, since, waited, links, last)
                 return self._judge(attempt, status, said)
         finally:
             self._work.leave(work)
@@ -402,16 +446,23 @@ class Place:
             attempt.account.leave_out(attempt.seen)  # thousands of libraries, which are looked at as what they are
             attempt = replace(attempt, account=of_python(attempt.account, action.whole))
         untold = self._untold(attempt, reads_main)
-        changed = self._changed_meanwhile(attempt)
+        changed, excuse = self._changed_meanwhile(attempt)
+        untold = untold or excuse
         if status not in action.good:
             if attempt.record:
                 self._note_failure(attempt, certain=not (untold or changed))
             return Outcome("failed", status, said), ""
+        if missing := next((name for name in action.outputs if not (self.directory / f"{name}.tmp").is_file()), ""):
+            self._known.drop(action.name)
+            what = f"{os.path.basename(missing)}{f' of {os.path.basename(action.main)}' if action.main else ''}"
+            return Outcome("failed", 1, f"{said}error: {action.argv[0]} wrote no {what}\n"), ""
         outputs = self._take(action)
         if changed:
             return Outcome("failed", _UNSTABLE, said), changed
         if untold or not attempt.record:
             self._known.drop(action.name)
+            if untold == _UNWATCHED and attempt.record and action.outputs and not action.tree:
+                self._made[action.name] = self._made_of(action)
             note = f"{untold}, so it is made anew every time" if untold not in ("", _UNWATCHED) else ""
             return Outcome("built", status, said, note), ""
         self._note_success(attempt, self._result(attempt, outputs, said))
@@ -441,32 +492,62 @@ class Place:
         name = os.path.relpath(path, self.directory)
         return action.python or name.removesuffix(".tmp") in action.outputs
 
-    def _changed_meanwhile(self, attempt: _Attempt) -> str:
-        """Return an input that changed during the action; empty if none did."""
+    def _changed_meanwhile(self, attempt: _Attempt) -> tuple[str, str]:
+        """Return an input that changed during the action, and why one looked changed that did not; empty if none did.
+
+        A hard link cannot be told from an edit that is put back with its old time, nor mounts of a tool's own from
+        directories that are exchanged. So the action runs again, and only the last attempt takes one for the other:
+        a file has got a link if it holds the same as after the attempt before.
+        """
+        changes = list(self._changes(attempt))
+        links = {change.path: self._known.digests.of(change.path) for change in changes if change.only_status}
+        reasons = {
+            path: f"links to {path} are made all the time"
+            for path, digest in links.items()
+            if attempt.links.get(path) == digest
+        }
+        attempt.links.update(links)
+        if attempt.account.has_own_mounts:
+            hidden = filter(partial(self._is_settled, attempt), (change.path for change in changes))
+            reasons |= {path: f"{path} is something else in the mounts of {attempt.action.argv[0]}" for path in hidden}
+        changed = next((change.path for change in changes if not (attempt.last and change.path in reasons)), "")
+        return changed, "" if changed else next((reasons[change.path] for change in changes), "")
+
+    def _is_settled(self, attempt: _Attempt, path: str) -> bool:
+        """Return True if what is at a path, or that nothing is there, is older than the attempt."""
+        now = self._known.digests.identity_of(path)
+        return now is None or not changed_since(now, attempt.since)
+
+    def _changes(self, attempt: _Attempt) -> Iterator[_Change]:
+        """Yield the inputs that changed during the action."""
         account, digests = attempt.account, self._known.digests
-        for (path, seen), look in zip(attempt.seen.items(), digests.look_at_all(list(attempt.seen)), strict=True):
-            if look != (seen, attempt.state.declared[self._known.roots.name(path)]):
-                return path
+        for (path, seen), (now, digest) in zip(
+            attempt.seen.items(), digests.look_at_all(list(attempt.seen)), strict=True
+        ):
+            told = account.read.get(path)
+            if (now, digest) != (seen, attempt.state.declared[self._known.roots.name(path)]):
+                yield _Change(path, _only_status(path, seen, now))
+            elif told and any(told) and told != now:
+                yield _Change(path)
         for path in account.files - attempt.seen.keys():
             if path.rstrip("/") in account.changed:
                 continue  # by the command, of which nothing is recorded
             now, told = digests.identity_of(path), account.read.get(path)
             if now is None or (told and any(told) and told != now):
-                return path
+                yield _Change(path, _only_status(path, told, now))
+                continue
             earlier = path in account.earlier
             known = digests.knows(path, now) and not (attempt.waited or earlier)
-            if changed_since(now, attempt.since if earlier else attempt.started) and not known:
-                return path
+            since = attempt.since if earlier else attempt.started
+            if changed_since(now, since) and not known:
+                yield _Change(path, _only_status(path, now, now) and not written_since(now, since))
         for question, answer in account.asked.items():
             if answer and subject(question) not in account.changed and digests.of(question) != answer:
-                return subject(question)
-        for aid in attempt.aids:
-            if digests.of(aid.path) != aid.digest:
-                return aid.path
-        if account.unsteady:
-            return min(account.unsteady)
+                yield _Change(subject(question))
+        yield from (_Change(aid.path) for aid in attempt.aids if digests.of(aid.path) != aid.digest)
+        yield from map(_Change, sorted(account.unsteady))
         # The declared inputs, which a process that was started ahead may have missed, have been checked above.
-        return next((path for path in account.absent - attempt.seen.keys() if not is_absent(path)), "")
+        yield from (_Change(path) for path in account.absent - attempt.seen.keys() if not is_absent(path))
 
     def _take(self, action: Action) -> dict[str, str]:
         """Rename finished outputs to their names; return their digests by name."""
@@ -549,6 +630,11 @@ class Place:
             self._publish(failed, [])
         if attempt.action.tree:
             self._store.withdraw(failed.key)
+
+
+def _only_status(path: str, before: Identity | None, now: Identity | None) -> bool:
+    """Return True if of a file's identities at most the times of status change differ."""
+    return bool(before and now and before[:-1] == now[:-1]) and not path.endswith(LISTING)
 
 
 def _by_directory(files: Mapping[str, str]) -> Iterator[dict[str, str]]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 
 from .action import SCHEMA, InputSet, Result
 from .looking import Identity

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 
 from .digests import bytes_digest
 from .locks import locked

@@ -17,8 +17,7 @@ from typing import TypeVar
 
 import msgspec
 
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.files import open_file
+from pypto_build.artifact.files import open_file, write_bytes
 
 from .digests import bytes_digest
 from .eviction import Entry, entries, excess, remove

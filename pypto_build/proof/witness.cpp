@@ -532,6 +532,9 @@ __attribute__((constructor)) void begin() {
     const long size = call(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", executable, sizeof(executable) - 1);
     if (size > 0)
         executable[size] = 0, write_event('X', {static_cast<unsigned long long>(call(SYS_getpid))}, executable);
+    const long length = call(SYS_readlinkat, AT_FDCWD, "/proc/self/ns/mnt", executable, sizeof(executable) - 1);
+    if (length > 0)
+        executable[length] = 0, write_event('V', {}, executable);
     tell_new_objects();
 }
 

@@ -22,12 +22,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.files import read_bytes
+from pypto_build.artifact.files import read_bytes, write_bytes
 
-from .digests import LISTING, TICK_S
+from .digests import LISTING, TICK_S, Mounts
 from .looking import NOTHING, Identity
-from .mounts import Mounts
 from .questions import ATTRIBUTES, LINK, NO_SIZE, REAL, STATUS, access, failure, status, subject, without_size
 
 SOURCE = Path(__file__).resolve().with_name("witness.cpp")
@@ -88,12 +86,21 @@ class Account:
     ran: Counter[str] = field(default_factory=Counter)  # by process, how many of these did run
     spawned: dict[str, str] = field(default_factory=dict)  # by process, the program that another one started it with
     processes: set[str] = field(default_factory=set)  # that said that they run
+    mounts: set[str] = field(default_factory=set)  # the namespaces of mounts that programs ran in
     unseen: str = ""  # a program that was started and could not be watched
 
     @property
     def files(self) -> set[str]:
         """All that was there and counts by content; directories with a slash at the end count by their names."""
         return self.read.keys() | self.loaded | self.listed
+
+    @property
+    def has_own_mounts(self) -> bool:
+        """Return True if a program ran in other mounts than those of this process."""
+        try:
+            return not self.mounts <= {os.readlink("/proc/self/ns/mnt")}
+        except OSError:
+            return bool(self.mounts)
 
     def leave_out(self, paths: Iterable[str]) -> None:
         """Say nothing of these files."""
@@ -181,7 +188,7 @@ def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Acco
                 _note_write(account, kind, numbers, path, written)
         elif kind == "R" and path in account.appended:
             account.rewritten.add(path)
-        elif kind in _NOTES and path not in written and (kind in "XEFLU" or counts(path)):
+        elif kind in _NOTES and path not in written and (kind in "XEFLUV" or counts(path)):
             _NOTES[kind](account, path, numbers)
     for program in account.executed & _LDCONFIG:
         account.programs.add(os.path.realpath(program))
@@ -324,6 +331,7 @@ _NOTES: dict[str, Callable[[Account, str, list[str]], None]] = {
     "P": _note_spawn,
     "F": _note_refusal,
     "U": _note_unwatched,
+    "V": lambda account, path, _: account.mounts.add(path),
     "S": lambda account, path, numbers: _note_answer(account, path + STATUS, status(*map(int, numbers))),
     "T": _note_link,
     "N": lambda account, path, numbers: _note_failure(account, path + STATUS, int(numbers[0])),

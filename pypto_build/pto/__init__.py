@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from pypto_build.lazy import attributes
 
 if TYPE_CHECKING:
-    from .errors import PtoError, SourcePosition
+    from pypto_build.facts.positions import SourcePosition
+
+    from .errors import PtoError
     from .model import Argument, Function, Location, Module, Operation, Region
     from .ops import TABLE
     from .parser import parse, parse_file

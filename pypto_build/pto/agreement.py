@@ -1,4 +1,4 @@
-"""The page on who computes what: `python -m pypto_build.pto.agreement` prints docs/agreement.md."""
+"""The page on who computes what: `python -m pypto_build.pto.agreement` prints docs/lookup/agreement.md."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Of the questions that a program asks and `NUMERICS` decides otherwise, a line sa
 
 
 def document() -> str:
-    """The page docs/agreement.md."""
+    """The page docs/lookup/agreement.md."""
     followed = {f"FOLLOWED_{numerics.upper()}": _listed(names) for numerics, names in FOLLOWED.items()}
     introduction = re.sub(r"FOLLOWED_[A-Z]+", lambda match: followed[match[0]], _INTRODUCTION)
     lines = [introduction, "## Questions", ""]

@@ -12,23 +12,37 @@ What the checks find wrong is printed as warnings; only what has no translation 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.facts.positions import SourcePosition
 
 from .atomic import write_atomically
 from .checks import CAPACITY, check_module, module_arch
 from .cpp.emitter import Emitter
 from .cpp.lowering import find_lowering
-from .errors import PtoError, SourcePosition
+from .errors import PtoError
 from .model import Function, Module, Operation
-from .names import require_names
 from .ops import TABLE, TILE_ALLOCATIONS
 from .parser import parse_file
 from .resolve import resolve
 from .types import MultiTileType, TileType
+
+# Names of functions: MLIR allows any text between quotes, C++, Python and files do not.
+
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+def require_names(module: Module) -> None:
+    """Raise PtoError for a function whose name is invalid in C++ or Python, or as a kernel's file."""
+    for function in module.functions():
+        if function.body is not None and not _IDENTIFIER.fullmatch(function.name):
+            what = "its name is not an identifier of C++; use letters, digits and _"
+            raise module.error(function, what)
+
 
 HARDWARE = ("a2a3", "a5")
 

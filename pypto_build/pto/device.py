@@ -1,6 +1,6 @@
-"""docs/device-rules.md: what devices demand of operands, who checks it and when.
+"""docs/lookup/device-rules.md: what devices demand of operands, who checks it and when.
 
-python -m pypto_build.pto.device > docs/device-rules.md
+python -m pypto_build.pto.device > docs/lookup/device-rules.md
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ _HEAD = """\
 
 The CPU forgives what a chip does not: a reciprocal into its own operand, a scratch tile that is too small, a flag that
 nothing waits for. These rules are rows of `pypto_build/pto/ops/device.py`, one a line, beside the operations that they
-bind; this page is made from them (`python -m pypto_build.pto.device > docs/device-rules.md`).
+bind; this page is made from them (`python -m pypto_build.pto.device > docs/lookup/device-rules.md`).
 
 | who checks | when |
 |---|---|
 | `pypto-build pto_check`, `lint`, the language server | on a module, as you type: operands whose address, extents and numbers are constants |
 | every replay | on the text of each kernel that changed: `[rules] kernels/aiv/k.cpp:61: …` behind the verdict, in verdict.json (`rules`), JUnit and SARIF. `RULES=error` fails with exit status 8, `RULES=off` is silent |
-| the compiler | keeps them: two tiles share bytes only where the rows let them (`compiler/in_place.py`), an accumulator with rows known at run time only is compact, and a module that breaks a rule is an error |
+| `scons hazards` | on each instruction that the run executed, with the addresses and valid extents it had: rules that the text does not decide |
+| the compiler | keeps them: two tiles share bytes only where the rows let them (`compiler/liveness.py`), an accumulator with rows known at run time only is compact, and a module that breaks a rule is an error |
 
-What is not known before a run breaks nothing. Extents that upstream's assertions alone compare (`assert`, `verifier`) are
+What is not known breaks nothing. Extents that upstream's assertions alone compare (`assert`, `verifier`) are
 held against modules, not against kernels' text: release builds leave assertions out.
 
 Beyond the rows, modules are checked for pipes: as many pops as pushes and frees as pops, one split at both ends, no use of
@@ -40,7 +41,8 @@ Who states a rule: """
 _UNCHECKED = (
     ("tgather, tgatherb, tscatter, mgather, mscatter", "indices and offsets lie in the tile or table",
      "they are data, which no check before a run sees"),
-    ("all", "extents, addresses, strides and numbers that are arguments", "they are known at run time only"),
+    ("all", "strides of views and numbers that are arguments; on distributed programs extents and addresses too",
+     "they are known at run time only, and `scons hazards` records tiles of one chip"),
     ("tdivs, trem, trems, tquant, tquant.mx", "the source is overwritten: nothing reads it later",
      "no row says what an instruction leaves in its operands"),
     ("tcolsum, tcolmax, tcolmin, tcolprod", "src is not empty", "the assembler accepts it; dst is not written"),

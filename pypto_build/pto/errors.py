@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pypto_build.facts.positions import SourcePosition
 
 #: Characters of a message: it quotes what a file says, which may be anything.
 _LONGEST = 2000
-
-
-@dataclass(frozen=True)
-class SourcePosition:
-    """A position in a source text; line and column count from 1, 0 means unknown."""
-
-    path: str = "<pto>"
-    line: int = 0
-    column: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}:{self.column}" if self.line else self.path
 
 
 def printable(text: str) -> str:

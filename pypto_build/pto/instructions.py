@@ -1,4 +1,4 @@
-"""The page on the instructions: `python -m pypto_build.pto.instructions` prints docs/instructions.md."""
+"""The page on the instructions: `python -m pypto_build.pto.instructions` prints docs/lookup/instructions.md."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ each time; `python -m tests.runtime.sanitize aarch64` runs the whole runtime wit
 
 
 def document() -> str:
-    """The page docs/instructions.md."""
+    """The page docs/lookup/instructions.md."""
     lines = [_INTRODUCTION]
     for group in GROUPS:
         lines += [f"## {group[0].upper()}{group[1:]}", ""]

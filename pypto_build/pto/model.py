@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from pypto_build.facts.positions import SourcePosition
+
 from .attributes import Attribute, case_of
-from .errors import PtoError, SourcePosition
+from .errors import PtoError
 from .lexer import token_offsets
 from .types import Type
 

@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from .errors import PtoError, SourcePosition
+from pypto_build.facts.positions import SourcePosition
+
+from .errors import PtoError
 
 BODY_SENTINEL = "// --- ptoas-generated code ---"
 _BEGIN = re.compile(rf"^[ \t]*{re.escape(BODY_SENTINEL)}[ \t]*$", re.M)

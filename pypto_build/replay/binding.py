@@ -17,8 +17,7 @@ from pathlib import Path
 import msgspec
 
 from pypto_build.artifact.errors import ArtifactError
-from pypto_build.artifact.interface import Interface
-from pypto_build.artifact.params import Param
+from pypto_build.artifact.interface import Interface, Param
 from pypto_build.artifact.pt import PtTensor, read_pt
 from pypto_build.artifact.snapshot import Snapshot, require_goldens
 from pypto_build.facts.dtypes import ITEMSIZE

@@ -11,10 +11,9 @@ from pypto_build.replay.arena import Arena, Overrun
 from pypto_build.replay.binding import Binding, TensorArg
 from pypto_build.replay.child import InputWrite, Unwritten
 from pypto_build.replay.comparators.base import Comparator
-from pypto_build.replay.compare import coordinates, difference, first_mismatches
+from pypto_build.replay.compare import Numbers, coordinates, count_where, difference, first_mismatches
 from pypto_build.replay.hints import Case, find_hints, never_written, tainted
 from pypto_build.replay.overruns import overrun_message
-from pypto_build.replay.pieces import Numbers, count_where
 from pypto_build.replay.values import Array, decode, storage
 from pypto_build.replay.verdict import OUT_OF_BOUNDS, ErrorInfo, OutputResult
 

@@ -57,8 +57,13 @@ def define_environment() -> None:
 
 
 def _rewrite_initial_environment() -> None:
-    """Let ``/proc/self/environ`` show this environment instead of the one that the process began with."""
+    """Let ``/proc/self/environ`` show this environment instead of the one that the process began with.
+
+    An emulator of another processor does not tell where that is.
+    """
     fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
+    if len(fields) <= _ENVIRONMENT + 1:
+        return
     begin, end = int(fields[_ENVIRONMENT]), int(fields[_ENVIRONMENT + 1])
     shown = b"".join(name + b"=" + value + b"\0" for name, value in os.environb.items())
     ctypes.memmove(begin, shown.ljust(end - begin, b"\0"), end - begin)

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from pypto_build.artifact.errors import ArtifactError
-from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.errors import ArtifactError, require_torch
 from pypto_build.artifact.interface import Interface, KernelInterface
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.errors import ArtifactError
-from pypto_build.artifact.files import read_record
+from pypto_build.artifact.files import read_record, write_bytes
 from pypto_build.facts.layouts import FlightEvent
 from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.runtime.faults import FaultRecord, is_known

@@ -17,8 +17,7 @@ import numpy.typing as npt
 
 from pypto_build.facts.dtypes import TORCH
 from pypto_build.replay.child import Unwritten
-from pypto_build.replay.compare import Difference, coordinates
-from pypto_build.replay.pieces import PIECE, Flags, Numbers, count_where, first_positions
+from pypto_build.replay.compare import PIECE, Difference, Flags, Numbers, coordinates, count_where, first_positions
 from pypto_build.replay.values import Array, decode, is_float
 from pypto_build.runtime.waits import ordinal
 

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pypto_build import terminal
-from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.below import directory_below
-from pypto_build.artifact.errors import ArtifactError
-from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.errors import ArtifactError, require_torch
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.interface import Interface, read_interface
 from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.snapshot import Snapshot, is_reference, snapshot
@@ -27,10 +26,8 @@ from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import ALL_OUTPUTS, EMBEDDED, FAST, RULES_ERROR, RULES_OFF, TORCH
 from pypto_build.replay.arena import Arena, Overrun
 from pypto_build.replay.binding import Binding, bind, lent, with_goldens
-from pypto_build.replay.broken_rules import read_broken_rules
 from pypto_build.replay.child import Reply
 from pypto_build.replay.embedded import job_of, open_embedded, require_files, start_worker
-from pypto_build.replay.entry import at_entry
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.loading import load_embedded
 from pypto_build.replay.quick import judged_outputs, quick_check
@@ -46,6 +43,49 @@ if TYPE_CHECKING:
     from pypto_build.replay.ahead import Ahead
     from pypto_build.replay.comparators import Comparator
     from pypto_build.replay.timing import Timelines
+
+import re
+
+from pypto_build.artifact.files import read_record, read_text
+from pypto_build.artifact.interface import OrchestrationInterface
+from pypto_build.facts.broken_rules import FILE_NAME, BrokenRule
+from pypto_build.facts.faults import FaultKind
+
+# Locates faults of the orchestration's own arguments: finds the wrong line in its text where possible.
+
+
+def at_entry(error: ErrorInfo, artifact: Path, orchestration: OrchestrationInterface) -> str:
+    """Return the message of a run's fault, prefixed with place and function if it is about the entry's arguments."""
+    message, fault = error.message, error.fault
+    if fault is None or error.line:
+        return message
+    if fault.kind == FaultKind.ENTRY_ARGUMENT:
+        access = rf"\.{re.escape(str(fault.fields.get('name')))}\(\s*{fault.fields.get('index')}\s*\)"
+        pattern, function = access, orchestration.function_name
+    elif fault.kind == FaultKind.EXPECTED_ARGUMENTS:
+        pattern = rf"expected_arg_count\s*=\s*{fault.fields.get('expected')}\b"
+        function = orchestration.config_name
+    else:
+        return message
+    try:
+        text = read_text(artifact / orchestration.source, errors="replace")
+    except OSError:
+        text = ""
+    found = re.search(pattern, text)
+    line = f":{text.count(chr(10), 0, found.start()) + 1}" if found else ""
+    return f"{orchestration.source}{line}: {function}: {message}"
+
+
+# Reads the device rules that an artifact's kernels break, as the build recorded them in OUT.
+
+
+def read_broken_rules(build_dir: Path) -> list[BrokenRule]:
+    """Return the recorded rules; none if the build does not check kernels. Raises a usage error for an invalid file."""
+    path = build_dir / FILE_NAME
+    if not path.exists():
+        return []
+    return read_record(path, list[BrokenRule], "are no broken rules", "remove it, and replay again")
+
 
 # The runtimes of this module: the compiled kernels, or PyTorch made from their .pto modules.
 _RUNTIMES = (EMBEDDED, TORCH)

@@ -13,8 +13,7 @@ from typing import Any
 
 import msgspec
 
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.artifact.files import decode_json, read_bytes, write_bytes
 
 TIMELINE_NAME = "chip_swimlane_records.json"
 TIMING_NAME = "timing.json"

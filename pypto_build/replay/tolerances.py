@@ -13,7 +13,7 @@ from typing import Any
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import read_text
-from pypto_build.artifact.manifest_values import shown
+from pypto_build.artifact.manifest_eval import shown
 from pypto_build.artifact.snapshot import GOLDEN_NAME, LARGEST_GOLDEN
 from pypto_build.facts.run_options import is_tolerance
 
@@ -24,7 +24,7 @@ _MOST_BRACES = 30_000  # Python takes the square of their number for an f-string
 def tolerances(root: Path, rtol: float | None, atol: float | None) -> tuple[float, float]:
     """Return `(rtol, atol)` for a replay of the artifact in `root`; None stands for "not given".
 
-    Raises a golden error for a value in `golden.py` that is no tolerance.
+    Raises a golden error for a value in `golden.py` that is not a tolerance.
     """
     path = root / GOLDEN_NAME
     literals = _literals(path) if rtol is None or atol is None else {}
@@ -39,7 +39,7 @@ def _number(path: Path, name: str, literals: dict[str, Any]) -> float:
         return DEFAULT_TOLERANCE
     if not is_tolerance(value):
         way_out = f"write a finite number that is 0 or more, or give {name}="
-        raise ArtifactError(path, f"{name} = {shown(value)} is no tolerance", way_out, kind="golden_error")
+        raise ArtifactError(path, f"{name} = {shown(value)} is not a tolerance", way_out, kind="golden_error")
     return float(value)
 
 

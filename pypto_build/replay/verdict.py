@@ -12,8 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.files import read_record
+from pypto_build.artifact.files import read_record, write_bytes
 from pypto_build.facts.broken_rules import BrokenRule, counted
 from pypto_build.runtime.faults import FaultRecord
 

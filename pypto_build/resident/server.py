@@ -22,12 +22,12 @@ from functools import partial
 from typing import Any, NoReturn
 
 from pypto_build.client.asking import NUMBER, SconsStart
-from pypto_build.client.meeting import describe_situation
+from pypto_build.client.meeting import address, describe_situation
 from pypto_build.proof.looking import Identity
 from pypto_build.resident.again import Leaving, end_fork, hand_over, is_settled, key_of, stamps
 from pypto_build.resident.loaded import load, run_command, take_over
+from pypto_build.toolchain.forked import may_ask
 from pypto_build.toolchain.forks import signal_group, status_of
-from pypto_build.toolchain.peers import may_ask
 
 IDLE_S = 900.0
 _REQUEST_S = 5.0
@@ -244,9 +244,13 @@ def _take_over(request: Any, streams: Sequence[int]) -> tuple[list[str], SconsSt
 
 
 def main(argv: Sequence[str]) -> int:
-    """Answer at the socket ``argv[0]``, unless another process does."""
+    """Answer at the socket ``argv[0]``, unless another process does, or the commands that ask there differ from this
+    process in what no message carries.
+    """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     (path,) = argv
+    if address(os.path.dirname(path), describe_situation()) != path:
+        return 0
     with open(f"{path}.pid", "a", encoding="ascii") as note:
         try:
             fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)

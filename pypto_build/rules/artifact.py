@@ -20,7 +20,7 @@ from pypto_build.artifact.manifest_writer import ways
 from pypto_build.facts.platforms import Platform
 from pypto_build.facts.run_options import SIMPLER
 from pypto_build.proof import Place
-from pypto_build.proof.reason import NEVER, few
+from pypto_build.proof.known import NEVER, few
 from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.embedded_runtime import embedded_runtime
 from pypto_build.rules.machinery.attributes import PLATFORM, Kind, Rule, path_attribute

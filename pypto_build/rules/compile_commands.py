@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.artifact.files import decode_json, read_bytes, write_bytes
 from pypto_build.proof.digests import changed_since
 from pypto_build.proof.looking import Identity, identity
 from pypto_build.rules.artifact import ArtifactTargets

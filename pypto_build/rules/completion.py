@@ -21,8 +21,7 @@ from pypto_build.artifact import (
     load_artifact,
     load_artifacts,
 )
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.artifact.files import decode_json, read_bytes, write_bytes
 from pypto_build.facts.platforms import Platform
 from pypto_build.proof import Outcome
 from pypto_build.rules.machinery.python_tools import python_tool

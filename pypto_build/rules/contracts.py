@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.params import Param
+from pypto_build.artifact.interface import Param
 from pypto_build.artifact.snapshot import goldens_in
 
 _DIRECTIONS = ("IN", "OUT", "INOUT")
@@ -33,7 +33,9 @@ def _check_signature(tensors: Sequence[Param], test: str, signature: Sequence[st
     given = dict(signature) if isinstance(signature, Mapping) else dict(zip(has, signature, strict=False))
     wrong = [word for word in given.values() if str(word).upper() not in _DIRECTIONS]
     if wrong:
-        raise ArtifactError(f"{test}: signature", f"{wrong[0]!r} is no direction", f"one of {', '.join(_DIRECTIONS)}")
+        raise ArtifactError(
+            f"{test}: signature", f"{wrong[0]!r} is not a direction", f"one of {', '.join(_DIRECTIONS)}"
+        )
     if len(signature) != len(has):
         number = f"has {len(signature)} tensor{'' if len(signature) == 1 else 's'}, the artifact {len(has)}"
         raise ArtifactError(f"{test}: signature", number, f"the artifact says {said}")
@@ -46,7 +48,9 @@ def _check_signature(tensors: Sequence[Param], test: str, signature: Sequence[st
 
 def _check_golden(tensors: Sequence[Param], test: str, golden: Path) -> None:
     if not golden.is_dir():
-        raise ArtifactError(f"{test}: golden", f"{golden} is no directory", "name one with a .pt file for each output")
+        raise ArtifactError(
+            f"{test}: golden", f"{golden} is not a directory", "name one with a .pt file for each output"
+        )
     golden = goldens_in(golden)
     outputs = [param.name for param in tensors if (param.direction or "").upper() != "IN"]
     files = sorted(path.stem for path in golden.glob("*.pt"))

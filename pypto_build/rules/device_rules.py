@@ -17,8 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.files import read_bytes
+from pypto_build.artifact.files import read_bytes, write_bytes
 from pypto_build.facts.broken_rules import FILE_NAME, BrokenRule
 from pypto_build.rules.artifact import ArtifactTargets
 from pypto_build.trace import span

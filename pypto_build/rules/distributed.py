@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.distributed import Distributed, load_distributed
 from pypto_build.facts.run_options import SIMPLER
@@ -29,18 +27,8 @@ from pypto_build.rules.splice import Spliced, Splices
 from pypto_build.rules.verb_targets import declare_verb
 from pypto_build.rules.verbs import Needs, Verb
 
-#: Modules for distributed artifacts, by the verb whose own module they replace.
-TOOLS = {
-    "hazards": "pypto_build.diagnose.hazards.ranks",
-    "deps": "pypto_build.diagnose.ranks.deps",
-    "dump": "pypto_build.diagnose.ranks.dump",
-    "report": "pypto_build.diagnose.ranks.report",
-    "lint": "pypto_build.diagnose.ranks.lint",
-    "diverge": "pypto_build.diagnose.ranks.diverge",
-    "flaky": "pypto_build.diagnose.ranks.flaky",
-    "pack": "pypto_build.diagnose.ranks.pack",
-    "triage": "pypto_build.diagnose.ranks.triage",
-}
+#: Verbs that look at all ranks together.
+_OF_RANKS = ("hazards", "deps", "dump", "report", "lint", "diverge", "flaky", "pack", "triage")
 #: Verbs that look at one chip program after the other.
 _OF_EACH_CHIP = ("pto_check", "passes", "torch", "splice")
 _USUAL = ("build", "replay", "graph")
@@ -48,7 +36,7 @@ _USUAL = ("build", "replay", "graph")
 
 def refuse_verbs(distributed: Distributed, wanted: Sequence[str]) -> None:
     """Raise a usage error if a target that is ``wanted`` looks at one chip program."""
-    other = next((target for target in wanted if target not in (*_USUAL, *TOOLS, *_OF_EACH_CHIP)), None)
+    other = next((target for target in wanted if target not in (*_USUAL, *_OF_RANKS, *_OF_EACH_CHIP)), None)
     if other is not None:
         root = distributed.root
         chips = ", ".join(_as_named(chip, root) for chip in distributed.chips.values())
@@ -66,8 +54,8 @@ def _as_named(chip: Path, root: Path) -> str:
 
 def declare_without_nodes(env: Environment, verb: Verb, distributed: Distributed) -> None:
     """The target of a tool that needs nothing built."""
-    if verb.name in TOOLS:
-        declare_verb(env, _of_ranks(verb), distributed.root)
+    if verb.name in _OF_RANKS:
+        declare_verb(env, verb, distributed.root)
         return
     for chip in distributed.chips.values():
         declare_verb(env, verb, chip)
@@ -87,14 +75,10 @@ def declare_tool(
     elif verb.needs is Needs.TRIAGE:
         from pypto_build.rules.triage import declare_triage
 
-        declare_triage(env, _of_ranks(verb), usual, targets, verdict)
+        declare_triage(env, verb, usual, targets, verdict)
     else:
         looked = verdict if verb.needs is Needs.REPLAY else ()
-        declare_verb(env, _of_ranks(verb), targets.artifact.root, targets, looked)
-
-
-def _of_ranks(verb: Verb) -> Verb:
-    return msgspec.structs.replace(verb, module=TOOLS[verb.name])
+        declare_verb(env, verb, targets.artifact.root, targets, looked)
 
 
 def declare_whole(

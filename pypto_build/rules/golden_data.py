@@ -10,11 +10,11 @@ from SCons.Action import Action
 from pypto_build.rules.machinery.actions import run_with_errors
 from pypto_build.rules.machinery.attributes import Attribute, Kind, Rule, RuleError, path_attribute
 from pypto_build.rules.machinery.environment import SHOWN
-from pypto_build.rules.machinery.inputs import leave_to_cleaning, path_of
+from pypto_build.rules.machinery.inputs import directory_to_make, leave_to_cleaning, path_of
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.steps import Step, declare_step, made_by_us
-from pypto_build.rules.machinery.workspace import escape, workspace_of
+from pypto_build.rules.machinery.workspace import workspace_of
 from pypto_build.rules.targets import TARGETS
 
 _TREE = "snapshot"
@@ -62,7 +62,7 @@ def declare_golden_data(env: Environment, **given: Any) -> Nodes:
     step = Step(place, action, "[data] make", name, spawn=run_with_errors, shown=True)
     sources = [script or program, *(values["deps"] or ())]
     made = declare_step(env, step, sources, outputs=(".made",))
-    directory = env.Dir(escape(str(output / _TREE)))
+    directory = directory_to_make(env, output / _TREE)
     nodes = made_by_us(env, env.Command([directory], made, Action(_create, None)))
     leave_to_cleaning(nodes)
     if name not in TARGETS:

@@ -18,7 +18,7 @@ from pathlib import Path
 from SCons.Script import GetOption
 
 from pypto_build import terminal
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.facts import places
 from pypto_build.proof import Action
 from pypto_build.proof.action import Aid

@@ -150,7 +150,7 @@ def _declare_run(run: _Examination, env: Environment, values: Mapping[str, Any])
     tree = f"{INSTRUMENTS}/{run.test}"
     action = python_tool(
         workspace,
-        distributed.TOOLS[run.tool] if whole else VERBS[run.tool].module,
+        VERBS[run.tool].module,
         words,
         name=tree,
         inputs=inputs,

@@ -3,20 +3,110 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from SCons.Script import GetOption
+
+from pypto_build.artifact import CORE_TYPES, Kernel, Orchestration
 from pypto_build.artifact.files import read_source
+from pypto_build.facts.platforms import TENSORMAP
+from pypto_build.rules.compile_commands import update_commands
 from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Kind, Rule, RuleError, path_attribute
-from pypto_build.rules.machinery.inputs import path_of
+from pypto_build.rules.machinery.deferred import QUERY
+from pypto_build.rules.machinery.inputs import path_of, searched
 from pypto_build.rules.machinery.python_tools import python_tool
-from pypto_build.rules.machinery.scons_types import Environment, Nodes
+from pypto_build.rules.machinery.recipes import recipe_of
+from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.steps import Step, declare_step
-from pypto_build.rules.machinery.workspace import workspace_of
-from pypto_build.rules.single import LOOSE
+from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.rules.splice import SPLICED, Assembler
 from pypto_build.rules.targets import TARGETS
+from pypto_build.rules.units import Compilation, Plan, declare_unit
+from pypto_build.rules.variants import USUAL
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.ptoas import find_ptoas
+
+# ``PtoKernel`` and ``PtoOrchestration``: the units of an artifact as rules of their own.
+
+KERNEL = Rule(
+    "PtoKernel",
+    "Compiles and links one kernel.",
+    (
+        Attribute("name", (str,), "the name of the library, and of the target that builds it", required=True),
+        path_attribute("source", Kind.FILE, "the kernel's C++ file", required=True),
+        Attribute("core_type", (str,), "the core it runs on", required=True, choices=CORE_TYPES),
+        path_attribute("extra_include_dirs", Kind.DIRECTORIES, "directories of headers of its own"),
+        PLATFORM,
+    ),
+)
+
+ORCHESTRATION = Rule(
+    "PtoOrchestration",
+    "Compiles and links one orchestration.",
+    (
+        path_attribute("source", Kind.FILE, "the orchestration's C++ file", required=True),
+        PLATFORM,
+    ),
+)
+
+# Units that belong to no artifact are built here, below the platform.
+LOOSE = "units"
+
+
+def declare_kernel(env: Environment, **given: Any) -> Nodes:
+    """Implements ``PtoKernel``; returns the library's node."""
+    values = KERNEL.check(given, env)
+    workspace, name = workspace_of(env), values["name"]
+    dirs = tuple(values["extra_include_dirs"] or ())
+    paths = tuple(path for node in dirs for path in searched(node))
+    kernel = Kernel(0, name, path_of(values["source"]), values["core_type"], extra_include_dirs=paths)
+    compilation = _loose(workspace, values["platform"])
+    nodes = _declare(env, compilation, compilation.kernel(kernel), values["source"], dirs)
+    if name not in TARGETS:
+        env.Alias(name, nodes)
+    return nodes
+
+
+def declare_orchestration(env: Environment, **given: Any) -> Nodes:
+    """Implements ``PtoOrchestration``; returns the library's node."""
+    values = ORCHESTRATION.check(given, env)
+    compilation = _loose(workspace_of(env), values["platform"])
+    plan = compilation.orchestration(Orchestration(path_of(values["source"])))
+    return _declare(env, compilation, plan, values["source"], ())
+
+
+def _declare(
+    env: Environment, compilation: Compilation, plan: Plan, source: Node, include_dirs: tuple[Node, ...]
+) -> Nodes:
+    """The node of a library; what its source includes of files that are made comes first."""
+    steps = compilation.steps(plan)
+    _note_command(workspace_of(env), plan, steps[0].place.directory)
+    node = env.File(escape(str(steps[-1].place.path(steps[-1].action.outputs[0]))))
+    return [node if node.has_builder() else declare_unit(env, steps, source, include_dirs)]
+
+
+def _note_command(workspace: Workspace, plan: Plan, directory: Path) -> None:
+    """Tell editors how a unit is compiled, when all rules have been called."""
+    plans: dict[Path, list[Plan]] = workspace.extras.setdefault("plans of units", {})
+    if not (plans or GetOption("clean") or GetOption("no_exec") or QUERY in workspace.extras):
+        workspace.at_end.append(partial(_update_commands, workspace, plans))
+    plans.setdefault(directory, []).append(plan)
+
+
+def _update_commands(workspace: Workspace, plans: Mapping[Path, Sequence[Plan]]) -> None:
+    for directory, units in plans.items():
+        update_commands(workspace, units, directory)
+
+
+def _loose(workspace: Workspace, platform_name: str | None) -> Compilation:
+    platform = workspace.platform(platform_name)
+    place = workspace.place(workspace.output(LOOSE, workspace.top, platform))
+    recipe = recipe_of(workspace, platform, USUAL.directory, TENSORMAP)
+    return Compilation(workspace, recipe, place, USUAL.directory, workspace.top)
+
 
 MODULE = Rule(
     "PtoModule",

@@ -34,13 +34,13 @@ class OptionError(Exception):
 class Group(Enum):
     """Options that the same targets take; the value is their heading in the help."""
 
-    COMMON = "Every target"
-    BUILD = "What is built, and how"
-    RUN = "The run and its comparison"
-    RECORDS = "What the run leaves in dfx_outputs/"
-    PROGRAMS = "compile"
-    TOOLS = "Other targets"
-    MANY = "Many artifacts: JIT= a glob, names with commas, @LIST; PLATFORM= with commas"
+    COMMON = "For every verb"
+    BUILD = "For the build"
+    RUN = "For the run and the comparison"
+    RECORDS = "For what the run records in dfx_outputs/"
+    PROGRAMS = "For compile"
+    TOOLS = "For some verbs"
+    MANY = "For many artifacts (JIT= a glob, names with commas or @LIST; PLATFORM= with commas)"
 
 
 _SWITCHED = {word: on for on, words in ((True, "1 yes true on"), (False, "0 no false off")) for word in words.split()}
@@ -48,55 +48,70 @@ _SWITCHED[""] = False
 
 _TABLE: dict[Group, tuple[Option, ...]] = {
     Group.COMMON: (
-        Option("JIT", TEXT, "", "the artifact: a directory name, a path, a glob or 'latest'"),
+        Option("JIT", TEXT, "", "the artifact: a name, a path, a glob, or 'latest'"),
         Option(
-            "SCENE", TEXT, "", "in its place: scene tests, FILE[::CLASS[::CASE]] or a directory, several with commas"
+            "SCENE", TEXT, "", "in place of JIT=: scene tests, as FILE[::CLASS[::CASE]] or a directory, with commas"
         ),
         Option(
             "PLATFORM",
             one_of(*PLATFORMS),
             "a2a3sim",
-            "a2a3sim, a5sim; a2a3, a5: hardware, or its semantics on the CPU where there is none",
+            "a2a3sim, a5sim; a2a3, a5 run on hardware, or on the CPU where there is none",
             ("-p", "--platform"),
         ),
-        Option("BUILD_OUTPUT", TEXT, "", "where artifacts are looked for ($PYPTO_PROG_BUILD_DIR, else build_output)"),
-        Option("BUILD_DIR", TEXT, "build", "where everything built goes"),
+        Option(
+            "BUILD_OUTPUT", TEXT, "", "the directory with artifacts (default: $PYPTO_PROG_BUILD_DIR, else build_output)"
+        ),
+        Option("BUILD_DIR", TEXT, "build", "the directory for everything that is built"),
         Option(
             "VERBOSE",
             SWITCH,
             False,
-            "1: every step with its reason, full command lines, the whole log of a run",
+            "1: show every step with its reason and command line, and the whole log of a run",
             ("-v", "--verbose"),
         ),
-        Option("STORE_SIZE", NOT_NEGATIVE, 5.0, "gigabytes that the store of results may take; 0: it keeps nothing"),
-        Option("STORE_REMOTE", TEXT, "", "a store that others use too: a directory, http(s)://, redis(s)://"),
+        Option("STORE_SIZE", NOT_NEGATIVE, 5.0, "the gigabytes that the store of results may take; 0 keeps nothing"),
+        Option("STORE_REMOTE", TEXT, "", "a store that other machines use too: a directory, http(s):// or redis(s)://"),
         Option(
             "STORE_UPLOAD",
             one_of("no", "background", "wait"),
             "background",
-            "when results are sent there: never, while you go on, before scons ends",
+            "when to send results there: never (no), while you go on, or before scons ends (wait)",
         ),
-        Option("PROFILE", SWITCH, False, "1: say where the time went; BUILD_DIR/profile.json is a Chrome trace of it"),
-        Option("WATCH", SWITCH, False, "1: again whenever a source or the data are saved, until Ctrl-C"),
+        Option(
+            "PROFILE", SWITCH, False, "1: say where the time went, and write BUILD_DIR/profile.json, a Chrome trace"
+        ),
+        Option("WATCH", SWITCH, False, "1: run again at every save of a source or of data, until Ctrl-C"),
     ),
     Group.BUILD: (
-        Option("CXX", TEXT, "", "the C++ compiler (g++, else clang++)"),
-        Option("ARCH", TEXT, "", "-march of the kernels (x86-64-v3 on x86-64; 'native' for this machine)"),
-        Option("KERNEL_FLAGS", TEXT, "", "more flags for the kernels' compiler"),
-        Option("CHECK", SWITCH, False, "1: kernels record and check what every instruction touches"),
-        Option("CASE", TEXT, "", "SCENE=: only these cases: NAME, CLASS::NAME, CLASS:: or ::NAME, with commas"),
-        Option("MANUAL", one_of("exclude", "include", "only"), "exclude", "SCENE=: cases that run only when asked for"),
-        Option("SKIP_GOLDEN", SWITCH, False, "1: SCENE=: run without making and comparing goldens", ("--skip-golden",)),
-        Option("SANDBOX", SWITCH, False, "1: compile and replay under bubblewrap: no network, only OUT writable"),
-        Option("LAUNCHER", one_of("", *LAUNCHERS), "", f"run compilations through {', '.join(LAUNCHERS)}"),
-        Option("PTOAS", TEXT, "", "the assembler of edited .pto modules ($PTOAS_ROOT, PATH, else 'own')"),
-        Option("PREFER", one_of("", "pto", "cpp"), "", "which counts when a module and its body were both edited"),
+        Option("CXX", TEXT, "", "the C++ compiler (default: g++, else clang++)"),
+        Option(
+            "ARCH", TEXT, "", "the processor that kernels are compiled for; 'native' is this one (default: x86-64-v3)"
+        ),
+        Option("KERNEL_FLAGS", TEXT, "", "more flags for the compiler of kernels"),
+        Option("CHECK", SWITCH, False, "1: check what every instruction of a kernel touches"),
+        Option("CASE", TEXT, "", "with SCENE=, only these cases: NAME, CLASS::NAME, CLASS:: or ::NAME, with commas"),
+        Option("MANUAL", one_of("exclude", "include", "only"), "exclude", "with SCENE=, what to do with manual cases"),
+        Option("SKIP_GOLDEN", SWITCH, False, "1: with SCENE=, make and compare no golden", ("--skip-golden",)),
+        Option(
+            "SANDBOX", SWITCH, False, "1: compile and replay without network, with only OUT writable (needs bubblewrap)"
+        ),
+        Option("LAUNCHER", one_of("", *LAUNCHERS), "", f"the program that runs compilations: {', '.join(LAUNCHERS)}"),
+        Option(
+            "PTOAS",
+            TEXT,
+            "",
+            "the assembler of .pto modules (default: $PTOAS_ROOT, PATH, else 'own', the built-in one)",
+        ),
+        Option("PREFER", one_of("", "pto", "cpp"), "", "what counts if a module and its kernel were both edited"),
         *OF_SIMPLER.values(),
     ),
     Group.RUN: (
         *OF_THE_RUN.values(),
-        Option("PACK", one_of("", "onfail"), "", "onfail: a replay that fails leaves its pack in OUT: OUT/x.tar.zst"),
-        Option("HARDWARE", SWITCH, False, "1: PLATFORM=a2a3 and a5 mean hardware, never this machine's CPU"),
+        Option(
+            "PACK", one_of("", "onfail"), "", "onfail: a replay that fails leaves an archive of itself, OUT/x.tar.zst"
+        ),
+        Option("HARDWARE", SWITCH, False, "1: fail if PLATFORM=a2a3 or a5 finds no hardware"),
     ),
     Group.RECORDS: tuple(OF_ITS_RECORDS.values()),
     Group.PROGRAMS: (
@@ -104,123 +119,143 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
             "PROGRAM",
             TEXT,
             "",
-            "the program: compile makes an artifact of it; diverge: where the artifact does not name it",
+            "the program, a Python file",
         ),
-        Option("COMPILER", one_of("", "pypto"), "", "pypto: compile runs PyPTO itself on the program"),
-        Option("PYTHON", TEXT, "", "the interpreter that has PyPTO, for COMPILER=pypto (default: this one)"),
+        Option("COMPILER", one_of("", "pypto"), "", "pypto: compile with PyPTO itself"),
+        Option("PYTHON", TEXT, "", "the Python that has PyPTO, for COMPILER=pypto (default: this one)"),
         Option(
             "VARIABLES",
             TEXT,
             "",
-            "compile: names of further environment variables that the program sees (comma separated)",
+            "more environment variables that the program sees, by name, with commas",
         ),
-        Option("VINTAGE", one_of("", "2026-05", "2026-06", "2026-08"), "", "the C++ API that compile writes for"),
-        Option("SKIP_PTOAS", SWITCH, False, "1: compile stops after the .pto modules"),
-        Option("DUMP_PASSES", SWITCH, False, "1: compile writes the program after each pass"),
+        Option(
+            "VINTAGE",
+            one_of("", "2026-05", "2026-06", "2026-08"),
+            "",
+            "the month of the C++ API to write for (default: the newest)",
+        ),
+        Option("SKIP_PTOAS", SWITCH, False, "1: stop after the .pto modules"),
+        Option("DUMP_PASSES", SWITCH, False, "1: write the program after each pass"),
     ),
     Group.MANY: (
-        Option("SHARD", TEXT, "", "2/8: only the second of eight shares, which are the same on every machine"),
-        Option("MEM", NOT_NEGATIVE, 0.0, "gigabytes that jobs may take together (0: nine tenths of what is free)"),
+        Option("SHARD", TEXT, "", "one share of the artifacts: 2/8 is the second of eight"),
+        Option("MEM", NOT_NEGATIVE, 0.0, "the gigabytes that jobs may take together (0: nine tenths of what is free)"),
         Option(
             "SCHEDULER",
             TEXT,
             "",
-            "who does the jobs: local (workers on this machine), tcp://, tls:// (a Dask cluster)",
+            "the address of a Dask scheduler that runs the jobs, or 'local'",
         ),
-        Option("HTML", TEXT, "", "a file for a page on all runs: what fails since when, what flipped, times"),
+        Option("HTML", TEXT, "", "a file for a page on all runs so far"),
     ),
     Group.TOOLS: (
-        Option("DAYS", NOT_NEGATIVE, 0.0, "gc: also builds and results that were not used for so many days (0: none)"),
-        Option("WRITE", SWITCH, False, "1: splice writes into the artifact, keeping the previous files as .bak"),
-        Option("OTHER", TEXT, "", "the artifact that pto_diff compares with"),
+        Option("DAYS", NOT_NEGATIVE, 0.0, "gc: also remove what was not used for so many days (0: nothing)"),
+        Option(
+            "WRITE",
+            SWITCH,
+            False,
+            "1: write (splice: into the artifact, and keep the old files as .bak) or remove (gc)",
+        ),
+        Option("OTHER", TEXT, "", "pto_diff: the artifact to compare with"),
         Option(
             "TASK",
             TEXT,
             "",
-            "dump, deps: a task by number, ring:count or id, several with commas; extract: also 3-7; step, debug: one",
+            "a task: its number, ring:count or id; dump, deps and extract take several with commas, extract also 3-7",
         ),
-        Option("BLOCK", whole(0), 0, "step, debug: the task's block"),
-        Option("TO", TEXT, "", "deps: a second task; says what orders the two"),
-        Option("RANK", TEXT, "", "deps, dump: a rank of a distributed program (1), or one of its dispatches (1/d0)"),
+        Option("BLOCK", whole(0), 0, "step, debug: the block of the task"),
+        Option("TO", TEXT, "", "deps: a second task, to say what orders the two"),
+        Option("RANK", TEXT, "", "deps, dump: a rank of a distributed program (1), or a dispatch of it (1/d0)"),
         Option(
             "KERNEL",
             TEXT,
             "",
-            "dump, extract: a kernel by name or func_id; passes: a function; step: a name, aic, aiv0 or aiv1",
+            "a kernel, by name or func_id; passes: a function; step: also aic, aiv0 or aiv1",
         ),
         Option(
             "FROM",
             TEXT,
             "",
-            "extract: the first task, all after it are taken too; why: a tensor, whose elements are followed on",
+            "extract: the first of the tasks, up to the last; why: the tensor to follow forward",
         ),
         Option(
             "KEEP",
             TEXT,
             "",
-            "reduce: what stays: mismatch:OUTPUT, crash, hang, build_error[:KERNEL], golden_error, or a finding's rule",
+            "reduce: the failure to keep: mismatch:OUTPUT, crash, hang, build_error[:KERNEL], golden_error, or a rule",
         ),
-        Option("CVISE", SWITCH, False, "1: reduce: then C-Vise on kernels without a module; takes minutes"),
-        Option("SEEDS", TEXT, "1-200", "sweep: one case a seed: 1-200, several with commas"),
-        Option("VALUES", TEXT, "", "sweep: kinds of inputs: random, edge, structured (the usual), special (inf, nan)"),
-        Option("SHAPES", TEXT, "", "sweep: sizes of the dynamic dimensions: 1,7,64; 1x16,7x32 where two are; auto"),
-        Option("CASES", TEXT, "", "sweep: of its cases only these, counted from 1: 51-100, or 17"),
-        Option("GOLDEN", one_of("run", "reference"), "run", "extract: who made data/out: the kernels, or PyTorch"),
-        Option("PASS", TEXT, "", "passes: a pass by name or number, whose changes are shown"),
-        Option("FORMAT", one_of("text", "json", "dot"), "text", "query: how the answer is printed"),
-        Option("ARG", TEXT, "", "dump: an argument by name or index"),
-        Option("ROLE", one_of("", "input", "output", "inout"), "", "dump: input, output or inout"),
-        Option("STAGE", one_of("", "before", "after"), "", "dump: before or after the task ran"),
+        Option("CVISE", SWITCH, False, "1: also run C-Vise on kernels without a module, for minutes (reduce)"),
+        Option("SEEDS", TEXT, "1-200", "sweep: the seeds, one for each case, such as 1-200,300"),
+        Option("VALUES", TEXT, "", "sweep: the kinds of inputs: random, edge, structured, special (inf, nan)"),
+        Option("SHAPES", TEXT, "", "sweep: the sizes of dynamic dimensions: 1,7,64, or 1x16,7x32 for two, or auto"),
+        Option("CASES", TEXT, "", "sweep: only these of its cases: 51-100, or 17"),
+        Option(
+            "GOLDEN",
+            one_of("run", "reference"),
+            "run",
+            "extract: what makes data/out: the kernels (run), or PyTorch (reference)",
+        ),
+        Option("PASS", TEXT, "", "passes: the pass to show, by name or number"),
+        Option("FORMAT", one_of("text", "json", "dot"), "text", "query: the form of the answer"),
+        Option("ARG", TEXT, "", "dump: the argument, by name or index"),
+        Option("ROLE", one_of("", "input", "output", "inout"), "", "dump: only arguments with this role"),
+        Option("STAGE", one_of("", "before", "after"), "", "dump: only values from before or after the task"),
         Option(
             "EXPORT",
             one_of("", "pt", "npy", "txt", "dot", "html", "trace"),
             "",
-            "dump: pt, npy, txt; deps: dot, html, trace; step: html",
+            "the form to export: dump has pt, npy, txt; deps has dot, html, trace; step has html",
         ),
         Option(
             "AGAINST",
             TEXT,
             "",
-            "dump: a .pt file to compare with; diverge: a recorded dump to examine; reduce: an artifact that is right",
+            "what to compare with: dump a .pt file, diverge a recorded dump, reduce an artifact that is right",
         ),
-        Option("TRAP", TEXT, "", "hazards: end at the instruction that makes nan, inf, saturate or denormal (commas)"),
-        Option("OUT", TEXT, "", "why: an output of the program by name; the only one needs none"),
+        Option(
+            "TRAP", TEXT, "", "hazards: end at the first instruction that makes one of nan, inf, saturate, denormal"
+        ),
+        Option("OUT", TEXT, "", "why: the output, by name (default: the only one)"),
         Option(
             "AT",
             TEXT,
             "",
-            "why: the element of OUT, I,J; of ranges (I:J) the one that is most wrong; step: 69, TADD#4, v17",
+            "why: the element, as 3,4, or the worst of ranges, as 0:64,7; step: where to start, as 69, TADD#4 or v17",
         ),
-        Option("SCRIPT", TEXT, "", "step, debug: commands such as 'next 3; print v17', or a file of them"),
-        Option("BREAK", TEXT, "", "debug: k.cpp:69, 69 or a function, with commas (the kernel's begin)"),
-        Option("DEBUGGER", one_of("gdb", "lldb"), "gdb", "debug: which debugger"),
-        Option("RR", SWITCH, False, "debug: 1: record the run with rr, and go through it forward and back"),
-        Option("CORE", SWITCH, False, "debug: 1: open the core that the last crash left"),
-        Option("LOG", TEXT, "", "hang: a log, or the directory of the host's and the device's logs"),
+        Option("SCRIPT", TEXT, "", "step, debug: commands to run, such as 'next 3; print v17', or a file of them"),
+        Option(
+            "BREAK",
+            TEXT,
+            "",
+            "debug: where to stop: k.cpp:69, 69 or a function, with commas (default: where the kernel begins)",
+        ),
+        Option("DEBUGGER", one_of("gdb", "lldb"), "gdb", "debug: the debugger"),
+        Option("RR", SWITCH, False, "1: record the run with rr, to go back in it (debug)"),
+        Option("CORE", SWITCH, False, "1: open the core that the last crash left (debug)"),
+        Option("LOG", TEXT, "", "hang: a log, or the directory with the logs of host and device"),
         Option(
             "AXIS",
             one_of("", "simpler", "pto_isa", "kernel", "hunk", "ptoas", "flags"),
             "",
-            "bisect: what to search: simpler, pto_isa, kernel, hunk, ptoas or flags",
+            "bisect: what differs between the two ends",
         ),
-        Option("GOOD", TEXT, "", "bisect: an end that passes"),
-        Option("BAD", TEXT, "", "bisect: an end that fails"),
-        Option("REPEATS", whole(1), 1, "bisect: runs of each step"),
-        Option("JSON", TEXT, "", "a file for findings, or what came of replays and tests, as JSON"),
-        Option("SARIF", TEXT, "", "the same as SARIF, for editors and CI"),
-        Option("TAGS", TEXT, "", "scons test: only replay tests with one of these tags (comma separated)"),
-        Option(
-            "NAMES", TEXT, "", "scons test: only tests with such names, also as scons test 'NAME*' (comma separated)"
-        ),
+        Option("GOOD", TEXT, "", "bisect: the end that passes"),
+        Option("BAD", TEXT, "", "bisect: the end that fails"),
+        Option("REPEATS", whole(1), 1, "bisect: how often to run each step"),
+        Option("JSON", TEXT, "", "a file for findings or outcomes, as JSON"),
+        Option("SARIF", TEXT, "", "a file for findings or outcomes, as SARIF, for editors and CI"),
+        Option("TAGS", TEXT, "", "only tests, or lines of a list, with one of these tags, with commas"),
+        Option("NAMES", TEXT, "", "only tests with such names, with commas; also as scons test 'NAME*'"),
         Option("LIST", SWITCH, False, "1: scons test: list the tests that it would run, with their tags"),
-        Option("TEST", TEXT, "", "triage: a declared test, with its data, golden and tolerances, in place of JIT="),
-        Option("FAILED", SWITCH, False, "1: scons test: only the tests that failed when they last ran"),
-        Option("JUNIT", TEXT, "", "a file for what came of replays and tests, as JUnit's XML"),
+        Option("TEST", TEXT, "", "triage: a declared test, in place of JIT="),
+        Option("FAILED", SWITCH, False, "1: run only the tests that failed the last time"),
+        Option("JUNIT", TEXT, "", "a file for outcomes, as JUnit's XML"),
         Option(
             "ANNOTATE",
             one_of("", "0", "1", "github", "gitlab"),
             "",
-            "1: what is wrong as annotations of GitHub or GitLab (where they run it, unless it is 0)",
+            "annotate failures for GitHub or GitLab: 0, 1, github, gitlab (default: where they run it)",
         ),
     ),
 }

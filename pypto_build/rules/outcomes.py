@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from pypto_build import terminal
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.facts.outcomes import Outcome, Word, annotations_for
 from pypto_build.replay.verdict import Verdict
 from pypto_build.rules.machinery.workspace import FAILED_TESTS, Workspace

@@ -25,8 +25,15 @@ def pack_words(
     chips: Sequence[str] = (),
 ) -> list[str]:
     """The command that packs a replay, but for the name of the archive; ``chips`` are the flags of one of several."""
-    tool = "pypto_build.diagnose.ranks.pack" if chips else "pypto_build.diagnose.pack"
-    words = [*own_tool(tool), str(artifact), "--platform", platform, "--build-dir", str(results), *chips]
+    words = [
+        *own_tool("pypto_build.diagnose.pack"),
+        str(artifact),
+        "--platform",
+        platform,
+        "--build-dir",
+        str(results),
+        *chips,
+    ]
     words += ["--data", str(data)] if data else []
     words += ["--golden", str(golden)] if golden else []
     return words + [word for name, value in options.items() for word in RUN_OPTIONS[name].words(value)]

@@ -11,7 +11,7 @@ import json
 import threading
 from collections.abc import Mapping
 
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.proof import Action
 from pypto_build.proof.action import Aid
 from pypto_build.rules.machinery.actions import run_silently

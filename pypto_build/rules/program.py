@@ -24,7 +24,7 @@ from pypto_build.proof import Place
 from pypto_build.rules.machinery.actions import run_with_errors
 from pypto_build.rules.machinery.attributes import Attribute, Kind, Rule, RuleError, path_attribute
 from pypto_build.rules.machinery.environment import SHOWN
-from pypto_build.rules.machinery.inputs import leave_to_cleaning, path_of, stands_for
+from pypto_build.rules.machinery.inputs import directory_to_make, leave_to_cleaning, path_of, stands_for
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.steps import Step, declare_step, made_by_us
@@ -115,7 +115,7 @@ def _declare(
     made = [*made, *(() if by_pypto else _declare_golden(env, workspace, place, artifact, made, variables))]
     # SCons lets a directory depend on what it knows to be in it: on the manifest too.
     manifest = made_by_us(env, env.Command(escape(str(artifact / MANIFEST_NAME)), made, Action(_create, None)))
-    directory = env.Dir(escape(str(artifact)))
+    directory = directory_to_make(env, artifact)
     nodes = [*made_by_us(env, env.Command([directory], manifest, Action(_create, None))), *manifest]
     leave_to_cleaning(nodes)
     workspace.generated[output] = directory

@@ -43,7 +43,7 @@ def declare_query(env: Environment, expression: str) -> None:
 def _answer(target: Nodes, source: Nodes, env: Environment) -> int:
     try:
         if not env["PYPTO_QUERY"].strip():
-            raise OptionError("query: there is no question; try: scons query 'deps(NAME)'")
+            raise OptionError("query: an expression is missing; try: scons query 'deps(NAME)'")
         graph = Graph(env)
         names = Query(graph, env["PYPTO_QUERY"]).answer()
     except OptionError as error:
@@ -194,7 +194,7 @@ class Query:
             self._next()
             word = self._next()
             if not word.isdecimal():
-                raise self._error(f"'{word}' is no depth")
+                raise self._error(f"'{word}' is not a depth")
             depth = int(word)
         return self._graph.reach(names, self._graph.deps, depth)
 
@@ -218,7 +218,7 @@ class Query:
         try:
             return [name for name in names if re.search(pattern, self._graph.kind(name))]
         except re.error as error:
-            raise self._error(f"'{pattern}' is no pattern: {error}") from None
+            raise self._error(f"'{pattern}' is not a pattern: {error}") from None
 
     def _named(self, name: str) -> list[str]:
         if name == "all":

@@ -601,6 +601,10 @@ def _pack(workspace: Workspace, replay: Replay, status: int) -> None:
         path.unlink(missing_ok=True)  # of an earlier failure
     elif (replay.results / "verdict.json").is_file():
         replay.pack = write_pack(workspace, replay.packing, path)
+        if replay.pack and replay.way.comparators:
+            terminal.say(
+                f"[pack] {replay.pack}: compares within tolerances, without {', '.join(replay.way.comparators)}"
+            )
         if replay.pack and not replay.of_a_test:
             terminal.say(f"[pack] {replay.pack}: elsewhere, pypto-build replay {shlex.quote(path.name)}")
 

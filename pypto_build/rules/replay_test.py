@@ -9,7 +9,7 @@ from typing import Any
 from SCons.Script import BUILD_TARGETS, COMMAND_LINE_TARGETS
 
 from pypto_build.artifact import ArtifactError, artifact_name, is_distributed
-from pypto_build.artifact.params import Param
+from pypto_build.artifact.interface import Param
 from pypto_build.artifact.snapshot import REFERENCE
 from pypto_build.facts.run_options import ALL_OUTPUTS, RULES_ERROR, is_tolerance
 from pypto_build.rules.artifact import ArtifactTargets, declare_loaded
@@ -123,7 +123,7 @@ def _comparators(values: Mapping[str, Any]) -> dict[str, str]:
     """Return the comparators by the names of outputs."""
     for name, comparator in (values["comparators"] or {}).items():
         if not isinstance(comparator, str) or comparator.endswith(".py"):
-            raise RuleError(f"ReplayTest: comparators: {name}: {comparator} is no comparator; compare= names a file")
+            raise RuleError(f"ReplayTest: comparators: {name}: {comparator} is not a comparator; compare= names a file")
     rest = {ALL_OUTPUTS: str(path_of(values["compare"]))} if values["compare"] else {}
     return {**(values["comparators"] or {}), **rest}
 
@@ -142,7 +142,7 @@ def _declare(env: Environment, values: Mapping[str, Any]) -> Nodes:
     root = path_of(values["artifact"])
     weak = values["memory"]
     if weak not in (None, "weak"):
-        raise ArtifactError(f"memory={weak!r}", "is no model of memory", "it takes 'weak'")
+        raise ArtifactError(f"memory={weak!r}", "is not a memory model", "it takes 'weak'")
     variant = WEAK.directory if weak else None
     if is_distributed(root):
         from pypto_build.rules.distributed import declare_whole
@@ -177,7 +177,7 @@ def _tolerances(values: Mapping[str, Any]) -> dict[str, float]:
     given = {key: values[key.lower()] for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
     for key, value in given.items():
         if not is_tolerance(value):
-            raise RuleError(f"ReplayTest: {key.lower()}={value!r} is no tolerance; write a finite number, 0 or more")
+            raise RuleError(f"ReplayTest: {key.lower()}={value!r} is not a tolerance; write a finite number, 0 or more")
     return {key: float(value) for key, value in given.items()}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pypto_build.rules.artifact import ArtifactTargets, Early, declare_loaded
 from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Kind, Rule, path_attribute
 from pypto_build.rules.machinery.inputs import path_of
@@ -13,8 +14,27 @@ from pypto_build.rules.machinery.workspace import workspace_of
 from pypto_build.rules.replay import declare_replay
 from pypto_build.rules.scene_outcomes import say_refused
 from pypto_build.rules.scenes import open_scenes
-from pypto_build.rules.subject_targets import targets_of
+from pypto_build.rules.subject import Subject
 from pypto_build.rules.tests import declare_test
+
+# Nodes of a run's subject: a program for one chip, or one for several.
+
+
+def targets_of(
+    env: Environment,
+    subject: Subject,
+    platform_name: str | None = None,
+    variant: str | None = None,
+    needed: bool = True,
+    early: Early | None = None,
+) -> ArtifactTargets:
+    """The nodes of a subject's program; ``variant``, ``needed`` and ``early`` are those of `declare_loaded`."""
+    if subject.distributed is not None:
+        from pypto_build.rules.distributed import distributed_targets
+
+        return distributed_targets(env, subject.distributed, platform_name, variant)
+    return declare_loaded(env, subject.artifact, platform_name, variant, needed, early)
+
 
 SCENE_TEST = Rule(
     "SceneTest",

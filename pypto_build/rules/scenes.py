@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -20,8 +21,10 @@ import msgspec
 from SCons.Script import GetOption
 
 from pypto_build import terminal
-from pypto_build.artifact import Artifact, ArtifactError, load_artifact
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact import MANIFEST_NAME, Artifact, ArtifactError, load_artifact
+from pypto_build.artifact.distributed import Distributed, load_distributed, read_devices
+from pypto_build.artifact.files import write_bytes
+from pypto_build.artifact.layout import CHILDREN_DIR
 from pypto_build.artifact.manifest_writer import render_manifest
 from pypto_build.artifact.outputs import mark_output
 from pypto_build.artifact.scene_reader import NotLiteral, read_literal, scene_files
@@ -30,6 +33,7 @@ from pypto_build.artifact.scenes import (
     CASES_DIR,
     DESCRIPTIONS_VARIABLE,
     NODE_LEVEL,
+    PROGRAMS_DIR,
     FileDescription,
     Scene,
     SceneCase,
@@ -50,12 +54,72 @@ from pypto_build.rules.machinery.early import Early
 from pypto_build.rules.machinery.locks import lock_output
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.workspace import Workspace, as_it_is
-from pypto_build.rules.scene_nodes import open_node
 from pypto_build.rules.scene_outcomes import CaseRefusal
 from pypto_build.rules.subject import Subject
 from pypto_build.rules.units import ensure
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.forked import ForkedTools
+
+# Cases of scene tests for several chips: distributed artifacts whose chip programs a class has in common.
+
+#: Chip programs by their directories, in the workspace's extras: what their manifests say in this run.
+_WRITTEN = "chip programs of scene tests"
+
+
+def open_node(workspace: Workspace, root: Path, of_class: Path) -> Distributed:
+    """Return the artifact that a process has written to ``root``, with its chip programs.
+
+    The chip programs lie in ``of_class``, so that cases share their builds. A chip program whose tensors have other
+    directions than in another case lies in ``root``. Raises a usage error for files that cannot be read.
+    """
+    written: dict[Path, bytes] = workspace.extras.setdefault(_WRITTEN, {})
+    links = root / CHILDREN_DIR
+    found = {file.stem: file.read_bytes() for file in sorted((root / PROGRAMS_DIR).glob("*.py"))}
+    for stale in [path for path in links.glob("*") if path.name not in found]:
+        _remove(stale)
+    links.mkdir(parents=True, exist_ok=True)
+    for name, manifest in found.items():
+        shared = of_class / CHILDREN_DIR / name
+        if written.setdefault(shared, manifest) == manifest:
+            _write(shared / MANIFEST_NAME, manifest)
+            _link(links / name, Path(os.path.relpath(shared, links)))
+        else:
+            if (links / name).is_symlink():
+                _remove(links / name)
+            _write(links / name / MANIFEST_NAME, manifest)
+    return load_distributed(root)
+
+
+def check_ranks(workspace: Workspace, subjects: Iterable[Subject]) -> None:
+    """Raise a usage error for WORLD= and DEVICES= that are of another number of chips than a case is recorded for."""
+    devices = read_devices(workspace.options["DEVICES"], workspace.options["WORLD"])
+    asked = len(devices) or workspace.options["WORLD"]
+    for subject in subjects:
+        if asked and subject.distributed is not None and subject.distributed.ranks != asked:
+            option = f"DEVICES={workspace.options['DEVICES']}" if devices else f"WORLD={asked}"
+            case, count = subject.origin.partition("::")[2], subject.distributed.ranks
+            raise ArtifactError(option, f"{case} is for {count} chips", "its config says how many: device_count")
+
+
+def _write(path: Path, content: bytes) -> None:
+    if not path.is_file() or path.read_bytes() != content:
+        write_bytes(path, content)
+
+
+def _link(path: Path, target: Path) -> None:
+    with suppress(OSError):
+        if path.readlink() == target:
+            return
+    _remove(path)
+    path.symlink_to(target)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
 
 #: Below BUILD_DIR: what is read and made of scene tests, a directory for each file.
 SCENES_DIR = "scenes"

@@ -12,7 +12,7 @@ from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError, artifact_name, find_artifacts, is_distributed, resolve_jit
-from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.errors import require_torch
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
 from pypto_build.facts.run_options import TORCH
 from pypto_build.rules.artifact import ArtifactTargets, declare_loaded, tell_all_built
@@ -24,9 +24,9 @@ from pypto_build.rules.machinery.workspace import Workspace, artifact_dirs, work
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.outcomes import outcomes_of, wants_files
 from pypto_build.rules.replay import declare_replay, finish_replays, start_early
+from pypto_build.rules.scene_test import targets_of
 from pypto_build.rules.stage import scripts_make
 from pypto_build.rules.subject import Subject
-from pypto_build.rules.subject_targets import targets_of
 from pypto_build.rules.targets import OF_AN_ARTIFACT, STATUS_VARIABLE
 from pypto_build.rules.variants import CHECKED, DEBUGGED, FOR_SIMPLER, USUAL
 from pypto_build.rules.verbs import VERBS, Needs, Verb
@@ -104,15 +104,14 @@ def _require_torch(workspace: Workspace, verbs: list[Verb], replays: bool) -> No
 
 def _declare_scenes(env: Environment, wanted: list[str], verbs: list[Verb], verdicts: Verdicts) -> None:
     """Declare the cases of ``SCENE=`` under the targets of an artifact."""
-    from pypto_build.rules.scene_nodes import check_ranks
     from pypto_build.rules.scene_outcomes import say_refused, tell_cases, tell_outcomes
-    from pypto_build.rules.scenes import open_scenes
+    from pypto_build.rules.scenes import check_ranks, open_scenes
 
     workspace = workspace_of(env)
     if workspace.options["JIT"]:
         raise ArtifactError("SCENE=", "names a program, and so does JIT=", "leave one of them out")
     if "pto_diff" in wanted:
-        raise ArtifactError("SCENE=", "'scons pto_diff' compares modules, which scene tests have none of", "use JIT=")
+        raise ArtifactError("SCENE=", "'scons pto_diff' compares modules, and scene tests have none", "use JIT=")
     subjects, refused = open_scenes(
         workspace,
         workspace.options["SCENE"],

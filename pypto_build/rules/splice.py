@@ -12,7 +12,7 @@ from SCons.Action import Action as SConsAction
 
 from pypto_build import terminal
 from pypto_build.artifact import Artifact
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.facts.platforms import Platform
 from pypto_build.proof import Action, Place
 from pypto_build.rules.completion import assembled_units

@@ -63,41 +63,41 @@ TARGETS: dict[str, Target] = {
     ),
     "compile": Target(
         "compile PROGRAM=p.py",
-        "a program to the artifact _jit_p, with its golden",
+        "make the artifact _jit_p of a program, and its golden",
         frozenset(_of(Group.PROGRAMS) | {"PTOAS"} | _of_the_run("compile")),
     ),
     "splice": Target(
         "splice JIT=x",
-        "edited .pto modules into their kernel files",
+        "put edited .pto modules into their kernel files",
         frozenset({"PTOAS", "PREFER", "WRITE"} | _MANY),
     ),
-    "pto_diff": Target(
-        "pto_diff JIT=a OTHER=b", "what differs between the .pto modules of two artifacts", frozenset({"OTHER"})
+    "pto_diff": Target("pto_diff JIT=a OTHER=b", "compare the .pto modules of two artifacts", frozenset({"OTHER"})),
+    "graph": Target("graph JIT=x", "show what is made from what, and what would be built", frozenset(_of(Group.BUILD))),
+    "query": Target(
+        "query 'deps(NAME)'", "say what a target is made from, or what a file goes into", frozenset({"FORMAT"})
     ),
-    "graph": Target("graph JIT=x", "what is made from what, and what would be built", frozenset(_of(Group.BUILD))),
-    "query": Target("query 'deps(NAME)'", "what a target is made from, and what from a file", frozenset({"FORMAT"})),
     **{verb.name: _of_verb(verb) for verb in VERBS.values()},
     "fetch": Target(
         "fetch",
-        "get revisions of simpler and pto-isa (the pinned ones, or SIMPLER=, PTO_ISA=)",
+        "fetch revisions of simpler and pto-isa into the cache",
         frozenset(_of_the_run("fetch")),
     ),
     "gc": Target(
         "gc [WRITE=1]",
-        "disk use by artifact; what builds and the store would lose to DAYS= and STORE_SIZE=; WRITE=1 removes it",
+        "show disk use, and what may go; WRITE=1 removes that",
         frozenset({"WRITE", "DAYS"}),
     ),
     "test": Target(
         "test",
-        "every test declared here",
+        "run every test declared in the SConstruct",
         frozenset(_RUN | _OUTCOMES | {"TAGS", "NAMES", "LIST", "FAILED", "SCHEDULER"}),
     ),
 }
 
 #: The targets in the order in which they are listed, under what they are for.
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Build and replay": ("build", "replay", "test", "compile", "splice", "graph", "query"),
-    "What is wrong": (
+    "To build and replay": ("build", "replay", "test", "compile", "splice", "graph", "query"),
+    "To find what is wrong": (
         "triage",
         "lint",
         "hazards",
@@ -114,9 +114,9 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "pto_diff",
         "bisect",
     ),
-    "What a run did": ("report", "dump", "deps", "torch", "pack"),
-    "Beside simpler and PyPTO": ("scene_test", "install", "fetch", "hang"),
-    "Housekeeping": ("gc",),
+    "To look at a run": ("report", "dump", "deps", "torch", "pack"),
+    "To work with simpler and PyPTO": ("scene_test", "install", "fetch", "hang"),
+    "To free disk space": ("gc",),
 }
 
 

@@ -14,7 +14,7 @@ from SCons.Action import Action
 from SCons.Script import COMMAND_LINE_TARGETS, GetOption, Main
 
 from pypto_build import terminal
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.facts.outcomes import Outcome
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.verdict import EXIT_STATUS

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import msgspec
 from SCons.Action import Action
 
 from pypto_build import terminal
@@ -49,18 +48,18 @@ def _triage(env: Environment, declare: Callable[[], Nodes]) -> None:
     workspace, nodes = workspace_of(env), declare()
     for replay in replays_of(env, nodes):
         targets = replay.targets
+        if replay.way.comparators:
+            terminal.say(f"[triage] compares within tolerances, without {', '.join(replay.way.comparators)}")
         variant = workspace.own_variant(CHECKED)
-        verb = VERBS[VERB]
         if targets.parts:
             from pypto_build.artifact.distributed import load_distributed
-            from pypto_build.rules.distributed import TOOLS, distributed_targets
+            from pypto_build.rules.distributed import distributed_targets
 
             distributed = load_distributed(targets.artifact.root)
             checked = distributed_targets(env, distributed, targets.platform.name, variant)
-            verb = msgspec.structs.replace(verb, module=TOOLS[VERB])
         else:
             checked = declare_loaded(env, targets.artifact, targets.platform.name, variant)
-        declare_triage(env, verb, targets, checked, nodes, replay.data_dir, _given(replay))
+        declare_triage(env, VERBS[VERB], targets, checked, nodes, replay.data_dir, _given(replay))
 
 
 def _given(replay: Replay) -> Mapping[str, Any]:

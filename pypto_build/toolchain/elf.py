@@ -49,9 +49,9 @@ class Elf:
 
     def __init__(self, data: bytes) -> None:
         if data[:4] != b"\x7fELF":
-            raise ElfError("is no ELF file")
+            raise ElfError("is not an ELF file")
         if data[4:6] != b"\x02\x01":
-            raise ElfError("is no 64-bit little-endian ELF file")
+            raise ElfError("is not a 64-bit little-endian ELF file")
         self._data = data
         try:
             header = _HEADER.unpack_from(data)
@@ -83,7 +83,7 @@ class Elf:
         found: list[Symbol] = []
         tables = [table for table in self.sections if table.kind in (_SYMTAB, _DYNSYM)]
         if sum(table.size for table in tables) > len(self._data):
-            raise ElfError("has tables of symbols that lie upon each other")
+            raise ElfError("has tables of symbols that overlap")
         try:
             for table in tables:
                 strings = self.sections[table.link].offset
@@ -118,7 +118,7 @@ def extract_text(elf: Elf, entry: str = "kernel_entry") -> bytes:
         raise ElfError(f"has code outside .text ({', '.join(others)}), which the device would not get")
     relocated = sorted(section.name for section in elf.sections if section.name.startswith((".rela.text", ".rel.text")))
     if relocated:
-        raise ElfError(f"has relocations ({', '.join(relocated)}), which nobody applies on the device")
+        raise ElfError(f"has relocations ({', '.join(relocated)}), which the device does not apply")
     index = elf.sections.index(texts[0])
     starts = [symbol for symbol in elf.symbols if symbol.name == entry and symbol.section == index]
     if not starts:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.toolchain.elf import ElfError, extract_text, read_elf
 
 _WAY_OUT = "inline what the kernel calls, or link with a toolkit whose ld.lld merges the sections"

@@ -158,7 +158,7 @@ def find_commit(repository: Repository, chosen: str) -> str:
     clone, _, revision = chosen.rpartition("@")
     if clone:
         if not Path(clone).expanduser().is_dir():
-            raise ToolchainError(f"{option}={chosen}: {clone} is no directory; name a clone before the '@'")
+            raise ToolchainError(f"{option}={chosen}: {clone} is not a directory; name a clone before the '@'")
         repository.fetch(str(Path(clone).expanduser().resolve()))
         # The clone's own meaning of that name: its branches are not ours.
         revision = git.find_commit("-C", str(Path(clone).expanduser()), revision=revision) or revision

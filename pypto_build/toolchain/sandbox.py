@@ -15,8 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.files import read_bytes
+from pypto_build.artifact.files import read_bytes, write_bytes
 from pypto_build.facts.system_calls import call_filter
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.cache import cache_dir

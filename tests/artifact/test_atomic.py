@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.artifact.atomic import replace_file, write_bytes
+from pypto_build.artifact.files import replace_file, write_bytes
 
 
 def test_writes_and_makes_directories(tmp_path: Path) -> None:

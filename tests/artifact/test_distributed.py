@@ -19,8 +19,8 @@ def test_devices(text: str, world: int, devices: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("text", "world", "message"),
     [
-        ("0,x", 0, "DEVICES=0,x: 'x' is no device, nor a range of them; write 0,1 or 0-3"),
-        ("-1", 0, "DEVICES=-1: '-1' is no device, nor a range of them; write 0,1 or 0-3"),
+        ("0,x", 0, "DEVICES=0,x: 'x' is not a device or a range of devices; write 0,1 or 0-3"),
+        ("-1", 0, "DEVICES=-1: '-1' is not a device or a range of devices; write 0,1 or 0-3"),
         (",", 0, "DEVICES=,: names no device; write 0,1 or 0-3"),
         ("0-2,1", 0, "DEVICES=0-2,1: names device 1 twice; each rank has a device of its own"),
         ("3-1", 0, "DEVICES=3-1: names no device; write 0,1 or 0-3"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.errors import require_torch
 from pypto_build.compiler import golden
 from pypto_build.diagnose.diverge import __main__ as diverge
 

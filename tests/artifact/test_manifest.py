@@ -230,7 +230,7 @@ def test_endless_growth_is_refused(tmp_path: Path, doubled: str) -> None:
 
 def test_syntax_error(tmp_path: Path) -> None:
     assert complaint(tmp_path, MANIFEST + "X = (1,\nY = 2\n") == (
-        "M:9: syntax error: '(' was never closed; compile again or mend the line"
+        "M:9: syntax error: '(' was never closed; compile again or correct the line"
     )
 
 
@@ -370,7 +370,7 @@ def test_unknown_direction(tmp_path: Path) -> None:
     text = "from simpler.task_interface import ArgDirection as _D\n" + kernel(
         f'{SCALE}, {SCALE_SOURCE}, "signature": [_D.INPUT]'
     )
-    assert complaint(tmp_path, text) == "M:7: '_D.INPUT' is no ArgDirection; one of SCALAR, IN, OUT, INOUT"
+    assert complaint(tmp_path, text) == "M:7: '_D.INPUT' is not an ArgDirection; one of SCALAR, IN, OUT, INOUT"
 
 
 def test_duplicate_func_id(tmp_path: Path) -> None:

@@ -17,8 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.pt import read_pt, write_pt
-from pypto_build.artifact.pt_pickle import STORAGES, dump_record
+from pypto_build.artifact.pt import STORAGES, dump_record, read_pt, write_pt
 from pypto_build.facts.dtypes import ITEMSIZE
 
 _RESAVE = "save it again: torch.save(tensor.detach().cpu().contiguous(), path)"
@@ -239,7 +238,7 @@ PLAIN = {"data.pkl": dump_record("float32", (2, 3)), "byteorder": b"little", "da
 )
 def test_refuses_damaged_archives(tmp_path: Path, change: dict[str, bytes | None], what: str | None) -> None:
     entries = {name: data for name, data in (PLAIN | change).items() if data is not None}
-    what = what or "is damaged: its pickle refers to something that is no storage"
+    what = what or "is damaged: its pickle refers to something that is not a storage"
     assert complaint(archive(tmp_path / "t.pt", entries)) == f"{what}; {_RESAVE}"
 
 

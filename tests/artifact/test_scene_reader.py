@@ -141,7 +141,7 @@ def test_the_forms_of_our_own_scene_test() -> None:
 
 
 def test_a_file_that_is_no_python(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match=r"test_it.py:8: syntax error: .*; mend the line"):
+    with pytest.raises(ArtifactError, match=r"test_it.py:8: syntax error: .*; correct the line"):
         scenes_of(tmp_path, "class (:\n")
 
 

@@ -17,8 +17,8 @@ from pypto_build.compiler import (
     infer_function_core_type,
     run_passes,
 )
+from pypto_build.compiler.emit_artifact import generate_wrapper, passed_to
 from pypto_build.compiler.emit_manifest import generate_manifest
-from pypto_build.compiler.emit_wrapper import generate_wrapper, passed_to
 from pypto_build.compiler.signature import signature_of
 from pypto_build.pto.wrapper import unpack_arguments
 from tests.compiler.programs import kernel, load
@@ -132,6 +132,7 @@ def test_splicing_starts_without_the_compiler() -> None:
     )
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert process.stdout == (
-        "['pypto_build.compiler', 'pypto_build.compiler.splice_files', 'pypto_build.lazy', 'pypto_build.pto', "
-        "'pypto_build.pto.atomic', 'pypto_build.pto.errors', 'pypto_build.pto.splice']\n"
+        "['pypto_build.compiler', 'pypto_build.compiler.splice_files', 'pypto_build.facts', "
+        "'pypto_build.facts.positions', 'pypto_build.lazy', 'pypto_build.pto', 'pypto_build.pto.atomic', "
+        "'pypto_build.pto.errors', 'pypto_build.pto.splice']\n"
     )

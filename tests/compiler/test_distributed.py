@@ -369,7 +369,7 @@ ERRORS = {
     "collective": (
         "pld.tensor.allreduce(x, s)",
         CALL,
-        "9:5: pld.tensor.allreduce: target is no window of k; pass a parameter of its own",
+        "9:5: pld.tensor.allreduce: target is not a window of k; pass a parameter of its own",
     ),
     "mode": (
         "pld.tensor.allreduce(w, s, mode='tree')",
@@ -483,7 +483,7 @@ def test_a_kernel_of_both_cores_tells_nobody(tmp_path: Path) -> None:
     with pytest.raises(CompileError) as caught:
         compile_file(str(path), tmp_path / "out", "a2a3sim")
     assert str(caught.value).endswith(
-        "pld.system.notify in up, which runs on both cores: the other may not have come so far; "
+        "pld.system.notify in up, which runs on both cores: the other core may not have reached this point; "
         "put it into a kernel of its own"
     )
 

@@ -94,7 +94,7 @@ CASES = {
     ),
     "carried type": (
         kernel(TILE + "for i in pl.range(4):\n    t = pl.row_max(t)" + STORE),
-        "6:5: t is Tile[[64, 64], FP32] on one way and Tile[[64, 1], FP32] on the other; a variable keeps its type",
+        "6:5: t is Tile[[64, 64], FP32] in one branch and Tile[[64, 1], FP32] in the other; a variable keeps its type",
     ),
     "wrong element type stored": (
         kernel(TILE + "t = pl.cast(t, pl.BF16)" + STORE),

@@ -117,11 +117,11 @@ CASES = {
     ),
     "chained compare": (
         kernel("if 0 < n < 3:\n    pass", N, "x, out, n"),
-        "5:8: one comparison at a time; join them with `and`",
+        "5:8: comparisons cannot be chained; join them with `and`",
     ),
     "is none": (
         kernel("if n is None:\n    pass", N, "x, out, n"),
-        "5:13: None is no number",
+        "5:13: None is not a number",
     ),
     "power": (
         kernel(T + "t = t ** 2" + S),
@@ -175,7 +175,7 @@ CASES = {
     ),
     "multi assign": (
         kernel("a = b = pl.load(x, [0,0],[64,64])"),
-        "5:5: one variable an assignment; write one line for each",
+        "5:5: an assignment has one variable; write a line for each",
     ),
     "unpack": (
         kernel("a, b = pl.load(x, [0,0],[64,64])"),

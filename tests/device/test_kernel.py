@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.device.kernel import check_kernel
+from pypto_build.device.kernel import check_kernel, open_calls
+from pypto_build.device.run import ExecutedTile, broken_by
 from pypto_build.pto import parse
 from pypto_build.pto.assemble import assemble
 from pypto_build.pto.ops import TABLE
@@ -148,3 +149,30 @@ def test_shared_bytes_are_found_in_the_kernel_too(name: str, row: Constraint) ->
     assert use is not None
     text = text_of(use, "a2a3")
     assert any(one.rule == "overlap" for one in check_kernel(text, "k.cpp", "a2a3")), text.decode()
+
+
+def executed(space: int, access: int, rows: int, cols: int, address: int, element: int = 4) -> ExecutedTile:
+    return ExecutedTile(space, access, element, rows, cols, rows, cols, address)
+
+
+@pytest.mark.parametrize(("address", "rules"), [(0, ["overlap"]), (32768, [])])
+def test_what_a_run_adds(address: int, rules: list[str]) -> None:
+    """Operands are matched by memory, shape, size of elements and direction; without a match nothing is added."""
+    body = tile("a", "v7") + tile("b", "unknown") + "  TRECIP(b, a);\n"
+    assert found(body) == []
+    (call,) = open_calls(kernel(body), "a2a3")
+    assert (call.line, call.name, call.text) == (7, "TRECIP", "TRECIP(b, a)")
+    src, dst = executed(0, 1, 64, 128, 0), executed(0, 2, 64, 128, address)
+    assert [constraint.kind for constraint, _ in broken_by(call, [src, dst])] == rules
+    assert list(broken_by(call, [src, executed(0, 2, 64, 64, address)])) == []
+    assert list(broken_by(call, [src, executed(1, 2, 64, 128, address)])) == []
+    assert open_calls(kernel(tile("a", "0") + tile("b", "32768") + "  TRECIP(b, a);\n"), "a2a3") == []
+
+
+def test_scratch_of_a_run() -> None:
+    body = tile("s", "0", 64, 256, args="64, n") + tile("d", "131072", 64, 1) + tile("t", "70000", 64, 1)
+    (call,) = open_calls(kernel(body + "  TROWSUM(d, s, t);\n"), "a2a3")
+    operands = [executed(0, 1, 64, 256, 0), executed(0, 2, 64, 1, 131072), executed(0, 18, 64, 1, 70016)]
+    assert "scratch_size" in [constraint.kind for constraint, _ in broken_by(call, operands)]
+    narrow = operands[0]._replace(valid_cols=64)
+    assert "scratch_size" not in [constraint.kind for constraint, _ in broken_by(call, [narrow, *operands[1:]])]

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pypto_build.diagnose.hazards.conflicts import Frontier, _in_one_piece
-from pypto_build.diagnose.hazards.order import Order
+from pypto_build.diagnose.hazards.conflicts import Frontier, Order, _in_one_piece
 from pypto_build.diagnose.hazards.record import ATOMIC, READ, WRITE
 
 KINDS = (READ, WRITE, READ | WRITE, WRITE | ATOMIC)

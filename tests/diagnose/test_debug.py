@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.diagnose.debug.__main__ import main
-from pypto_build.diagnose.debug.breakpoints import breakpoints_of
+from pypto_build.diagnose.debug.__main__ import breakpoints_of, main
 from pypto_build.rules.variants import DEBUGGED
 from tests.diagnose.checked import EXAMPLES, build_variant, copy_example
 from tests.replay.builder import build_artifact, embedded_module

@@ -144,7 +144,7 @@ def test_inputs_that_differ_already_are_named(clean: Path, tmp_path: Path, capsy
 
 
 def test_documented_table_is_that_of_the_seeds() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "reference.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "dev" / "reference.md").read_text()
     rows = re.findall(r"^\| ([a-z, -]+) \| `([^`]+)` \| (.+) \|$", text, re.M)
     assert [(name, file) for name, file, _ in rows] == [(seed.name, seed.file) for seed in SEEDS]
 

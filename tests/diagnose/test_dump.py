@@ -10,7 +10,7 @@ import pytest
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.diagnose.dump import __main__ as dump
-from pypto_build.diagnose.dump.statistics import histogram, statistics
+from pypto_build.diagnose.dump.viewer import histogram, statistics
 from pypto_build.diagnose.recorded.args_dump import find_manifest, read_dump
 from pypto_build.diagnose.recorded.names import artifact_names
 from pypto_build.replay.verdict import ErrorInfo, Verdict, write_verdict

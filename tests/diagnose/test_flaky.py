@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from pypto_build.diagnose.findings import read_report
-from pypto_build.diagnose.flaky.__main__ import main
-from pypto_build.diagnose.flaky.orders import flipping_swap, random_order
+from pypto_build.diagnose.flaky.__main__ import flipping_swap, main, random_order
 from pypto_build.diagnose.triage.experiments import Orders, try_orders
 from pypto_build.replay import Request
 from pypto_build.replay.reference import goldens

@@ -15,7 +15,7 @@ from pypto_build.artifact.pt import read_pt
 from pypto_build.diagnose.findings import Finding, read_report
 from pypto_build.diagnose.flaky.__main__ import main as flaky
 from pypto_build.diagnose.hazards.__main__ import main as hazards
-from pypto_build.diagnose.hazards.ranks import main as hazards_of_ranks
+from pypto_build.diagnose.hazards.__main__ import main as hazards_of_ranks
 from pypto_build.diagnose.hazards.record import read_record
 from pypto_build.replay import Request, replay
 from pypto_build.replay.run_options import SettingValue
@@ -202,7 +202,7 @@ def test_what_instructions_do_is_no_access_of_the_kernel(tmp_path: Path) -> None
 
 
 def test_the_page_of_rules_names_what_is_planted() -> None:
-    page = (EXAMPLES.parents[1] / "docs" / "memory.md").read_text(encoding="utf-8")
+    page = (EXAMPLES.parents[1] / "docs" / "dev" / "memory.md").read_text(encoding="utf-8")
     rules = page.partition("<!-- rules: begin -->")[2].partition("<!-- rules: end -->")[0]
     rows = [line.strip("| ").split(" | ") for line in rules.splitlines() if line.startswith("|")][2:]
     assert [row[0] for row in rows] == [str(number) for number in range(1, len(rows) + 1)]

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.diagnose.hazards.ranks import Access, _split
-from pypto_build.diagnose.hazards.waiting import ended_finding
-from pypto_build.diagnose.ranks import deps, dump, lint, report
-from pypto_build.diagnose.ranks.messages import Notification, SignalWait, answer, critical_chain, messages_of
-from pypto_build.diagnose.ranks.run import RanksRun
+from pypto_build.diagnose.deps import __main__ as deps
+from pypto_build.diagnose.dump import __main__ as dump
+from pypto_build.diagnose.hazards.ranks import Access, _split, ended_finding
+from pypto_build.diagnose.lint import __main__ as lint
+from pypto_build.diagnose.recorded.messages import Notification, SignalWait, answer, critical_chain, messages_of
+from pypto_build.diagnose.recorded.ranks import RanksRun
+from pypto_build.diagnose.report import __main__ as report
 from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.chips.records import DispatchRow
 from pypto_build.replay.verdict import ErrorInfo, Verdict, write_verdict
@@ -239,7 +241,7 @@ def _linted(tmp_path: Path, old: str, new: str, count: int = -1) -> list[str]:
 
 
 def _said(artifact: Path) -> list[str]:
-    return [finding.lines[0] for finding in lint.lint_ranks(artifact, "a2a3sim")]
+    return [finding.lines[0] for finding in lint.lint(artifact, "a2a3sim")]
 
 
 @pytest.mark.parametrize(

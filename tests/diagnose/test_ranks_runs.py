@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.diagnose.hazards import ranks as hazards
-from pypto_build.diagnose.ranks import flaky
-from pypto_build.diagnose.ranks.collectives import dispatched
+from pypto_build.diagnose.flaky import __main__ as flaky
+from pypto_build.diagnose.hazards.__main__ import main as hazards_main
+from pypto_build.diagnose.hazards.collectives import dispatched
 from pypto_build.replay.chips.records import DispatchRow, DomainRow, RanksRecord
 from tests.replay.chips import INOUT, NO_DEP, Chips
 
@@ -61,7 +61,7 @@ def _found(chips: Chips, capsys: pytest.CaptureFixture[str]) -> list[str]:
     for directory in chips.out.iterdir():
         if directory.is_dir() and not (directory / "check").exists():
             (directory / "check").symlink_to(".")
-    hazards.main(words)
+    hazards_main(words)
     return [line for line in capsys.readouterr().out.splitlines() if "[hazards/" in line]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.diagnose.reduce import BEFORE_A_RUN, by_itself, orchestration, work
+from pypto_build.diagnose.reduce import BEFORE_A_RUN, by_itself, work
 from pypto_build.diagnose.reduce.__main__ import main
 from pypto_build.diagnose.reduce.search import Log
 from pypto_build.diagnose.reduce.text_search import TextSearch, Ways, fewer_lines, fewer_statements
@@ -35,7 +35,7 @@ def reduce(artifact: Path, place: Path, *words: str) -> int:
 def signed(artifact: Path, place: Path) -> None:
     """interface.json alone, which is there before anything compiles."""
     from pypto_build.artifact import load_artifact
-    from pypto_build.artifact.atomic import write_bytes
+    from pypto_build.artifact.files import write_bytes
     from pypto_build.artifact.interface import encode_interface, sign
 
     interface = sign(load_artifact(artifact)).interface
@@ -189,7 +189,7 @@ _TOO_MANY = [
 def test_a_fault_of_an_orchestration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(orchestration, "fewer_lines", some_lines)
+    monkeypatch.setattr(work, "fewer_lines", some_lines)
     artifact = copy_example("_jit_spmd_scale", tmp_path, _TOO_MANY)
     build_artifact(artifact, tmp_path / "out" / artifact.name)
     assert reduce(artifact, tmp_path, "--keep", "crash") == 0
@@ -207,7 +207,7 @@ def test_a_wrong_orchestration_beside_a_right_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """d for c in the last task: what the right one has gone without, the wrong one has too."""
-    monkeypatch.setattr(orchestration, "fewer_lines", some_lines)
+    monkeypatch.setattr(work, "fewer_lines", some_lines)
     (tmp_path / "good").mkdir()
     good = copy_example("_jit_vector_dag", tmp_path / "good")
     edits = [("orchestration/vector_dag.cpp", "params_t4.add_input(c);", "params_t4.add_input(d);")]

@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.diagnose.deps import __main__ as deps
 from pypto_build.diagnose.findings import Edit, Finding, Report, as_json
 from pypto_build.diagnose.report import __main__ as report
-from pypto_build.diagnose.report.error_map import error_map
-from pypto_build.diagnose.report.layout import place
-from pypto_build.diagnose.why.kept import KeptChain, keep
-from pypto_build.diagnose.why.links import Link
+from pypto_build.diagnose.report.collect import place
+from pypto_build.diagnose.report.whole import error_map
+from pypto_build.diagnose.why.kept import KeptChain, Link, keep
 from pypto_build.replay.verdict import ErrorInfo, Mismatch, OutputResult, Verdict, write_verdict
 from tests.diagnose.browser import Browser, find_browser
 from tests.diagnose.runs import graph_document, write_json, write_vector_dag

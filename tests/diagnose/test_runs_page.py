@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pypto_build.diagnose.runs.__main__ import main
-from pypto_build.diagnose.runs.page import runs_page
+from pypto_build.diagnose.runs.__main__ import main, runs_page
 from pypto_build.replay.history import History, Result, Run
 
 

@@ -14,11 +14,10 @@ import pytest
 
 from pypto_build.diagnose.diverge.compare import Limits
 from pypto_build.diagnose.step.__main__ import main, parser
-from pypto_build.diagnose.step.face import recorded
-from pypto_build.diagnose.step.page import page
+from pypto_build.diagnose.step.face import page, recorded
+from pypto_build.diagnose.step.record import instrument
 from pypto_build.diagnose.step.session import Session
 from pypto_build.diagnose.step.terminal import StepApp
-from pypto_build.diagnose.step.variables import instrument
 from tests.diagnose.browser import Browser, find_browser
 from tests.diagnose.checked import build_checked, copy_example
 from tests.replay.builder import build_artifact, embedded_module
@@ -198,7 +197,7 @@ def test_a_terminal_of_80_columns_shows_the_whole_line(tmp_path: Path) -> None:
 
 
 def test_no_textual(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("pypto_build.artifact.extras.find_spec", lambda name: None if name == "textual" else name)
+    monkeypatch.setattr("pypto_build.artifact.errors.find_spec", lambda name: None if name == "textual" else name)
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     assert main(["x", "--build-dir", "y", "--embedded", "z", "--task", "3"]) == 2

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from pypto_build.diagnose.sweep.__main__ import main
-from pypto_build.diagnose.sweep.cases import Symbol, cases, kinds_of, seeds_of, sizes_of
-from pypto_build.diagnose.sweep.errors import compare, proposal
-from pypto_build.diagnose.sweep.values import GROUPS, make
+from pypto_build.diagnose.sweep.cases import GROUPS, Symbol, cases, kinds_of, make, seeds_of, sizes_of
+from pypto_build.diagnose.sweep.run import compare, proposal
 from pypto_build.replay.values import STORAGE, decode
 from tests.diagnose.checked import EXAMPLES, copy_example
 from tests.replay.builder import build_artifact, embedded_module, replay

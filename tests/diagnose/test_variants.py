@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pypto_build.diagnose.diverge.module_variants import module_trials
 from pypto_build.diagnose.diverge.trials import edits_of, line_of
 from pypto_build.diagnose.diverge.variants import MOST, python_trials
+from pypto_build.diagnose.diverge.varied import module_trials
 from pypto_build.diagnose.findings import Edit
 
 _PROGRAM = """

@@ -11,8 +11,7 @@ import pytest
 from pypto_build.diagnose.why import chain
 from pypto_build.diagnose.why.__main__ import main
 from pypto_build.diagnose.why.forward import Forward
-from pypto_build.diagnose.why.kept import read_kept
-from pypto_build.diagnose.why.links import Link
+from pypto_build.diagnose.why.kept import Link, read_kept
 from pypto_build.diagnose.why.runs import Runs
 from tests.diagnose.checked import build_checked, copy_example
 from tests.diagnose.corpus.why import BUGS, Wrong

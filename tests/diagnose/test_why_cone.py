@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from pypto_build.diagnose.diverge import probe
 from pypto_build.diagnose.why import find
 from pypto_build.diagnose.why.find import Call, may_be_plain
-from pypto_build.diagnose.why.intervals import Intervals
 from pypto_build.diagnose.why.runs import Runs
+from pypto_build.diagnose.why.trace import Intervals
 from tests.diagnose.checked import copy_example
 from tests.diagnose.test_why import links, why
 

@@ -6,11 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.editor.colours import TOKEN_TYPES, colours_of, encoded
-from pypto_build.editor.complete import proposals
-from pypto_build.editor.generated import pair
-from pypto_build.editor.hover import hover, operation_text
-from pypto_build.editor.layout import formatted
+from pypto_build.editor.questions import hover, operation_text, pair, proposals
+from pypto_build.editor.server import TOKEN_TYPES, colours_of, encoded, formatted
 from pypto_build.editor.symbols import definition_of, kernel_files, spans_of, token_at
 from pypto_build.pto.live.module import LiveModule
 from pypto_build.pto.ops import TABLE

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from pypto_build.editor.input import LARGEST, BoundedInput
+from pypto_build.editor.server import LARGEST, BoundedInput
 
 
 def _message(body: bytes, size: int | str | None = None) -> bytes:

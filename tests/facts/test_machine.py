@@ -12,7 +12,7 @@ import pytest
 from pypto_build.facts import machine
 
 ROOT = Path(__file__).resolve().parents[2]
-_NEEDS = "it needs Linux on x86-64 or aarch64 with glibc 2.31 or newer, and a Python of 64 bits"
+_NEEDS = "it needs Linux on x86-64 or aarch64 with glibc 2.31 or newer, and a 64-bit Python 3.10 or newer"
 _ELSEWHERE = """import os, sys
 os.uname = lambda: os.uname_result(("Linux", "host", "6.1", "1", "riscv64"))
 sys.argv = ["command", "replay"]
@@ -43,6 +43,7 @@ def _glibc(answer: str) -> object:
             f"the operating system is darwin; {_NEEDS}: use a Linux container or virtual machine",
         ),
         (sys, "maxsize", (1 << 31) - 1, f"{sys.executable} is a Python of 32 bits; {_NEEDS}: install a 64-bit Python"),
+        (sys, "version_info", (3, 9, 2), f"{sys.executable} is Python 3.9; {_NEEDS}: install a newer Python"),
         (os, "uname", lambda: _uname("riscv64"), f"the processor is riscv64; {_NEEDS}: use another machine"),
         (
             os,

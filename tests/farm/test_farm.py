@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import select
+import shutil
 import signal
 import threading
 import time
@@ -20,7 +22,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.facts.jobs import FarmJob, FarmReady, FarmResult, Order
 from pypto_build.farm import worker
 from tests.farm.conftest import at_work, until
-from tests.rules.project import Project
+from tests.rules.project import Project, open_when_read
 
 distributed = pytest.importorskip("distributed")
 from pypto_build.farm import client as farm  # noqa: E402
@@ -112,6 +114,28 @@ def test_what_is_closed_early_leaves_nothing(cluster: Any, project: Project) -> 
     until(lambda: not at_work("_jit_endless"), 15)
 
 
+def test_a_job_that_never_ends_keeps_no_other_and_ends_with_the_run(cluster: Any, project: Project) -> None:
+    """Its compiler waits for a pipe, which no time limit ends."""
+    pipe = project.root / "pipe"
+    os.mkfifo(pipe)
+    waiting = project.artifact.with_name("_jit_waiting")
+    shutil.copytree(project.artifact, waiting)
+    kernel = waiting / "kernels" / "aiv" / "twice.cpp"
+    kernel.write_text(f'#include "{pipe}"\n{kernel.read_text()}')
+    results = farm.run(_order(cluster, project, "_jit_waiting", "_jit_chain"), uuid.uuid4().hex, print)
+    assert next(results) == FarmReady(2)
+    first = next(results)
+    assert isinstance(first, FarmResult)
+    assert (first.label, first.status, first.lost) == ("_jit_chain a2a3sim", 0, "")
+    writer = open_when_read(pipe)
+    farm.end_quietly(results)
+    waits = select.poll()
+    waits.register(writer, 0)
+    assert waits.poll(60_000) == [(writer, select.POLLERR)], "a process still reads the pipe"
+    os.close(writer)
+    until(lambda: not at_work("_jit_waiting"), 15)
+
+
 def test_workers_that_differ_are_named(cluster: Any, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     own = worker.describe()
     monkeypatch.setattr(farm, "_describe_here", lambda: {**own, "compiler": "g++ 99"})
@@ -149,7 +173,7 @@ def test_no_cluster(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", ""])
 def test_names_stay_inside(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ValueError, match="is no file of an artifact"):
+    with pytest.raises(ValueError, match="is not a file of an artifact"):
         worker._write(tmp_path, name, hashlib.sha256(b"x").hexdigest(), b"x")
     assert list(tmp_path.iterdir()) == []
 
@@ -227,14 +251,14 @@ def test_a_tool_finds_there_what_it_finds_here(project: Project) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["replay", "SCHEDULER=ssh://x"], "SCHEDULER=ssh://x: is no scheduler; name local, tcp://HOST:PORT or tls://"
+        (["replay", "SCHEDULER=ssh://x"], "SCHEDULER=ssh://x: is not a scheduler; name local, tcp://HOST:PORT or tls://"
          "HOST:PORT"),
         (["report", "SCHEDULER=local"], "SCHEDULER=local: does one of build, replay, lint, pto_check, hazards, "
          "diverge, flaky, triage, bisect, reduce, sweep; leave it out for others"),
-        (["sweep", "SCHEDULER=ssh://x"], "SCHEDULER=ssh://x: is no scheduler; name local, tcp://HOST:PORT or tls://"
+        (["sweep", "SCHEDULER=ssh://x"], "SCHEDULER=ssh://x: is not a scheduler; name local, tcp://HOST:PORT or tls://"
          "HOST:PORT"),
         (["replay", "SCHEDULER=local", "DATA=x"],
-         "DATA=x: means something on this machine alone; leave out SCHEDULER="),
+         "DATA=x: works on this machine only; leave out SCHEDULER="),
     ],
 )  # fmt: skip
 def test_what_a_farm_does_not_do(project: Project, words: list[str], message: str) -> None:

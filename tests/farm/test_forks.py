@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.farm.forks import Forks
+from pypto_build.farm.worker import Forks
 from pypto_build.proof.digests import TICK_S
 from tests.farm.conftest import at_work, until
 from tests.rules.project import Project

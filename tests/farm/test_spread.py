@@ -17,11 +17,10 @@ from pypto_build.diagnose.reduce import work
 from pypto_build.diagnose.reduce.__main__ import main as reduce
 from pypto_build.diagnose.reduce.remote import main as judge_there
 from pypto_build.diagnose.sweep.__main__ import main as sweep
-from pypto_build.diagnose.sweep.shares import share_bounds
+from pypto_build.diagnose.sweep.work import share_bounds
 from pypto_build.facts.jobs import FarmJob, FarmResult
 from pypto_build.farm.session import FarmSession
-from pypto_build.interop.farm_steps import SessionReplays, options_of
-from pypto_build.interop.search import smallest_bad
+from pypto_build.interop.bisect import SessionReplays, options_of, smallest_bad
 from pypto_build.interop.steps import Candidate, Outcome, Runner
 from pypto_build.replay.verdict import OutputResult, Verdict
 from tests.diagnose.checked import copy_example

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pypto_build.interop import bisect, steps
-from pypto_build.interop.hunks import apply, hunks_of
+from pypto_build.interop.bisect import apply, hunks_of
 from pypto_build.replay.verdict import ErrorInfo, OutputResult, Verdict, write_verdict
 from tests.artifact.artifacts import make_artifact
 from tests.rules.project import Project

@@ -233,3 +233,10 @@ def test_devices() -> None:
     assert [parse_devices(text) for text in ("0", "4-7", "0,2,5")] == [[0], [4, 5, 6, 7], [0, 2, 5]]
     with pytest.raises(pytest.UsageError, match="is no list of devices"):
         parse_devices("a")
+
+
+def test_a_long_expression_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "test_one.py").write_text("def test_it():\n    pass\n")
+    run = run_pytest(tmp_path, "-k", " or ".join(["test_it"] * 100))
+    assert run.returncode == 0 and "1 passed" in run.stdout, run.stdout + run.stderr

@@ -141,7 +141,7 @@ def test_an_option_that_this_generation_lacks(tmp_path: Path) -> None:
     "name, content, problem",
     [
         ("kernels/aiv/scale.so", None, "is missing; build the artifact again, without SKIP_COMPILE=1"),
-        ("kernels/aiv/scale.so", b"text", "is no ELF file; build it again"),
+        ("kernels/aiv/scale.so", b"text", "is not an ELF file; build it again"),
         ("kernels/aiv/scale.so", "other", "does not define kernel_entry; build it again"),
         (
             "kernels/aiv/scale.so",
@@ -220,8 +220,8 @@ def test_places_that_are_no_simpler(tmp_path: Path) -> None:
     no_directory = "no such directory; name a checkout or a revision"
     for place, said in ((none, no_directory), (empty, no_place), (unbuilt, not_built)):
         for run, named in (
-            (rig.run("--simpler", str(place)), "SIMPLER"),
-            (rig.run(SIMPLER_ROOT=str(place)), "SIMPLER_ROOT"),
+            (rig.run("--simpler", str(place), SIMPLER_PYTHON=""), "SIMPLER"),
+            (rig.run(SIMPLER_ROOT=str(place), SIMPLER_PYTHON=""), "SIMPLER_ROOT"),
         ):
             assert (run.returncode, run.stderr) == (2, f"[RUN] FAIL: usage_error: {named}={place}: {said}\n")
 

@@ -16,6 +16,7 @@ from pypto_build.artifact.scene_test import class_name, is_edited
 from pypto_build.interop import scene_test
 from tests.artifact.artifacts import make_artifact
 from tests.interop.standins import VINTAGES, environment
+from tests.loaded_python import interpreter
 
 PARAMS = [
     {"name": "x", "direction": "In", "shape": [2, 3], "dtype": "fp32"},
@@ -55,7 +56,7 @@ def project(tmp_path: Path, *, data: str = "in out", golden: str = "") -> tuple[
 
 
 def run(out: Path, *words: str, vintage: str = "2026-08") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(out / "kernel_config_scene_test.py"), "-p", "a2a3sim", *words]
+    command = [interpreter(), str(out / "kernel_config_scene_test.py"), "-p", "a2a3sim", *words]
     return subprocess.run(command, env=environment(vintage), capture_output=True, text=True, check=False)
 
 

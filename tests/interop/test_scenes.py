@@ -92,6 +92,26 @@ def test_an_edited_kernel_is_one_compile(workspace: Workspace) -> None:
     ]
 
 
+def test_kernels_of_a_scene_see_the_same_variables_whoever_runs_them(workspace: Workspace, tmp_path: Path) -> None:
+    """Also where the class judges by itself, in a process that has all variables."""
+    shows = "#include <cstdio>\nextern char **environ;"
+    workspace.edit("kernels/twice.cpp", "#include <cstdint>", f"#include <cstdint>\n{shows}")
+    loop = 'for (char **each = environ; *each; ++each)\n        printf("sees %s\\n", *each);\n    for (uint32_t'
+    workspace.edit("kernels/twice.cpp", "for (uint32_t", loop)
+    before, workspace.variables = workspace.variables, {**workspace.variables, "SCENE_X": "1", "PYPTO_X": "1"}
+    try:
+        words = ("replay", f"BUILD_DIR={tmp_path}", "-Q")
+        scenes = ("TestChain::small", "TestJudged")
+        runs = [workspace.run(*words, f"SCENE=scenes/scene_chain.py::{scene}", tool="SCons") for scene in scenes]
+    finally:
+        workspace.variables = before
+        workspace.edit("kernels/twice.cpp", loop, "for (uint32_t")
+        workspace.edit("kernels/twice.cpp", f"\n{shows}", "")
+    for run in runs:
+        assert run.returncode == 0, run.stdout
+        assert set(re.findall(r"^\| sees (\w+)=", run.stdout, re.MULTILINE)) == {"PATH", "LC_ALL"}, run.stdout
+
+
 def test_units_are_compiled_while_data_is_made(workspace: Workspace, tmp_path: Path) -> None:
     """Compile each unit once. A unit with an error is compiled twice, and reported once for each class that has it."""
     workspace.edit("kernels/twice.cpp", "2.0f * out[i]", "2.0f * nothing[i]")

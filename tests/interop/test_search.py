@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pypto_build.interop.search import first_bad, smallest_bad
+from pypto_build.interop.bisect import first_bad, smallest_bad
 from pypto_build.interop.steps import Outcome, signature
 from pypto_build.replay.verdict import ErrorInfo, OutputResult, Verdict
 

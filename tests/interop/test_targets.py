@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 from tests.interop.standins import environment
+from tests.loaded_python import interpreter
 from tests.rules.project import Project
 
 
@@ -18,7 +18,7 @@ def test_scene_test(tmp_path: Path) -> None:
     assert f"[scene_test] wrote {path}" in ran.output
     assert ran.actions == ["sign kernel_config.py"]
     assert "[cpp->.so]" not in ran.output  # nothing is built, and nothing is said of it
-    command = [sys.executable, str(path), "-p", "a2a3sim"]
+    command = [interpreter(), str(path), "-p", "a2a3sim"]
     test = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     assert (test.returncode, test.stdout) == (0, "  TestChain::snapshot PASSED y=256\n"), test.stderr
     path.write_text(path.read_text() + "# mine\n")

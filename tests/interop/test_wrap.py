@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pypto_build.artifact.pt import read_pt
+from tests.loaded_python import interpreter
 
 _STANDIN = Path(__file__).parent / "standin_pypto"
 _ROOT = Path(__file__).resolve().parents[2]
@@ -42,9 +43,7 @@ def wrap(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_script_of_pypto(place: Path) -> None:
-    ran = wrap(
-        place, "--dump-args", "--enable-dep-gen", "--build-output", "bo", "--", sys.executable, "jit.py", "a5sim"
-    )
+    ran = wrap(place, "--dump-args", "--enable-dep-gen", "--build-output", "bo", "--", interpreter(), "jit.py", "a5sim")
     artifact = place / "bo" / "_jit_double_20260101_000000"
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines() == [
@@ -62,14 +61,14 @@ def test_a_script_of_pypto(place: Path) -> None:
     )
     # The same artifact again, instead of what the script compiles: its kernel has no binary, and no snapshot is lost.
     (data / "in" / "x.pt").write_bytes(b"mine")
-    ran = wrap(place, "--runtime-dir", str(artifact), "--", sys.executable, "jit.py", "a5sim")
+    ran = wrap(place, "--runtime-dir", str(artifact), "--", interpreter(), "jit.py", "a5sim")
     assert ran.stdout.splitlines()[0] == "invalidated _jit_double_20260101_000000"
     assert f"[wrap] {artifact}: data/in and data/out" in ran.stdout.splitlines()
     assert (data / "in" / "x.pt").read_bytes() == b"mine"
 
 
 def test_a_script_that_fails_gives_no_golden(place: Path) -> None:
-    ran = wrap(place, "--", sys.executable, "jit.py", "a2a3sim", "3")
+    ran = wrap(place, "--", interpreter(), "jit.py", "a2a3sim", "3")
     artifact = place / "build_output" / "_jit_double_20260101_000000"
     assert ran.returncode == 3
     assert "and in data/actual what this run gave; no golden, since the script failed" in ran.stdout
@@ -77,7 +76,7 @@ def test_a_script_that_fails_gives_no_golden(place: Path) -> None:
 
 
 def test_a_script_of_pypto_lib(place: Path) -> None:
-    ran = wrap(place, "--enable-pmu", "--", sys.executable, "harness.py")
+    ran = wrap(place, "--enable-pmu", "--", interpreter(), "harness.py")
     assert ran.returncode == 0, ran.stderr
     artifact = "build_output/_jit_double_20260101_000000"
     assert ran.stdout.splitlines() == [
@@ -88,12 +87,12 @@ def test_a_script_of_pypto_lib(place: Path) -> None:
     ]
     assert ran.stderr == "[wrap] this version has no enable_pmu: it was left out\n"
     words = ["--runtime-dir", artifact, "--golden-data", f"{artifact}/data", "--compile-only"]
-    ran = wrap(place, *words, "--", sys.executable, "harness.py")
+    ran = wrap(place, *words, "--", interpreter(), "harness.py")
     assert (ran.returncode, ran.stderr) == (
         2,
         "--compile-only: contradicts --runtime-dir, which compiles nothing; leave one out\n",
     )
-    ran = wrap(place, *words[:-1], "--", sys.executable, "harness.py")
+    ran = wrap(place, *words[:-1], "--", interpreter(), "harness.py")
     told = f"harness save_data=False runtime_dir={place}/{artifact} golden_data={place}/{artifact}/data"
     assert ran.stdout.splitlines()[0] == told
 
@@ -105,7 +104,7 @@ def test_a_script_of_pypto_lib(place: Path) -> None:
         (["--", "/nowhere/python"], "/nowhere/python: cannot be run: No such file or directory; correct the command"),
         (["--golden-data", "/nowhere", "--", "true"], "--golden-data /nowhere: no such directory; give one that a run"),
         (["--", "true"], "[wrap] nothing was hooked: the command started no Python, or one with -I, -S or -E\n"),
-        (["--", sys.executable, "-c", "pass"], "[wrap] the script ran nothing of PyPTO's\n"),
+        (["--", interpreter(), "-c", "pass"], "[wrap] the script ran nothing of PyPTO's\n"),
     ],
 )
 def test_what_makes_no_sense(place: Path, words: list[str], message: str) -> None:
@@ -115,6 +114,6 @@ def test_what_makes_no_sense(place: Path, words: list[str], message: str) -> Non
 def test_the_environments_own_sitecustomize_runs_too(place: Path) -> None:
     (place / "sitecustomize.py").write_text("print('mine', flush=True)\n")
     variables = {**os.environ, "PYTHONPATH": f"{_ROOT}:{place}"}
-    command = [sys.executable, "-m", "pypto_build.interop.wrap", "--", sys.executable, "-c", "print('script')"]
+    command = [sys.executable, "-m", "pypto_build.interop.wrap", "--", interpreter(), "-c", "print('script')"]
     ran = subprocess.run(command, cwd=place, env=variables, capture_output=True, text=True, check=False)
     assert ran.stdout.splitlines() == ["mine", "mine", "script"]  # the first one is of the tool itself

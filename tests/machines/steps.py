@@ -36,12 +36,14 @@ LOOP = (
     Step("matmul", "replay _jit_matmul", 0, ("[RUN] PASS (",), digests="_jit_matmul"),  # of halves, on a cube core
     Step("softmax", "replay _jit_softmax", 0, ("[RUN] PASS (",), digests="_jit_softmax"),
 )
-#: Another kind of processor: the instruments that look into processes, too.
+#: Another kind of processor: the instruments that look into processes, too. The pack is replayed on this machine.
 WHOLE = (
     *LOOP,
     Step("crash", f"replay {ARTIFACT}", 5, ("kernel 'kernel_add'",), "*(volatile int *)8 = 1;"),
     Step("hang", f"replay {ARTIFACT} TIMEOUT=5", 6, ("kernel_add",), "for (volatile int i = 0; i < 1;) ;"),
     Step("checked", f"replay {ARTIFACT} CHECK=1", 0, ("[RUN] PASS (",)),
+    Step("sandbox", f"replay {ARTIFACT} SANDBOX=1 FORCE=1", 0, ("[RUN] PASS (",)),
+    Step("diverge", f"diverge {ARTIFACT}", 0, ()),
     Step("lint", f"lint {ARTIFACT}", 0, ()),
     Step("flaky", f"flaky {ARTIFACT} ROUNDS=3", 0, ()),
     Step("pack", f"pack {ARTIFACT}", 0, (".tar.zst",)),

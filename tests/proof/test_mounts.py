@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.proof.mounts import Mounts
+from pypto_build.proof.digests import Mounts
 
 _TABLE = """22 27 0:21 / /proc rw,relatime - proc proc rw
 24 27 0:6 / /dev rw,relatime shared:1 - devtmpfs devtmpfs rw
@@ -56,7 +56,7 @@ def test_without_a_table_files_are_believed(tmp_path: Path) -> None:
 _IN_TURN = r"""
 import os, subprocess, sys
 from pypto_build.proof.digests import Digests
-from pypto_build.proof.mounts import Mounts
+from pypto_build.proof.digests import Mounts
 
 def run(*command):
     subprocess.run(command, check=True, capture_output=True)

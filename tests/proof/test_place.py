@@ -230,6 +230,91 @@ def test_an_input_that_never_rests_is_an_error(rig: Rig) -> None:
     assert outcome.note == f"{rig.root}/header kept changing meanwhile; run it again"
 
 
+@pytest.mark.parametrize("name", ["source", "header"])
+def test_a_hard_link_made_elsewhere_is_no_change(rig: Rig, name: str) -> None:
+    """It changes the time of status change only. A file that is put back with its old time looks the same."""
+    links = iter(range(100))
+    rig.meanwhile = lambda: os.link(rig.root / name, rig.root / f"link{next(links)}")
+    output = rig.place()
+    time.sleep(2 * TICK_S)
+    outcome = output.perform(rig.action(), rig.spawn, tuple)
+    assert (outcome.how, outcome.status, rig.built, len(rig.ran)) == ("built", 0, "one h1 ", 3)
+    assert outcome.note == f"links to {rig.root}/{name} are made all the time, so it is made anew every time"
+    rig.meanwhile = lambda: None
+    assert [rig.run(), rig.run()] == ["built", "kept"]
+
+
+@pytest.mark.parametrize("name", ["source", "header"])
+def test_a_file_that_is_replaced_each_time_is_no_link(rig: Rig, name: str) -> None:
+    """Replace the file each time by one of the same size and time."""
+    turns = iter(range(100))
+
+    def replace_it() -> None:
+        rig.write(f"{name}.new", f"new {next(turns)}").rename(rig.root / name)
+
+    rig.meanwhile = replace_it
+    outcome = rig.place().perform(rig.action(), rig.spawn, tuple)
+    assert (outcome.how, outcome.note) == ("failed", f"{rig.root}/{name} kept changing meanwhile; run it again")
+
+
+def test_a_file_that_is_rewritten_each_time_with_its_old_time_is_no_link(rig: Rig) -> None:
+    turns, past = iter(range(100)), time.time_ns() - 10**11
+
+    def rewrite() -> None:
+        (rig.root / "header").write_text(f"new {next(turns)}")
+        os.utime(rig.root / "header", ns=(past, past))
+
+    rig.meanwhile = rewrite
+    outcome = rig.place().perform(rig.action(), rig.spawn, tuple)
+    assert (outcome.how, outcome.note) == ("failed", f"{rig.root}/header kept changing meanwhile; run it again")
+
+
+_MOUNTS = "unshare -m sh -c 'mount --bind other {name}; cat source header'"
+
+
+@pytest.mark.skipif(
+    shutil.which("unshare") is None
+    or subprocess.run(["unshare", "-m", "mount", "--bind", "/usr", "/usr"], capture_output=True, check=False).returncode
+    != 0,
+    reason="unshare or mount does not work here",
+)
+@pytest.mark.parametrize("name", ["source", "header"])
+def test_another_file_in_mounts_of_the_tools_own(rig: Rig, name: str) -> None:
+    """What it has read is not known by the path: the result is used, and made anew every time."""
+    rig.write("other", "o1 ")
+    action = rig.action(_MOUNTS.format(name=name))
+    time.sleep(2 * TICK_S)
+    outcome = rig.place().perform(action, rig.spawn, tuple)
+    texts = {"source": "one ", "header": "h1 "} | {name: "o1 "}
+    assert (outcome.how, rig.built) == ("built", "".join(texts.values()))
+    mounts = f"{rig.root}/{name} is something else in the mounts of /bin/sh"
+    assert outcome.note == f"{mounts}, so it is made anew every time"
+    rig.write("other", "o2 ")
+    assert rig.run(action) == "built"
+    assert rig.built == "".join({**texts, name: "o2 "}.values())
+
+
+def test_directories_that_are_exchanged_each_time_are_no_mounts(rig: Rig) -> None:
+    """The files in them are older than the run."""
+    rig.write("inc/header", "i1 ")
+    rig.write("aside/header", "i2 ")
+
+    def exchange() -> None:
+        for old, new in (("inc", "third"), ("aside", "inc"), ("third", "aside")):
+            (rig.root / old).rename(rig.root / new)
+
+    spawn = rig.spawn
+
+    def spawn_then_exchange(command: list[str], environment: dict[str, str]) -> Spawned:
+        ended = spawn(command, environment)
+        exchange()
+        return ended
+
+    time.sleep(2 * TICK_S)
+    outcome = rig.place().perform(rig.action("cat source inc/header"), spawn_then_exchange, tuple)
+    assert (outcome.how, outcome.note) == ("failed", f"{rig.root}/inc/header kept changing meanwhile; run it again")
+
+
 def test_a_failure_is_not_kept(rig: Rig) -> None:
     action = rig.action("cat source; false")
     assert [rig.run(action), rig.run(action)] == ["failed", "failed"]

@@ -246,7 +246,7 @@ def test_what_a_killed_process_left_is_sent_by_the_next(server: Server, tmp_path
 
 
 def test_a_slow_answer_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
-    monkeypatch.setattr("pypto_build.proof.bounds.STEP_S", 0.2)
+    monkeypatch.setattr("pypto_build.proof.remote.STEP_S", 0.2)
     monkeypatch.setattr(Handler, "do_GET", lambda _self: time.sleep(1))
     with pytest.raises(RemoteError, match="timed out"):
         open_remote(server.url).get("cas/x", 99)

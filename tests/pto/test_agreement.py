@@ -13,8 +13,8 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 def test_the_page_is_current() -> None:
-    page = REPOSITORY / "docs" / "agreement.md"
-    message = "run python -m pypto_build.pto.agreement > docs/agreement.md"
+    page = REPOSITORY / "docs" / "lookup" / "agreement.md"
+    message = "run python -m pypto_build.pto.agreement > docs/lookup/agreement.md"
     assert page.read_text(encoding="utf-8") == document(), message
 
 

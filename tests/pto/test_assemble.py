@@ -328,9 +328,7 @@ def test_command_line_with_an_unknown_platform(tmp_path: Path, capsys: pytest.Ca
 def test_functions_have_names_that_cpp_has(name: str) -> None:
     """Kernels' files are named after them, so no path can be one either."""
     text = f"module {{\n  func.func @{name}() {{\n    return\n  }}\n}}\n"
-    message = (
-        f"k.pto:2:3: func.func @{name}: its name is no identifier, as it has to be in C++; use letters, digits and _"
-    )
+    message = f"k.pto:2:3: func.func @{name}: its name is not an identifier of C++; use letters, digits and _"
     with pytest.raises(PtoError) as raised:
         assemble(parse(text, "k.pto"), "a2a3sim")
     assert str(raised.value) == message

@@ -73,7 +73,7 @@ def test_unknown_function_and_malformed_row_are_errors() -> None:
 
 
 def test_the_page_is_current() -> None:
-    page = Path(__file__).resolve().parents[2] / "docs" / "device-rules.md"
+    page = Path(__file__).resolve().parents[2] / "docs" / "lookup" / "device-rules.md"
     assert page.read_text(encoding="utf-8") == document(), (
-        "run: python -m pypto_build.pto.device > docs/device-rules.md"
+        "run: python -m pypto_build.pto.device > docs/lookup/device-rules.md"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pypto_build.pto import PtoError, parse, parse_file
-from pypto_build.pto.parse_control import MAX_DEPTH
+from pypto_build.pto.parse_operations import MAX_DEPTH
 from tests.pto.samples import module, tile
 
 T = tile()

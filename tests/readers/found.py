@@ -204,7 +204,7 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
         "pt",
         "sizes beyond any",
         _saved(_tensor([0, 2**100], [1, 1])),
-        "DIR/x.pt: is damaged: its shape, strides or offset are no sizes; save it again: torch.save(tensor.detach().cpu().contiguous(), path)",
+        "DIR/x.pt: is damaged: its shape, strides or offset are not sizes; save it again: torch.save(tensor.detach().cpu().contiguous(), path)",
     ),
     (
         "pt",
@@ -216,7 +216,7 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
         "pt",
         "endless size",
         _saved(_tensor([4], [1], _doubled(12))),
-        "DIR/x.pt: is damaged: the size of its storage is no size; save it again: torch.save(tensor.detach().cpu().contiguous(), path)",
+        "DIR/x.pt: is damaged: the size of its storage is not a size; save it again: torch.save(tensor.detach().cpu().contiguous(), path)",
     ),
     (
         "pt",
@@ -455,13 +455,13 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
         "golden",
         "beyond any",
         b"RTOL = 0x" + b"f" * 2000,
-        "DIR/golden.py: RTOL = a number of 8000 bits is no tolerance; write a finite number that is 0 or more, or give RTOL=",
+        "DIR/golden.py: RTOL = a number of 8000 bits is not a tolerance; write a finite number that is 0 or more, or give RTOL=",
     ),
     (
         "golden",
         "lists of what is beyond any",
         b"RTOL = [1, {0x" + b"f" * 5000 + b"}]",
-        "DIR/golden.py: RTOL = [1, {a number of 20000 bits}] is no tolerance; write a finite number that is 0 or more, or give RTOL=",
+        "DIR/golden.py: RTOL = [1, {a number of 20000 bits}] is not a tolerance; write a finite number that is 0 or more, or give RTOL=",
     ),
     (
         "args_dump",
@@ -568,7 +568,7 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
     ("elf", "no end of a name", _elf(64, "<I", 2**31), "is cut short"),
     ("elf", "strings of nowhere", _elf(64 + 40, "<I", 9), "has a damaged table of symbols"),
     ("elf", "half a symbol", _elf(64 + 32, "<Q", 23), "has a damaged table of symbols"),
-    ("elf", "symbols without end", _elf(64 + 32, "<Q", 2**60), "has tables of symbols that lie upon each other"),
+    ("elf", "symbols without end", _elf(64 + 32, "<Q", 2**60), "has tables of symbols that overlap"),
     ("pins", "nested", b"a = " + b"[" * 4000, "DIR/pins.toml: is nested too deeply"),
     (
         "pins",
@@ -599,5 +599,5 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
     ),
     ("sites", "many blanks after a type", b"Tensor" + b" " * 60_000 + b"\n" * 60_000, ""),
     ("accesses", "a name that no file can have", lambda: _accesses(b"kernels/aiv/kernel_add.so", b"kernels" * 600), ""),
-    ("accesses", "a name that is no pattern", lambda: _accesses(b"TLOAD", rb"*T\\1"), ""),
+    ("accesses", "a name that is not a pattern", lambda: _accesses(b"TLOAD", rb"*T\\1"), ""),
 )

@@ -28,9 +28,9 @@ def driver_seeds() -> list[bytes]:
 
 def read_driver(path: Path) -> None:
     """What lint says of it."""
-    from pypto_build.diagnose.ranks.lint import lint_ranks
+    from pypto_build.diagnose.lint.__main__ import lint
 
-    lint_ranks(path.parents[1], "a2a3sim")
+    lint(path.parents[1], "a2a3sim")
 
 
 def ranks_seeds() -> list[bytes]:
@@ -60,10 +60,9 @@ def read_messages(path: Path) -> None:
 
 
 def _show(out: Path) -> None:
-    from pypto_build.diagnose.ranks.export import dot, trace
-    from pypto_build.diagnose.ranks.picture import ranks_data
-    from pypto_build.diagnose.ranks.run import RanksRun
-    from pypto_build.diagnose.ranks.text import summary_lines
+    from pypto_build.diagnose.deps.ranks import dot, summary_lines, trace
+    from pypto_build.diagnose.recorded.ranks import RanksRun
+    from pypto_build.diagnose.report.ranks import ranks_data
 
     run = RanksRun(DISTRIBUTED, out)
     summary_lines(run)

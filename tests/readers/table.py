@@ -30,8 +30,8 @@ from pypto_build.artifact.compiled_files import CompiledFiles, encode_compiled_f
 from pypto_build.artifact.files import read_bytes
 from pypto_build.artifact.first_sight import FIRST_SIGHT, changes, first_text, remember
 from pypto_build.artifact.interface import Interface, encode_interface, read_interface, sign
+from pypto_build.artifact.layout import read_meta
 from pypto_build.artifact.manifest import read_manifest
-from pypto_build.artifact.meta import read_meta
 from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.facts.layouts import REPORT_BYTES, FlightHead, FlightTrack
 from pypto_build.proof import Action, Place, Result, Store
@@ -228,7 +228,7 @@ def _pto_errors() -> tuple[type[BaseException], ...]:
 def _kernel(path: Path) -> None:
     from pypto_build.artifact.files import read_text
     from pypto_build.diagnose.hazards.declarations import _uses
-    from pypto_build.diagnose.lint.wrapper import read_wrapper
+    from pypto_build.diagnose.lint.subject import read_wrapper
     from pypto_build.diagnose.recorded.names import argument_names
     from pypto_build.pto.splice import body_of, functions_of, has_signature, preprocess, replace_body
     from pypto_build.pto.wrapper import read_entry
@@ -258,7 +258,7 @@ def _units(path: Path) -> None:
 
 
 def _as_built(path: Path) -> None:
-    from pypto_build.diagnose.extract.sources import as_built
+    from pypto_build.diagnose.extract.work import as_built
 
     as_built(load_artifact(DAG), path.parent)
 
@@ -329,7 +329,7 @@ def _history_seeds() -> list[bytes]:
 
 
 def _history(path: Path) -> None:
-    from pypto_build.diagnose.runs.page import runs_page
+    from pypto_build.diagnose.runs.__main__ import runs_page
     from pypto_build.replay.history import History
 
     history = History(path)
@@ -405,7 +405,8 @@ def dumped_without(entries: Sequence[dict[str, object]]) -> list[dict[str, objec
 
 
 def _dump(path: Path) -> None:
-    from pypto_build.diagnose.dump.__main__ import export, open_viewer, parser
+    from pypto_build.diagnose.dump.__main__ import parser
+    from pypto_build.diagnose.dump.viewer import export, open_viewer
 
     (path.parent / "args.bin").write_bytes(bytes(range(48)))
     (path.parent / "tensor_dump.bin").write_bytes(bytes(48))
@@ -641,17 +642,15 @@ def _chains_seeds() -> list[bytes]:
 
 
 def _chains(path: Path) -> None:
-    from pypto_build.diagnose.why.kept import read_kept
-    from pypto_build.diagnose.why.text import lines_of
+    from pypto_build.diagnose.why.kept import lines_of, read_kept
 
     for one in read_kept(path.parents[1], DAG):
         list(lines_of(one.link))
 
 
 def _pack_seeds() -> list[bytes]:
-    from pypto_build.diagnose.pack.contents import tree_of
+    from pypto_build.diagnose.pack.__main__ import digested, tree_of, write_pack
     from pypto_build.diagnose.pack.form import Pack
-    from pypto_build.diagnose.pack.writer import digested, write_pack
 
     artifact = load_artifact(DAG)
     tree = tree_of(artifact, snapshot(artifact))
@@ -662,7 +661,7 @@ def _pack_seeds() -> list[bytes]:
 
 
 def _pack(path: Path) -> None:
-    from pypto_build.diagnose.pack.reader import edited, read_pack, unpack
+    from pypto_build.diagnose.pack.opened import edited, read_pack, unpack
 
     read_pack(path)
     directory = path.parent / "unpacked"
@@ -700,8 +699,7 @@ def kernel_softmax(x: In Tensor[float32, 16, 128], out: Out Tensor[float32, 16, 
 
 
 def _passes(path: Path) -> None:
-    from pypto_build.diagnose.passes.__main__ import check_dumps, read_dumps
-    from pypto_build.diagnose.passes.changes import changes
+    from pypto_build.diagnose.passes.__main__ import changes, check_dumps, read_dumps
     from pypto_build.diagnose.passes.dumps import dump_files
 
     dumps = read_dumps(dump_files(path.parents[1]))
@@ -731,7 +729,7 @@ def _spans(path: Path) -> None:
 
 
 def _pass_reports(path: Path) -> None:
-    from pypto_build.diagnose.passes.reports import report_findings, times
+    from pypto_build.diagnose.passes.__main__ import report_findings, times
 
     root = path.parents[1]
     (root / "report").mkdir(exist_ok=True)

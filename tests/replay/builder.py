@@ -74,18 +74,18 @@ def _precompiled(text: str, flags: tuple[str, ...]) -> tuple[str, ...]:
     return ("-include", f"{directory}/first.h")
 
 
-def build_artifact(artifact_dir: Path, out: Path) -> None:
-    """Compile and link everything that the manifest names, and write interface.json."""
+def build_artifact(artifact_dir: Path, out: Path, *flags: str) -> None:
+    """Compile and link everything that the manifest names, with more ``flags``, and write interface.json."""
     artifact = load_artifact(artifact_dir)
     compiler = find_compiler()
     kernels = [
         (unit.source, unit.binary, kernel_flags(compiler, PLATFORM, unit.core_type)) for unit in artifact.kernels
     ]
     entry = (artifact.orchestration.source, artifact.orchestration.binary, orchestration_flags(compiler, PLATFORM))
-    for source, binary, flags in (*kernels, entry):
+    for source, binary, of_unit in (*kernels, entry):
         target = out / f"{binary}.so"
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(library(source.read_text(), tuple(flags)))
+        target.write_bytes(library(source.read_text(), (*of_unit, *flags)))
     (out / "interface.json").write_bytes(encode_interface(sign(artifact).interface))
 
 

@@ -1,7 +1,7 @@
 # ruff: noqa: E501  (messages stand as they are printed)
 """One artifact with every cause that keeps a run from ending well; a scalar selects the cause.
 
-`python -m tests.replay.hang_cases > docs/hangs.md` writes the table of the results.
+`python -m tests.replay.hang_cases > docs/lookup/hangs.md` writes the table of the results.
 """
 
 from __future__ import annotations
@@ -588,33 +588,28 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def table() -> str:
-    """Return the text of docs/hangs.md."""
+    """Return the text of docs/lookup/hangs.md."""
     rows = "".join(
         f"| {case.cause} | {case.status} | {case.message.replace('|', chr(92) + '|')} | {case.hint} |\n"
         for case in CASES
     )
-    return f"""# Hangs and crashes, and what is said about them
+    return f"""# Hangs and crashes
 
-A run that cannot go on ends at once, not at the time limit; only code that spins is stopped there (`TIMEOUT=`). Whatever
-kernels or orchestration do, the replay itself survives, and the verdict names task, kernel and cause. A crash is listed
-with the arguments of its kernel, its line and its stack: binaries have no line numbers, so what crashed is compiled once
-more for them. A call of the orchestration that ends the run is listed with its line, the tensor and the sizes.
+A run that cannot go on ends at once. Only code that spins runs until `TIMEOUT=`. Whatever a kernel or the orchestration
+does, the replay itself goes on, and the verdict names the task, the kernel and the cause.
 
-Whatever waits is named: who waits for which slot, barrier, signal, counter, task or room, at which value, what it is now,
-who changed it last and when, and who alone could still change it. Of a hang every core is listed, with the line it was
-at. A loop that spins is asked at the time limit what it touches: memory of tensors is closed for some moments, and who
-reads or writes it then is seen. One that is at the same address each time polls it; the line says which tensor that is,
-what it holds, and whether anything is left that could change it. Where the ring's heap, window or edges are too small, the
-oldest task is named that keeps the others, and what holds it; larger ones are tried, and the hint says which is enough
-for this run, or what ends it then.
+- **A crash** is shown with its line, its stack and the arguments of the kernel.
+- **A wait** is shown with what it waits for, the value it needs, the value there is, the last change, and what could still change it.
+- **A hang** shows the line of every core.
+- **A loop that polls memory** is shown with the tensor that it reads, and whether anything could still change that.
+- **A ring that is too small** is shown with the oldest task that holds the room. Larger rings are tried, and the hint says
+  which size is enough.
 
-The last 1,000 events of the orchestration and of every core (submissions, kernels, slots, signals, waits) are recorded
-always, in memory that outlives the run. When it hangs or crashes they are in `dfx_outputs/flight.json`, the last of them
-below the verdict, and `scons hang JIT=x` shows more of them. Ranks of distributed programs are recorded too. Their times
-are before the end of the run; that of a submission is the last look at the clock, at most eight submissions old.
+The last 1,000 events of the orchestration and of every core are always recorded: submissions, kernels, slots, signals and
+waits. A run that hangs or crashes writes them to `dfx_outputs/flight.json`. The last of them stand below the verdict, and
+`scons hang JIT=x` shows more. Times are counted back from the end of the run.
 
-This table is what the tests provoke (`tests/replay/hang_cases.py`, which also writes this page); `…` stands for an
-address or a number.
+The tests provoke each row of this table (`tests/replay/hang_cases.py` writes it). `…` stands for an address or a number.
 
 | cause | verdict | report | way out |
 |---|---|---|---|

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from pypto_build.artifact import ArtifactError, snapshot
-from pypto_build.artifact.interface import Interface, OrchestrationInterface
-from pypto_build.artifact.params import Param
+from pypto_build.artifact.interface import Interface, OrchestrationInterface, Param
 from pypto_build.replay.binding import Binding, ScalarArg, TensorArg, bind, with_goldens
 
 F32 = torch.float32

@@ -1,4 +1,4 @@
-"""Replays every case of docs/hangs.md and compares the report with that table."""
+"""Replays every case of docs/lookup/hangs.md and compares the report with that table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.replay.hang_cases import CASES, matches, provoke, table, write_artifact
 from tests.replay.tiny import Tiny
 
-DOCS = Path(__file__).parents[2] / "docs" / "hangs.md"
+DOCS = Path(__file__).parents[2] / "docs" / "lookup" / "hangs.md"
 
 
 @pytest.fixture(scope="module")
@@ -35,4 +35,4 @@ def test_report(tiny: Tiny, tmp_path: Path, number: int, monkeypatch: pytest.Mon
 
 
 def test_page() -> None:
-    assert DOCS.read_text(encoding="utf-8") == table(), "python -m tests.replay.hang_cases > docs/hangs.md"
+    assert DOCS.read_text(encoding="utf-8") == table(), "python -m tests.replay.hang_cases > docs/lookup/hangs.md"

@@ -105,7 +105,7 @@ def test_the_line_names_what_is_asked_and_not_followed(tmp_path: Path) -> None:
     assert line_on(FAST, tmp_path) == line_on(DEVICE_RESULTS, tmp_path) == ""
     line = line_on(SIMULATOR, tmp_path)
     assert line.startswith("the reference does not follow NUMERICS=simulator in ")
-    assert "mask_rows" in line and "row_sum_order" not in line and line.endswith(" (docs/agreement.md)")
+    assert "mask_rows" in line and "row_sum_order" not in line and line.endswith(" (docs/lookup/agreement.md)")
 
 
 def test_what_is_followed_is_a_question_that_the_setting_decides() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from pypto_build.artifact.distributed import interface_of, load_distributed
 from pypto_build.artifact.interface import encode_interface
-from pypto_build.diagnose.ranks import diverge
+from pypto_build.diagnose.diverge import __main__ as diverge
 from tests.compiler.programs import compile_with_data
 from tests.replay.builder import PLATFORM, Replayed, build_artifact, embedded_module, run_tool
 

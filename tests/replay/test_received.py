@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pypto_build.artifact.errors import ArtifactError
-from pypto_build.replay.reference.received import read_value, written
+from pypto_build.replay.reference.launch import read_value, written
 from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.replay.worker import Worker

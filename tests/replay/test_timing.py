@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.diagnose.recorded.measured import COLD, read_measured
+from pypto_build.diagnose.recorded.evidence import COLD, read_measured
 from pypto_build.replay.timing import Timelines
 from tests.diagnose.runs import RING1, timeline_document, write_json
 from tests.replay.tiny import COUNT, Tiny

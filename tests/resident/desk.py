@@ -18,7 +18,7 @@ from tests.rules.project import Project
 SLOW = "(sleep_a_while(), 2.0f * in[i])"
 SLEEP = "#include <unistd.h>\nstatic int sleep_a_while() { static int once = usleep(20'000'000); return once; }\n"
 _CLIENT = [sys.executable, "-m", "pypto_build.resident.client"]
-_SCONS = [sys.executable, "-m", "SCons"]
+_SCONS = ["-m", "SCons"]
 _TIMES = re.compile(r"\(\d+\.\d\ds\)")
 
 
@@ -27,6 +27,7 @@ class Desk:
 
     def __init__(self, root: Path) -> None:
         self.project = Project(root / "workspace")
+        self.python = [sys.executable]
         self.sockets = root / "run"
         self.sockets.mkdir(mode=0o700)
         self.modules = root / "modules"
@@ -48,7 +49,7 @@ class Desk:
         return _ended(self.start(*words, cwd=cwd, **more))
 
     def start_scons(self, *words: str, **more: str) -> subprocess.Popen[str]:
-        return self._start([*_SCONS, *words], None, more)
+        return self._start([*self.python, *_SCONS, *words], None, more)
 
     def scons(self, *words: str, **more: str) -> tuple[int, str]:
         return _ended(self.start_scons(*words, **more))

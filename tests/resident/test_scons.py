@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from pypto_build import rules
 from pypto_build.proof.digests import TICK_S
 from pypto_build.rules.handing import is_plain, only_prepares
+from pypto_build.toolchain.python import own_tool
 from tests.resident.desk import SLEEP, SLOW, Desk, is_gone
 
 _REPLAY = ("replay", "JIT=_jit_chain")
@@ -86,6 +88,37 @@ def test_a_changed_script_is_read(served: Desk) -> None:
         assert f"A was {text[4]}" in served.scons(*_REPLAY)[1]
 
 
+_MIDDLE = "ended in the middle"
+
+
+def test_a_package_that_is_a_link_is_served(served: Desk) -> None:
+    package = Path(rules.__file__).resolve().parents[1]
+    (served.project.root / "pypto_build").symlink_to(package)
+    served.project.write("SConstruct", 'import sys\n\nsys.path.insert(0, Dir("#").abspath)\n' + _TELLS)
+    assert _MIDDLE not in served.scons(*_REPLAY)[1]
+    assert _is_served(served, *_REPLAY)
+
+
+@pytest.mark.parametrize("flag", ["-B", "-Wignore", "-Xutf8"])
+def test_flags_of_python_are_those_of_the_process_that_answers(desk: Desk, flag: str) -> None:
+    desk.project.write("SConstruct", _TELLS)
+    desk.python = [sys.executable, flag]
+    time.sleep(2 * TICK_S)
+    assert desk.scons("-Q", *_REPLAY)[0] == 0
+    assert desk.server
+    assert _is_served(desk, *_REPLAY)
+
+
+def test_a_process_that_differs_from_who_asks_answers_nobody(desk: Desk) -> None:
+    """As one that is started with what a script has changed since the command asked: it ends."""
+    desk.project.write("SConstruct", _TELLS + "import os\nos.environ['LC_ALL'] = 'C'\n")
+    assert [_MIDDLE in desk.scons(*_REPLAY)[1] for _ in range(3)] == [False] * 3
+    path = desk.sockets / "pypto-build" / "0123456789abcdef"
+    command = [*own_tool("pypto_build.resident.server"), str(path)]
+    subprocess.run(command, env=desk.environment, cwd="/", check=True, timeout=60)
+    assert not path.exists()
+
+
 def test_what_has_an_effect_before_the_call_has_it_once(served: Desk) -> None:
     served.project.write("SConstruct", "print('before the call')\n" + _TELLS)
     for _ in range(2):
@@ -142,7 +175,7 @@ def test_a_crash_costs_time_only(served: Desk) -> None:
         os.killpg(served.serving(), signal.SIGKILL)
         output, _ = command.communicate()
     assert command.returncode == 0
-    assert output.count("the resident process ended in the middle; the command runs again\n") == 1
+    assert output.count("the resident process ended during the command, which runs again\n") == 1
     assert "[RUN] PASS" in output
 
 

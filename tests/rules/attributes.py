@@ -1,7 +1,7 @@
 """Every attribute that names a file or directory, by every kind of input: the life of a workspace, action by action.
 
 A workspace has all attributes in one SConstruct, each given in the same way; a row says which actions its attribute is
-the reason for. `python -m tests.rules.attributes` prints docs/attributes.md from the rows.
+the reason for. `python -m tests.rules.attributes` prints docs/lookup/attributes.md from the rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.rules.project import Project, Run
+from tests.rules.project import Project
 
 #: Kinds of input: the heading in the table.
 KINDS = {
@@ -453,11 +453,10 @@ def change(project: Project, edit: Edit) -> None:
 
 def run(project: Project, expected: Iterable[str]) -> None:
     """Build and test everything, and expect these actions and no more, each as often as it is listed."""
-    runs: list[Run] = [project.scons("STORE_SIZE=0", target) for target in ("all", "test")]
-    actual, planned = Counter(action for one in runs for action in one.actions), Counter(expected)
-    output = "".join(one.output for one in runs)
+    done = project.scons("STORE_SIZE=0", "all", "test")
+    actual, planned = Counter(done.actions), Counter(expected)
     more, fewer = sorted((actual - planned).elements()), sorted((planned - actual).elements())
-    assert ([one.status for one in runs], more, fewer) == ([0, 0], [], []), f"{more=}\n{fewer=}\n{output}"
+    assert (done.status, more, fewer) == (0, [], []), f"{more=}\n{fewer=}\n{done.output}"
 
 
 def live(project: Project, kind: str) -> None:
@@ -510,28 +509,30 @@ def _files(project: Project) -> set[str]:
     return {str(path) for path in paths if "__pycache__" not in path.parts}
 
 
-PAGE = _REPOSITORY / "docs" / "attributes.md"
+PAGE = _REPOSITORY / "docs" / "lookup" / "attributes.md"
 _INTRODUCTION = """# Attributes and what they take
 
-Every attribute that names files or directories, by every kind of input. A cell with *yes* is a test: it goes through
-the life of a workspace and expects exactly these actions, and no action of a null build after each step.
+This page has every attribute that names files or directories, by every kind of value. A cell with *yes* is a test. It
+takes a workspace through the three steps below and expects exactly these actions. A null build after each step does
+nothing.
 
 - *first*: what is done for the attribute in a fresh directory. What a builder makes is made before.
-- *idle*: after an edit that changes nothing downstream, such as a comment. For all rows, a file that is written again
-  as it was, and a generator that writes the same again, lead to nothing.
-- *edit*: after an edit of what the attribute names.
+- *idle*: what is done after an edit that changes nothing downstream, such as a comment. A file that is written again
+  with the same content leads to nothing, and so does a generator that writes the same again.
+- *edit*: what is done after an edit of the file or directory that the attribute names.
 - `-c` removes what was built, what programs and builders made, and no source.
 
-The rule whose result is given: PtoModule for a kernel's source, PtoProgram for an artifact, GoldenData for data,
-PtoKernel for files that are read. There an edit is one of the program, the script or the module.
+The last kind of value is what a rule returns. It is PtoModule for a kernel's source, PtoProgram for an artifact,
+GoldenData for data, and PtoKernel for files that are read. An edit is then one of the program, the script or the
+module.
 
-A test of `Artifacts` on an artifact alone is the replay that ReplayTest has there, which runs once for both.
+A test of `Artifacts` on an artifact alone is the replay of ReplayTest there. It runs once for both.
 
 """
 
 
 def page() -> str:
-    """Return docs/attributes.md."""
+    """Return docs/lookup/attributes.md."""
     heads = [*(KINDS[kind] for kind in KINDS), "first", "idle", "edit"]
     lines = [f"| attribute | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
     for name, row in ROWS.items():

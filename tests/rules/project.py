@@ -9,7 +9,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -241,3 +243,13 @@ class Saved:
             shutil.rmtree(place)
             shutil.copytree(f"{place}.saved", place, symlinks=True)
         return self.project
+
+
+def open_when_read(pipe: Path) -> int:
+    """Return a writer of the pipe, as soon as a process waits for one."""
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        with suppress(OSError):  # ENXIO: nobody reads it yet
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        time.sleep(0.01)
+    raise AssertionError("no process reads the pipe")

@@ -82,7 +82,7 @@ def redis(place: Path) -> RealServer:
 
 
 def nginx(place: Path) -> RealServer:
-    """With its WebDAV module, as docs/sharing.md has it."""
+    """With its WebDAV module, as docs/dev/sharing.md has it."""
 
     def command(port: int) -> list[str]:
         (place / "kept").mkdir(exist_ok=True, mode=0o777)

@@ -1,4 +1,4 @@
-"""The table of attributes has a row for each, and docs/attributes.md is that table."""
+"""The table of attributes has a row for each, and docs/lookup/attributes.md is that table."""
 
 from __future__ import annotations
 
@@ -15,4 +15,6 @@ def test_a_rules_result_is_given_or_there_is_none() -> None:
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m tests.rules.attributes > docs/attributes.md"
+    assert PAGE.read_text(encoding="utf-8") == page(), (
+        "run: python -m tests.rules.attributes > docs/lookup/attributes.md"
+    )

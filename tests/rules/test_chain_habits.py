@@ -107,6 +107,32 @@ def test_clones_take_what_others_make(project: Project) -> None:
     assert ran(project.scons("test")) == []
 
 
+def test_a_directory_that_is_made_has_changed_if_its_files_have(project: Project) -> None:
+    """Also after a run that ended between the artifact and what is made of it."""
+    script(
+        project,
+        "env.Tool('zip')\n"
+        "program = env.PtoProgram(name='p', source='team/p.in')\n"
+        "listing = Action('ls $SOURCE > $TARGET', '[copy] make listing')\n"
+        "env.Alias('all', [env.Zip('p.zip', program[0]), env.Command('listing', program[0], listing)])\n",
+    )
+    made = {"p.zip": "zip_builder", "listing": "[copy] make listing"}
+
+    def remade() -> list[str]:
+        run = project.quiet("all")
+        assert run.status == 0, run.output
+        return [name for name, words in made.items() if words in run.output]
+
+    assert remade() == [*made] and (project.root / "listing").is_file()
+    assert remade() == []
+    project.edit_file("team/p.in", "    twice(x, y)", "    twice(x, y)  # nothing")
+    assert remade() == []
+    project.edit_file("team/p.in", "twice", "thrice")
+    assert ran(project.scons("p")) != []
+    assert remade() == [*made]
+    assert remade() == []
+
+
 def test_one_broken_program_stops_no_other(project: Project) -> None:
     """With `-k`, and in `scons test` without: the test of the other program runs."""
     project.write("team/q.in", PROGRAM.replace("pl.load(x", "pl.lood(x"))

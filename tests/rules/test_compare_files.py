@@ -56,6 +56,14 @@ def test_a_file_judges_and_is_an_input(project: Project) -> None:
     assert not list((project.root / "made").glob("__pycache__"))
 
 
+def test_tools_that_do_not_use_a_file_say_so(project: Project) -> None:
+    project.edit_file("rule.in", "worst <=", "worst < ")
+    run = project.quiet("t", "PACK=onfail")
+    assert "compares within tolerances, without made/rule.py\n" in run.output
+    run = project.quiet("triage", "TEST=t")
+    assert "[triage] compares within tolerances, without made/rule.py\n" in run.output, run.output
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from tests.rules.project import Project
 
 PROGRAM = """\
@@ -85,7 +87,8 @@ def test_a_program_edit_rebuilds_what_it_changes(project: Project) -> None:
     (data / "out/y.pt").unlink()
     assert project.scons("compile", "PROGRAM=prog.py").reasons == {DATA: "data is not as it was computed"}
     assert {path: path.read_bytes() for path in data.rglob("*.pt")} == before
-    assert project.scons("compile", "PROGRAM=prog.py").actions == []
+    run = project.scons("compile", "PROGRAM=prog.py")
+    assert (run.actions, "scons: `compile' is up to date.\n" in run.output) == ([], True), run.output
 
 
 def test_options_of_a_compilation(project: Project) -> None:
@@ -135,6 +138,33 @@ def test_the_rule(project: Project) -> None:
     assert (run.status, run.actions) == (0, ["compile prog.py", "make build_output/_jit_hello/data"]), run.output
     assert "[pto->cpp] assembler: our own; PTOAS= names another\n" in run.output
     assert (project.root / "build_output/_jit_hello/kernel_config.py").exists()
+
+
+def test_variables_that_a_program_sees(project: Project) -> None:
+    """It sees those that are part of the key, and `VARIABLES=` adds more; each other one is hidden."""
+    seen = "import os\nSEEN = sorted({'HOME', 'TERM', 'COLUMNS', 'SCALE', 'PYPTO_SCALE', 'LANG'} & os.environ.keys())\n"
+    seen += "print('sees', *(f'{name}={os.environ[name]}' for name in SEEN), end=' .\\n')\n"
+    project.write("prog.py", f"{seen}\n{PROGRAM}")
+
+    def compiled(value: str, *words: str) -> tuple[list[str], list[str]]:
+        environment = {**os.environ, **dict.fromkeys(("TERM", "COLUMNS", "SCALE", "PYPTO_SCALE"), value)}
+        run = project.scons("compile", "PROGRAM=prog.py", *words, env=environment)
+        assert run.status == 0, run.output
+        shown = [word for line in run.output.splitlines() if "sees " in line for word in line.split() if "=" in word]
+        return run.actions[:1], sorted(set(shown))
+
+    first, shown = compiled("40")
+    assert first == ["compile prog.py"]
+    hidden = {word.partition("=")[0] for word in shown}
+    assert compiled("40") == ([], [])
+    again, shown_again = compiled("41")
+    told = [word for word in shown if "40" in word]
+    assert again == (["compile prog.py"] if told else []), (told, shown_again)
+    assert "SCALE" not in hidden
+    assert compiled("40", "VARIABLES=SCALE")[1].count("SCALE=40") == 1
+    assert compiled("40", "VARIABLES=SCALE") == ([], [])
+    other, shown_other = compiled("41", "VARIABLES=SCALE")
+    assert other == ["compile prog.py"] and "SCALE=41" in shown_other
 
 
 def test_mistakes(project: Project) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from SCons.Environment import Environment
 
+from pypto_build.rules.docs import all_rules
 from pypto_build.rules.machinery.attributes import Kind, RuleError
 from pypto_build.rules.machinery.inputs import as_node, as_nodes, makers, path_of
+from tests.rules.attributes import NO_RULE
 from tests.rules.project import Project
 
 _HEAD = """import glob
@@ -235,6 +237,20 @@ def test_what_is_no_file(given: object, message: str) -> None:
     with pytest.raises(RuleError) as error:
         as_node(Environment(tools=[]), given, Kind.FILE, "R: a", "a thing")
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize("attribute", NO_RULE)
+def test_a_result_of_another_kind_is_one_line(attribute: str) -> None:
+    """A result of another kind is refused by each attribute whose kind no rule makes."""
+    rule, name = attribute.split(".")
+    (taken,) = (one for row in all_rules() if row.name == rule for one in row.attributes if one.name == name)
+    env: Any = Environment(tools=[])
+    assert taken.kind is not None
+    node, what = (env.Alias("a test")[0], "an alias") if taken.kind.is_directory else (env.Dir("data"), "a directory")
+    with pytest.raises(RuleError) as error:
+        taken.value(rule, node, env)
+    expected = f"where a {taken.kind.value} is expected; it is {taken.doc}"
+    assert str(error.value) == f"{rule}: {name}: {node} is {what} {expected}"
 
 
 _PROGRAM = """import helper

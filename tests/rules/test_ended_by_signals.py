@@ -5,26 +5,14 @@ from __future__ import annotations
 import os
 import select
 import signal
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.rules.project import Project
+from tests.rules.project import Project, open_when_read
 
 _PATIENCE_S = 120
-
-
-def _open_when_read(pipe: Path) -> int:
-    """Return a writer of the pipe, as soon as a process waits for one."""
-    until = time.monotonic() + _PATIENCE_S
-    while time.monotonic() < until:
-        with suppress(OSError):  # ENXIO: nobody reads it yet
-            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-        time.sleep(0.01)
-    raise AssertionError("no process reads the pipe")
 
 
 def _header(project: Project, pipe: Path) -> list[str]:
@@ -49,7 +37,7 @@ def test_a_run_that_waits_for_a_pipe(
     before = signal.signal(number, signal.SIG_DFL)  # under nohup, SIGHUP is ignored, and so it would be in the run
     run = stocked.start("SCons", "-Q", "replay", f"JIT={stocked.artifact.name}", *words)
     signal.signal(number, before)
-    writer = _open_when_read(pipe)
+    writer = open_when_read(pipe)
     run.send_signal(number)
     printed = run.communicate(timeout=_PATIENCE_S)[0]
     assert run.returncode == 128 + number

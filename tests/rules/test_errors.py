@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 
@@ -33,21 +34,22 @@ CASES = {
     "unknown platform": (
         ["JIT=_jit_chain", "PLATFORM=a3"],
         "PLATFORM=a3: is not one of a2a3, a5, a2a3sim, a5sim; "
-        "PLATFORM: a2a3sim, a5sim; a2a3, a5: hardware, or its semantics on the CPU where there is none",
+        "PLATFORM: a2a3sim, a5sim; a2a3, a5 run on hardware, or on the CPU where there is none",
     ),
     "bad number": (
         ["JIT=_jit_chain", "RTOL=small"],
         "RTOL=small: is not a finite number that is 0 or more; "
-        "RTOL: relative tolerance (1e-5, or what the artifact says)",
+        "RTOL: the relative tolerance (default: the artifact's, else 1e-5)",
     ),
     "negative tolerance": (
         ["JIT=_jit_chain", "ATOL=-1"],
-        "ATOL=-1: is not a finite number that is 0 or more; ATOL: absolute tolerance (1e-5, or what the artifact says)",
+        "ATOL=-1: is not a finite number that is 0 or more; "
+        "ATOL: the absolute tolerance (default: the artifact's, else 1e-5)",
     ),
     "nan tolerance": (
         ["JIT=_jit_chain", "ATOL=nan"],
         "ATOL=nan: is not a finite number that is 0 or more; "
-        "ATOL: absolute tolerance (1e-5, or what the artifact says)",
+        "ATOL: the absolute tolerance (default: the artifact's, else 1e-5)",
     ),
     "hardware without a toolchain": (
         ["JIT=_jit_chain", "PLATFORM=a2a3", "HARDWARE=1"],
@@ -61,7 +63,7 @@ CASES = {
     "no launcher": (
         ["JIT=_jit_chain", "LAUNCHER=fastcc"],
         "LAUNCHER=fastcc: is not one of ccache, sccache, distcc, icecc; "
-        "LAUNCHER: run compilations through ccache, sccache, distcc, icecc",
+        "LAUNCHER: the program that runs compilations: ccache, sccache, distcc, icecc",
     ),
 }
 
@@ -73,6 +75,24 @@ def test_one_line_and_nothing_built(project: Project, words: list[str], message:
     assert run.status == 2
     assert run.output == f"scons: *** {message}\n"
     assert list(project.root.glob("build/**/*.o")) == []
+
+
+@pytest.mark.parametrize("value", ["float('inf')", "1e999", "float('nan')", "-1"])
+def test_a_tolerance_that_nothing_exceeds_is_none(project: Project, value: str) -> None:
+    """In a rule as in an option; the run after it is as before."""
+    script = (project.root / "SConstruct").read_text()
+    test = f"env.ReplayTest(name='t', artifact='build_output/_jit_chain', rtol={value})\n"
+    project.write("SConstruct", f"from pypto_build.rules import pypto\nenv = Environment(tools=[pypto])\n{test}")
+    shown = {"1e999": "inf"}.get(value, value.removeprefix("float('").removesuffix("')"))
+    run = project.scons("t")
+    line = f"scons: *** ReplayTest: rtol={shown} is not a tolerance; write a finite number, 0 or more"
+    assert (run.status, run.output.splitlines()[0], run.actions) == (2, line, [])
+    assert "Traceback" not in run.output
+    project.write("SConstruct", script)
+    run = project.scons("replay", "JIT=_jit_chain", "RTOL=1e999")
+    assert (run.status, run.actions) == (2, []), run.output
+    run = project.scons("replay", "JIT=_jit_chain")
+    assert run.status == 0 and "[RUN] PASS" in run.output, run.output
 
 
 def test_usage_error_has_a_verdict(project: Project) -> None:
@@ -103,7 +123,7 @@ def test_a_word_that_is_no_verb_beside_a_glob_is_not_told_to_work_on_one_artifac
     (project.artifact.parent / "_jit_chair").mkdir()
     (project.artifact.parent / "_jit_chair" / "kernel_config.py").write_text("", encoding="utf-8")
     run = project.scons(word, "JIT=_jit_cha*")
-    assert (run.status, run.output) == (2, f"scons: *** scons {word}: is no verb for several artifacts; {hint}\n")
+    assert (run.status, run.output) == (2, f"scons: *** scons {word}: takes one artifact only; {hint}\n")
 
 
 def test_submit_of_a_func_id_that_no_kernel_has(project: Project) -> None:
@@ -196,3 +216,17 @@ def test_a_directory_in_the_place_of_an_output(project: Project, name: str) -> N
     assert f"scons: {project.out / name}: a directory lies where this build writes a file; remove it\n" in run.output
     shutil.rmtree(project.out / name)
     assert "'y' FAIL" in project.replay().output
+
+
+def test_a_source_that_the_compiler_takes_for_no_cpp(project: Project) -> None:
+    """The compiler succeeds and writes nothing, each time."""
+    project.write("k.txt", "int x;\n")
+    project.write(
+        "SConstruct",
+        "from pypto_build.rules import pypto\nenv = Environment(tools=[pypto])\n"
+        'env.PtoKernel(name="k", source="k.txt", core_type="aiv")\n',
+    )
+    for _ in range(2):
+        run = project.quiet("k")
+        assert run.status == 2
+        assert re.search(r"^error: \S*g\+\+\S* wrote no k\.o of k\.txt$", run.output, re.MULTILINE), run.output

@@ -16,15 +16,26 @@ ADD = "kernels/aiv/kernel_add"
 pytestmark = pytest.mark.skipif(find_compiler().family != "g++", reason="only g++ leaves instances out")
 
 
-@pytest.fixture
-def dag(project: Project) -> Project:
-    """The artifact of three kernels that load, compute and store."""
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a cache that has what every build begins with, and no instance."""
+    project = Project(tmp_path_factory.mktemp("prepared") / "here")
     project.use_example("_jit_vector_dag")
+    assert build(project).status == 0
+    shutil.rmtree(project.root / "cache" / "instructions")
+    return project.root / "cache"
+
+
+@pytest.fixture
+def dag(project: Project, prepared: Path) -> Project:
+    """The artifact of three kernels that load, compute and store; nothing of it has been compiled before."""
+    project.use_example("_jit_vector_dag")
+    shutil.copytree(prepared, project.root / "cache", symlinks=True)
     return project
 
 
 def build(project: Project, *words: str, cache: Path | None = None) -> Run:
-    """Build one kernel in a cache of its own, so that nothing has been compiled before."""
+    """Build one kernel in a cache of its own."""
     env = {"PYPTO_BUILD_CACHE": str(cache or project.root / "cache")}
     return project.scons(str(project.out / f"{ADD}.so"), f"JIT={project.artifact.name}", *words, env=env)
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.rules.machinery import notices as module
-from pypto_build.rules.machinery.notices import News, Notices
-from pypto_build.rules.machinery.watch import Waiting, Watched
+from pypto_build.rules.machinery import watch as module
+from pypto_build.rules.machinery.watch import News, Notices, Waiting, Watched
 
 
 @pytest.fixture

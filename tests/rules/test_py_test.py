@@ -123,6 +123,17 @@ def test_the_environment_is_part_of_the_key(tests: _Tests) -> None:
     assert tests.lines() == _expected()
 
 
+def test_a_project_whose_warnings_are_errors(tests: _Tests) -> None:
+    """Those of its tests, and none of ours."""
+    (tests.root / _C).write_text("import warnings\n\ndef test_it():\n    warnings.warn('x', UserWarning)\n")
+    (tests.root / _B).unlink()
+    assert tests.lines() == {_A: "PASS", _C: "PASS"}
+    tests.write("pytest.ini", "[pytest]\nfilterwarnings = error\n")
+    run = tests.quiet("test")
+    assert _told(run) == {_A: "PASS", _C: "FAIL"}, run.output
+    assert "UserWarning: x" in run.output and "test_files" not in run.output
+
+
 def test_files_by_name_options_suites_and_reports(tests: _Tests) -> None:
     tests.write("SConstruct", _SCRIPT.format(more=", args=['-k', 'one or data'], tags=['fast']"))
     tests.edit_file("SConstruct", "env = ", "tags = ['fast']\nenv = ")

@@ -136,6 +136,25 @@ def test_clean_leaves_what_was_cloned(sample: Project, tmp_path: Path) -> None:
     assert names == {"build_output/_jit_relax/notes.md", *cloned}
 
 
+def test_clean_of_a_test_leaves_the_others(sample: Project, tmp_path: Path) -> None:
+    """Remove the inputs and outputs of the named test, its generated header included."""
+    copy = Project.__new__(Project)
+    copy.root = tmp_path / "here"
+    shutil.copytree(sample.root, copy.root, symlinks=True)
+    before = {path.relative_to(copy.root) for path in copy.root.rglob("*") if path.is_file()}
+    assert copy.quiet("-c", "scale_test").status == 0
+    after = {path.relative_to(copy.root) for path in copy.root.rglob("*") if path.is_file()}
+    gone = {"/".join(path.parts[:3]) for path in before - after}
+    nothing_built = "build/a2a3sim/units"
+    assert gone == {"build/a2a3sim/_jit_scale", "build/data/scale_data", "scale/include/factor.h", nothing_built}
+    assert not [path for path in after if path.parts[:3] in (("build", "a2a3sim", "_jit_scale"),)]
+    assert copy.quiet("-c", "softmax_test").status == 0
+    left = {path.relative_to(copy.root) for path in copy.root.rglob("*") if path.is_file()}
+    gone = {"/".join(path.parts[:-1]) for path in after - left}
+    assert {"build_output/_jit_softmax", "build/a2a3sim/_jit_softmax", "build/a5sim/_jit_softmax"} <= gone
+    assert not [name for name in gone if "softmax" not in name]
+
+
 QUERIES = {
     "somepath(softmax_test, programs/softmax.py)": [
         "softmax_test", "softmax_test.a2a3sim", "build/a2a3sim/_jit_softmax/interface.json",
@@ -172,8 +191,8 @@ def test_forms_of_an_answer(sample: Project) -> None:
         ("dips(scale_test)", "there is no function dips; deps(X[, DEPTH]), rdeps(X) or rdeps(WITHIN, X), "
          "somepath(FROM, TO), kind(PATTERN, X)"),
         ("deps(scale_test", "it is deps(X[, DEPTH])"),
-        ("deps(scale_test, many)", "'many' is no depth"),
-        ("kind([, all)", "'[' is no pattern: unterminated character set at position 0"),
+        ("deps(scale_test, many)", "'many' is not a depth"),
+        ("kind([, all)", "'[' is not a pattern: unterminated character set at position 0"),
         ("quick scale_test", "'scale_test' is not expected here"),
         ("somepath(quick)", "',' is missing"),
     ],

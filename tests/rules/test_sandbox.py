@@ -71,6 +71,22 @@ def test_only_its_results_are_writable_and_nothing_is_reachable(tmp_path: Path) 
     assert _told(run.output) == _ALL
 
 
+@works
+def test_a_pass_in_one_is_kept(tmp_path: Path) -> None:
+    """What bubblewrap shows of the system differs from what is there, and none of that is an input."""
+    project = Project(tmp_path)
+    runs = [project.scons("replay", "JIT=_jit_chain", "SANDBOX=1") for _ in range(2)]
+    assert [run.status for run in runs] == [0, 0], runs
+    assert "run _jit_chain SANDBOX=1" in runs[0].actions or "run _jit_chain" in runs[0].actions, runs[0].output
+    assert (runs[1].actions, project.verdict()["cached"]) == ([], True), runs[1].output
+    assert "made anew" not in runs[0].output
+    shutil.rmtree(project.root / "build")
+    again = project.scons("replay", "JIT=_jit_chain", "SANDBOX=1")
+    assert (again.status, [action for action in again.actions if not action.startswith("restored")]) == (0, [])
+    project.edit("kernels/aiv/twice.cpp", "2.0f * in[i]", "3.0f * in[i]")
+    assert project.scons("replay", "JIT=_jit_chain", "SANDBOX=1").status == 2
+
+
 _REACHES = """
 #include <cerrno>
 #include <cstdlib>

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.rules.scene_nodes import open_node
+from pypto_build.artifact.files import write_bytes
+from pypto_build.rules.scenes import open_node
 
 META = {"schema": 2, "params": [], "distributed_config": {"device_ids": [0, 1], "num_sub_workers": 0}}
 

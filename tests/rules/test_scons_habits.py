@@ -118,7 +118,7 @@ MISTAKES = {
     ),
     "env.TestSuite(name='s')\n": "TestSuite: s has neither tests nor tags",
     f"env.ReplayTest(name='t', artifact='{_ART}', comparators={{'y': 'a.py'}})\n": (
-        "ReplayTest: comparators: y: a.py is no comparator; compare= names a file"
+        "ReplayTest: comparators: y: a.py is not a comparator; compare= names a file"
     ),
 }
 

@@ -127,13 +127,13 @@ def test_help_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = help._verb("step")
     assert max(map(len, lines)) <= 40
     at = lines.index("  TASK=")
-    assert lines[at + 1].startswith("      dump, deps: a task by number,")
+    assert lines[at + 1].startswith("      a task: its number, ring:count or")
 
 
 def test_help_on_a_verb_and_an_option(project: Project) -> None:
     run = project.quiet("help", "replay")
     assert run.output.splitlines()[0] == "Usage: scons replay JIT=x [NAME=value ...]"
-    assert "\n  TIMEOUT=60             seconds a run may take\n" in run.output
+    assert "\n  RUNTIME=embedded       the runtime that executes the replay\n" in run.output
     assert max(map(len, run.output.splitlines())) <= 80
     run = project.quiet("help", "dump", "AXIS")
     assert "\nUsage: scons VERB AXIS=value\n" in run.output

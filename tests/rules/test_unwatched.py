@@ -41,6 +41,12 @@ def test_it_is_said_once_and_everything_is_built_again(tmp_path: Path) -> None:
     for run in (first, second):
         assert run.output.splitlines()[0] == LINE.format(compiler)
         assert run.output.count("cannot be watched") == 1
+    runs = project.scons("replay", *words[1:]), project.scons("replay", *words[1:])
+    for run in runs:  # what was built is kept for a run, the runtime for this user
+        assert (run.status, RUNTIME in run.actions) == (0, False), run.output
+        assert run.output.splitlines()[-1].startswith("[RUN] PASS (unproven: what tools read cannot be watched here) (")
+    assert [run.actions for run in runs] == [sorted([*again, "run _jit_chain"])] * 2
+    assert project.verdict()["unproven"] == "what tools read cannot be watched here"
 
 
 def test_sources_and_compiler_stand_for_what_the_runtime_reads(tmp_path: Path) -> None:

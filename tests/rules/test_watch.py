@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from typing import Any, NoReturn
 import pytest
 
 from pypto_build.rules.machinery.watch import Waiting, Watched, _sources
-from tests.rules.project import Project, Run, run_of
+from tests.rules.project import Project, Run, open_when_read, run_of
 
 _LONGEST_S = 120
 
@@ -49,6 +50,12 @@ class Watching:
         os.killpg(self._process.pid, signal.SIGINT)
         rest, _ = self._process.communicate()
         return self._process.returncode, rest
+
+    def end(self, number: int) -> tuple[int, str]:
+        """Send a signal to the process alone: the exit status, and the last line that was still printed."""
+        self._process.send_signal(number)
+        rest, _ = self._process.communicate()
+        return self._process.returncode, "".join(rest.splitlines(keepends=True)[-1:])
 
 
 @contextmanager
@@ -91,6 +98,38 @@ def test_every_save_does_what_it_calls_for(project: Project) -> None:
         assert scons.interrupt() == (2, "\n")
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("when", ["it waits", "a round runs"])
+def test_a_signal_ends_it_in_one_line(project: Project, number: signal.Signals, when: str) -> None:
+    """The round that runs ends with it."""
+    before = signal.signal(number, signal.SIG_DFL)  # under nohup, SIGHUP is ignored, and so it would be in the run
+    with watching(project, "replay", "JIT=_jit_chain") as scons:
+        signal.signal(number, before)
+        scons.round()
+        if when == "a round runs":
+            pipe = project.root / "pipe"
+            os.mkfifo(pipe)
+            project.write_kernel("twice", "2.0f * x[i]", f'#include "{pipe}"')
+            writer = open_when_read(pipe)
+        assert scons.end(number) == (128 + number, f"pypto-build: ended by {number.name}\n")
+        if when == "a round runs":
+            waiting = select.poll()
+            waiting.register(writer, 0)
+            assert waiting.poll(_LONGEST_S * 1000) == [(writer, select.POLLERR)], "a process still reads the pipe"
+            os.close(writer)
+
+
+def test_a_save_with_the_old_time_is_seen(project: Project) -> None:
+    """It is written in place, with the same size."""
+    kernel = project.artifact / "kernels/aiv/twice.cpp"
+    with watching(project, "replay", "JIT=_jit_chain") as scons:
+        assert "PASS" in scons.round().output
+        before = kernel.stat()
+        kernel.write_text(kernel.read_text().replace("2.0f", "3.0f"))
+        os.utime(kernel, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert "'y' FAIL" in scons.round().output
+
+
 def test_data_of_a_declared_test_and_of_data_are_watched(project: Project) -> None:
     shutil.copytree(project.artifact / "data", project.root / "more")
     test = 'env.ReplayTest(name="other", artifact="build_output/_jit_chain", data="more")\n'
@@ -109,7 +148,7 @@ def _no_notices() -> NoReturn:
 
 def test_what_came_and_went_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """Editors write a file beside the one they save, and rename or remove it."""
-    before, beside, after = ({"a": (1, 1, 1)}, {"a": (1, 1, 1), "b": (2, 2, 2)}, {"a": (3, 1, 1)})
+    before, beside, after = ({"a": (1, 1, 1, 1)}, {"a": (1, 1, 1, 1), "b": (2, 2, 2, 2)}, {"a": (3, 1, 1, 1)})
     looks = iter([before, before, beside, before, beside, beside | after, after, after])
     monkeypatch.setattr(Watched, "look", lambda _, notices=None: next(looks))
     monkeypatch.setattr("pypto_build.rules.machinery.watch.Notices", _no_notices)
@@ -170,7 +209,7 @@ def test_a_saved_sconstruct_starts_anew(project: Project) -> None:
 @pytest.mark.parametrize("words", [("-c",), (), ("-h", "replay")])
 def test_nothing_to_do_again(project: Project, words: tuple[str, ...]) -> None:
     run = project.scons(*words, "WATCH=1")
-    line = "scons: *** WATCH=1: there is nothing to do again; name a target, such as replay\n"
+    line = "scons: *** WATCH=1: needs a verb to run again; name one, such as replay\n"
     assert (run.status, run.output) == (2, line)
 
 

@@ -128,3 +128,20 @@ def test_a_signature_that_the_orchestration_contradicts(chain: Saved) -> None:
     project.edit("orchestration/chain.cpp", "params_t0.add_output(t);", "params_t0.add_no_dep(t);")
     run = project.quiet("replay", "JIT=_jit_chain")  # without a direction it contradicts none
     assert "the signature of 'twice'" not in run.output
+
+
+def test_names_in_the_lines_of_scons_are_escaped(project: Project) -> None:
+    """Also where the output goes to a pipe, of which a terminal may show it later."""
+    project.write(
+        "SConstruct",
+        "from pypto_build.rules import pypto\nenv = Environment(tools=[pypto])\n"
+        "env.Command('a\\x1b[2Jb', 'in\\x1b[2J', 'cp $SOURCE $TARGET')\nenv.Command('c\\x1b[2Jd', [], 'false')\n",
+    )
+    expected = {
+        "no\x1b[2J\x1b]0;title\x07": "Do not know how to make File target `no\\x1b[2J\\x1b]0;title\\x07'",
+        "a\x1b[2Jb": "Source `in\\x1b[2J' not found, needed by target `a\\x1b[2Jb'",
+        "c\x1b[2Jd": "scons: *** [c\\x1b[2Jd] Error 1",
+    }
+    for target, line in expected.items():
+        run = project.quiet(target)
+        assert run.status == 2 and line in run.output and "\x1b" not in run.output, run.output

@@ -47,7 +47,7 @@ def test_the_code_begins_with_the_entry(tmp_path: Path) -> None:
         ),
         (
             "void g();\n" + ENTRY.replace("*args", "g(); *args"),
-            "has relocations (.rela.text), which nobody applies on the device",
+            "has relocations (.rela.text), which the device does not apply",
         ),
     ],
 )

@@ -60,7 +60,7 @@ def test_a_path_is_taken_as_it_is(tmp_path: Path, clone: Path) -> None:
         ("{clone}@nothing", "revision nothing is not in {clone}; git log there lists what is"),
         ("abc", "revision abc is not in the cache; name a clone with PTO_ISA=PATH@abc, or scons fetch"),
         ("/nowhere/x", "no such directory; name a checkout or a revision"),
-        ("/nowhere@abc", "/nowhere is no directory; name a clone before the '@'"),
+        ("/nowhere@abc", "/nowhere is not a directory; name a clone before the '@'"),
     ],
 )
 def test_what_does_not_exist(tmp_path: Path, clone: Path, chosen: str, message: str) -> None:

@@ -52,8 +52,8 @@ def _digest(words: list[str]) -> str:
             continue
         if word.endswith(".cpp"):
             digest.update(Path(word).read_bytes())
-        elif words[number - 1] == "-I":
-            for path in sorted(Path(word).rglob("*.*")):
+        elif word.startswith("-I"):
+            for path in sorted(Path(word[2:]).rglob("*.*")):
                 if path.is_file():
                     digest.update(path.read_bytes())
         else:

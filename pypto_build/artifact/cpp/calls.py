@@ -10,7 +10,7 @@ from tree_sitter import Node
 from pypto_build.facts.dtypes import torch_name
 
 from ..records import ArgDirection, CoreType
-from .state import WalkState
+from .findings import WalkState
 from .syntax import callee, line_of, source_text, template_arguments
 from .values import UNKNOWN, Ref, TaskArgs, Value, join
 

@@ -18,9 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, NoReturn, TypeVar
 
-from pypto_build.facts.run_options import is_tolerance
-
-from ..dtypes import (
+from pypto_build.facts.dtypes import (
     BF16,
     BOOL,
     FP16,
@@ -36,6 +34,8 @@ from ..dtypes import (
     UINT64,
     DType,
 )
+from pypto_build.facts.run_options import is_tolerance
+
 from ..errors import similar
 from ..ir import Direction
 from ..operations import OPERATIONS, called
@@ -217,7 +217,7 @@ class JitFunction:
         tolerances = {k: v for k, v in (("rtol", rtol), ("atol", atol)) if v is not None}
         for name, value in tolerances.items():
             if not is_tolerance(value):
-                raise ValueError(f"{name}={value!r} is no tolerance; write a finite number that is 0 or more")
+                raise ValueError(f"{name}={value!r} is not a tolerance; write a finite number that is 0 or more")
         return register(args[0]) if args else register
 
     def inputs(self, function: F) -> F:

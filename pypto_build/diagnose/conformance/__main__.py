@@ -1,7 +1,8 @@
 """`pypto-build conformance DIR [--run]` or `--read PATH`: find which of the known answers a device gives.
 
-DIR gets small artifacts whose outputs tell apart what docs/agreement.md has as answers. With --run they are replayed on
-the platform of -p, what came out is read, and DIR/results.json is the file to send. Without it, run them by hand:
+DIR gets small artifacts whose outputs tell apart what docs/lookup/agreement.md has as answers. With --run they are
+replayed on the platform of -p, what came out is read, and DIR/results.json is the file to send. Without it, run them
+by hand:
 `pypto-build replay 'DIR/_jit_*'`, or, where only simpler is, `python kernel_config_scene_test.py -p a2a3` in each. What
 that left is read by `--read DIR`, a file that somebody sent by `--read results.json`.
 
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.diagnose.console import run_tool
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.toolchain.python import own_environment, own_tool

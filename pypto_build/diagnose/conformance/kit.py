@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError, load_artifact, snapshot
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.interface import sign
 from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.scene_test import SCENE_TEST_NAME, SceneTest, render_scene_test

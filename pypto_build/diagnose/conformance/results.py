@@ -57,7 +57,7 @@ class Judgement:
 
     @property
     def state(self) -> str:
-        """The state of the question in docs/agreement.md: agreed, differs or open."""
+        """The state of the question in docs/lookup/agreement.md: agreed, differs or open."""
         return AGREEMENTS[self.question.name].state
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.records import kernel_binary
 from pypto_build.diagnose.console import add_beside, add_run_options, command, tool_parser
 from pypto_build.diagnose.debug.given import TASK_FILE, GivenTask, describe

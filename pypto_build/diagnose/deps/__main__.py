@@ -9,9 +9,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.diagnose.console import command, one_of, tool_parser
+from pypto_build.artifact import ArtifactError, is_distributed
+from pypto_build.artifact.files import write_bytes
+from pypto_build.diagnose.console import add_chips, command, one_of, require_one_rank, tool_parser
 from pypto_build.diagnose.deps.export import dot, trace
 from pypto_build.diagnose.deps.text import path_between, summary_lines, task_lines
 from pypto_build.diagnose.recorded.evidence import Evidence, no_record
@@ -27,6 +27,7 @@ def parser() -> argparse.ArgumentParser:
     add("--build-dir", type=Path, metavar="OUT", help="where the artifact was replayed: build/<platform>/<artifact>")
     add("--platform", default="a2a3sim", help="where the times were taken")
     add("--embedded", help=argparse.SUPPRESS)
+    add("--rank", default="", metavar="R[/dK]", help="the dispatches of a rank, or one of them")
     add("--task", default="", help="number, ring:count or id of a task; several with commas")
     add("--to", default="", metavar="TASK", help="with --task: what orders the two")
     add("--export", default="", metavar="FORM", help="write a file: dot, html or trace")
@@ -35,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         help="the file to write (default: deps.dot, deps.html or trace.json in OUT)",
     )
+    add_chips(options, world=False)
     return options
 
 
@@ -100,6 +102,11 @@ def _export(evidence: Evidence, form: str, output: Path | None, build_dir: Path 
 @command("deps", parser)
 def main(given: argparse.Namespace) -> int:
     """Run the command. Returns 0, 1 if --to finds no order, or 2 if there are no records."""
+    if is_distributed(given.root):
+        from pypto_build.diagnose.deps.ranks import deps_of_ranks
+
+        return deps_of_ranks(given, run_deps)
+    require_one_rank(given.rank)
     return run_deps(given)
 
 

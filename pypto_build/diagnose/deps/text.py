@@ -7,9 +7,8 @@ from collections.abc import Iterable
 
 from pypto_build.diagnose.console import counted, table
 from pypto_build.diagnose.recorded.critical_path import GAP_KINDS, IDLE_CAUSES, Analysis, occupancy
-from pypto_build.diagnose.recorded.evidence import SIMULATED, Evidence
+from pypto_build.diagnose.recorded.evidence import SIMULATED, Evidence, spread_text
 from pypto_build.diagnose.recorded.graph import Edge, Task, TaskGraph
-from pypto_build.diagnose.recorded.measured import spread_text
 
 _SHOWN_STEPS = 25
 _SHOWN_KERNELS = 20

@@ -14,8 +14,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from pypto_build.artifact.extras import require_torch
-from pypto_build.diagnose.console import add_run_options, add_tolerances, command, tool_parser
+from pypto_build.artifact.errors import require_torch
+from pypto_build.diagnose.console import add_chips, add_run_options, add_tolerances, command, tool_parser
 from pypto_build.diagnose.findings import add_output_options
 from pypto_build.diagnose.requests import run_tool_on_runs
 
@@ -29,6 +29,7 @@ def parser() -> argparse.ArgumentParser:
     add_tolerances(options, "what the element type's rounding explains")
     add("--against", type=Path, metavar="DUMP_DIR", help="examine this dump of arguments instead of a run")
     add("--program", type=Path, metavar="P.py", help="the program, when the artifact does not name it")
+    add_chips(options)
     add_output_options(options)
     return options
 
@@ -37,6 +38,10 @@ def parser() -> argparse.ArgumentParser:
 def main(given: argparse.Namespace) -> int:
     """Run the command and return the exit status."""
     require_torch("the reference")
+    if given.chip:
+        from pypto_build.diagnose.diverge.ranks import diverge_ranks
+
+        return diverge_ranks(given)
     from pypto_build.diagnose.diverge.run import diverge
 
     return diverge(given)

@@ -29,10 +29,10 @@ from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.reference.tasks import scalar_of
 
 if TYPE_CHECKING:
-    from pypto_build.compiler.errors import SourcePosition
     from pypto_build.compiler.ir import IrFunction, IrParam
     from pypto_build.compiler.language import JitFunction
     from pypto_build.compiler.torch_program import Translation
+    from pypto_build.facts.positions import SourcePosition
 
 
 @dataclass(frozen=True)
@@ -319,7 +319,7 @@ class _Judge:
         related: tuple[Related, ...] = ()
         if wanted is not None and wanted.position is not None:
             place = wanted.position
-            related = (Related(place.file, place.line, f"the program calls {wanted.kernel}"),)
+            related = (Related(place.path, place.line, f"the program calls {wanted.kernel}"),)
         hint = "the kernels and their modules are right: correct the orchestration, or compile the program again"
         return Finding(
             ORCHESTRATION, text, relative(self.launch.artifact, source), line, hint, tasks=tasks, related=related
@@ -370,7 +370,7 @@ class _Judge:
                 relative(self.launch.artifact, path), line,
                 "the kernel agrees with its module, and the module is wrong: correct it, or compile the program again",
                 detail=(*detail, *lines), tasks=(call.number,), kernel=names,
-                related=(Related(position.file, position.line, "the program's kernel"),),
+                related=(Related(position.path, position.line, "the program's kernel"),),
             )
         )  # fmt: skip
         raise Stop

@@ -6,215 +6,15 @@ python -m pypto_build.diagnose.dump ARTIFACT_DIR|DUMP_DIR [--build-dir OUT] [--t
 from __future__ import annotations
 
 import argparse
-import math
-import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
-from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.pt import read_pt, write_pt
-from pypto_build.diagnose.console import command, one_of, table, tool_parser
-from pypto_build.diagnose.dump.statistics import histogram, statistics
-from pypto_build.diagnose.recorded.args_dump import ROLES, STAGES, ArgsDump, DumpedArg, find_manifest, read_dump
-from pypto_build.diagnose.recorded.evidence import no_record
-from pypto_build.diagnose.recorded.graph import find_graph, read_graph
-from pypto_build.diagnose.recorded.names import Names, find_names
-from pypto_build.diagnose.recorded.tasks import TaskOrder
+from pypto_build.artifact import is_distributed
+from pypto_build.diagnose.console import add_chips, command, require_one_rank, tool_parser
+from pypto_build.diagnose.dump.viewer import open_viewer, show
+from pypto_build.diagnose.recorded.args_dump import ROLES, STAGES
 from pypto_build.facts.run_options import NOT_NEGATIVE
-from pypto_build.replay.compare import coordinates, difference
 from pypto_build.replay.run_options import number
-from pypto_build.replay.values import Array, decode, storage
-
-EXPORTS = ("pt", "npy", "txt")
-
-#: Tensors with up to this number of elements are printed completely.
-_SHOWN_ELEMENTS = 64
-_SHOWN_MISMATCHES = 10
-
-
-#: The columns of a listing.
-HEADINGS = ("task", "kernel", "arg", "name", "role", "stage", "dtype", "shape", "content")
-
-
-class Viewer:
-    """A dump with the names of its tasks, kernels and arguments."""
-
-    def __init__(self, dump: ArgsDump, names: Names, order: TaskOrder) -> None:
-        self.dump, self.names, self.order = dump, names, order
-
-    def arg_name(self, record: DumpedArg) -> str:
-        """Return the argument's name in the kernel's wrapper, or its index."""
-        return self.names.argument(record.func_ids, record.index) or str(record.index)
-
-    def select(self, given: argparse.Namespace) -> list[DumpedArg]:
-        """Return the records that the options select, in the order of submission.
-
-        Raises a usage error for a task, kernel or argument that is not in the dump.
-        """
-        records = sorted(self.dump.records, key=self._position)
-        if given.task:
-            wanted = {self.order.find(text) for text in given.task.split(",")}
-            records = [record for record in records if record.task_id in wanted]
-        if given.kernel:
-            records = self._of_kernel(records, given.kernel)
-        if given.arg:
-            records = self._of_arg(records, given.arg)
-        for key, value, table_ in (("role", given.role, ROLES), ("stage", given.stage, STAGES)):
-            if value:
-                records = [record for record in records if getattr(record, key) == table_[value]]
-        return records
-
-    def _position(self, record: DumpedArg) -> tuple[int, int, int, str]:
-        number = self.order.numbers.get(record.task_id, len(self.order.numbers))
-        return number, record.task_id, record.index, {"before": "0", "after": "1"}[record.stage]
-
-    def _of_kernel(self, records: list[DumpedArg], kernel: str) -> list[DumpedArg]:
-        found = [r for r in records if kernel in {self.names.kernel(i) for i in r.func_ids} | set(map(str, r.func_ids))]
-        if not found:
-            known = sorted({self.names.joined(record.func_ids) for record in self.dump.records})
-            raise ArtifactError(f"KERNEL={kernel}", "no dumped task runs it", f"dumped: {', '.join(known)}")
-        return found
-
-    def _of_arg(self, records: list[DumpedArg], arg: str) -> list[DumpedArg]:
-        found = [record for record in records if arg in (str(record.index), self.arg_name(record))]
-        if not found:
-            known = dict.fromkeys(self.arg_name(record) for record in records)
-            raise ArtifactError(f"ARG={arg}", "no dumped argument is called that", f"dumped: {', '.join(known)}")
-        return found
-
-    # -- text ---------------------------------------------------------------------------------------------------
-
-    def rows(self, records: Sequence[DumpedArg]) -> list[list[str]]:
-        """Return the cells under `HEADINGS` for each record. Scalars are shown with their value."""
-        return [
-            [
-                self.order.label(record.task_id),
-                self.names.joined(record.func_ids),
-                str(record.index),
-                self.names.argument(record.func_ids, record.index) or "-",
-                record.role,
-                record.stage,
-                record.dtype,
-                "x".join(map(str, record.shape)) or "scalar",
-                self._content(record),
-            ]
-            for record in records
-        ]
-
-    def _content(self, record: DumpedArg) -> str:
-        if record.kind == "scalar":
-            return f"= {self._scalar(record)}"
-        if record.overwritten:
-            return "overwritten"
-        if self.dump.binary is None or not record.size:
-            return "not dumped"
-        return f"{record.size:,} bytes" + (" (truncated)" if record.truncated else "")
-
-    def _scalar(self, record: DumpedArg) -> str:
-        """Return a scalar in the type of the kernel's argument. The dump has its 64 bits only."""
-        if record.dtype != "uint64" or type(record.value) is not int:
-            return str(record.value)
-        taken = self.names.scalar(record.func_ids, record.index, record.value)
-        if taken is None:
-            return str(record.value)
-        name, value = taken
-        return f"{value:.9g} ({name})" if isinstance(value, float) else f"{value} ({name})"
-
-    def describe(self, record: DumpedArg) -> list[str]:
-        """Return the lines about a record: heading, statistics, histogram, and all values if they are few."""
-        lines = [self.title(record)]
-        if record.kind == "scalar":
-            return [*lines, f"  value {self._scalar(record)}"]
-        values = self.dump.values(record)
-        lines.append(f"  {statistics(values).text}")
-        found = histogram(values)
-        if found is not None and len(found.counts) > 1:
-            lines.append(f"  {found.line}")
-        if values.size <= _SHOWN_ELEMENTS:
-            lines += [f"  {line}" for line in np.array2string(values, max_line_width=100).splitlines()]
-        else:
-            flat = values.reshape(-1)
-            lines.append(f"  first {_numbers(flat[:6])} … last {_numbers(flat[-6:])}")
-        return lines
-
-    def title(self, record: DumpedArg) -> str:
-        """Return the heading of a record: `task 3 (1:4) kernel_mul arg 2 'out' output after float32[128, 128]`."""
-        name = self.names.argument(record.func_ids, record.index)
-        words = [f"task {self.order.label(record.task_id)}", self.names.joined(record.func_ids), f"arg {record.index}"]
-        words += [f"'{name}'"] if name else []
-        return " ".join([*words, record.role, record.stage, f"{record.dtype}{list(record.shape)}"])
-
-
-def _numbers(values: Array) -> str:
-    return " ".join(f"{value:.6g}" for value in values.tolist())
-
-
-def compare(viewer: Viewer, record: DumpedArg, path: Path, rtol: float, atol: float) -> tuple[bool, list[str]]:
-    """Compare a dumped tensor with a torch file. Returns whether they agree, and the lines of the report."""
-    tensor = read_pt(path)
-    stored = viewer.dump.stored(record)
-    if tensor.dtype != record.dtype or tensor.numel != stored.size:
-        have = f"{tensor.dtype}{list(tensor.shape)}"
-        other = f"holds {have}, which is not what is compared: {viewer.title(record)}"
-        raise ArtifactError(path, other, "choose another argument with TASK= and ARG=")
-    expected = storage(tensor.contiguous(), tensor.dtype, record.shape)
-    found = difference(stored, expected, record.dtype, rtol, atol)
-    lines = [viewer.title(record)]
-    if not found.count:
-        return True, [
-            *lines,
-            f"  equal to {path.name} within rtol={rtol:g} atol={atol:g}; max abs error {found.max_abs:g}",
-        ]
-    lines.append(f"  {found.count} of {stored.size} elements differ from {path.name}, max abs error {found.max_abs:g}")
-    actual, wanted = decode(stored, record.dtype).reshape(-1), decode(expected, record.dtype).reshape(-1)
-    for flat in np.flatnonzero(found.mask.reshape(-1))[:_SHOWN_MISMATCHES].tolist():
-        at = coordinates(flat, record.shape)
-        lines.append(f"    {at}: dumped {actual[flat]:.8g}, file {wanted[flat]:.8g}")
-    return False, lines
-
-
-#: The hint if there is no dump. A run whose selection matches nothing writes none.
-_NO_DUMP = "DUMP=2 dumps all, DUMP=1 what the orchestration marks; DUMP_ARGS= and DUMP_TASKS= have to name what ran"
-
-
-def export(viewer: Viewer, record: DumpedArg, form: str, directory: Path) -> Path:
-    """Write one tensor as `pt` (stored elements), `npy` or `txt` (numbers), and return the file's path."""
-    number = viewer.order.numbers.get(record.task_id, record.task_id)
-    kernels = re.sub(r"[^\w.+-]+", "_", viewer.names.joined(record.func_ids))  # names from the dump are untrusted
-    name = f"task{number}_{kernels}_{viewer.arg_name(record)}"
-    path = directory / f"{name}_{record.stage}.{form}"
-    directory.mkdir(parents=True, exist_ok=True)
-    if form == "pt":
-        write_pt(path, record.dtype, record.shape, viewer.dump.stored(record).tobytes())
-    elif form == "npy":
-        np.save(path, viewer.dump.values(record))
-    else:
-        values = viewer.dump.values(record)
-        rows = (
-            values.reshape(math.prod(values.shape[:-1]), -1)
-            if values.size and values.ndim > 1
-            else values.reshape(-1, 1)
-        )
-        text = [f"# {viewer.title(record)}", *(" ".join(f"{value:.9g}" for value in row) for row in rows.tolist())]
-        path.write_text("\n".join(text) + "\n", encoding="utf-8")
-    return path
-
-
-def open_viewer(root: Path, build_dir: Path | None) -> Viewer:
-    """Open the dump of an artifact's last run (in `build_dir`), or the dump in a directory."""
-    directories = [path for path in (build_dir, root) if path is not None]
-    manifest = next(filter(None, map(find_manifest, directories)), None)
-    if manifest is None:
-        raise no_record(directories[0], "holds no argument dump", _NO_DUMP)
-    dump = read_dump(manifest)
-    graph = find_graph(manifest.parent, *directories)
-    ids = [record.task_id for record in dump.records]
-    order = read_graph(graph).order if graph else TaskOrder.guessed(ids)
-    near = (manifest.parent, manifest.parent.parent, manifest.parent.parent.parent)
-    return Viewer(dump, find_names(root, *directories, *near), order)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -225,6 +25,7 @@ def parser() -> argparse.ArgumentParser:
     add("--build-dir", type=Path, metavar="OUT", help="where the artifact was replayed: build/<platform>/<artifact>")
     add("--platform", help=argparse.SUPPRESS)
     add("--embedded", help=argparse.SUPPRESS)
+    add("--rank", default="", metavar="R[/dK]", help="the dispatches of a rank, or one of them")
     add("--task", default="", help="number, ring:count or id of a task; several with commas")
     add("--kernel", default="", help="name or func_id of a kernel")
     add("--arg", default="", help="name or index of an argument")
@@ -233,61 +34,21 @@ def parser() -> argparse.ArgumentParser:
     add("--export", default="", metavar="FORM", help="write the tensors as pt, npy or txt")
     add("--output", type=Path, help="where exported tensors go (default: export/ beside the dump)")
     add("--against", type=Path, metavar="FILE.pt", help="compare the tensor with this file")
+    add_chips(options, world=False)
     add("--values", action="store_true", help="statistics and values of everything selected")
     add("--rtol", type=number(NOT_NEGATIVE), default=1e-5, help="relative tolerance of --against")
     add("--atol", type=number(NOT_NEGATIVE), default=1e-5, help="absolute tolerance of --against")
     return options
 
 
-def show(viewer: Viewer, given: argparse.Namespace) -> int:
-    """Show, export or compare the records that the options select, and return the exit status."""
-    records = viewer.select(given)
-    if given.against:
-        return _compare_all(viewer, records, given)
-    tensors = [record for record in records if record.kind == "tensor"]
-    if given.export:
-        one_of("EXPORT", given.export, EXPORTS)
-        directory = given.output or viewer.dump.path.parent / "export"
-        for record in tensors:
-            print(export(viewer, record, given.export, directory))
-        return 0
-    print("\n".join(table(viewer.rows(records), HEADINGS)))
-    for line in remarks(viewer):
-        print(line)
-    if given.values or len(records) == 1:
-        for record in records:
-            print("\n" + "\n".join(viewer.describe(record)))
-    return 0
-
-
-def _compare_all(viewer: Viewer, records: Sequence[DumpedArg], given: argparse.Namespace) -> int:
-    agree = True
-    tensors = [record for record in records if record.kind == "tensor"]
-    if not tensors:
-        raise ArtifactError("--against", "nothing is selected to compare", "name a tensor with TASK=, KERNEL= and ARG=")
-    for record in tensors:
-        same, lines = compare(viewer, record, given.against, given.rtol, given.atol)
-        agree &= same
-        print("\n".join(lines))
-    return 0 if agree else 1
-
-
-def remarks(viewer: Viewer) -> list[str]:
-    """Return notes on a dump: dropped records, missing submission order, missing contents."""
-    dump = viewer.dump
-    lines = []
-    if dump.dropped:
-        lines.append(f"note: {dump.dropped} records were dropped while the run went on; dump fewer arguments at a time")
-    if not viewer.order.exact:
-        lines.append("note: tasks are numbered by their ids; DEP_GEN=1 records the order of submission")
-    if dump.binary is None and dump.records:
-        lines.append("note: this dump has no contents (level 3, or its binary file is gone)")
-    return lines
-
-
 @command("dump", parser)
 def main(given: argparse.Namespace) -> int:
     """View a dump. Returns 0, or 1 if --against finds a difference."""
+    if is_distributed(given.root):
+        from pypto_build.diagnose.dump.ranks import dump_of_ranks
+
+        return dump_of_ranks(given)
+    require_one_rank(given.rank)
     return show(open_viewer(given.root, given.build_dir), given)
 
 

@@ -14,7 +14,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.errors import require_torch
 from pypto_build.artifact.layout import artifact_name
 from pypto_build.diagnose.console import add_run_options, command, tool_parser
 from pypto_build.diagnose.extract.choice import choose

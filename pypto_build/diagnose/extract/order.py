@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pypto_build.artifact import Artifact
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.compiler.cpp_scalars import RESERVED
 from pypto_build.diagnose.extract.record import RecordedTask
 from pypto_build.diagnose.extract.tensors import Parameter

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import Artifact, ArtifactError
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.manifest_writer import quoted
 from pypto_build.artifact.modules import function_names
 from pypto_build.artifact.pt import write_pt

@@ -6,7 +6,10 @@ python -m pypto_build.diagnose.flaky ARTIFACT_DIR --platform P --build-dir OUT -
 from __future__ import annotations
 
 import argparse
+import heapq
+import random
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,17 +17,88 @@ import numpy as np
 
 from pypto_build.artifact.interface import relative_source
 from pypto_build.artifact.pt import read_pt
-from pypto_build.diagnose.console import add_run_options, command, progress, tool_parser
+from pypto_build.diagnose.console import add_chips, add_run_options, command, progress, tool_parser
 from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
-from pypto_build.diagnose.flaky.orders import flipping_swap, random_order
 from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.diagnose.requests import once_more, request_of
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.replay import replay
 from pypto_build.replay.compare import coordinates
-from pypto_build.replay.request import Engine
 from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.verdict import Verdict
+
+# Legal orders of the tasks of a run: random orders, and steps from one order to another.
+# Swaps of neighbours lead from one legal order to another. Each swap is legal: the second order has the two tasks
+# the other way round, so no dependency orders them.
+
+
+def random_order(tasks: Sequence[int], pairs: Iterable[tuple[int, int]], seed: int) -> list[int]:
+    """Return `tasks` in a random order that keeps the first task of each pair before the second.
+
+    The same seed gives the same order.
+    """
+    waits = dict.fromkeys(tasks, 0)
+    then: dict[int, list[int]] = {}
+    for first, second in set(pairs):
+        if first in waits and second in waits:
+            waits[second] += 1
+            then.setdefault(first, []).append(second)
+    chance = random.Random(seed)
+    ready = [(chance.random(), task) for task in tasks if not waits[task]]
+    heapq.heapify(ready)
+    order: list[int] = []
+    while ready:
+        _, task = heapq.heappop(ready)
+        order.append(task)
+        for other in then.get(task, ()):
+            waits[other] -= 1
+            if not waits[other]:
+                heapq.heappush(ready, (chance.random(), other))
+    return order
+
+
+def flipping_swap(
+    good: Sequence[int], bad: Sequence[int], differs: Callable[[list[int]], bool]
+) -> tuple[list[int], int] | None:
+    """Return an order with the result of `good`, and a position where a swap with the next task changes the result.
+
+    `differs(order)` runs an order. The search takes about 2 * log2(tasks) runs. Returns None if the results do not
+    lead to a single swap.
+    """
+    steps = _between(0, len(bad), lambda count: differs(_moved(good, bad, count)))
+    if steps is None:
+        return None
+    start = _moved(good, bad, steps)
+    at = start.index(bad[steps])
+    swaps = _between(0, at - steps, lambda count: differs(_shifted(start, at, count)))
+    if swaps is None:
+        return None
+    return _shifted(start, at, swaps), at - swaps - 1
+
+
+def _between(low: int, high: int, differs: Callable[[int], bool]) -> int | None:
+    """Return a number with the result of `low` whose successor differs. `high` must differ from `low`."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        if differs(middle):
+            high = middle
+        else:
+            low = middle
+    return low if high > low else None
+
+
+def _moved(good: Sequence[int], bad: Sequence[int], count: int) -> list[int]:
+    """Return the first `count` tasks of `bad`, then the others in the order of `good`."""
+    head = list(bad[:count])
+    taken = set(head)
+    return head + [task for task in good if task not in taken]
+
+
+def _shifted(order: Sequence[int], at: int, count: int) -> list[int]:
+    """Return the order with the task at `at` moved forward by `count` neighbours."""
+    rest = [*order[:at], *order[at + 1 :]]
+    return [*rest[: at - count], order[at], *rest[at - count :]]
+
 
 _TOLD_INDICES = 4
 _TOLD_WRITERS = 6
@@ -39,8 +113,13 @@ def parser() -> argparse.ArgumentParser:
     add("--memory-model", default="", choices=("", "weak"), help="weak: vary when stores become visible, not the order")
     add("--rounds", type=int, default=50, metavar="N", help="how many orders (50)")
     add("--seed", type=int, default=0, metavar="N", help="seed of the orders and of inputs made up (0)")
+    add_chips(options)
     add_output_options(options)
     return options
+
+
+#: The hint on outputs that depend on the schedule of the ranks.
+_HINT = "scons hazards names accesses that no notify and wait order; SHUFFLE=1 SEED={seed} replays this schedule's seed"
 
 
 class Failed(Exception):
@@ -71,10 +150,10 @@ class Outputs:
 
 
 class Runner:
-    """Runs one artifact in any order, with a new process for each run. A distributed artifact runs by an `engine`."""
+    """Runs one artifact in any order, with a new process for each run."""
 
-    def __init__(self, given: argparse.Namespace, engine: Engine | None = None) -> None:
-        self.given, self.engine = given, engine
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.given = given
         self.results = given.build_dir / "flaky"
         self.runs = 0
 
@@ -82,7 +161,7 @@ class Runner:
         """Run once and return the outputs. Raises `Failed`."""
         given = self.given
         first = request_of(given, self.results)
-        request = replace(once_more(first) if self.runs else first, options=options, engine=self.engine)
+        request = replace(once_more(first) if self.runs else first, options=options)
         verdict = replay(request, write=None)
         self.runs += 1
         if verdict.status not in ("pass", "mismatch", "unchecked"):
@@ -101,23 +180,46 @@ def main(given: argparse.Namespace) -> int:
     """Return 0 if every order gives the same outputs, 1 if not, or the exit status of a failed run."""
     runner = Runner(given)
     try:
-        base = runner.run(serial=True, dep_gen=True)
-        evidence = Evidence(given.artifact, runner.results, given.platform)
-        graph = evidence.graph
-        assert graph is not None
-        tasks, pairs = [task.id for task in graph.tasks], graph.pairs()
-        findings = []
-        again = base.varying(runner.run(serial=True))
-        if again:
-            findings.append(_same_order(again, base))
-        elif given.memory_model:
-            findings = _visibility(runner, base)
-        else:
-            findings = _orders(runner, evidence, base, tasks, pairs)
+        findings = _schedules(runner, runner.run()) if given.chip else _of_one_chip(runner)
     except Failed as failed:
         print(f"flaky: a run ended: {failed}", file=sys.stderr)
         return failed.verdict.exit_status
     return deliver("flaky", given.artifact, findings, given, given.build_dir)
+
+
+def _of_one_chip(runner: Runner) -> list[Finding]:
+    """Look for outputs that vary in one order, then with what stores show, or with the order."""
+    given = runner.given
+    base = runner.run(serial=True, dep_gen=True)
+    evidence = Evidence(given.artifact, runner.results, given.platform)
+    graph = evidence.graph
+    assert graph is not None
+    if again := base.varying(runner.run(serial=True)):
+        return [_same_order(again, base)]
+    if given.memory_model:
+        return _visibility(runner, base)
+    return _orders(runner, evidence, base, [task.id for task in graph.tasks], graph.pairs())
+
+
+def _schedules(runner: Runner, base: Outputs) -> list[Finding]:
+    """Run the schedules, up to the first that changes an output or does not come to its end."""
+    given = runner.given
+    for number in progress(range(given.rounds), "running schedules", given.rounds):
+        seed = given.seed + number
+        try:
+            found = base.varying(runner.run(shuffle=True, seed=seed, memory=given.memory_model))
+        except Failed as failed:
+            error = failed.verdict.error
+            print(f"[flaky] schedule {number} (seed {seed}) of {given.rounds} ended: {failed.verdict.status}")
+            message = f"a schedule (SHUFFLE=1 SEED={seed}) ends: {error.message if error else failed.verdict.status}"
+            hint = error.hint if error else ""
+            return [Finding("flaky/schedule-ends", message, hint=hint)]
+        if found:
+            print(f"[flaky] schedule {number} (seed {seed}) of {given.rounds} differs, {runner.runs} runs")
+            message = f"{varying(found, base)} with the schedule of the ranks (SHUFFLE=1 SEED={seed})"
+            return [Finding("flaky/schedule", message, hint=_HINT.format(seed=seed))]
+    print(f"[flaky] {given.rounds} schedules of all ranks: the same outputs")
+    return []
 
 
 def _orders(

@@ -13,13 +13,25 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from pypto_build.artifact import load_artifact
-from pypto_build.diagnose.console import add_run_options, command, taking_long, tool_parser
+from pypto_build.artifact import ArtifactError, load_artifact
+from pypto_build.diagnose.console import add_chips, add_run_options, command, taking_long, tool_parser
 from pypto_build.diagnose.findings import Finding, Level, add_output_options, deliver
-from pypto_build.diagnose.hazards.traps import traps
 from pypto_build.diagnose.requests import request_of
 from pypto_build.replay import replay
 from pypto_build.replay.verdict import Verdict
+
+# Kinds of values that can end a checked run.
+
+TRAPS = ("nan", "inf", "saturate", "denormal")
+
+
+def traps(text: str) -> tuple[str, ...]:
+    """Parse the kinds of TRAP=, separated by commas. Raises a usage error for an unknown kind."""
+    kinds = tuple(filter(None, (kind.strip() for kind in text.split(","))))
+    for kind in kinds:
+        if kind not in TRAPS:
+            raise ArtifactError(f"TRAP={text}", f"there is no trap for '{kind}'", f"it takes {', '.join(TRAPS)}")
+    return kinds
 
 
 def parser() -> argparse.ArgumentParser:
@@ -30,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
     add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
     add("--memory-model", default="", choices=("", "weak"), help="weak: also markers of visibility that are missing")
     add("--trap", default="", metavar="KIND", help="end where nan, inf, saturate or denormal is made; several: commas")
+    add_chips(options)
     add_output_options(options)
     return options
 
@@ -39,11 +52,10 @@ def checked_replay(given: argparse.Namespace, meanwhile: Callable[[], object]) -
 
     `meanwhile` is called while the replay runs.
     """
-    binaries = given.binaries or given.build_dir / ("weak" if given.memory_model else "check")
+    binaries = given.binaries = given.binaries or given.build_dir / ("weak" if given.memory_model else "check")
     (binaries / "dfx_outputs" / "accesses.json").unlink(missing_ok=True)  # a run that hangs would leave an old record
     request = replace(
         request_of(given, binaries),
-        binaries=binaries,
         options={"accesses": True, "trap": list(traps(given.trap)), "memory": given.memory_model},
         meanwhile=meanwhile,
     )
@@ -67,12 +79,18 @@ def main(given: argparse.Namespace) -> int:
 
     def meanwhile() -> None:
         """Import numpy and the analysis, a third of the total time, and find what needs no record."""
+        if given.chip:
+            return
         from pypto_build.diagnose.hazards.analysis import declared_findings
 
         declared.extend(declared_findings(load_artifact(given.artifact)))
 
     with taking_long("replaying the checked build"):
         verdict, directory = checked_replay(given, meanwhile)
+    if given.chip:
+        from pypto_build.diagnose.hazards.ranks import examine_ranks
+
+        return examine_ranks(given, verdict, directory)
     if verdict.status in ("usage_error", "build_error", "golden_error") and verdict.error:
         print(f"hazards: {verdict.error.message}; {verdict.error.hint}", file=sys.stderr)
         return verdict.exit_status
@@ -89,7 +107,8 @@ def main(given: argparse.Namespace) -> int:
         wrong = _wrong(verdict)
         with taking_long(f"comparing the accesses of {len(record.tasks):,} tasks"):
             right = {output.name for output in verdict.outputs if output.status == "pass"}
-            findings = analyse(artifact, record, declared, wrong=wrong, right=right)
+            arch = given.platform.removesuffix("sim")
+            findings = analyse(artifact, record, declared, wrong=wrong, right=right, arch=arch)
     if verdict.error and not any(finding.level == "error" for finding in findings):
         ended = fault_finding(artifact, verdict)
         status = deliver("hazards", given.artifact, [*findings, *([ended] if ended else [])], given, given.build_dir)

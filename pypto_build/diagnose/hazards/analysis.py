@@ -2,27 +2,196 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Iterator
 
 from pypto_build.artifact import Artifact, ArtifactError, detect_vintage
 from pypto_build.artifact.derive import derive
 from pypto_build.artifact.files import read_source
-from pypto_build.diagnose.findings import Finding, Level
+from pypto_build.diagnose.findings import Edit, Finding, Level, Related
 from pypto_build.diagnose.hazards.buffers import find_buffers
-from pypto_build.diagnose.hazards.conflicts import between_tasks, within_tasks
+from pypto_build.diagnose.hazards.conflicts import Order, between_tasks, within_tasks
 from pypto_build.diagnose.hazards.context import Context
 from pypto_build.diagnose.hazards.declarations import find_misuse, misuse_findings, untouched_findings
+from pypto_build.diagnose.hazards.device_rules import rule_findings
 from pypto_build.diagnose.hazards.lines import barrier_findings, line_findings
-from pypto_build.diagnose.hazards.on_chip import error_findings
-from pypto_build.diagnose.hazards.order import Order
+from pypto_build.diagnose.hazards.on_chip import error_findings, unwritten_findings
 from pypto_build.diagnose.hazards.outputs import output_findings
-from pypto_build.diagnose.hazards.passed import passed_findings
-from pypto_build.diagnose.hazards.record import Record
+from pypto_build.diagnose.hazards.record import Record, TaskRecord
 from pypto_build.diagnose.hazards.unordered import line_of, task_findings, unit_findings
-from pypto_build.diagnose.hazards.unwritten import unwritten_findings
-from pypto_build.diagnose.hazards.wasted import wasted_findings
 from pypto_build.diagnose.lint import arguments
-from pypto_build.diagnose.lint.subject import Subject
+from pypto_build.diagnose.lint.arguments import alike
+from pypto_build.diagnose.lint.subject import Subject, Unpacked, read_wrapper
+from pypto_build.facts.dtypes import torch_name
+
+# Findings on wrong arguments: a tensor of another element type than the kernel reads, or one tensor for two outputs.
+# The orchestration is at fault in both cases.
+
+_OUTPUTS = ("OUTPUT", "OUTPUT_EXISTING")
+
+
+def passed_findings(context: Context, level: Level) -> Iterator[Finding]:
+    """Yield one finding for each kernel and argument, on the first task with the mistake."""
+    told: set[tuple[tuple[int, ...], int]] = set()
+    for task in context.record.tasks:
+        if task.number < 0:
+            continue
+        for index in range(len(task.args)):
+            says = _same_output(context, task, index) or _other_type(context, task, index)
+            if says and (tuple(task.kernels), index) not in told:
+                told.add((tuple(task.kernels), index))
+                yield _passed_finding(context, task, index, level, *says)
+
+
+def _same_output(context: Context, task: TaskRecord, index: int) -> tuple[str, str] | None:
+    """Return rule and message if an output is the same memory as an earlier output argument, else None."""
+    mine = task.args[index]
+    for before in range(index):
+        other = task.args[before]
+        if mine.tag in _OUTPUTS and other.tag in _OUTPUTS and (mine.key, mine.span) == (other.key, other.span):
+            kind = _reads(context, task, index)
+            type_ = f"; '{kind.name}' is {torch_name(kind.ctype)}" if kind and torch_name(kind.ctype) else ""
+            name = f"{_origin(context, mine.key) or context.tensor(task.number, index)} ({torch_name(mine.dtype)})"
+            return "one-for-two", f"gets {name} for two outputs, arguments {before} and {index}{type_}"
+    return None
+
+
+def _other_type(context: Context, task: TaskRecord, index: int) -> tuple[str, str] | None:
+    """Return rule and message if the kernel reads a tensor as another element type, else None."""
+    kind = _reads(context, task, index)
+    read, given = torch_name(kind.ctype) if kind else None, torch_name(task.args[index].dtype)
+    if kind is None or not read or not given or alike(given, read):
+        return None
+    name = _origin(context, task.args[index].key) or context.tensor(task.number, index)
+    return "argument-dtype", f"gets {name} ({given}) as argument {index}, and '{kind.name}' is {read}"
+
+
+def _reads(context: Context, task: TaskRecord, index: int) -> Unpacked | None:
+    """Return the statement in which a kernel of the task unpacks an argument, or None."""
+    for kernel in context.artifact.kernels:
+        if kernel.func_id not in task.kernels:
+            continue
+        try:
+            unpacked = read_wrapper(kernel.source, kernel.source.name).unpacked
+        except ArtifactError:
+            continue
+        for item in unpacked:
+            if item.slot == index and item.kind == "tensor" and item.ctype:
+                return item
+    return None
+
+
+def _origin(context: Context, key: tuple[int, int]) -> str:
+    """Return the name of a buffer: the first variable that passes it to a task, or the variable it is declared from."""
+    for task in context.record.tasks:
+        for index, arg in enumerate(task.args):
+            given = context.site_arg(task.number, index) if task.number >= 0 and arg.key == key else None
+            if given is None or not given.variable.isidentifier():
+                continue
+            line = context.declared_at(given.variable)
+            source = re.search(r"=\s*(\w+)\s*;", context.lines[line - 1]) if line else None
+            return f"'{(source[1] if source else given.variable).removeprefix('ext_')}'"
+    return ""
+
+
+def _passed_finding(context: Context, task: TaskRecord, index: int, level: Level, rule: str, says: str) -> Finding:
+    given = context.site_arg(task.number, index)
+    site = context.site(task.number)
+    assigned = _assigned(context, given.variable) if given else []
+    return Finding(
+        rule=f"hazards/{rule}",
+        message=f"{context.title(task.number)} {says}",
+        path=context.orchestration,
+        line=given.line if given else site.line if site else 0,
+        hint="pass the tensor that the kernel's argument stands for",
+        tasks=(task.number,),
+        kernel=context.kernels(task.number),
+        related=tuple(
+            Related(context.orchestration, line, f"'{given.variable}' is assigned here") for line in assigned if given
+        ),
+        level=level,
+    )
+
+
+def _assigned(context: Context, variable: str) -> list[int]:
+    """Return the lines that assign a variable."""
+    pattern = re.compile(rf"^\s*{re.escape(variable)}\s*=(?!=)")
+    return [number for number, text in enumerate(context.lines, 1) if pattern.match(text)]
+
+
+# Findings on explicit dependencies that order no accesses to the same bytes.
+
+#: The largest number of dependencies that are checked, since each is compared with the whole graph.
+_MOST = 500
+
+_ADD_DEP = re.compile(r"\b\w+\s*\.\s*(?:add_dep(?:_wait)?|set_dependencies(?:_with_kinds)?)\s*\([^;]{0,4000}\)\s*;")
+
+
+def wasted_findings(context: Context, order: Order, pairs: set[tuple[int, int]]) -> Iterator[Finding]:
+    """Yield one note for each line with an unnecessary dependency.
+
+    All `pairs` of tasks (by position) stay ordered without it.
+    """
+    tasks = context.record.tasks
+    if context.record.signalling:
+        return
+    explicit = [
+        (producer, index) for index, direct in enumerate(order.direct) for producer, source in direct
+        if source == "explicit"
+    ]  # fmt: skip
+    seen: set[int] = set()
+    for producer, index in explicit[:_MOST]:
+        if tasks[producer].number < 0 or tasks[index].number < 0:
+            continue
+        why = _wasted(order, producer, index, pairs)
+        if not why:
+            continue
+        finding = _finding(context, tasks[producer].number, tasks[index].number, why)
+        if finding.line not in seen:
+            seen.add(finding.line)
+            yield finding
+
+
+def _wasted(order: Order, producer: int, index: int, pairs: set[tuple[int, int]]) -> str:
+    """Return the reason why a dependency is unnecessary, or an empty text if it is needed."""
+    before = order.ancestors[producer] | 1 << producer
+    affected = [
+        (one, other) for one, other in pairs if before >> one & 1 and (other == index or order.before(index, other))
+    ]
+    if not affected:
+        return "though nothing that comes before it touches what comes after"
+    rest = order.without(producer, index)
+    if any(not rest.ordered(one, other) for one, other in affected):
+        return ""
+    return "though the tensors that they share order the two already"
+
+
+def _finding(context: Context, one: int, other: int, why: str) -> Finding:
+    site = context.site(other)
+    line, statement = _statement(context, site.line if site else 0)
+    return Finding(
+        rule="hazards/wasted-dependency",
+        message=f"{context.title(other)} waits for {context.title(one)} by an explicit dependency, {why}",
+        path=context.orchestration,
+        line=line,
+        hint="take the dependency out: it only costs time",
+        level="note",
+        tasks=(one, other),
+        kernel=context.kernels(other),
+        edits=(Edit(context.orchestration, line, statement, ""),) if line else (),
+    )
+
+
+def _statement(context: Context, submit: int) -> tuple[int, str]:
+    """Return the last line above a submission that adds dependencies, with its statement. (0, "") if there is none."""
+    for number in range(submit, max(submit - 40, 0), -1):
+        text = context.lines[number - 1]
+        if found := _ADD_DEP.search(text):
+            return number, found[0]
+        if number < submit and "rt_submit" in text:
+            break
+    return 0, ""
+
 
 #: The largest number of conflicts that are collected.
 _MOST_CONFLICTS = 20_000
@@ -36,12 +205,14 @@ def analyse(
     wrong: Level | None = None,
     right: Container[str] = (),
     of_chip: bool = False,
+    arch: str = "",
 ) -> list[Finding]:
     """Return all findings of one checked run. ``declared`` are the findings from the declarations alone.
 
     ``wrong`` is the level of loads of unwritten memory. It is None if the outputs are right, because kernels may load
     whole tiles and use a part. ``right`` are the names of the correct outputs. With ``of_chip``, other ranks may write
-    memory and wait for tasks, so findings on missing writes and waits are left out.
+    memory and wait for tasks, so findings on missing writes and waits are left out. ``arch`` has the rules that
+    executed instructions are held against; there are none without.
     """
     buffers = find_buffers(record)
     context = Context(artifact, record, buffers)
@@ -78,6 +249,7 @@ def analyse(
             left.append(conflict)
     findings = [
         *error_findings(context),
+        *(rule_findings(context, arch) if arch else ()),
         *passed_findings(context, "error" if wrong else "note"),
         *misuse_findings(context, misuse, consequences),
         *task_findings(context, left),

@@ -4,15 +4,128 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 
 from pypto_build.artifact.files import read_source
-from pypto_build.diagnose.findings import Edit, Finding, Related
-from pypto_build.diagnose.hazards.context import Context
-from pypto_build.diagnose.hazards.passed import too_small
-from pypto_build.diagnose.hazards.record import CheckError
-from pypto_build.diagnose.hazards.unwritten import KIND as UNWRITTEN
+from pypto_build.diagnose.findings import Edit, Finding, Level, Related
+from pypto_build.diagnose.hazards.buffers import Array, cut
+from pypto_build.diagnose.hazards.context import Context, InstructionPosition
+from pypto_build.diagnose.hazards.record import READ, WRITE, CheckError, TaskRecord
+
+# Findings on loads of global memory that no task writes, a source of NaN in the results.
+
+#: The kind of error that the runtime reports for a load of memory that is unwritten.
+KIND = "unwritten"
+
+
+@dataclass(frozen=True)
+class _Load:
+    """A load of unwritten bytes: ``missing`` is their first address, end and number.
+
+    ``writes`` are the regions that write other bytes of the buffer.
+    """
+
+    error: CheckError
+    region: int
+    buffer: int
+    missing: tuple[int, int, int]
+    writes: Array
+
+
+def unwritten_findings(context: Context, level: Level) -> Iterator[Finding]:
+    """Yield one finding for all loads of bytes that the same stores leave out.
+
+    Bytes that are written after the load belong to another finding, an unordered access.
+    """
+    groups: dict[tuple[InstructionPosition, ...], list[_Load]] = {}
+    for load in sorted(_loads(context), key=lambda load: load.error.task):
+        written = {context.position_of(region) for region in load.writes.tolist()}
+        positions = sorted(written or {context.position(load.error.site)}, key=lambda at: (at.path, at.line))
+        groups.setdefault(tuple(positions), []).append(load)
+    for group in groups.values():
+        yield _unwritten_finding(context, group, level)
+
+
+def _loads(context: Context) -> Iterator[_Load]:
+    regions, of_region = context.record.regions, context.buffers.of_region
+    for error in context.record.errors:
+        if error.kind != KIND:
+            continue
+        part = context.record.regions_of(error.task)
+        mine = part.start + np.flatnonzero((regions["site"][part] == error.site) & (regions["kind"][part] & READ > 0))
+        for buffer in np.unique(of_region[mine]).tolist():
+            reads = mine[of_region[mine] == buffer]
+            writes = np.flatnonzero((of_region == buffer) & (regions["kind"] & WRITE > 0))
+            missing = _missing(regions, reads, writes) if buffer >= 0 else None
+            if missing:
+                yield _Load(error, int(reads[0]), buffer, missing, writes)
+                break
+
+
+def _missing(regions: Array, reads: Array, writes: Array) -> tuple[int, int, int] | None:
+    """Return first address, end and number of the bytes that are read but not written, or None."""
+    segments = cut(regions[np.concatenate((reads, writes))])
+    left = segments.left_over(len(reads))
+    return segments.span(left) if len(left) else None
+
+
+def _unwritten_finding(context: Context, group: list[_Load], level: Level) -> Finding:
+    first = group[0]
+    error, position = first.error, context.position(first.error.site)
+    begin, end, size = first.missing
+    stores: dict[tuple[str, int], Related] = {}
+    for region in first.writes.tolist():
+        at = context.position_of(region)
+        title = context.title(context.record.task_of[region])
+        related = Related(at.path, at.line, f"{title} writes the rest here ({at.instruction})")
+        stores.setdefault((at.path, at.line), related)
+    others = dict.fromkeys((load.error.task, context.position(load.error.site)) for load in group[1:])
+    more = [Related(at.path, at.line, f"{context.title(task)} reads such bytes too") for task, at in others]
+    variable = context.site_arg(error.task, context.argument_of(first.region))
+    created = context.declared_at(variable.variable) if variable and not stores else 0
+    if variable and created:
+        return _never(context, group, variable.variable, created, level)
+    return Finding(
+        rule="hazards/unwritten",
+        message=f"{context.title(error.task)}: {position.instruction} reads {size} bytes of "
+        f"{context.tensor(error.task, context.argument_of(first.region))} that no task writes, within "
+        f"{context.bytes_in(first.buffer, begin, end)}",
+        path=position.path,
+        line=position.line,
+        hint="write all of it before"
+        + (": the store leaves it out" if stores else "")
+        + ", or load only what is written",
+        level=level,
+        tasks=tuple(dict.fromkeys(load.error.task for load in group)),
+        kernel=context.kernel(error.task, error.member),
+        related=(*stores.values(), *more[:6]),
+    )
+
+
+def _never(context: Context, group: list[_Load], variable: str, line: int, level: Level) -> Finding:
+    """Return the finding on a tensor that is created, but written by no task."""
+    readers: dict[tuple[str, int], Related] = {}
+    for load in group:
+        at = context.position(load.error.site)
+        readers.setdefault(
+            (at.path, at.line),
+            Related(at.path, at.line, f"{context.title(load.error.task)} reads it ({at.instruction})"),
+        )
+    return Finding(
+        rule="hazards/unwritten",
+        message=f"'{variable}' is created and no task writes it; {context.title(group[0].error.task)} reads it",
+        path=context.orchestration,
+        line=line,
+        hint="submit the task that writes it, before those that read it",
+        level=level,
+        tasks=tuple(dict.fromkeys(load.error.task for load in group)),
+        kernel=context.kernel(group[0].error.task, group[0].error.member),
+        related=tuple(readers.values())[:6],
+    )
+
 
 _HINTS = {
     "unplaced": "give it one with TASSIGN before its first use",
@@ -40,7 +153,7 @@ def error_findings(context: Context) -> Iterator[Finding]:
     """Yield one finding for each position and kind of error."""
     errors: dict[tuple[str, object, object], CheckError] = {}
     for error in context.record.errors:
-        if error.kind == UNWRITTEN:
+        if error.kind == KIND:
             continue
         key = (error.kind, *_subject(context, error))
         known = errors.get(key)
@@ -74,7 +187,7 @@ def _finding(context: Context, error: CheckError) -> Finding:
         message = _with_name(message, context.record.sites[error.other_site].instruction, other.instruction)
     if position.line:
         edits = _edits(context, error, position.path, position.line)
-    if error.kind == "out-of-bounds" and (smaller := too_small(context, error.task, error.message)):
+    if error.kind == "out-of-bounds" and (smaller := _too_small(context, error.task, error.message)):
         here = Related(position.path, position.line, f"{position.instruction} is here")
         return msgspec.structs.replace(smaller, related=(here, *smaller.related))
     kind = "hazards" if error.kind == "out-of-bounds" else "memory" if error.markers else "check"
@@ -91,6 +204,70 @@ def _finding(context: Context, error: CheckError) -> Finding:
         related=related,
         edits=edits,
     )
+
+
+def _too_small(context: Context, number: int, message: str) -> Finding | None:
+    """Return the finding that a task gets a tensor which is too small, where an access leaves it by ``message``.
+
+    The access fits into what another task of the same kernels gets, or covers another argument of the task as a whole.
+    """
+    match = re.search(r"bytes (-?\d+) to (\d+) of tensor argument (\d+)", message)
+    begin, end, index = map(int, match.groups()) if match else (-1, 0, -1)
+    task = context.task(number)
+    if not match or begin or context.site_arg(number, index) is None or index >= len(task.args):
+        return None
+    others = [
+        (other, index)
+        for other in context.record.tasks
+        if 0 <= other.number != number and other.kernels == task.kernels and _size(other, index) >= end
+    ]
+    others += [(task, other) for other in range(len(task.args)) if _size(task, other) == end]
+    if not others:
+        return None
+    other, at = others[0]
+    name, its, size = context.tensor(number, index), context.tensor(other.number, at), _size(task, index)
+    taker = f"task {other.number}" if other.number != number else "it"
+    says = (
+        f"gets {name} of {size} bytes as argument {index}, and touches {end} ({message.partition(':')[0]}); "
+        f"{taker} gets {its} of {_size(other, at)} bytes{'' if at == index else f' as argument {at}'}"
+    )
+    added, line = context.site_arg(number, index), _shape_line(context, number, index)
+    passed = added.line if added else 0
+    return Finding(
+        "hazards/out-of-bounds",
+        f"{context.title(number)} {says}",
+        context.orchestration,
+        line or passed,
+        f"make {name} as large as what the kernel works on, or have the kernel clamp it",
+        tasks=(number,),
+        kernel=context.kernels(number),
+        related=(Related(context.orchestration, passed, f"{name} is passed here"),) if line and passed else (),
+    )
+
+
+def _size(task: TaskRecord, index: int) -> int:
+    low, high = task.args[index].span
+    return high - low
+
+
+def _shape_line(context: Context, number: int, index: int) -> int:
+    """Return the line of the orchestration that says the shape of an allocated tensor or a view, or 0."""
+    argument = context.site_arg(number, index)
+    text = "\n".join(context.lines)
+
+    def find(pattern: str) -> tuple[str, ...]:
+        match = re.search(pattern, text)
+        return match.groups() if match else ()
+
+    variable = re.escape(argument.variable) if argument else ""
+    names = find(rf"\b{variable}\s*=\s*\w+\.view\((\w+)")
+    if output := find(rf"\b{variable}\s*=\s*(\w+)\.get_ref\((\d+)\)"):
+        infos = find(rf"\b{output[0]}\s*=\s*alloc_tensors\(([^)]*)\)")
+        listed = [info.strip() for info in infos[0].split(",")] if infos else []
+        slot = int(output[1])
+        names = find(rf"\bTensorCreateInfo\s+{re.escape(listed[slot])}\(\s*(\w+)") if slot < len(listed) else ()
+    pattern = re.compile(rf"\b{re.escape(names[0])}\[\d*\]\s*=") if names else None
+    return next((line for line, row in enumerate(context.lines, 1) if pattern and pattern.search(row)), 0)
 
 
 def _with_name(message: str, reported: str, known: str) -> str:

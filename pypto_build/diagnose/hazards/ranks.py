@@ -1,8 +1,5 @@
 """`scons hazards` on a distributed artifact: accesses to windows that nothing orders between ranks.
 
-python -m pypto_build.diagnose.hazards.ranks ARTIFACT_DIR --platform P --build-dir OUT --embedded PATH
-    --chip NAME=DIR ...
-
 Each rank has a vector clock of all ranks' progress. A notification passes the clock on, and a wait takes it over. Two
 accesses to the same bytes by different ranks, one of them a write, conflict if neither happens before the other. On a
 device, they may happen in any order.
@@ -12,28 +9,67 @@ from __future__ import annotations
 
 import argparse
 import posixpath
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
-from pypto_build.artifact import MANIFEST_NAME
-from pypto_build.artifact.distributed import read_chips
+from pypto_build.artifact import MANIFEST_NAME, ArtifactError, load_artifact
+from pypto_build.artifact.distributed import load_distributed, read_chips
+from pypto_build.artifact.files import read_source
+from pypto_build.artifact.interface import relative_source
 from pypto_build.artifact.outputs import actual_place
-from pypto_build.diagnose.console import add_run_options, command, taking_long, tool_parser
-from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
-from pypto_build.diagnose.hazards.markers import CLEAN, LINE_BYTES, after_store, edits_beside
-from pypto_build.diagnose.hazards.traps import traps
-from pypto_build.diagnose.hazards.waiting import ended_finding
+from pypto_build.diagnose.findings import Finding, Related, deliver
+from pypto_build.diagnose.hazards.collectives import dispatched
+from pypto_build.diagnose.hazards.lines import CLEAN, LINE_BYTES, after_store, edits_beside
 from pypto_build.diagnose.hazards.within import findings_within
-from pypto_build.diagnose.ranks.chips import add_world_options, engine_of
-from pypto_build.diagnose.ranks.collectives import dispatched
-from pypto_build.diagnose.ranks.run import add_chip_options, place_of, read_record
-from pypto_build.diagnose.requests import request_of
-from pypto_build.replay import replay
+from pypto_build.diagnose.recorded.ranks import place_of, read_record
 from pypto_build.replay.chips.records import DispatchRow, DomainRow, RanksRecord, SignalRow, WindowsRecord
+from pypto_build.replay.verdict import ErrorInfo, Verdict
+
+# Finding on ranks that wait for each other, at the line of a waiting kernel.
+
+_WAIT = re.compile(r"\bTWAIT\s*(?:<[^;>]{0,400}>)?\s*\(\s*[^,;]{1,400},\s*(?P<expected>[^,;]{1,200}?)\s*,")
+_CAST = re.compile(r"^static_cast<\w+>\((\w+)\)$")
+_CONSTANT = r"\bconst\s+\w+\s+{}\s*=\s*(-?\d{{1,10}})\s*;"
+
+
+def ended_finding(artifact: Path, error: ErrorInfo) -> Finding:
+    """Return the finding on the end of a run of several ranks. For a wait, it has the lines where the kernel waits."""
+    path, lines = _waits(artifact, error)
+    more = tuple(Related(path, line, "it waits here too") for line in lines[1:])
+    return Finding(
+        f"hazards/{error.kind}", error.message, path, lines[0] if lines else 0, error.hint, related=more,
+        kernel=error.kernel or "",
+    )  # fmt: skip
+
+
+def _waits(artifact: Path, error: ErrorInfo) -> tuple[str, list[int]]:
+    """Return the kernel in which the first rank waits, and its lines that wait for this value, else all waits."""
+    fields = error.fault.fields if error.fault is not None else {}
+    program, kernel, expected = (fields.get(name) for name in ("program", "kernel", "expected"))
+    try:
+        chip = load_distributed(artifact).chips[str(program)]
+        source = next(known.source for known in load_artifact(chip).kernels if known.name == kernel)
+        text = read_source(source)
+    except (ArtifactError, KeyError, StopIteration):
+        return "", []
+    found = {text.count("\n", 0, match.start()) + 1: match["expected"] for match in _WAIT.finditer(text)}
+    values = {line: _value(text, word) for line, word in found.items()}
+    matching = [line for line, value in values.items() if value == expected] or list(found)
+    return relative_source(source, artifact), matching
+
+
+def _value(text: str, word: str) -> int | None:
+    """Return the value of a word: a number, or a constant that the text defines. None if it is neither."""
+    word = _CAST.sub(r"\1", word)
+    if word.isdigit():
+        return int(word)
+    constant = re.search(_CONSTANT.format(re.escape(word)), text)
+    return int(constant[1]) if constant else None
+
 
 _WRITE, _ATOMIC = 2, 4
 _AGAIN = "run the tool again"
@@ -306,35 +342,9 @@ def read_accesses(directory: Path, record: RanksRecord, outputs: Mapping[str, Pa
     return found
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
-    options = tool_parser("hazards.ranks", __doc__)
-    add_run_options(options, 60.0)
-    add_chip_options(options)
-    options.add_argument(
-        "--memory-model", default="", choices=("", "weak"), help="weak: also what ranks see of each other"
-    )
-    options.add_argument("--trap", default="", metavar="KIND", help="end where nan, inf, saturate or denormal is made")
-    add_world_options(options)
-    options.add_argument("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
-    add_output_options(options)
-    return options
-
-
-@command("hazards", parser)
-def main(given: argparse.Namespace) -> int:
-    """Return 0 for no finding, 1 for findings, or the exit status of a replay that could not run."""
-    variant = (given.binaries or Path("weak" if given.memory_model else "check")).name
-    results = given.build_dir / variant
-    request = replace(
-        request_of(given, results),
-        binaries=None,  # each chip program has its own binaries
-        options={"accesses": True, "trap": list(traps(given.trap)), "memory": given.memory_model},
-        engine=engine_of(given, variant),
-    )
-    with taking_long("replaying the checked build"):
-        verdict = replay(request, write=None)
-    records = results / "dfx_outputs"
+def examine_ranks(given: argparse.Namespace, verdict: Verdict, records: Path) -> int:
+    """Report the findings on a run of all ranks with `records`. Returns 0 for none, 1 for findings, or the exit status
+    of a replay that could not run."""
     if not (records / "ranks.json").is_file():
         if verdict.error is not None:
             print(f"hazards: {verdict.error.message}; {verdict.error.hint}", file=sys.stderr)
@@ -351,7 +361,3 @@ def main(given: argparse.Namespace) -> int:
     if verdict.error is not None:
         findings.append(ended_finding(given.artifact, verdict.error))
     return deliver("hazards", given.artifact, findings, given, given.build_dir)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -140,6 +140,13 @@ class OutputHole(msgspec.Struct, frozen=True):
     element: Annotated[int, msgspec.Meta(ge=1, le=16)]
 
 
+class Executed(msgspec.Struct, frozen=True, array_like=True):
+    """Different operands with which the instruction of a site was executed: eight numbers for each tile."""
+
+    site: Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
+    numbers: Annotated[list[int], msgspec.Meta(max_length=64)]
+
+
 class LateStore(msgspec.Struct, frozen=True, array_like=True):
     """A store of a unit (block, member) that may be invisible to other units in `phase`, which a barrier begins."""
 
@@ -177,6 +184,7 @@ class _Document(msgspec.Struct, frozen=True):
     signalling: list[int]
     holes: list[OutputHole] = []
     late: list[LateStore] = []
+    executed: list[Executed] = []
 
 
 @dataclass(frozen=True)
@@ -341,6 +349,9 @@ def document_fault(document: _Document) -> str:
         fits = 0 <= error.task < len(numbers) and 0 <= error.member < lanes[error.task]
         if not fits or not 0 <= error.site < len(document.sites) or not -1 <= error.other_site < len(document.sites):
             return f"errors[{position}] is about a task or a place that is not there"
+    for position, one in enumerate(document.executed):
+        if one.site >= len(document.sites) or len(one.numbers) % 8:
+            return f"executed[{position}] is at a place that is not there, or of a part of a tile"
     for position, store in enumerate(document.late):
         if not (store.task < len(numbers) and store.member < lanes[store.task] and store.site < len(document.sites)):
             return f"late[{position}] is of a task or a place that is not there"

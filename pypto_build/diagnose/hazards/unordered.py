@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from pypto_build.diagnose.findings import Edit, Finding, Related
 from pypto_build.diagnose.hazards.conflicts import Conflict
-from pypto_build.diagnose.hazards.context import Context
-from pypto_build.diagnose.hazards.positions import InstructionPosition
+from pypto_build.diagnose.hazards.context import Context, InstructionPosition
 from pypto_build.diagnose.hazards.record import WRITE
 
 

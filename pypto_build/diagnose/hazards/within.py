@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pypto_build.artifact import load_artifact
 from pypto_build.artifact.distributed import load_distributed
-from pypto_build.diagnose.findings import Finding
+from pypto_build.diagnose.findings import Finding, below
 from pypto_build.diagnose.hazards.analysis import analyse
 from pypto_build.diagnose.hazards.record import read_record
 from pypto_build.replay.chips.records import RanksRecord
@@ -27,24 +27,10 @@ def findings_within(artifact: Path, directory: Path, record: RanksRecord) -> Ite
         if dispatch.program not in chips or not (of_rank / "accesses.json").is_file():
             continue
         chip = chips[dispatch.program]
+        root = PurePosixPath(chip.relative_to(artifact) if chip.is_relative_to(artifact) else chip)
         for found in analyse(load_artifact(chip), read_record(of_rank), (), of_chip=True):
             key = (found.rule, dispatch.program, found.path, found.line, found.kernel, found.related)
-            told.setdefault(key, (_placed(found, artifact, chip), set()))[1].add(dispatch.rank)
+            told.setdefault(key, (below(found, root), set()))[1].add(dispatch.rank)
     for finding, ranks in told.values():
         where = f"on rank{'s' * (len(ranks) > 1)} {', '.join(map(str, sorted(ranks)))}"
         yield replace(finding, detail=(*finding.detail, where))
-
-
-def _placed(finding: Finding, artifact: Path, chip: Path) -> Finding:
-    """Return a chip program's finding with paths relative to the distributed artifact."""
-    root = PurePosixPath(chip.relative_to(artifact)) if chip.is_relative_to(artifact) else PurePosixPath(chip)
-
-    def path(name: str) -> str:
-        return str(root / name) if name else ""
-
-    return replace(
-        finding,
-        path=path(finding.path),
-        related=tuple(replace(other, path=path(other.path)) for other in finding.related),
-        edits=tuple(replace(edit, path=path(edit.path)) for edit in finding.edits),
-    )

@@ -8,42 +8,327 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from pypto_build.artifact import ArtifactError, detect_vintage, find_children, lacks_kernels, load_artifacts
+from pypto_build.artifact import (
+    ArgDirection,
+    ArtifactError,
+    Kernel,
+    detect_vintage,
+    find_children,
+    is_distributed,
+    lacks_kernels,
+    load_artifacts,
+)
 from pypto_build.artifact.derive import derive
+from pypto_build.artifact.distributed import load_distributed
 from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.console import command, progress, tool_parser
-from pypto_build.diagnose.findings import Finding, add_output_options, deliver
-from pypto_build.diagnose.lint import arguments, body, entry, modules, scopes, spliced, submission
-from pypto_build.diagnose.lint.subject import Subject
+from pypto_build.diagnose.findings import Finding, add_output_options, below, deliver
+from pypto_build.diagnose.lint import arguments, modules, spliced, submission
+from pypto_build.diagnose.lint.subject import Subject, Wrapper, WrapperFunction
+from pypto_build.diagnose.lint.text import matching
+
+# Rules on what a kernel does: its output drained, its flags paired, its intrinsics those that a task may use.
+
+_STORE = re.compile(r"\b(?:TSTORE\w*|MSCATTER|TSCATTER_GM)\s*(?:<[^;]{0,400}?>)?\s*\(")
+_DRAIN = re.compile(
+    r"\bpipe_barrier\s*\(\s*PIPE_ALL\s*\)|\bpipe_sync\s*\(|\bdcci\s*\(|"
+    r"\bwait_flag\s*\(\s*PIPE_(?:MTE3|FIX)\s*,\s*PIPE_S\s*,"
+)
+_SYNCHRONIZED = re.compile(r"\b(?:set_flag|wait_flag|pipe_barrier|pipe_sync|ptoas_auto_sync_tail)\b")
+_FLAG = re.compile(r"\b(set|wait)_flag\s*\(\s*(PIPE_\w+)\s*,\s*(PIPE_\w+)\s*,\s*(EVENT_ID\d)\s*\)")
+_NO_ARGUMENT = re.compile(r"\b(get_block_idx|get_block_num|get_subblockid|get_sub_block_id)\s*\(\s*\)")
+_SECTION = re.compile(r"#\s*if(?:def\s+|\s+defined\s*\(?\s*)(__DAV_(?:VEC|CUBE)__)")
+_CORE_MACRO = {"aiv": "__DAV_VEC__", "aic": "__DAV_CUBE__"}
+
+
+def check_drain(subject: Subject) -> Iterator[Finding]:
+    """After the last store to global memory a kernel waits for its output pipe; else a consumer may read old bytes."""
+    for kernel, wrapper in _kernels(subject):
+        for function in _reached(wrapper):
+            if not _SYNCHRONIZED.search(wrapper.code.code, function.start, function.end):
+                yield from _unsynchronized(subject, kernel, wrapper, function)
+                continue
+            last = max(
+                (m.start() for m in _STORE.finditer(wrapper.code.code, function.start, function.end)), default=-1
+            )
+            if last < 0 or _drained(wrapper, function, last):
+                continue
+            line = wrapper.code.line(last)
+            yield subject.in_kernel(
+                kernel,
+                line,
+                "no-drain",
+                f"kernel '{kernel.name}' ends without waiting for this store: the next task may read old bytes",
+                f"end '{function.name}' with pipe_barrier(PIPE_ALL), or pipe_sync() of pipe_sync.h",
+            )
+
+
+def _unsynchronized(subject: Subject, kernel: Kernel, wrapper: Wrapper, function: WrapperFunction) -> Iterator[Finding]:
+    """A body without a single flag or barrier is made for simulated platforms, where instructions run in order."""
+    store = _STORE.search(wrapper.code.code, function.start, function.end)
+    if store is not None and not subject.platform.endswith("sim"):
+        yield subject.in_kernel(
+            kernel,
+            wrapper.code.line(store.start()),
+            "no-synchronization",
+            f"'{function.name}' has no flag and no barrier: on {subject.platform} its pipes would run into each other",
+            "assemble its module with ptoas, which inserts them",
+        )
+
+
+def _drained(wrapper: Wrapper, function: WrapperFunction, last: int) -> bool:
+    """Return whether a drain follows the store.
+
+    It may be in the same function, in a helper called there, or in the entry after the call.
+    """
+    code = wrapper.code.code
+    tail = code[last : function.end]
+    if wrapper.entry is not None and wrapper.called is not None:
+        called = code.find(wrapper.called.name, wrapper.entry[0])
+        tail += code[called : wrapper.entry[1]] if called >= 0 else ""
+    if _DRAIN.search(tail):
+        return True
+    helpers = [f for f in wrapper.functions if f is not function and re.search(rf"\b{f.name}\s*\(", tail)]
+    return any(_DRAIN.search(code, helper.start, helper.end) for helper in helpers)
+
+
+def check_flags(subject: Subject) -> Iterator[Finding]:
+    """Report a `set_flag` without a `wait_flag` and the reverse: a wait without its set blocks the pipe for ever."""
+    for kernel, wrapper in _kernels(subject):
+        for function in _reached(wrapper):
+            counts: dict[tuple[str, str, str], Counter[str]] = {}
+            lines: dict[tuple[str, str, str], int] = {}
+            for match in _FLAG.finditer(wrapper.code.code, function.start, function.end):
+                key = (match[2], match[3], match[4])
+                counts.setdefault(key, Counter())[match[1]] += 1
+                lines[key] = wrapper.code.line(match.start())
+            for key, found in counts.items():
+                if not found["set"] or not found["wait"]:
+                    present, missing = ("set", "wait") if found["set"] else ("wait", "set")
+                    effect = "nothing waits for it" if missing == "wait" else "the pipe waits for ever"
+                    yield subject.in_kernel(
+                        kernel,
+                        lines[key],
+                        "unpaired-flag",
+                        f"{present}_flag({', '.join(key)}) has no {missing}_flag: {effect}",
+                        f"add {missing}_flag({', '.join(key)}), or take this one out",
+                    )
+
+
+def check_intrinsics(subject: Subject) -> Iterator[Finding]:
+    """Block numbers come from `args`; the intrinsics without arguments read registers that the scheduler never set."""
+    for kernel, wrapper in _kernels(subject):
+        if re.search(r"#\s*define\s+(get_\w+|PYPTO_FIXED_SUBBLOCK_ID)", wrapper.code.code):
+            continue
+        for match in _NO_ARGUMENT.finditer(wrapper.code.code):
+            yield subject.in_kernel(
+                kernel,
+                wrapper.code.line(match.start()),
+                "intrinsic-without-args",
+                f"{match[1]}() reads a register that is not set for tasks",
+                f"call {match[1]}(args) of intrinsic.h in kernel_entry and pass its value on",
+            )
+
+
+def check_core_section(subject: Subject) -> Iterator[Finding]:
+    """Code for one kind of core, compiled for the other, is compiled away."""
+    for kernel, wrapper in _kernels(subject):
+        if wrapper.called is None:
+            continue
+        code, function = wrapper.code.code, wrapper.called
+        sections = [(m[1], m.start()) for m in _SECTION.finditer(code, function.start, function.end)]
+        if sections and all(macro != _CORE_MACRO[kernel.core_type] for macro, _ in sections):
+            macro, at = sections[0]
+            yield subject.in_kernel(
+                kernel,
+                wrapper.code.line(at),
+                "core-section",
+                f"'{function.name}' is for {macro}, but kernel '{kernel.name}' is compiled for {kernel.core_type}: "
+                "it would do nothing",
+                "correct core_type in the manifest and the directory, or compile again",
+            )
+
+
+def check_entry(subject: Subject) -> Iterator[Finding]:
+    """A kernel's library is entered at `kernel_entry`, which calls the function with all it takes."""
+    for kernel, wrapper in _kernels(subject):
+        if wrapper.entry is None:
+            yield subject.in_kernel(
+                kernel, 0, "no-entry", f"kernel '{kernel.name}' defines no kernel_entry", "compile it again"
+            )
+        elif wrapper.called and len(wrapper.called.parameters) != len(wrapper.call_arguments):
+            yield subject.in_kernel(
+                kernel,
+                wrapper.call_line,
+                "call-count",
+                f"'{wrapper.called.name}' takes {len(wrapper.called.parameters)} arguments, "
+                f"{len(wrapper.call_arguments)} are passed",
+                "pass what the function takes, in its order",
+            )
+
+
+def _kernels(subject: Subject) -> Iterator[tuple[Kernel, Wrapper]]:
+    for kernel in subject.artifact.kernels:
+        if not kernel.external:
+            yield kernel, subject.wrappers[kernel.func_id]
+
+
+def _reached(wrapper: Wrapper) -> list[WrapperFunction]:
+    """The functions that do this kernel's work; the others of its group lie in the same file and are not called."""
+    return [wrapper.called] if wrapper.called is not None else []
+
+
+_SCOPE = re.compile(r"\bPTO2_SCOPE\s*\((?P<mode>[^)]{0,999})\)\s*\{")
+_MAX_DEPTH = 64
+
+
+def check_scopes(subject: Subject) -> Iterator[Finding]:
+    """An automatic scope inside a manual one is refused."""
+    code = subject.orchestration.code
+    opened: list[tuple[int, bool, int]] = []  # end, manual, line
+    for match in _SCOPE.finditer(code.code):
+        opened = [scope for scope in opened if scope[0] > match.start()]
+        manual, line = "MANUAL" in match["mode"], code.line(match.start())
+        outer = next((scope for scope in opened if scope[1]), None)
+        if outer and not manual:
+            yield subject.in_orchestration(
+                line,
+                "scope-nesting",
+                f"an automatic scope inside the manual one of line {outer[2]}: the run fails with INVALID_ARGS (5)",
+                "write PTO2_SCOPE(PTO2ScopeMode::MANUAL) here too, or take the scope out",
+            )
+        opened.append((matching(code.code, match.end() - 1), manual, line))
+        if len(opened) == _MAX_DEPTH + 1:
+            yield subject.in_orchestration(
+                line, "scope-depth", f"scopes nested deeper than {_MAX_DEPTH}", "close the outer ones earlier"
+            )
+
+
+# Rules on the orchestration's own arguments: manifest, compiled_meta.json and code have to agree.
+# Rules on scopes: what the runtime accepts inside each other, and what manual scopes leave to the program.
+
+
+def check_entry_arguments(subject: Subject) -> Iterator[Finding]:
+    """As many tensors and scalars as the program has parameters, and as the manifest's signature says."""
+    meta, orchestration = subject.artifact.meta, subject.orchestration
+    signature = subject.artifact.orchestration.signature
+    if meta is not None:
+        limits = {"tensor": len(meta.tensors), "scalar": len(meta.scalars)}
+        for kind, used in orchestration.entry_args.items():
+            for index, line in used.items():
+                if index >= limits[kind]:
+                    yield subject.in_orchestration(
+                        line,
+                        "entry-arguments",
+                        f"orch_args.{kind}({index}): compiled_meta.json has {limits[kind]} {kind} parameters",
+                        "correct the index",
+                    )
+        if orchestration.expected and orchestration.expected[0] != len(meta.params):
+            count, line = orchestration.expected
+            yield subject.in_orchestration(
+                line,
+                "expected-arg-count",
+                f"expected_arg_count is {count}, the program has {len(meta.params)} parameters",
+                f"make it {len(meta.params)}: a run with fewer arguments is refused",
+            )
+        if signature is not None and len(signature) != len(meta.tensors):
+            yield subject.in_manifest(
+                "ORCHESTRATION",
+                "entry-signature",
+                f"ORCHESTRATION.signature has {len(signature)} entries, the program {len(meta.tensors)} tensors",
+                "one entry a tensor parameter, in order",
+            )
+
+
+def check_entry_directions(subject: Subject) -> Iterator[Finding]:
+    """A tensor that tasks write is no IN: what they write would never come back."""
+    signature = subject.artifact.orchestration.signature
+    if signature is None:
+        return
+    for argument in subject.derived.tensors:
+        if argument.index >= len(signature) or signature[argument.index] is not ArgDirection.IN:
+            continue
+        if argument.direction is ArgDirection.IN:
+            continue
+        added = _first_write(subject, argument.index)
+        if added is None:  # it may only share a variable with what is written
+            continue
+        where = f"{added[0]} at {subject.orchestration.code.name}:{added[1]}"
+        yield subject.in_manifest(
+            '"signature"',
+            "written-input",
+            f"argument {argument.index} '{argument.name}' of the orchestration is IN, but written by {where}",
+            "declare the parameter Out or InOut in the program: what is written never comes back",
+            "warning",
+        )
+
+
+def _first_write(subject: Subject, index: int) -> tuple[str, int] | None:
+    orchestration = subject.orchestration
+    for submit in orchestration.submits:
+        for added in submit.tensors:
+            written = added.method in ("add_output", "add_inout")
+            if written and orchestration.externals.get(orchestration.base(added.expression)) == index:
+                return f"{added.method}({added.expression})", added.line
+    return None
+
+
+def check_meta(subject: Subject) -> Iterator[Finding]:
+    """Report parameters whose direction in the manifest's signature differs from `compiled_meta.json`.
+
+    INOUT in the manifest is accepted for any parameter, because the tasks may also read or write it.
+    """
+    meta, signature = subject.artifact.meta, subject.artifact.orchestration.signature
+    if meta is None or signature is None or len(signature) != len(meta.tensors):
+        return
+    for index, (declared, parameter) in enumerate(zip(signature, meta.tensors, strict=True)):
+        if declared is not parameter.direction and declared is not ArgDirection.INOUT:
+            yield subject.in_manifest(
+                '"signature"',
+                "entry-signature",
+                f"parameter '{parameter.name}' is {parameter.direction.name} in compiled_meta.json, "
+                f"entry {index} of ORCHESTRATION.signature is {declared.name}",
+                "make both what the program declares",
+            )
+
 
 RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
     *arguments.ALWAYS,
     arguments.check_start_offset,
-    entry.check_entry_arguments,
-    entry.check_entry_directions,
-    entry.check_meta,
+    check_entry_arguments,
+    check_entry_directions,
+    check_meta,
     submission.check_submits,
     submission.check_func_ids,
     submission.check_never_submitted,
     submission.check_heap,
-    scopes.check_scopes,
-    body.check_drain,
-    body.check_flags,
-    body.check_intrinsics,
-    body.check_core_section,
-    body.check_entry,
+    check_scopes,
+    check_drain,
+    check_flags,
+    check_intrinsics,
+    check_core_section,
+    check_entry,
     modules.check_modules,
 )
+
+#: A chip program takes contexts of domains besides the parameters in its metadata; its driver says how many.
+_OF_ENTRIES = ("lint/expected-arg-count", "lint/entry-arguments")
 
 _PLACE = re.compile(r"(?P<path>.*?)(?::(?P<line>\d{1,9}))?\Z")
 
 
 def lint(artifact_dir: Path, platform: str, build_dir: Path | None = None) -> list[Finding]:
     """All findings on an artifact and its sub-builds. An artifact that cannot be read is one finding. Of kernels that
-    were spliced in ``build_dir``, other bodies run than the artifact's."""
+    were spliced in ``build_dir``, other bodies run than the artifact's.
+
+    Raises `ArtifactError` for a distributed artifact that cannot be read at all.
+    """
+    if is_distributed(artifact_dir):
+        return _lint_ranks(artifact_dir, platform)
     if uncompiled := [part for part in (artifact_dir, *find_children(artifact_dir)) if lacks_kernels(part)]:
         return [found for part in uncompiled for found in modules.check_uncompiled(part, artifact_dir, platform)]
     try:
@@ -66,6 +351,20 @@ def lint(artifact_dir: Path, platform: str, build_dir: Path | None = None) -> li
     for subject in subjects:  # what is wrong by itself says more than that it was edited
         found += [finding for finding in spliced.check_bodies(subject, build_dir) if finding.path not in named]
     return found
+
+
+def _lint_ranks(root: Path, platform: str) -> list[Finding]:
+    """All findings on a distributed artifact. Raises `ArtifactError` for one that cannot be read at all."""
+    from pypto_build.diagnose.lint.driver import lint_driver
+
+    artifact = load_distributed(root)
+    found = [
+        below(finding, PurePosixPath("next_levels", name))
+        for name, chip in artifact.chips.items()
+        for finding in lint(chip, platform)
+        if finding.rule not in _OF_ENTRIES
+    ]
+    return [*found, *lint_driver(artifact)]
 
 
 def _unreadable(error: ArtifactError, root: Path) -> Finding:

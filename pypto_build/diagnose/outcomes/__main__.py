@@ -7,18 +7,238 @@ python -m pypto_build.diagnose.outcomes --top DIR --build-dir DIR [--junit FILE]
 from __future__ import annotations
 
 import argparse
+import hashlib
+import re
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from xml.etree import ElementTree
 
 import msgspec
 
 from pypto_build import terminal
-from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact import ArtifactError, load_artifact
+from pypto_build.artifact.files import read_bytes, read_source, write_bytes
 from pypto_build.diagnose.console import command, tool_parser
-from pypto_build.diagnose.findings import Finding, Report, as_sarif
-from pypto_build.diagnose.outcomes.formats import as_code_quality, as_json, as_junit, github_lines
-from pypto_build.diagnose.outcomes.outcome import TestOutcome
+from pypto_build.diagnose.findings import Finding, Level, Report, as_sarif
+from pypto_build.diagnose.hazards.faults import fault_finding
+from pypto_build.facts.outcomes import Outcome
+from pypto_build.replay.report import mismatch_block
+from pypto_build.replay.verdict import OutputResult, Verdict, read_verdict
+
+# One test or replay as it was told, its verdict, and what is wrong with it as findings.
+
+# `file:12:3: error: text` of a compiler, and `kernels/aiv/x.cpp:12` in a message.
+_DIAGNOSTIC = re.compile(
+    r"(?m)^(?P<ours>error: )?(?P<path>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? (?(ours)|(?:fatal )?error: )(?P<text>.*)$"
+)
+_PLACE = re.compile(r"(?P<path>[^\s():]+\.(?:cpp|h|hpp|py)):(?P<line>\d+)")
+
+
+class TestOutcome(Outcome):
+    """The build's record of one test; its verdict is read from a file of its own."""
+
+    def read(self, top: Path) -> Verdict | None:
+        """Its verdict, if it came as far."""
+        try:
+            return read_verdict(top / self.verdict) if self.verdict else None
+        except ArtifactError:
+            return None
+
+    def findings(self, top: Path) -> Iterator[Finding]:
+        """Yield errors of the compiler, a fault of the run, outputs that differ, broken rules of the device."""
+        verdict = self.read(top)
+        for rule in verdict.rules if verdict is not None else ():
+            path = str(Path(self.artifact) / rule.path)
+            level: Level = "error" if self.failed else "warning"
+            yield Finding(f"rules/{rule.rule}", f"{self.name}: {rule.message}", path, rule.line, level=level)
+        if not self.failed:
+            return
+        if verdict is None or verdict.status in ("build_error", "usage_error"):
+            yield from self._errors(top)
+            return
+        if verdict.error is not None:
+            path, line = self._position(verdict, top)
+            text = f"{self.name}: {verdict.error.message}"
+            yield Finding(f"replay/{verdict.status}", text, path, line, verdict.error.hint or self.command)
+        source = self._orchestration()
+        for output in verdict.outputs:
+            if output.status == "mismatch":
+                text = f"{self.name}: {difference(output)}"
+                yield Finding("replay/mismatch", text, source, self._last_named(source, output.name), self.command)
+        if verdict.status == "unchecked":
+            yield Finding("replay/unchecked", f"{self.name}: there is no golden to compare with", source, 0)
+
+    def _errors(self, top: Path) -> Iterator[Finding]:
+        found = list(_DIAGNOSTIC.finditer(self.text))
+        for match in found:
+            yield Finding("build/error", match["text"], str((top / match["path"]).resolve()), int(match["line"]))
+        if not found:
+            lines = [line for line in self.text.splitlines() if line.strip()] or [self.reason]
+            last = lines[-1].strip().removeprefix(f"{self.name}: ")
+            yield Finding("build/error", f"{self.name}: {last}")
+
+    def _position(self, verdict: Verdict, top: Path) -> tuple[str, int]:
+        """Return where a run ended: the line in the message, else what the fault tells of the artifact's files."""
+        assert verdict.error is not None
+        root = Path(self.artifact)
+        for match in _PLACE.finditer(verdict.error.message):
+            path = top / match["path"]
+            if path.is_file() and path.resolve().is_relative_to(root.resolve()):
+                return str(path.resolve()), int(match["line"])
+        try:
+            finding = fault_finding(load_artifact(root), verdict)
+        except (ArtifactError, OSError):
+            return "", 0
+        return (str(root / finding.path), finding.line) if finding and finding.path else ("", 0)
+
+    def _last_named(self, source: str, output: str) -> int:
+        """The last line of an orchestration that names an output: mostly that of the task which writes it."""
+        try:
+            lines = read_source(Path(source)).splitlines() if source else []
+        except (ArtifactError, OSError):
+            return 0
+        named = re.compile(rf"\b(?:ext_)?{re.escape(output)}\b")
+        return max((number for number, text in enumerate(lines, 1) if named.search(text)), default=0)
+
+    def _orchestration(self) -> str:
+        try:
+            return str(load_artifact(Path(self.artifact)).orchestration.source)
+        except (ArtifactError, OSError):
+            return ""
+
+
+def difference(output: OutputResult) -> str:
+    """An output that differs, in a line."""
+    first = output.first[0] if output.first else None
+    where = f", first at {tuple(first.index)}: {first.actual}, expected {first.expected}" if first else ""
+    return f"output '{output.name}': {output.mismatched} of {output.numel} elements differ{where}"
+
+
+def report_text(outcome: TestOutcome, top: Path) -> str:
+    """Return the text of a failure: the output of the run, or the reason or verdict if there is none."""
+    if outcome.text:
+        return outcome.text
+    verdict = outcome.read(top)
+    if verdict is None:
+        return outcome.reason
+    lines = [line for output in verdict.outputs if output.status == "mismatch" for line in _block(output, verdict)]
+    if verdict.error is not None:
+        lines += [str(verdict.error), *verdict.error.detail]
+    return "\n".join(lines)
+
+
+def _block(output: OutputResult, verdict: Verdict) -> list[str]:
+    return [f"'{output.name}' FAIL", *mismatch_block(output, verdict.rtol, verdict.atol)]
+
+
+# Outcomes as JUnit's XML, as JSON, and as annotations.
+
+SCHEMA = 1
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def as_junit(outcomes: Sequence[TestOutcome], top: Path) -> bytes:
+    """One suite with a case for each outcome, or those of its own report. Mismatches are failures; what did not run to
+    its end is an error."""
+    suite = ElementTree.Element("testsuite", {"name": "pypto-build"})
+    for outcome in outcomes:
+        if cases := _own_cases(outcome):
+            suite.extend(cases)
+            continue
+        group = Path(outcome.artifact).name or "pypto-build"
+        case = {"name": _xml(outcome.name), "classname": _xml(group), "time": f"{outcome.seconds:.3f}"}
+        element = ElementTree.SubElement(suite, "testcase", case)
+        if outcome.verdict:
+            properties = ElementTree.SubElement(element, "properties")
+            ElementTree.SubElement(properties, "property", {"name": "verdict", "value": _xml(outcome.verdict)})
+            for rule in told.rules if (told := outcome.read(top)) else ():
+                ElementTree.SubElement(properties, "property", {"name": "rule", "value": _xml(str(rule))})
+            if outcome.pack:
+                ElementTree.SubElement(properties, "property", {"name": "pack", "value": _xml(outcome.pack)})
+        kind = _element(outcome)
+        if kind == "skipped":
+            ElementTree.SubElement(element, "skipped", {"message": _xml(outcome.reason)})
+        elif kind:
+            detail = ElementTree.SubElement(element, kind, {"message": _xml(outcome.reason), "type": outcome.word})
+            lines = [report_text(outcome, top).rstrip(), f"verdict: {outcome.verdict}", f"why: {outcome.command}"]
+            detail.text = _xml("\n".join(line for line in lines if not line.endswith(": ")))
+    counted = {"tests": "", "failures": "/failure", "errors": "/error", "skipped": "/skipped"}
+    for name, below in counted.items():
+        suite.set(name, str(len(suite.findall(f"testcase{below}"))))
+    suite.set("time", f"{sum(outcome.seconds for outcome in outcomes):.3f}")
+    root = ElementTree.Element("testsuites")
+    root.append(suite)
+    ElementTree.indent(root)
+    return bytes(ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+def _own_cases(outcome: TestOutcome) -> list[ElementTree.Element]:
+    """Return the cases in the report that a test wrote itself; none where there is no such report."""
+    try:
+        return list(ElementTree.fromstring(read_bytes(outcome.junit)).iter("testcase")) if outcome.junit else []
+    except (OSError, ElementTree.ParseError):
+        return []
+
+
+def _element(outcome: TestOutcome) -> str:
+    """The element of JUnit that tells an outcome; none for one that passed."""
+    if outcome.word == "SKIPPED":
+        return "skipped"
+    if not outcome.failed:
+        return ""
+    return "failure" if outcome.word in ("FAIL", "UNCHECKED") else "error"
+
+
+def _xml(text: str) -> str:
+    return _NOT_IN_XML.sub("?", text)
+
+
+def as_json(outcomes: Sequence[TestOutcome], top: Path) -> bytes:
+    """All outcomes, each with its whole verdict."""
+    tests = []
+    for outcome in outcomes:
+        verdict = outcome.read(top)
+        told = msgspec.to_builtins(outcome)
+        told["text"] = report_text(outcome, top) if outcome.failed else ""
+        tests.append({**told, "result": msgspec.to_builtins(verdict) if verdict else None})
+    failed = sum(outcome.failed for outcome in outcomes)
+    skipped = sum(outcome.word == "SKIPPED" for outcome in outcomes)
+    counts = {"passed": len(outcomes) - failed - skipped, "failed": failed, "skipped": skipped}
+    return msgspec.json.format(msgspec.json.encode({"schema": SCHEMA, **counts, "tests": tests}), indent=1) + b"\n"
+
+
+def github_lines(findings: Sequence[Finding]) -> Iterator[str]:
+    """A workflow command for each finding, which GitHub shows at its line."""
+    for finding in findings:
+        place = {"file": finding.path, "line": str(finding.line or ""), "title": finding.rule}
+        words = ",".join(f"{name}={_property(value)}" for name, value in place.items() if value)
+        text = f"{finding.message}; {finding.hint}" if finding.hint else finding.message
+        yield f"::error {words}::{_data(text)}"
+
+
+def as_code_quality(findings: Sequence[Finding]) -> bytes:
+    """GitLab's code quality report: what its merge requests show at lines."""
+    entries = [
+        {
+            "description": finding.message,
+            "check_name": finding.rule,
+            "fingerprint": hashlib.sha256(f"{finding.rule}\0{finding.path}\0{finding.message}".encode()).hexdigest(),
+            "severity": "critical",
+            "location": {"path": finding.path or ".", "lines": {"begin": finding.line or 1}},
+        }
+        for finding in findings
+    ]
+    return msgspec.json.format(msgspec.json.encode(entries), indent=1) + b"\n"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
 
 #: In BUILD_DIR: what GitLab takes as a report of code quality.
 CODE_QUALITY = "gl-code-quality-report.json"

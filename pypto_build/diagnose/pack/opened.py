@@ -2,15 +2,214 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.digest import file_digest
+import msgspec
+import zstandard
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.files import decode_json, file_digest, open_file, write_bytes
 from pypto_build.artifact.snapshot import REFERENCE
-from pypto_build.diagnose.pack.form import DATA, SUFFIX, Pack
-from pypto_build.diagnose.pack.reader import edited, read_pack, unpack
+from pypto_build.diagnose.console import progress
+from pypto_build.diagnose.pack.form import DATA, MANIFEST, MANIFEST_LIMIT, OBJECTS, SUFFIX, WINDOW_BITS, Pack, fault
 from pypto_build.diagnose.repeat import PASSED_ON
+
+# Reader of untrusted packs: it writes only inside the directory, and no more than the pack declares.
+# It accepts only plain files with the two forms of names that a pack has, in the order of the format. It checks
+# every content against its digest before use.
+
+_RECORD = 512
+_BLOCK = 1 << 20
+_PIECE = 4096  # decompresses to 128 MiB at most
+_AGAIN = "ask for the archive again"
+
+
+class _Stream:
+    """The decompressed bytes of an archive, read exactly and to the end, where zstd's checksum stands."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self.path, self._file = path, file
+        self._decoder = zstandard.ZstdDecompressor(max_window_size=1 << WINDOW_BITS).decompressobj()
+        self._held = bytearray()
+
+    def wrong(self, message: str) -> ArtifactError:
+        return ArtifactError(self.path, message, _AGAIN)
+
+    def read(self, size: int) -> bytes:
+        """Exactly ``size`` bytes."""
+        parts = []
+        while size:
+            while not self._held:
+                self._decode()
+            parts.append(bytes(self._held[:size]))
+            del self._held[:size]
+            size -= len(parts[-1])
+        return b"".join(parts)
+
+    def _decode(self) -> None:
+        piece = b"" if self._decoder.eof else self._file.read(_PIECE)
+        if not piece:
+            raise self.wrong("ends early")
+        try:
+            self._held += self._decoder.decompress(piece)
+        except (zstandard.ZstdError, OSError) as error:
+            raise self.wrong(f"is damaged: {error}") from None
+
+    def finish(self) -> None:
+        """Only zeros are left of the archive, the checksum is right, and nothing comes behind it."""
+        while True:
+            if any(self._held):
+                raise self.wrong("has more than its list of files")
+            self._held.clear()
+            if self._decoder.eof:
+                break
+            self._decode()
+        if self._decoder.unused_data or self._file.read(1):
+            raise self.wrong("has more than its list of files")
+
+    def entry(self) -> tuple[str, int]:
+        """Name and size of the next member; an empty name at the end."""
+        head = self.read(_RECORD)
+        if not any(head):
+            return "", 0
+        total = sum(head) - sum(head[148:156]) + 8 * 32
+        if _octal(head[148:156]) != total:
+            raise self.wrong("is no tar archive within")
+        name = head[:100].rstrip(b"\0").decode("ascii", "replace")
+        if head[156:157] not in (b"0", b"\0"):
+            raise self.wrong(f"has {name!r}, which is no plain file")
+        size = int.from_bytes(head[125:136], "big") if head[124] & 0x80 else _octal(head[124:136])
+        if size < 0:
+            raise self.wrong(f"has {name!r} without a size")
+        return name, size
+
+    def skip_padding(self, size: int) -> None:
+        """To the next member."""
+        self.read(-size % _RECORD)
+
+
+def _octal(field: bytes) -> int:
+    try:
+        return int(field.rstrip(b"\0 ").decode("ascii") or "0", 8)
+    except ValueError:
+        return -1
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[_Stream]:
+    try:
+        file = open_file(path)
+    except OSError as error:
+        raise ArtifactError(
+            path, f"cannot be read: {error.strerror}", "name an archive that 'scons pack' wrote"
+        ) from None
+    with file:
+        yield _Stream(path, file)
+
+
+def _read_manifest(stream: _Stream) -> Pack:
+    name, size = stream.entry()
+    if name != MANIFEST or size > MANIFEST_LIMIT:
+        raise stream.wrong(f"does not begin with {MANIFEST}")
+    data = stream.read(size)
+    stream.skip_padding(size)
+    try:
+        pack = decode_json(data, Pack)
+    except msgspec.MsgspecError as error:
+        raise stream.wrong(f"{MANIFEST}: {error}") from None
+    wrong = fault(pack)
+    if wrong:
+        raise stream.wrong(f"{MANIFEST} {wrong}")
+    return pack
+
+
+def read_pack(path: Path) -> Pack:
+    """Read the manifest of an archive without unpacking its contents."""
+    with _opened(path) as stream:
+        return _read_manifest(stream)
+
+
+def unpack(path: Path, directory: Path) -> Pack:
+    """Put the files of an archive into ``directory``, which must not exist, and which is there whole or not at all."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with _opened(path) as stream:
+        pack = _read_manifest(stream)
+        free = shutil.disk_usage(directory.parent).free
+        if pack.size > free:
+            needed = f"unpacks to {pack.size >> 20} MiB, {directory.parent} has {free >> 20} MiB free"
+            raise ArtifactError(path, needed, "make room, or give another directory with BUILD_DIR=")
+        staging = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
+        try:
+            _write_files(stream, pack, staging)
+            staging.chmod(0o777 & ~_umask())
+            staging.rename(directory)
+        except BaseException:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
+    return pack
+
+
+def _write_files(stream: _Stream, pack: Pack, staging: Path) -> None:
+    paths: dict[str, list[str]] = {}
+    for file in pack.files:
+        paths.setdefault(file.sha256, []).append(file.path)
+    for digest, size in progress(pack.objects.items(), "unpacking", len(pack.objects)):
+        name, given = stream.entry()
+        if name != OBJECTS + digest or given != size:
+            raise stream.wrong(f"has {name!r} ({given} bytes) where {OBJECTS + digest} ({size} bytes) belongs")
+        first, *others = (staging / path for path in paths[digest])
+        _write_content(stream, first, digest, size)
+        for other in others:
+            other.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(first, other)
+    if stream.entry()[0]:
+        raise stream.wrong("has more than its list of files")
+    stream.finish()
+
+
+def _write_content(stream: _Stream, path: Path, digest: str, size: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    found, left = hashlib.sha256(), size
+    with path.open("xb") as file:
+        while left:
+            block = stream.read(min(left, _BLOCK))
+            found.update(block)
+            file.write(block)
+            left -= len(block)
+    stream.skip_padding(size)
+    if found.hexdigest() != digest:
+        raise stream.wrong(f"has another content for {path.name} than its digest says")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def edited(pack: Pack, directory: Path) -> list[str]:
+    """Files of an unpacked archive that are not as they were in it."""
+    changed = []
+    for file in pack.files:
+        path = directory / file.path
+        if pack.external and file.path in pack.manifests:
+            continue  # names directories of this machine
+        try:
+            same = path.stat().st_size == file.size and file_digest(path) == file.sha256
+        except OSError:
+            same = False
+        if not same:
+            changed.append(file.path)
+    return changed
+
 
 #: Options that a pack may give: those of the run, and what changes the kernels' code.
 TAKEN = {*PASSED_ON, "ARCH", "KERNEL_FLAGS"}

@@ -7,23 +7,190 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import os
+import re
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
+
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.files import read_source
+from pypto_build.artifact.files import decode_json, read_bytes, read_source, read_text
 from pypto_build.artifact.layout import is_artifact
 from pypto_build.artifact.manifest import MANIFEST_NAME
 from pypto_build.diagnose.console import command, progress, table, tool_parser
-from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
-from pypto_build.diagnose.passes.changes import Change, changes, difference
+from pypto_build.diagnose.findings import Finding, Level, Related, add_output_options, deliver
 from pypto_build.diagnose.passes.checks import CHECKS, CheckedFunction, Wrong, phase
-from pypto_build.diagnose.passes.dumps import DIRECTORY, Dump, dump_files, read_dump
-from pypto_build.diagnose.passes.reports import report_findings, times
+from pypto_build.diagnose.passes.dumps import DIRECTORY, Dump, DumpedFunction, dump_files, read_dump
 from pypto_build.diagnose.passes.values import flow_of
+
+# Reports of a compilation besides its programs: warnings of passes, errors and hints in `report/`, times.
+
+_LOGGED = re.compile(r"(?P<path>\S{1,400}?)(?::(?P<line>\d{1,9}))?(?::\d+)?: (?P<level>warning|error): (?P<text>.*)")
+_HINT = re.compile(
+    r"\[perf_hint (?P<code>[^\]]+)\] (?P<text>.*?)(?: at (?P<path>\S{1,400}?):(?P<line>\d{1,9})(?::\d+)?)?\Z"
+)
+_FAILED = re.compile(r"  \[(?P<name>[^\]]+)\]\Z")
+_DETAIL_LINES = 6
+_MAX_CHARACTERS = 4000
+
+
+class _Pass(msgspec.Struct):
+    name: str
+    seconds: float
+
+
+class _Stage(msgspec.Struct):
+    name: str
+    children: list[_Pass] = []
+
+
+class _Profile(msgspec.Struct):
+    stages: list[_Stage]
+
+
+def report_findings(root: Path) -> Iterator[Finding]:
+    """Warnings of passes, functions that could not be turned into code, hints on performance (as notes)."""
+    for path in sorted((root / DIRECTORY).glob("*.log")):
+        yield from _logged(path, f"{DIRECTORY}/{path.name}")
+    yield from _errors(root / "report" / "codegen_errors.txt")
+    yield from _hints(root / "report" / "perf_hints.log")
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return [line[:_MAX_CHARACTERS] for line in read_text(path, errors="replace").splitlines()]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ArtifactError(path, f"cannot be read: {error.strerror}", "compile again") from None
+
+
+def _logged(path: Path, name: str) -> Iterator[Finding]:
+    for number, line in enumerate(_lines(path), 1):
+        match = _LOGGED.match(line)
+        if match:
+            level: Level = "error" if match["level"] == "error" else "warning"
+            dump = f"{DIRECTORY}/{Path(match['path']).name}"
+            known = match["line"] and os.path.isfile(path.parent / Path(match["path"]).name)
+            source, at = (dump, int(match["line"])) if known else (name, number)
+            yield Finding("passes/log", f"after {path.stem}: {match['text']}", source, at, level=level)
+
+
+def _errors(path: Path) -> Iterator[Finding]:
+    lines = _lines(path)
+    for index, line in enumerate(lines):
+        match = _FAILED.match(line)
+        if not match:
+            continue
+        rest = lines[index + 1 :]
+        end = next((n for n, text in enumerate(rest) if text.startswith("=====") or _FAILED.match(text)), len(rest))
+        said = [text.rstrip() for text in rest[:end] if text.strip()] or ["no reason given"]
+        yield Finding(
+            "passes/codegen",
+            f"function '{match['name']}' could not be turned into code: {said[0].strip()}",
+            f"report/{path.name}",
+            index + 1,
+            "look at this function in the last dump",
+            detail=tuple(said[1 : _DETAIL_LINES + 1]),
+            kernel=match["name"],
+        )
+
+
+def _hints(path: Path) -> Iterator[Finding]:
+    for number, line in enumerate(_lines(path), 1):
+        match = _HINT.match(line.strip())
+        if match:
+            source, at = (match["path"], int(match["line"])) if match["path"] else (f"report/{path.name}", number)
+            yield Finding(f"passes/{match['code']}", match["text"], source, at, level="note")
+
+
+def times(root: Path) -> dict[str, float]:
+    """Seconds by the name of a pass, from `report/pipeline_profile.json`; the sum for one that runs twice."""
+    try:
+        profile = decode_json(read_bytes(root / "report" / "pipeline_profile.json"), _Profile)
+    except (OSError, msgspec.MsgspecError):
+        return {}
+    found: dict[str, float] = {}
+    for one in (one for stage in profile.stages if stage.name == "passes" for one in stage.children):
+        found[one.name] = found.get(one.name, 0.0) + one.seconds
+    return found
+
+
+# From one dump to the next: which functions came, went and changed, and the difference as text.
+
+
+@dataclass(frozen=True)
+class Change:
+    """Change that a pass made to one function; `into` names the functions it was split into."""
+
+    function: str
+    kind: str
+    added: int = 0
+    removed: int = 0
+    into: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """`mixed: split into mixed_aic, mixed_aiv`, `add +12 -3`."""
+        if self.kind == "gone" and self.into:
+            return f"{self.function}: split into {', '.join(self.into)}"
+        if self.kind == "changed":
+            return f"{self.function} +{self.added} -{self.removed}" + (
+                f" (split into {', '.join(self.into)})" if self.into else ""
+            )
+        return f"{self.function}: {self.kind}" + (f" ({self.added} lines)" if self.kind == "new" else "")
+
+
+def changes(before: Dump, after: Dump) -> list[Change]:
+    """Return the changes between two dumps by function, or an empty list if either cannot be read."""
+    if before.error or after.error:
+        return []
+    found = []
+    fresh = [name for name in after.functions if name not in before.functions]
+    for name, function in before.functions.items():
+        other = after.functions.get(name)
+        if other is None:
+            parts = tuple(part for part in fresh if part.startswith(f"{name}_"))
+            found.append(Change(name, "gone", removed=len(function.lines), into=parts))
+        elif other.lines != function.lines:
+            added, removed = _counts(function.lines, other.lines)
+            parts = tuple(part for part in fresh if part in (f"{name}_aic", f"{name}_aiv"))
+            found.append(Change(name, "changed", added, removed, parts))
+    told = {part for change in found for part in change.into}
+    found += [Change(name, "new", added=len(after.functions[name].lines)) for name in fresh if name not in told]
+    return found
+
+
+def _counts(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
+    """Lines that came and that went."""
+    added = removed = 0
+    for tag, a0, a1, b0, b1 in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag != "equal":
+            added, removed = added + b1 - b0, removed + a1 - a0
+    return added, removed
+
+
+def difference(before: DumpedFunction | None, after: DumpedFunction | None, context: int = 2) -> list[str]:
+    """A unified difference of one function, with the lines' numbers in the two dumps."""
+    old, new = (list(function.lines) if function else [] for function in (before, after))
+    first, second = (function.line if function else 1 for function in (before, after))
+    lines = []
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    for group in matcher.get_grouped_opcodes(context):
+        lines.append(f"@@ -{first + group[0][1]},{group[-1][2] - group[0][1]} +{second + group[0][3]},"
+                     f"{group[-1][4] - group[0][3]} @@")  # fmt: skip
+        for tag, a0, a1, b0, b1 in group:
+            if tag == "equal":
+                lines += [f" {line}" for line in old[a0:a1]]
+            else:
+                lines += [f"-{line}" for line in old[a0:a1]]
+                lines += [f"+{line}" for line in new[b0:b1]]
+    return lines
+
 
 #: Functions named in one line of the list.
 _TOLD = 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from pypto_build.artifact import ArtifactError, load_artifact
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.interface import encode_interface, sign
+from pypto_build.diagnose.extract.write import write_data, write_texts
 from pypto_build.diagnose.findings import read_report
 from pypto_build.diagnose.reduce.build import Builder, Refused, run_own
-from pypto_build.diagnose.reduce.candidate import Candidate, Passed, candidate_of
-from pypto_build.diagnose.reduce.case import Case
-from pypto_build.diagnose.reduce.write import write_case
+from pypto_build.diagnose.reduce.case import Candidate, Case, Passed, candidate_of
 from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, TensorArg
@@ -32,6 +31,29 @@ from pypto_build.replay.values import STORAGE, decode, is_float
 from pypto_build.replay.verdict import OUT_OF_BOUNDS, ErrorInfo
 from pypto_build.replay.worker import Worker, default_memory_bytes
 from pypto_build.toolchain.python import own_tool
+
+# Writes a candidate as an artifact: kernels with the fault, modules and data without it.
+
+
+def write_case(case: Case, root: Path, golden: Sequence[bytes]) -> None:
+    """Write it to ``root``; ``golden`` are the contents of its parameters after a run without the fault, if known."""
+    places = [(code.kernel, code.place) for code in case.used]
+    write_texts(root, replace(case.frame, program="reduced"), case.orchestration, places, case.external)
+    for code in case.used:
+        write_bytes(root / code.place, code.text(faulty=True).encode())
+        unit = case.units.get(code.unit)
+        if unit is not None:
+            write_bytes(root / unit.where.with_suffix(".pto"), ("\n".join(unit.faulty) + "\n").encode())
+            if unit.raw:
+                write_bytes(root / unit.where.with_suffix(".cpp"), unit.raw.encode())
+    known = case.external
+    if golden:
+        known = [
+            replace(one, final=np.frombuffer(content, one.initial.dtype))
+            for one, content in zip(case.external, golden, strict=True)
+        ]
+    write_data(known, root / "data", golden=bool(golden))
+
 
 #: Who finds what a rule begins with, and whether it needs kernels that record what they touch.
 FINDERS = {"hazards": ("hazards", True), "check": ("hazards", True), "diverge": ("diverge", False)}

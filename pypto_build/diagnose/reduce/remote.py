@@ -17,13 +17,10 @@ from pathlib import Path
 import msgspec
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.files import read_bytes
+from pypto_build.artifact.files import read_bytes, write_bytes
 from pypto_build.diagnose.reduce.build import Builder
-from pypto_build.diagnose.reduce.candidate import Candidate, candidate_of
-from pypto_build.diagnose.reduce.case import Case
-from pypto_build.diagnose.reduce.judge import Judge, RunLimits, Wanted
-from pypto_build.diagnose.reduce.write import write_case
+from pypto_build.diagnose.reduce.case import Candidate, Case, candidate_of
+from pypto_build.diagnose.reduce.judge import Judge, RunLimits, Wanted, write_case
 from pypto_build.facts.jobs import FarmJob, FarmResult
 from pypto_build.farm.session import FarmSession
 

@@ -9,11 +9,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from pypto_build.diagnose.console import command, tool_parser
+from pypto_build.diagnose.console import add_chips, command, tool_parser
 from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.diagnose.repeat import add_passed_on
+from pypto_build.diagnose.report.page import write_report
 from pypto_build.diagnose.report.whole import report_data
-from pypto_build.diagnose.report.write import write_report
 
 
 def parser() -> argparse.ArgumentParser:
@@ -26,6 +26,7 @@ def parser() -> argparse.ArgumentParser:
     add("--embedded", default="EMBEDDED", help="the runtime's module, for the commands that repeat the run")
     add("--output", type=Path, help="the file to write (default: OUT/report.html)")
     add_passed_on(options)
+    add_chips(options, world=False)
     return options
 
 
@@ -33,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
 def main(given: argparse.Namespace) -> int:
     """Write the report; 0, or 2 where there is nothing to report on."""
     evidence = Evidence(given.artifact, given.build_dir, given.platform)
-    return write_report(given, lambda repeat: report_data(evidence, given.data, repeat, given.embedded))
+    return write_report(given, lambda repeat: report_data(evidence, given.data, repeat, given.embedded, given.chip))
 
 
 if __name__ == "__main__":

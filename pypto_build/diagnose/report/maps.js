@@ -104,7 +104,7 @@ function explain(output, cell, levels, target) {
     for (const line of nearest.lines) lines.append(element("span", { className: line.includes("<-- parts") ? "bad" : "" }, `${line}\n`));
     body.push(lines);
   }
-  if (!nearest || away(nearest) !== 0)
+  if (data.why && (!nearest || away(nearest) !== 0))
     body.push(element("p", { className: "muted" }, levels[cell.row * map.columns + cell.column] < 64 ? "Its elements are right. What made one of them: " : "What made it: ", element("code", {}, `${data.why} OUT=${output.name} AT=${index.join(",")}`)));
   target.replaceChildren(...body);
 }

@@ -12,8 +12,7 @@ import msgspec
 
 from pypto_build import __version__
 from pypto_build.artifact import Artifact, ArtifactError, snapshot
-from pypto_build.artifact.digest import file_digest
-from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.artifact.files import decode_json, file_digest, read_bytes
 from pypto_build.artifact.interface import relative_source
 from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.toolchain import ToolchainError

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
-from pypto_build.artifact import Artifact, ArtifactError, snapshot
+from pypto_build.artifact import Artifact, ArtifactError, is_distributed, load_artifact, snapshot
+from pypto_build.artifact.distributed import load_distributed
 from pypto_build.artifact.files import read_source
 from pypto_build.artifact.interface import relative_source
 from pypto_build.artifact.pt import read_pt
@@ -17,14 +24,102 @@ from pypto_build.artifact.snapshot import REFERENCE, is_reference
 from pypto_build.diagnose.findings import Finding, Report, in_order, kept_reports, state_of
 from pypto_build.diagnose.lint.__main__ import lint
 from pypto_build.diagnose.recorded.evidence import Evidence
+from pypto_build.diagnose.recorded.ranks import RanksRun
 from pypto_build.diagnose.repeat import Repeat
 from pypto_build.diagnose.report.collect import graph_data, timeline_data
-from pypto_build.diagnose.report.error_map import error_map
+from pypto_build.diagnose.report.ranks import ranks_data, ranks_facts
 from pypto_build.diagnose.report.surroundings import environment
-from pypto_build.diagnose.why.kept import read_kept
-from pypto_build.diagnose.why.text import lines_of
+from pypto_build.diagnose.why.kept import lines_of, read_kept
 from pypto_build.replay.values import Array, decode, is_float, storage
 from pypto_build.replay.verdict import OutputResult, Verdict
+
+# Error map of a tensor: a small picture with one byte a cell, for the worst element of the cell.
+# A tensor is shown as a matrix: the last dimension across, all others down (one dimension is wrapped into rows).
+# Cells hold equally many elements. The byte is 0 if all elements are equal, and up to 63 within the tolerance. It is
+# 64 to 254 outside, on a logarithmic scale up to a million times the tolerance. It is 255 if one side is not a
+# finite number.
+
+_MAX_ROWS, _MAX_COLUMNS = 192, 256
+_WITHIN, _OUTSIDE, _NOT_FINITE = 63, 64, 255
+_DECADES = 6.0
+_CHUNK = 1 << 22
+#: Elements of a tensor whose values are told cell by cell.
+_MOST_VALUES = 1 << 14
+
+
+@dataclass(frozen=True)
+class ErrorMap:
+    """One byte a cell; a cell covers `row_step` x `column_step` elements of a matrix `height` x `width`."""
+
+    height: int
+    width: int
+    row_step: int
+    column_step: int
+    levels: npt.NDArray[np.uint8]
+    values: tuple[bytes, bytes] | None = None  # of small tensors: actual and expected as float32
+
+    def as_data(self) -> dict[str, Any]:
+        """For the page's script."""
+        rows, columns = self.levels.shape
+        return {
+            "height": self.height,
+            "width": self.width,
+            "rowStep": self.row_step,
+            "columnStep": self.column_step,
+            "rows": rows,
+            "columns": columns,
+            "levels": base64.b64encode(self.levels.tobytes()).decode(),
+            "values": [base64.b64encode(side).decode() for side in self.values or ()],
+        }
+
+
+def error_map(actual: Array, expected: Array, dtype: str, rtol: float, atol: float) -> ErrorMap | None:
+    """The picture for decoded values of equal shape; None for a tensor without elements."""
+    if actual.size == 0:
+        return None
+    height, width = matrix_shape(actual.shape)
+    row_step, column_step = -(-height // _MAX_ROWS), -(-width // _MAX_COLUMNS)
+    rows, columns = -(-height // row_step), -(-width // column_step)
+    levels = np.zeros((rows, columns), dtype=np.uint8)
+    flat_a, flat_e = actual.reshape(-1), expected.reshape(-1)
+    at_once = max(1, _CHUNK // (row_step * width))
+    for first in range(0, rows, at_once):
+        last = min(first + at_once, rows)
+        part = slice(first * row_step * width, min(last * row_step * width, flat_a.size))
+        found = _levels(flat_a[part], flat_e[part], dtype, rtol, atol)
+        padded = np.zeros((last - first) * row_step * width, dtype=np.uint8)
+        padded[: found.size] = found
+        wide = np.zeros((last - first, row_step, columns * column_step), dtype=np.uint8)
+        wide[:, :, :width] = padded.reshape(last - first, row_step, width)
+        levels[first:last] = wide.reshape(last - first, row_step, columns, column_step).max(axis=(1, 3))
+    values = None
+    if row_step == column_step == 1 and actual.size <= _MOST_VALUES:
+        values = flat_a.astype("<f4").tobytes(), flat_e.astype("<f4").tobytes()
+    return ErrorMap(height, width, row_step, column_step, levels, values)
+
+
+def matrix_shape(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Rows and columns under which a tensor of any rank is shown."""
+    numel = math.prod(shape)
+    width = shape[-1] if len(shape) > 1 else min(numel, max(1, math.isqrt(numel - 1) + 1))
+    return -(-numel // width), width
+
+
+@np.errstate(all="ignore")
+def _levels(actual: Array, expected: Array, dtype: str, rtol: float, atol: float) -> npt.NDArray[np.uint8]:
+    if not is_float(dtype):
+        return np.asarray((actual != expected) * (_NOT_FINITE - 1), dtype=np.uint8)
+    a, e = actual.astype(np.float64), expected.astype(np.float64)
+    delta, bound = np.abs(a - e), atol + rtol * np.abs(e)
+    same = a == e
+    ratio = np.where(same, 0.0, delta / np.where(bound > 0, bound, 1e-300))
+    within = 1 + np.floor(ratio * (_WITHIN - 1))
+    span = _NOT_FINITE - 1 - _OUTSIDE
+    outside = _OUTSIDE + np.clip(np.floor(np.log10(np.maximum(ratio, 1.0)) / _DECADES * span), 0, span)
+    levels = np.where(same, 0.0, np.where(ratio <= 1, within, outside))
+    levels = np.where(np.isfinite(delta) | same, levels, float(_NOT_FINITE))
+    return np.asarray(levels, dtype=np.uint8)
+
 
 #: Lines of source before and after the one of the cause.
 _AROUND = 2
@@ -32,29 +127,32 @@ _AROUND = 2
 _FRAME_PLACE = re.compile(r"#\d+ (?P<symbol>.*?) \((?P<path>[^()]+):(?P<line>\d+)\)")
 
 
-def report_data(evidence: Evidence, data_dir: Path | None, repeat: Repeat, embedded: str) -> dict[str, Any]:
-    """All that the page shows."""
+def report_data(
+    evidence: Evidence, data_dir: Path | None, repeat: Repeat, embedded: str, chips: Sequence[str] = ()
+) -> dict[str, Any]:
+    """All that the page shows. `chips` are the flags of a distributed artifact's programs."""
     verdict = evidence.verdict
     assert verdict is not None and evidence.build_dir is not None
     reports, outdated = current_reports(evidence)
     findings = in_order(
         [*(one for report in reports for one in report.findings), *lint(evidence.root, evidence.platform)]
     )
-    artifact = evidence.artifact
-    sources = source_data(artifact.root, listed(artifact), findings, verdict) if artifact else []
+    run = RanksRun(evidence.root, evidence.build_dir, evidence.platform) if is_distributed(evidence.root) else None
+    sources = source_data(evidence.root, listed(evidence), findings, verdict)
     return {
         "artifact": verdict.artifact,
-        "facts": facts(verdict),
+        "facts": [*(ranks_facts(run) if run else []), *facts(verdict)],
         "verdict": verdict_data(evidence, verdict, data_dir),
         "cause": cause_data(evidence.root, reports, findings, sources),
         "findings": [finding_data(finding, sources) for finding in findings],
         "findingsNote": looked(reports, outdated, bool(findings)),
+        "ranks": ranks_data(run) if run and run.recorded else None,
         "graph": graph_data(evidence, findings),
         "timeline": timeline_data(evidence),
         "sources": sources,
         "environment": environment(evidence, data_dir),
-        "why": repeat.scons("why", evidence.root.resolve(), evidence.platform),
-        "commands": commands(evidence, verdict, repeat, embedded),
+        "why": "" if run else repeat.scons("why", evidence.root.resolve(), evidence.platform),
+        "commands": commands(evidence, verdict, repeat, embedded, chips),
     }
 
 
@@ -190,8 +288,19 @@ def source_data(
     return sorted(sources, key=lambda source: not source["marks"])
 
 
-def listed(artifact: Artifact) -> dict[Path, str]:
-    """The sources of an artifact, each with what it is."""
+def listed(evidence: Evidence) -> dict[Path, str]:
+    """The sources of an artifact, each with what it is; none of one that cannot be read."""
+    if not is_distributed(evidence.root):
+        return _of_one_chip(evidence.artifact) if evidence.artifact else {}
+    whole = load_distributed(evidence.root)
+    found = {whole.driver: "host driver", **dict.fromkeys(whole.sub_workers.values(), "host callable")}
+    for name, chip in whole.chips.items():
+        with suppress(ArtifactError):  # lint says what is wrong with it
+            found |= {path: f"{name}: {about}" for path, about in _of_one_chip(load_artifact(chip)).items()}
+    return found
+
+
+def _of_one_chip(artifact: Artifact) -> dict[Path, str]:
     kernels = {kernel.source: f"kernel {kernel.func_id}, {kernel.core_type}" for kernel in artifact.kernels}
     return {artifact.orchestration.source: "orchestration", **kernels, artifact.manifest_path: "manifest"}
 

@@ -8,13 +8,196 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.diagnose.console import command, tool_parser
-from pypto_build.diagnose.runs.page import runs_page
-from pypto_build.replay.history import History
+from pypto_build.replay.history import History, Result, Run, flips
+
+# The page: what fails now and since when, what flipped in which run, times over revisions. It is static.
+
+_CSS = Path(__file__).resolve().parents[1] / "report" / "page.css"
+_STYLE = """
+.states { display: inline-flex; gap: 1px; }
+.states i { width: .5rem; height: 1rem; border-radius: 2px; background: var(--bad); }
+.states i.good { background: var(--good); } .states i.none { background: var(--line); }
+.states i.warn { background: var(--warn); }
+svg.times { width: 10rem; height: 1.6rem; vertical-align: middle; }
+svg.times polyline { fill: none; stroke: var(--accent); stroke-width: 1.5; }
+svg.times circle { fill: var(--accent); }
+.scroll { max-height: none; overflow: visible; }
+td { overflow-wrap: anywhere; }
+.badge { white-space: nowrap; }
+@media (max-width: 760px) {
+  thead { display: none; }
+  table, tbody, tr, td { display: block; }
+  tr { border-bottom: 1px solid var(--line); padding: .5rem 0; }
+  td { border: 0; padding: .1rem 0; }
+  td:not(:first-child, :empty)::before { content: attr(title) " "; color: var(--muted); }
+}
+"""
+#: Runs that the marks of a job show, and flips that are listed.
+_SHOWN, _FLIPS = 40, 200
+_GOOD = ("pass",)
+_UNSURE = ("unchecked",)
+#: Of what fails, the most urgent first; everything else comes after these.
+_URGENT = ("runtime_error", "hang", "build_error", "golden_error", "mismatch")
+
+
+def runs_page(
+    runs: Sequence[Run],
+    results: Mapping[str, Mapping[int, Result]],
+    title: str,
+    reports: Mapping[tuple[str, str], str] | None = None,
+) -> str:
+    """The whole file; ``reports`` are links by artifact and platform."""
+    links = {job: _link(job, reports or {}) for job in results}
+    shown = runs[-_SHOWN:]
+    known = {run.number: run for run in runs}
+    latest = {job: list(found.values())[-1] for job, found in results.items()}
+    rank = {status: number for number, status in enumerate(_URGENT)}
+    failing = sorted(
+        (job for job, result in latest.items() if result.status not in _GOOD),
+        key=lambda job: (rank.get(latest[job].status, len(rank)), job),
+    )
+    passing = sorted(latest.keys() - set(failing))
+    last = f"{len(failing)} of {len(latest)} fail" if failing else f"all {len(latest)} pass"
+    body = [
+        f"<header><h1>{escape(title)} {_badge(last, not failing)}</h1><p class=muted>{len(runs)} runs, the last "
+        f"{_when(runs[-1]) if runs else 'never'}</p></header><main>",
+        _card("What needs attention", _jobs(failing, shown, known, results, links)),
+        _card("What flipped", _flips(known, results)),
+        _card("What passes", _jobs(passing, shown, known, results, links)),
+        _card("Runs", _runs(runs, results)),
+        "</main>",
+    ]
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    head = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f'<meta name="color-scheme" content="light dark"><meta http-equiv="Content-Security-Policy" content="{policy}">'
+        f"<title>{escape(title)}</title><style>{_CSS.read_text(encoding='utf-8')}{_STYLE}</style></head><body>"
+    )
+    return f"{head}{''.join(body)}</body></html>\n"
+
+
+def _jobs(
+    jobs: Sequence[str],
+    shown: Sequence[Run],
+    known: Mapping[int, Run],
+    results: Mapping[str, Mapping[int, Result]],
+    links: Mapping[str, str],
+) -> str:
+    rows = [_job(job, shown, known, results[job], links[job]) for job in jobs]
+    return _table(("status", "what is wrong", "job", "since", "last runs", "seconds when it ran"), rows)
+
+
+def _link(job: str, reports: Mapping[tuple[str, str], str]) -> str:
+    """Return the link to the report of a job, named `verb artifact platform …`; empty where there is none."""
+    words = job.split()
+    return next((url for (artifact, platform), url in reports.items() if words[1:3] == [artifact, platform]), "")
+
+
+def _job(job: str, shown: Sequence[Run], known: Mapping[int, Run], found: Mapping[int, Result], link: str) -> list[str]:
+    latest = list(found.values())[-1]
+    changed = [run for run, _, _ in flips(found)]
+    first = known.get(changed[-1] if changed else next(iter(found)))
+    marks = "".join(_mark(run, found.get(run.number)) for run in shown)
+    return [
+        _badge(latest.status, latest.status in _GOOD),
+        escape(latest.reason),
+        f"<code>{escape(job)}</code>" + (f' <a href="{escape(link)}">report</a>' if link else ""),
+        _at(first) if first else "",
+        f"<span class=states>{marks}</span>",
+        _times(known, [(run, result) for run, result in found.items() if not result.cached]),
+    ]
+
+
+def _mark(run: Run, result: Result | None) -> str:
+    kind = "none" if result is None else _kind(result.status)
+    said = result.status if result else "not done"
+    return f'<i class="{kind}" title="{escape(said)}, {escape(run.revision)} {_when(run)}"></i>'
+
+
+def _kind(status: str) -> str:
+    return "good" if status in _GOOD else "warn" if status in _UNSURE else "bad"
+
+
+def _times(known: Mapping[int, Run], taken: Sequence[tuple[int, Result]]) -> str:
+    """The seconds of runs that did something, as a line, and the last of them in words."""
+    if not taken:
+        return ""
+    values = [result.seconds for _, result in taken[-_SHOWN:]]
+    most = max(values) or 1.0
+    step = 100 / max(len(values) - 1, 1)
+    points = [(number * step, 19 - 17 * value / most) for number, value in enumerate(values)]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    x, y = points[-1]
+    told = ", ".join(
+        f"{known[run].revision or _when(known[run])}: {result.seconds:.2f} s"
+        for run, result in taken[-_SHOWN:]
+        if run in known
+    )
+    return (
+        f'<svg class=times viewBox="-2 0 104 20" preserveAspectRatio="none"><title>{escape(told)}</title>'
+        f'<polyline points="{line}"/><circle cx="{x:.1f}" cy="{y:.1f}" r="1.5"/></svg> {values[-1]:.2f}'
+    )
+
+
+def _flips(known: Mapping[int, Run], results: Mapping[str, Mapping[int, Result]]) -> str:
+    found = [(run, job, before, now) for job, each in results.items() for run, before, now in flips(each)]
+    found.sort(key=lambda flip: (-flip[0], flip[1]))
+    rows = [
+        [
+            _at(known[run]) if run in known else "",
+            f"{_badge(before.status, before.status in _GOOD)} → {_badge(now.status, now.status in _GOOD)}",
+            escape(now.reason),
+            f"<code>{escape(job)}</code>",
+        ]
+        for run, job, before, now in found[:_FLIPS]
+    ]
+    return _table(("in", "from, to", "what is wrong", "job"), rows)
+
+
+def _runs(runs: Sequence[Run], results: Mapping[str, Mapping[int, Result]]) -> str:
+    rows = []
+    for run in reversed(runs[-_SHOWN:]):
+        found = [each[run.number] for each in results.values() if run.number in each]
+        failed = sum(result.status not in _GOOD for result in found)
+        cached = sum(result.cached for result in found)
+        rows.append([_at(run), escape(run.verbs), str(len(found)), str(failed), str(cached), f"{run.seconds:.1f}"])
+    return _table(("run", "verb", "jobs", "failed", "cached", "seconds"), rows)
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [
+        "<tr>" + "".join(f'<td title="{title}">{cell}</td>' for title, cell in zip(titles, row, strict=True)) + "</tr>"
+        for row in rows
+    ]
+    if not lines:
+        return "<p class=muted>nothing</p>"
+    head = "".join(f"<th>{title}</th>" for title in titles)
+    return f"<div class=scroll><table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+
+
+def _card(title: str, content: str) -> str:
+    return f"<section class=card><h2>{title}</h2>{content}</section>"
+
+
+def _badge(text: str, good: bool) -> str:
+    return f'<span class="badge {"good" if good else "bad"}">{escape(text)}</span>'
+
+
+def _at(run: Run) -> str:
+    revision = f"<code>{escape(run.revision)}</code> " if run.revision else ""
+    return f"{revision}<span class=muted>{_when(run)}</span>"
+
+
+def _when(run: Run) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(run.began))
 
 
 def parser() -> argparse.ArgumentParser:

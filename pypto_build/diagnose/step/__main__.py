@@ -13,7 +13,7 @@ import argparse
 import sys
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.errors import require_torch
 from pypto_build.diagnose.console import add_beside, add_run_options, add_tolerances, command, tool_parser
 from pypto_build.diagnose.requests import run_tool_on_runs
 

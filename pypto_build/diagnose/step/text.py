@@ -4,16 +4,163 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.diagnose.step.contents import Contents
-from pypto_build.diagnose.step.pipes import flags_at, pipes_at
 from pypto_build.diagnose.step.record import Scalar, TaskTensor
-from pypto_build.diagnose.step.scalars import scalars_at
-from pypto_build.diagnose.step.session import KernelStep, Operand, Session, Stepped, place_text
-from pypto_build.diagnose.why.trace import Array
+from pypto_build.diagnose.step.session import Contents, KernelStep, Operand, Session, Stepped, place_text
+from pypto_build.diagnose.why.trace import Array, Instruction
+from pypto_build.pto import Function, PtoError, parse_file
+from pypto_build.pto.torch.names import sanitize
+
+# Numbers in variables of the kernel, and those that the module's PyTorch has for them.
+# Compilers number their variables, so the two sides are matched by position. Parameters of the kernel's function
+# match arguments of the module's, and loops match in the order of the text. Other variables match by equal names.
+
+
+@dataclass(frozen=True)
+class ScalarValue:
+    """A number of the kernel, of the module, or of both; `theirs` is the name of the module's."""
+
+    name: str
+    value: float | int | None
+    theirs: str = ""
+    expected: float | int | None = None
+
+    @property
+    def line(self) -> str:
+        """For people."""
+        if self.value is None:
+            return f"{self.theirs} = {_text(self.expected)} in PyTorch"
+        if self.expected is None:
+            return f"{self.name} = {_text(self.value)}"
+        same = self.value == self.expected or (self.value != self.value and self.expected != self.expected)
+        beside = f"{self.theirs} = {_text(self.expected)} in PyTorch"
+        return f"{self.name} = {_text(self.value)}, {beside}" + ("" if same else "   <-- differs")
+
+
+def _text(value: float | int | None) -> str:
+    return f"{value:.7g}" if isinstance(value, float) else str(value)
+
+
+def scalars_at(now: Stepped, at: int) -> list[ScalarValue]:
+    """All numbers at a step: those of the kernel, then those that only the module has."""
+    theirs = now.module_scalars(at)
+    names = _names(now)
+    found, used = [], set()
+    for variable in now.variables(at):
+        if variable.holds not in ("signed", "unsigned", "real"):
+            continue
+        name = names.get(variable.name, sanitize(variable.name))
+        expected = theirs.get(name)
+        used.add(name)
+        found.append(ScalarValue(variable.name, variable.value, f"%{name}", expected))
+    found += [ScalarValue("", None, f"%{name}", value) for name, value in theirs.items() if name not in used]
+    return found
+
+
+def _names(now: Stepped) -> dict[str, str]:
+    """The module's names of the kernel's variables, as its PyTorch spells them."""
+    function, compiled = _function(now), now.call.compiled
+    if function is None or compiled is None or function.body is None:
+        return {}
+    loops = [op for op in function.body.walk() if op.name == "scf.for"]
+    induction = [op.regions[0].args[0][0] if op.regions and op.regions[0].args else "" for op in loops]
+    found: dict[str, str] = {}
+    for theirs, mine in (
+        ([argument.name for argument in function.args], compiled.parameters.get(function.name, [])),
+        (induction, compiled.loops.get(function.name, [])),
+    ):
+        if len(theirs) == len(mine):
+            found.update({one: sanitize(other) for one, other in zip(mine, theirs, strict=True)})
+    return found
+
+
+def _function(now: Stepped) -> Function | None:
+    """The module's function that the kernel was made from."""
+    if not now.call.module or now.call.compiled is None:
+        return None
+    try:
+        module = parse_file(str(now.recording.artifact / now.call.module))
+    except PtoError:
+        return None
+    named = [function for function in module.functions() if function.name in now.call.compiled.parameters]
+    return named[0] if len(named) == 1 else None
+
+
+# Pipes and flags at a step: what the device would know to be over, as the flags and barriers so far say.
+
+
+@dataclass
+class Flag:
+    """A flag between two pipes: the steps that set it last and that waited for it then, -1 where none has."""
+
+    source: str
+    target: str
+    id: int
+    set: int = -1
+    waited: int = -1
+
+
+@dataclass
+class Pipe:
+    """A pipe: how many instructions it was given, the last step, and up to which step it is ordered after others."""
+
+    name: str
+    count: int
+    last: int
+    knows: list[tuple[str, int]]
+
+
+def flags_at(now: Stepped, at: int) -> list[Flag]:
+    """All flags that steps up to this one set or wait for: those that are set and not waited for first."""
+    found: dict[tuple[str, str, int], Flag] = {}
+    for step in now.steps[: at + 1]:
+        event = step.event
+        if isinstance(event, Instruction) or event.name not in ("set_flag", "wait_flag"):
+            continue
+        flag = found.setdefault((event.source, event.target, event.id), Flag(event.source, event.target, event.id))
+        if event.name == "set_flag":
+            flag.set, flag.waited = step.number, -1
+        else:
+            if flag.waited >= 0:
+                flag.set = -1  # it was used up
+            flag.waited = step.number
+    return sorted(found.values(), key=lambda flag: (flag.waited >= 0 and flag.set >= 0, flag.set))
+
+
+def pipes_at(now: Stepped, at: int) -> list[Pipe]:
+    """Pipes with instructions up to this step, in the order in which they began."""
+    clocks: dict[str, dict[str, int]] = {}  # of each pipe, the last step of each pipe that it comes after
+    flags: dict[tuple[str, str, int], dict[str, int]] = {}
+    found: dict[str, Pipe] = {}
+    for step in now.steps[: at + 1]:
+        event = step.event
+        if isinstance(event, Instruction):
+            pipe = found.setdefault(event.pipe, Pipe(event.pipe, 0, step.number, []))
+            pipe.count, pipe.last = pipe.count + 1, step.number
+            clocks.setdefault(event.pipe, {})[event.pipe] = step.number
+        elif event.name == "set_flag":
+            flags[event.source, event.target, event.id] = dict(clocks.get(event.source, {}))
+        elif event.name == "wait_flag":
+            _merge(clocks.setdefault(event.target, {}), flags.pop((event.source, event.target, event.id), {}))
+        elif event.name == "pipe_barrier" and event.source == "ALL":
+            everything: dict[str, int] = {}
+            for clock in clocks.values():
+                _merge(everything, clock)
+            for clock in clocks.values():
+                _merge(clock, everything)
+    for name, pipe in found.items():
+        pipe.knows = [(other, number) for other, number in clocks[name].items() if other != name]
+    return list(found.values())
+
+
+def _merge(clock: dict[str, int], other: dict[str, int]) -> None:
+    for name, number in other.items():
+        clock[name] = max(clock.get(name, -1), number)
+
 
 #: Rows and columns of a matrix that are shown unless others are asked for; elements that differ; steps listed around.
 _ROWS, _COLS, _DIFFERENT, _AROUND = 8, 8, 8, 5

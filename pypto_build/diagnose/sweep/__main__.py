@@ -15,7 +15,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.errors import require_torch
 from pypto_build.diagnose.console import add_run_options, add_tolerances, command, tool_parser
 from pypto_build.farm.session import add_farm_options
 

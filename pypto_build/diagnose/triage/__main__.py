@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,16 +21,14 @@ from msgspec.structs import replace as replaced
 
 from pypto_build import terminal
 from pypto_build.artifact import is_distributed, load_artifact
-from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.compiled_files import program_of
-from pypto_build.artifact.errors import ArtifactError
-from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.errors import ArtifactError, require_torch
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.last_pass import LAST_PASS
-from pypto_build.diagnose.console import command, taking_long, tool_parser
+from pypto_build.diagnose import console
+from pypto_build.diagnose.console import add_chips, command, taking_long, tool_parser
 from pypto_build.diagnose.findings import Finding, Report, as_json, as_sarif, read_report, state_of
-from pypto_build.diagnose.outcomes.__main__ import CODE_QUALITY
-from pypto_build.diagnose.outcomes.formats import as_code_quality, as_junit, github_lines
-from pypto_build.diagnose.outcomes.outcome import TestOutcome
+from pypto_build.diagnose.outcomes.__main__ import CODE_QUALITY, TestOutcome, as_code_quality, as_junit, github_lines
 from pypto_build.diagnose.repeat import Repeat, add_passed_on, given_options
 from pypto_build.diagnose.requests import request_of
 from pypto_build.diagnose.triage.causes import Answer, Circumstances
@@ -87,14 +85,13 @@ def parser() -> argparse.ArgumentParser:
     add("--sarif", type=Path, metavar="FILE", help="also write the findings as SARIF 2.1.0")
     add("--junit", type=Path, metavar="FILE", help="also write the answer as JUnit's XML")
     add("--annotate", default="", metavar="CI", help="github or gitlab: also write the findings as annotations")
-    add_passed_on(options)
+    add_passed_on(options)  # --world and --devices are among them
+    add_chips(options, world=False)
     return options
 
 
 class Triage:
-    """The instruments on one artifact, and what they said. `modules` are those that are not called like them."""
-
-    modules: Mapping[str, str] = {}
+    """The instruments on one artifact, and what they said."""
 
     def __init__(self, given: argparse.Namespace, verdict: Verdict, repeat: Repeat) -> None:
         self.given, self.verdict, self.repeat = given, verdict, repeat
@@ -215,12 +212,12 @@ class Triage:
         kept = given.build_dir / "findings" / f"{name}.json"
         kept.unlink(missing_ok=True)
         command = [
-            *own_tool(self.modules.get(name, f"pypto_build.diagnose.{name}")),
+            *own_tool(f"pypto_build.diagnose.{name}"),
             str(given.artifact),
             "--platform",
             given.platform,
         ]
-        command += ["--build-dir", str(given.build_dir), "--embedded", str(given.embedded), *words, *self.of_the_run()]
+        command += ["--build-dir", str(given.build_dir), "--embedded", str(given.embedded), *words, *self._of_the_run()]
         with taking_long(name):
             run = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         if not kept.is_file():
@@ -233,13 +230,16 @@ class Triage:
     def _kernels(self) -> list[str]:
         return ["--binaries", str(self.given.kernels)] if self.given.kernels else []
 
-    def of_the_run(self) -> Iterator[str]:
+    def _of_the_run(self) -> Iterator[str]:
         """The flags that every instrument with a run of its own takes."""
         given = self.given
-        for flag in ("--data", "--seed", "--timeout", "--numerics"):
+        flags = ("--data", "--seed", "--timeout", "--numerics", *(("--world", "--devices") if given.chip else ()))
+        for flag in flags:
             value = getattr(given, flag.removeprefix("--"))
             if value is not None:
                 yield from (flag, str(value))
+        for word in given.chip:
+            yield from ("--chip", word)
 
     def take(self, name: str, findings: Sequence[Finding]) -> None:
         """Add the findings of an instrument; if they are notes only, record that it excluded its cause."""
@@ -251,18 +251,18 @@ class Triage:
         """A run like that of the verdict, with results of its own."""
         given = self.given
         return replace(
-            request_of(given, given.build_dir / "triage"),
-            binaries=given.kernels,
+            request_of(argparse.Namespace(**{**vars(given), "binaries": given.kernels}), given.build_dir / "triage"),
             seed=int(given.seed or 0),
             timeout_s=float(given.timeout or 60.0),
         )
 
 
-def run_triage(given: argparse.Namespace, kind: type[Triage] = Triage) -> int:
-    """Run the triage class `kind` with the options of the command line and return the exit status."""
+@command("triage", parser)
+def main(given: argparse.Namespace) -> int:
+    """1 where a cause is found, else the exit status of the replay."""
     verdict = read_verdict(given.build_dir / "verdict.json")
     begun = time.monotonic()
-    triage = kind(given, verdict, given_options(given.words))
+    triage = Triage(given, verdict, given_options(given.words))
     triage.run()
     if given.until and not triage.answer.certain:
         return 0
@@ -271,7 +271,7 @@ def run_triage(given: argparse.Namespace, kind: type[Triage] = Triage) -> int:
     lines = list(lines_of(triage))
     _keep(given, found, _outcome(triage, lines))
     terminal.say(*lines)
-    terminal.say(f"    took: {time.monotonic() - begun:.1f} s, {counted.replays} replays")
+    terminal.say(f"    took: {time.monotonic() - begun:.1f} s, {console.counted(counted.replays, 'replay')}")
     return 1 if any(finding.level == "error" for finding in found) else verdict.exit_status
 
 
@@ -340,12 +340,6 @@ def _ended(verdict: Verdict) -> str:
     if wrong:
         return f"{', '.join(wrong)} differ{'s' if len(wrong) == 1 else ''}"
     return _ENDED.get(verdict.status, verdict.status)
-
-
-@command("triage", parser)
-def main(given: argparse.Namespace) -> int:
-    """1 where a cause is found, else the exit status of the replay."""
-    return run_triage(given)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from pypto_build.artifact.digest import file_digest
+from pypto_build.artifact.files import file_digest
 from pypto_build.diagnose.requests import once_more
 from pypto_build.replay import Request, replay
 from pypto_build.replay.run_options import SettingValue

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.errors import require_torch
 from pypto_build.diagnose.console import add_beside, add_run_options, add_tolerances, command, tool_parser
 from pypto_build.diagnose.requests import run_tool_on_runs
 
@@ -40,10 +40,10 @@ def main(given: argparse.Namespace) -> int:
     require_torch("the reference")
     import msgspec
 
-    from pypto_build.artifact.atomic import write_bytes
+    from pypto_build.artifact.files import write_bytes
     from pypto_build.diagnose.why.answer import answer, forward
     from pypto_build.diagnose.why.forward import forward_lines
-    from pypto_build.diagnose.why.text import lines_of
+    from pypto_build.diagnose.why.kept import lines_of
     from pypto_build.pto.torch.followed import line_on
 
     if given.source and given.out:

@@ -12,14 +12,12 @@ import numpy as np
 from pypto_build.artifact import ArtifactError
 from pypto_build.diagnose.diverge.compare import Limits
 from pypto_build.diagnose.why.chain import Chain
-from pypto_build.diagnose.why.cone import Cone, cone_of
 from pypto_build.diagnose.why.differ import differ
 from pypto_build.diagnose.why.find import Call, Found, find, run
-from pypto_build.diagnose.why.forward import NAMED, Forward, Reached, Walk
-from pypto_build.diagnose.why.intervals import Intervals
-from pypto_build.diagnose.why.kept import KeptChain, keep
-from pypto_build.diagnose.why.links import Link
+from pypto_build.diagnose.why.forward import NAMED, Cone, Forward, Reached, Walk, cone_of
+from pypto_build.diagnose.why.kept import KeptChain, Link, keep
 from pypto_build.diagnose.why.runs import Runs, as_many, flat
+from pypto_build.diagnose.why.trace import Intervals
 from pypto_build.replay.reference.hook import ReferenceHook
 from pypto_build.replay.reference.launch import Launch, Progress, in_child, open_launch
 from pypto_build.replay.values import STORAGE, decode

@@ -9,12 +9,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from pypto_build.diagnose.diverge.compare import Limits
-from pypto_build.diagnose.hazards.positions import find_positions
+from pypto_build.diagnose.hazards.context import find_positions
 from pypto_build.diagnose.hazards.record import AccessSite
 from pypto_build.diagnose.why.differ import differ
 from pypto_build.diagnose.why.find import Call
 from pypto_build.diagnose.why.flow import contributions, handed_over, last_store, last_write
-from pypto_build.diagnose.why.links import Link, Summary
+from pypto_build.diagnose.why.kept import Link, Summary
 from pypto_build.diagnose.why.runs import Runs, Traced
 from pypto_build.diagnose.why.trace import SPACES, Array, Tile
 from pypto_build.replay.reference.slots import TensorArgument

@@ -14,8 +14,7 @@ import numpy as np
 from pypto_build.artifact.layout import load_artifact
 from pypto_build.artifact.records import kernel_binary
 from pypto_build.diagnose.hazards.record import ATOMIC, READ, WRITE, Record, TaskRecord, read_record
-from pypto_build.diagnose.why.intervals import Intervals
-from pypto_build.diagnose.why.trace import Array
+from pypto_build.diagnose.why.trace import Array, Intervals
 from pypto_build.replay.reference.launch import Launch
 
 #: A block of a task, by the task's number.

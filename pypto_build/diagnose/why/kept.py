@@ -2,17 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.artifact.files import decode_json, read_bytes, write_bytes
 from pypto_build.diagnose.findings import state_of
-from pypto_build.diagnose.why.links import Link
+
+# A chain: elements with what made them, as `why` tells and keeps it.
+
+
+# A chain for people: the element, and below each link what it was made of.
+
+
+def lines_of(link: Link, depth: int = 0) -> Iterator[str]:
+    """Indented by how far back it is."""
+    pad = "  " * depth
+    instruction = f"  {link.instruction}" if link.instruction else ""
+    note = f"  ({link.note})" if link.note else ""
+    mark = "   <-- parts from the reference here" if link.parts else ""
+    yield f"{pad}{link.where} = {_value(link)}{instruction}{note}{mark}"
+    places = [place for place in (link.cpp, link.pto) if place]
+    if places:
+        yield f"{pad}    task {link.task} {link.kernel}{_block(link)}  {'  '.join(places)}"
+    for summary in link.combined:
+        yield f"{pad}    of {_summary(summary)}"
+    for one in link.of:
+        yield from lines_of(one, depth + 1)
+
+
+def _value(link: Link) -> str:
+    value = "?" if link.value is None else f"{link.value:.7g}"
+    return f"{value}, the reference has {link.expected:.7g}" if link.differs and link.expected is not None else value
+
+
+def _block(link: Link) -> str:
+    return f" block {link.block}" if link.block else ""
+
+
+def _summary(summary: Summary) -> str:
+    largest = ", ".join(f"[{row}, {col}] {value:.6g}" for (row, col), value in summary.largest)
+    differ = f", {summary.differ} differ" if summary.differ else ""
+    return f"{summary.count} elements from {summary.min:.6g} to {summary.max:.6g}{differ}; the largest: {largest}"
+
+
+class Summary(msgspec.Struct):
+    """Elements of an operand that are combined into one: how many, the extremes, and the largest by magnitude."""
+
+    count: int
+    min: float
+    max: float
+    differ: int
+    largest: list[tuple[tuple[int, int], float]]
+
+
+class Link(msgspec.Struct):
+    """One element on the way: where it lies, what made it, its value, and the value that the reference has there.
+
+    ``parts``: the reference has another value here, and none of what it was made of differs. ``where`` is `'g' [3, 7]`
+    or `UB 0x0 [3, 7]`; ``of`` are the links it was made of, ``combined`` says of how many where those are only some; of
+    what is ``cut`` nobody looked what it was made of. ``instead`` is the operation that the module has in the
+    instruction's place.
+    """
+
+    where: str
+    value: float | None
+    expected: float | None = None
+    instruction: str = ""
+    task: int = -1
+    block: int = 0
+    kernel: str = ""
+    cpp: str = ""
+    pto: str = ""
+    note: str = ""
+    differs: bool = False
+    parts: bool = False
+    cut: bool = False
+    instead: str = ""
+    combined: list[Summary] = []
+    of: list[Link] = []
+
 
 _LARGEST, _MOST = 64 << 20, 200
 

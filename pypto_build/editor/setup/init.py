@@ -10,9 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pypto_build.editor.setup.__main__ import perform
+from pypto_build.editor.setup.__main__ import PARTS, perform
 from pypto_build.editor.setup.plan import Step, current
-from pypto_build.editor.setup.workspace import PARTS
 
 _SCONSTRUCT = '''\
 """`scons test` compiles, replays and compares; `scons` alone prints what else there is."""

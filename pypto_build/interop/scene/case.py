@@ -5,13 +5,54 @@ Names, order of calls and defaults are those of simpler's package ``simpler_setu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from pypto_build.artifact import ArgDirection
 from pypto_build.interop.scene.arguments import TaskArgsBuilder
+from pypto_build.interop.scene.worker import CallConfig, ChipCallable, CoreCallable, KernelCompiler, RuntimeEnv
+
+# The program that a class declares, or an entry of a class of several chips; a worker registers it.
+
+_ENTRY = "aicpu_orchestration_entry"
+_RINGS = ("ring_task_window", "ring_heap", "ring_dep_pool")
+
+
+def program_of(entry: Mapping[str, Any], place: Path, platform: str, runtime: str) -> ChipCallable:
+    """Return the program that ``CALLABLE`` declares; paths are relative to ``place``, the directory of its file. Raises
+    FileNotFoundError for a missing source."""
+    compiler = KernelCompiler(platform)
+    children = [
+        (
+            kernel["func_id"],
+            CoreCallable.build(
+                kernel.get("signature", []),
+                compiler.compile_incore(
+                    place / kernel["source"],
+                    kernel["core_type"],
+                    extra_include_dirs=[place / text for text in kernel.get("extra_include_dirs", [])],
+                ),
+            ),
+        )
+        for kernel in entry["incores"]
+    ]
+    orchestration = entry["orchestration"]
+    binary = compiler.compile_orchestration(runtime, place / orchestration["source"])
+    signature = [word for word in orchestration.get("signature", []) if word is not ArgDirection.SCALAR]
+    name = orchestration.get("function_name", _ENTRY)
+    return ChipCallable.build(signature, name, binary, children, orchestration.get("config_name", ""))
+
+
+def config_of(asked: Mapping[str, Any]) -> CallConfig:
+    """Return the run configuration for a case's ``config``."""
+    rings = asked.get("runtime_env", {})
+    config = CallConfig(aicpu_thread_num=asked.get("aicpu_thread_num", 0))
+    config.runtime_env = RuntimeEnv(**{name: rings[name] for name in _RINGS if rings.get(name)})
+    return config
+
 
 _Marked = TypeVar("_Marked")
 
@@ -65,14 +106,11 @@ class SceneTestCase:
         """Return the program of the class, which a worker registers."""
         import inspect
 
-        from pypto_build.interop.scene.program import program_of
-
         place = Path(inspect.getfile(type(self))).resolve().parent
         return program_of(self.CALLABLE, place, platform, type(self)._st_runtime)  # type: ignore[attr-defined]
 
     def _build_config(self, config_dict: Any, *_: Any, **how: Any) -> Any:
         """Return the configuration of a run: ring sizes, and the requested records."""
-        from pypto_build.interop.scene.program import config_of
 
         config = config_of(config_dict)
         for name, value in how.items():

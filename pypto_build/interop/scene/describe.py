@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.scene_reader import (
     CASE_FIELDS,
     JUDGING,

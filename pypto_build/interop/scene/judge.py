@@ -20,9 +20,8 @@ from typing import Any
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.scenes import ARGUMENTS_NAME, SCALARS_DIR, Arguments, read_arguments
 from pypto_build.interop.scene.arguments import Scalar, TaskArgsBuilder, TensorArg
-from pypto_build.interop.scene.data import JUDGED_GOLDEN, find_scene, selector
+from pypto_build.interop.scene.data import JUDGED_GOLDEN, find_scene, read_number, read_tensor, selector
 from pypto_build.interop.scene.faults import is_skip, why
-from pypto_build.interop.scene.tensors import read_number, read_tensor
 
 #: The variable that tells the stand-ins where the records of a run are.
 OUTPUTS = "PYPTO_SCENE_OUTPUTS"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pypto_build
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.errors import require_torch
 
 _STAND_INS = Path(__file__).with_name("stand_ins")
 #: simpler's goldens, which are plain PyTorch, and the variable that names the checkout which has them.

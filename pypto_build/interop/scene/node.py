@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from pypto_build.artifact import Artifact
-from pypto_build.artifact.atomic import write_bytes
 from pypto_build.artifact.distributed import META_NAME
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.layout import CHILDREN_DIR, DRIVER
 from pypto_build.artifact.manifest_writer import render_manifest
 from pypto_build.artifact.pt import read_pt, write_pt

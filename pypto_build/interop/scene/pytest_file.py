@@ -12,11 +12,9 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.scenes import Scene, Scenes, matches
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import EMBEDDED
-from pypto_build.interop.items import Absent, Failed, Item
 from pypto_build.interop.pytest_flags import PASSED_ON, given, listed, named_platforms
-from pypto_build.interop.pytest_items import SceneCase
-from pypto_build.interop.scene.fixtures import stand_in_for
-from pypto_build.interop.scene.methods import Methods, is_left_out, others_of
+from pypto_build.interop.pytest_items import Absent, Failed, Item, SceneCase
+from pypto_build.interop.scene.fixtures import Methods, is_left_out, others_of, stand_in_for
 from pypto_build.interop.scene.outcomes import (
     FAILED,
     SKIPPED,

@@ -118,16 +118,6 @@ def task_args_of(args: TaskArgsBuilder, signature: Sequence[Any]) -> tuple[TaskA
 
 
 @dataclass(frozen=True)
-class CommBufferSpec:
-    """A buffer of every window of a domain: `count` elements in `nbytes` bytes."""
-
-    name: str
-    dtype: Any = ""
-    count: int = 0
-    nbytes: int = 0
-
-
-@dataclass(frozen=True)
 class WindowTensor:
     """A tensor in a rank's window; holds the driver's expression for it."""
 

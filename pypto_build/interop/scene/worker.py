@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from pypto_build.artifact import ArgDirection, Artifact, ArtifactError, Kernel, Orchestration
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.manifest_writer import render_manifest
 from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.artifact.records import CoreType

@@ -17,7 +17,7 @@ from ..resolve import Problem, Resolved, resolve
 from . import operands, ranks, shapes
 from .device import check_device
 from .elements import check_elements
-from .memory import CAPACITY, check_buffers, check_memory
+from .memory import CAPACITY, check_addresses, check_buffers, check_memory
 from .pipes import check_pipes
 from .popped import check_popped
 from .rules import Messages, messages
@@ -35,7 +35,7 @@ _OPERATION_CHECKS: tuple[Callable[[Resolved, Operation, str], Messages], ...] = 
     check_memory,
     partial(messages, functions=ranks.RULES),
 )
-_FUNCTION_CHECKS = (check_ending, check_buffers, check_stale, check_popped)
+_FUNCTION_CHECKS = (check_ending, check_addresses, check_buffers, check_stale, check_popped)
 
 
 def module_arch(module: Module, platform: str = "") -> str:

@@ -28,6 +28,15 @@ def check_memory(resolved: Resolved, op: Operation, arch: str) -> Messages:
         yield from _allocation(resolved, op, op.result_types[0], arch)
 
 
+def check_addresses(resolved: Resolved) -> Iterator[Problem]:
+    """Every tile of a function that moves one by ``pto.tassign`` has an address: the assembler plans no memory then."""
+    operations = list(resolved.function.walk())
+    if any(op.name == "pto.tassign" for op in operations):
+        for op in operations:
+            if op.name == "pto.alloc_tile" and "addr" not in op.operands:
+                yield Problem(op, "has no addr, which each tile needs beside pto.tassign", resolved.function)
+
+
 def check_buffers(resolved: Resolved) -> Iterator[Problem]:
     """No tile of a function lies where a pipe's buffer is."""
     function = resolved.function

@@ -39,6 +39,7 @@ class _Traffic:
 
 
 def check_pipes(functions: list[Resolved], arch: str) -> Iterator[Problem]:
+    yield from _buffers(functions)
     traffic = [_collect(resolved) for resolved in functions]
     for one in traffic:
         yield from _rings(one, arch)
@@ -49,6 +50,28 @@ def check_pipes(functions: list[Resolved], arch: str) -> Iterator[Problem]:
         for vector in vectors:
             if len(cubes) == len(vectors) == 1 or _peers(cube, vector):
                 yield from _between(cube, vector)
+
+
+def _buffers(functions: list[Resolved]) -> Iterator[Problem]:
+    """The buffers of pipes that are values: reserved here or by the peer, and a pipe at both ends of each."""
+    ends: dict[tuple[str, str], list[tuple[Resolved, Operation]]] = {}
+    for resolved in functions:
+        name = resolved.function.name
+        for op in resolved.function.walk():
+            if not TABLE[op.name].fn.startswith("open_") or "flag_base" in op.attrs:
+                continue
+            makers = [value.op for value in resolved.values(op, "args") if value.op is not None]
+            buffers = [maker for maker in makers if TABLE[maker.name].fn in ("reserve", "import")]
+            if not buffers:
+                message = "its buffer is no result of pto.reserve_buffer or pto.import_reserved_buffer"
+                yield Problem(op, message, resolved.function)
+            for buffer in buffers:
+                owner = str(buffer.attrs.get("peer_func", f"@{name}"))
+                ends.setdefault((owner, str(buffer.attrs.get("name"))), []).append((resolved, op))
+    for (_, buffer_name), pipes in ends.items():
+        if len({id(resolved) for resolved, _ in pipes}) == 1:
+            resolved, op = pipes[0]
+            yield Problem(op, f"no pipe of another function is opened on buffer {buffer_name}", resolved.function)
 
 
 def _peers(a: _Traffic, b: _Traffic) -> bool:

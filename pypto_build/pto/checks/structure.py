@@ -43,8 +43,29 @@ def check_structure(resolved: Resolved, op: Operation, module: Module) -> Iterat
             yield Problem(op, f"there is no function {op.attrs['callee']} in the module", function)
         else:
             yield from (Problem(op, message, function) for message in _call(resolved, op, callee))
+            if function in _reached(callee, module):
+                yield Problem(op, f"@{function.name} calls itself, which no kernel can", function)
+    if TABLE[op.name].fn == "return" and function.results and _is_entry(function, module):
+        yield Problem(op, f"@{function.name} is an entry, and returns no value", function)
     for region, terminator in _yielding(op):
         yield from _terminator(resolved, op, region, terminator)
+
+
+def _is_entry(function: Function, module: Module) -> bool:
+    """Return True for a function that is marked, or for the only one of its module."""
+    others = [one for one in module.functions() if one.body is not None and one is not function]
+    return "pto.entry" in function.attrs or not (others or function.visibility)
+
+
+def _reached(function: Function, module: Module) -> list[Function]:
+    """Return the functions that are called, directly or not, by ``function``; itself included."""
+    by_name, reached = {one.name: one for one in module.functions()}, [function]
+    for one in reached:  # which grows meanwhile
+        callees = (getattr(op.attrs.get("callee"), "name", "") for op in one.walk() if TABLE[op.name].fn == "call")
+        reached += [
+            by_name[name] for name in dict.fromkeys(callees) if name in by_name and by_name[name] not in reached
+        ]
+    return reached
 
 
 def check_ending(resolved: Resolved) -> Iterator[Problem]:

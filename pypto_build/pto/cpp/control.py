@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from ..attributes import SymbolAttr
 from ..model import Operation, Region
 from ..resolve import Value
-from .emitter import GUARDS, LOWERINGS, Carried, CppLines, Emitter, Scalar, TileVar
+from .emitter import GUARDS, LOWERINGS, Carried, CppLines, Emitter, GlobalView, Scalar, TileVar
 from .spell import scalar
-from .views import GlobalView
 
 
 def _bounds(e: Emitter, op: Operation, values: Sequence[Value]) -> list[Carried]:

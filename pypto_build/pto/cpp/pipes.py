@@ -10,8 +10,7 @@ from ..model import Operation
 from ..ops import TABLE
 from ..types import DYNAMIC, TileType, ViewType
 from . import spell
-from .emitter import LOWERINGS, Emitter, Scalar
-from .views import GlobalView, row_major_strides
+from .emitter import LOWERINGS, Emitter, GlobalView, Scalar, row_major_strides
 
 _DIRECTIONS = {1: "DIR_C2V", 2: "DIR_V2C", 3: "DIR_BOTH"}
 _SPLITS = ("TILE_NO_SPLIT", "TILE_UP_DOWN", "TILE_LEFT_RIGHT", "TILE_UP_DOWN_ODD", "TILE_LEFT_RIGHT_ODD")

@@ -7,8 +7,7 @@ from ..model import Operation
 from ..ops import TABLE
 from ..ops.functions import COMPARE
 from . import spell
-from .emitter import LOWERINGS, Emitter, Scalar
-from .views import GlobalView
+from .emitter import LOWERINGS, Emitter, GlobalView, Scalar
 
 
 @LOWERINGS.of("constant")

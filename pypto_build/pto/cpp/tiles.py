@@ -7,8 +7,7 @@ from dataclasses import replace
 from ..model import Operation
 from ..types import DYNAMIC, LocalArrayType, MultiTileType, TileType
 from . import spell
-from .emitter import LOWERINGS, Emitter, MultiTile, Scalar
-from .views import GlobalView, times
+from .emitter import LOWERINGS, Emitter, GlobalView, MultiTile, Scalar, times
 
 
 def _tile_type(op: Operation) -> TileType:

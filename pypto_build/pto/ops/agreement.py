@@ -1,7 +1,7 @@
 """Questions on which the device, upstream's simulator and the embedded runtime may differ, a row each.
 
-`docs/agreement.md` is printed from the rows. The kit of `pypto-build conformance` has inputs for the questions that a
-device can answer, under the same names. An instruction without a row is not known to differ.
+`docs/lookup/agreement.md` is printed from the rows. The kit of `pypto-build conformance` has inputs for the questions
+that a device can answer, under the same names. An instruction without a row is not known to differ.
 
 The simulator's answers come from the revision of pto-isa in third_party/pins.toml; those of newer ones are in words.
 The device's answers come from public pages and threads, or from the instructions that the headers issue for it.

@@ -290,6 +290,10 @@ class Constraint:
 
     def is_broken(self, facts: Facts) -> bool:
         """Return whether the operands are known to break it. The idle one of two vector cores works on empty tiles."""
+        return self.judge(facts) is True
+
+    def judge(self, facts: Facts) -> bool | None:
+        """Return whether the operands break it; None where that depends on what is not known."""
         conditions, claim = self._parts
         if self.kind == "valid_shape" and facts.is_idle:
             return False
@@ -297,7 +301,7 @@ class Constraint:
         try:
             return all(eval(one, _FREE, scope) for one in conditions) and not eval(claim, _FREE, scope)
         except (Unknown, ZeroDivisionError):
-            return False
+            return None
 
     def explain(self, facts: Facts) -> str:
         """Return the message for operands that break it: the rule, the operands, and its reason."""

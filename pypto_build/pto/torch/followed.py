@@ -1,4 +1,4 @@
-"""In which questions of docs/agreement.md the PyTorch of a module does as NUMERICS= says; a line on the others."""
+"""Says in which questions of docs/lookup/agreement.md a module's PyTorch follows NUMERICS=; a line on the others."""
 
 from __future__ import annotations
 
@@ -49,4 +49,4 @@ def line_on(numerics: str, artifact: Path) -> str:
     names = not_followed(numerics, {TABLE[name].cpp for name in operations if name in TABLE})
     if not names:
         return ""
-    return f"the reference does not follow NUMERICS={numerics} in {', '.join(names)} (docs/agreement.md)"
+    return f"the reference does not follow NUMERICS={numerics} in {', '.join(names)} (docs/lookup/agreement.md)"

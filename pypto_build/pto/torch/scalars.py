@@ -10,8 +10,7 @@ from ..ops import TABLE
 from ..ops.functions import COMPARE
 from ..types import Type
 from . import dtypes
-from .windows import joined
-from .writer import LOWERINGS, Unsupported, Writer
+from .writer import LOWERINGS, Unsupported, Writer, joined
 
 
 def real(value: float, type_: Type | None) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pypto_build.artifact.distributed import Distributed, devices_of, load_distributed, require_callables
-from pypto_build.artifact.extras import require_torch
+from pypto_build.artifact.errors import require_torch
 from pypto_build.artifact.interface import Interface, read_interface
 from pypto_build.artifact.manifest import MANIFEST_NAME
 from pypto_build.facts.layouts import REPORT_BYTES

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from pypto_build.artifact.atomic import write_bytes
+from pypto_build.artifact.files import write_bytes
 from pypto_build.replay.chips.board import Board
 from pypto_build.replay.chips.dispatches import Dispatch
 from pypto_build.replay.chips.memory import Windows

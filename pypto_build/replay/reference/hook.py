@@ -14,8 +14,7 @@ from pypto_build.facts.faults import FaultKind
 from pypto_build.facts.run_options import FAST
 from pypto_build.replay.reference.numerics import flushed
 from pypto_build.replay.reference.slots import Slot, TensorArgument
-from pypto_build.replay.reference.tasks import Member, run_blocks, run_task
-from pypto_build.replay.reference.units import Body, Units
+from pypto_build.replay.reference.tasks import Body, Member, Units, run_blocks, run_task
 from pypto_build.runtime.faults import RuntimeFault, python_fault
 
 #: The function of a unit that runs the members of a group in turns; it fails only if none can go on.

@@ -1,7 +1,7 @@
 """PyTorch functions with the results of the device or of the simulator, as NUMERICS= selects.
 
-docs/agreement.md describes the differences. Generated modules call `_numerics` in place of PyTorch for these functions;
-`pypto_build.pto.torch.followed` lists the covered differences.
+docs/lookup/agreement.md describes the differences. Generated modules call `_numerics` in place of PyTorch for these
+functions; `pypto_build.pto.torch.followed` lists the covered differences.
 """
 
 from __future__ import annotations

@@ -7,19 +7,172 @@ next kernel sees what a kernel stores.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.modules import function_names
 from pypto_build.facts.dtypes import ITEMSIZE
-from pypto_build.pto.torch.dtypes import TORCH
-from pypto_build.replay.reference.entry import BLOCK, BLOCKS, EXTENT, LANE, SCALAR
+from pypto_build.facts.positions import SourcePosition
+from pypto_build.facts.run_options import FAST
+from pypto_build.pto import Function, Module, PtoError, parse, parse_file
+from pypto_build.pto.torch import Generated, UnsupportedOperations, generate
+from pypto_build.pto.torch.dtypes import TORCH, name_of
+from pypto_build.replay.reference.entry import (
+    BLOCK,
+    BLOCKS,
+    EXTENT,
+    LANE,
+    SCALAR,
+    TENSOR,
+    Passed,
+    positional,
+    read_entry,
+)
 from pypto_build.replay.reference.slots import Slot, TensorArgument
-from pypto_build.replay.reference.units import Body, Unit
 from pypto_build.replay.scalars import scalar_value
+
+# The PyTorch of an artifact's kernels, generated when needed from the .pto function that a kernel was made from.
+
+_LAUNCH = {
+    "%__pypto_spmd_block_idx": BLOCK, "%__pypto_spmd_block_num": BLOCKS, "%__pypto_spmd_subblock_idx": LANE,
+}  # fmt: skip
+
+
+@dataclass
+class Unit:
+    """One module's PyTorch. `namespace` holds the definitions of its text, with pipes and memories of its own.
+    `pointers` caches the converted tensors of tasks."""
+
+    path: Path
+    generated: Generated
+    functions: dict[str, Function]
+    namespace: dict[str, Any] = field(default_factory=dict)
+    pointers: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    def place(self, line: int) -> SourcePosition | None:
+        """Return the position in the module that a line of the text was generated from."""
+        return self.generated.lines.get(line)
+
+
+@dataclass(frozen=True)
+class Body:
+    """The PyTorch of one kernel, and its parameters."""
+
+    unit: Unit
+    function: Function
+    call: Any
+    passed: tuple[Passed, ...]
+
+    @cached_property
+    def types(self) -> tuple[str, ...]:
+        """Return the scalar types of the function's arguments; empty for pointers."""
+        return tuple(name_of(argument.type) for argument in self.function.args)
+
+    @cached_property
+    def addresses(self) -> tuple[bool, ...]:
+        """Return for each of the function's arguments whether it is an address."""
+        return tuple(getattr(argument.type, "element", None) is not None for argument in self.function.args)
+
+    @cached_property
+    def is_generator(self) -> bool:
+        """Return whether the kernel takes turns with the other members of its group."""
+        return inspect.isgeneratorfunction(self.call)
+
+
+class Units:
+    """All units of an artifact, by the functions they define."""
+
+    def __init__(
+        self, artifact: Path, probe: Callable[[int, str, Any], None] | None = None, numerics: str = FAST
+    ) -> None:
+        """Read the artifact's modules. `probe` is called with (line, operation, tile or view) after each instruction
+        that writes. `numerics` selects whose results to compute where platforms differ."""
+        self.artifact = artifact
+        self.probe = probe
+        self.numerics = numerics
+        self._files: dict[str, Path] = {}
+        self._units: dict[Path, Unit] = {}
+        for path in sorted(artifact.glob("ptoas/**/*.pto")):
+            for name in function_names(path.read_text(encoding="utf-8", errors="replace")):
+                self._files.setdefault(name, path)
+        if not self._files:
+            raise ArtifactError(
+                artifact / "ptoas",
+                "holds no .pto modules, of which the reference is made",
+                "compile the program again; kernels written by hand have none, and scons step TASK= walks through them",
+            )
+
+    def body(self, kernel: str, source: Path, tensors: int) -> Body | None:
+        """Return the PyTorch of the kernel in a C++ file; None if no module defines it.
+
+        Raises ArtifactError (build_error) for a module that cannot be read or translated.
+        """
+        text = source.read_text(encoding="utf-8", errors="replace") if source.is_file() else ""
+        read = read_entry(text, list(self._files))
+        name = read[0] if read is not None else kernel
+        if name not in self._files:
+            return None
+        unit = self.unit(self._files[name])
+        function = unit.functions[name]
+        passed = read[1] if read is not None else positional(_kinds(function), tensors)
+        if len(passed) != len(function.args):
+            raise ArtifactError(
+                source, f"passes {len(passed)} values to @{name}, which takes {len(function.args)} in {unit.path.name}",
+                "compile the program again, or splice its edited module", kind="build_error",
+            )  # fmt: skip
+        return Body(unit, function, unit.namespace[unit.generated.names[name]], passed)
+
+    def unit(self, path: Path) -> Unit:
+        """Return a module's PyTorch, generated and executed once."""
+        if path not in self._units:
+            try:
+                self._unit(path, parse_file(str(path)))
+            except PtoError as error:
+                raise ArtifactError("", str(error), kind="build_error") from None
+            except UnsupportedOperations as error:
+                raise ArtifactError(path, str(error), kind="build_error") from None
+        return self._units[path]
+
+    def _unit(self, path: Path, module: Module) -> None:
+        numerics = "" if self.numerics == FAST else self.numerics
+        generated = generate(module, probes=self.probe is not None, numerics=numerics)
+        unit = Unit(path, generated, {f.name: f for f in module.functions() if f.body is not None})
+        unit.namespace["_probe"] = self.probe
+        if numerics:
+            from pypto_build.replay.reference.numerics import Functions
+
+            arch = str(module.attrs.get("pto.target_arch", ""))
+            unit.namespace["_numerics"] = Functions(numerics, "a5" if "a5" in arch else "a2a3")
+        exec(compile(generated.text, f"<{path.name}>", "exec"), unit.namespace)
+        self._units[path] = unit
+
+    def put(self, path: Path, text: str) -> None:
+        """Replace the text of a module. Raises as `unit` does."""
+        self._units.pop(path, None)
+        self._unit(path, parse(text, str(path)))
+
+    def loaded(self) -> Iterable[Unit]:
+        """The units generated so far."""
+        return self._units.values()
+
+
+def _kinds(function: Function) -> list[str]:
+    """Return the kind of each argument of a .pto function: tensor, scalar, or an id of the launch."""
+    return [
+        _LAUNCH.get(a.name) or (TENSOR if getattr(a.type, "element", None) is not None else SCALAR)
+        for a in function.args
+    ]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import SCons.Node
+from SCons.Node.FS import get_default_fs
 from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 
 from pypto_build import terminal
@@ -27,9 +27,10 @@ from pypto_build.proof.record import MORE, RECORD
 from pypto_build.proof.work import WORK
 from pypto_build.replay.results import NAMES, REPLAYS
 from pypto_build.rules.machinery.database import SIGNATURES
-from pypto_build.rules.machinery.inputs import kept_by_users
+from pypto_build.rules.machinery.inputs import is_reached, kept_by_users
 from pypto_build.rules.machinery.locks import LOCK, lock_output
 from pypto_build.rules.machinery.workspace import DECLARED_TESTS, FAILED_TESTS, TESTS, Workspace
+from pypto_build.rules.targets import TARGETS
 from pypto_build.rules.variants import VARIANTS
 
 _TREES = (*filter(None, VARIANTS), "kernels", "orchestration", "ptoas", "spliced", "actual", "dfx_outputs")
@@ -80,10 +81,15 @@ _BUILT_SUFFIXES = (".cpp", ".o", ".so", ".tmp", ".pt", ".json", ".bin", ".jsonl"
 
 
 def clean_outputs(workspace: Workspace, platform: str) -> None:
-    """Remove the outputs of the artifact of ``JIT=``, or of all artifacts; of all platforms unless one is given."""
+    """Remove the outputs of the artifact of ``JIT=``, of the targets that are named, or of all artifacts.
+
+    They are of all platforms unless ``platform`` is given.
+    """
     name = Path(workspace.options["JIT"]).name
+    is_named = bool(COMMAND_LINE_TARGETS) and not set(map(str, COMMAND_LINE_TARGETS)) <= TARGETS.keys()
     workspace.extras[_KEPT] = {Path(node.get_abspath()) for node in kept_by_users()}
-    found = sorted(workspace.build_dir.glob(f"{platform or '*'}/{glob.escape(name) if name else '*'}/{MARKER}"))
+    outputs = sorted(workspace.build_dir.glob(f"{platform or '*'}/{glob.escape(name) if name else '*'}/{MARKER}"))
+    found = [marker for marker in outputs if not is_named or _is_asked(marker.parent)]
     lists = bool(GetOption("no_exec")) or terminal.shows_details()
     if not name:
         _clean_generated(workspace, platform, lists)
@@ -98,14 +104,21 @@ def clean_outputs(workspace: Workspace, platform: str) -> None:
         built = sorted({path.parent.name for path in workspace.build_dir.glob(f"{platform or '*'}/*/{MARKER}")})
         there = f"there are: {', '.join(built)}" if built else "nothing is built"
         terminal.complain(f"scons: JIT={workspace.options['JIT']}: nothing of it is built; {there}")
-    for artifact in _artifacts(workspace.build_dir / "scenes", "worker.*", "node.*") if not name else ():
+    is_all = not name and found == outputs
+    for artifact in _artifacts(workspace.build_dir / "scenes", "worker.*", "node.*") if is_all else ():
         _remove(artifact, workspace)  # of tests that drive a worker themselves
-    of_all = (workspace.build_dir / file for file in _OF_ALL) if not (name or platform) else ()
-    logs = workspace.build_dir.glob("logs/*.log") if not (name or platform) else ()
+    is_all = is_all and not platform
+    of_all = (workspace.build_dir / file for file in _OF_ALL) if is_all else ()
+    logs = workspace.build_dir.glob("logs/*.log") if is_all else ()
     for path in (*filter(Path.exists, of_all), *logs):
         _remove(path, workspace)
     for directory in (*workspace.build_dir.glob("*"), workspace.build_dir):
         _remove_if_empty(directory)
+
+
+def _is_asked(output: Path) -> bool:
+    """Return True if the named targets need an output, or if nothing is built in it."""
+    return is_reached(get_default_fs().Dir(str(output))) or {path.name for path in output.iterdir()} <= {LOCK, MARKER}
 
 
 def _clean_generated(workspace: Workspace, platform: str, lists: bool) -> None:
@@ -113,7 +126,7 @@ def _clean_generated(workspace: Workspace, platform: str, lists: bool) -> None:
     kept: set[Path] = workspace.extras[_KEPT]
     for output, node in workspace.generated.items():
         artifact = Path(node.get_abspath())
-        asked = not COMMAND_LINE_TARGETS or node.get_state() != SCons.Node.no_state
+        asked = not COMMAND_LINE_TARGETS or is_reached(node)
         if not asked or platform not in ("", output.parent.name) or any(one.is_relative_to(artifact) for one in kept):
             continue
         if output.is_dir() and not GetOption("no_exec"):

@@ -23,6 +23,7 @@ from pypto_build.rules.variants import VARIANTS
 KEPT = 8
 _OF_A_TEST = ".test"
 _NAME_LENGTH = 80
+_COMPARATOR = "comparator "
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,11 @@ class Configuration:
 
     def __str__(self) -> str:
         return " ".join(self.given)
+
+    @property
+    def comparators(self) -> tuple[str, ...]:
+        """Return the comparators; tools other than the replay compare within tolerances."""
+        return tuple(pair.partition("=")[2] for pair in self.given if pair.startswith(_COMPARATOR))
 
     @property
     def name(self) -> str:
@@ -57,7 +63,7 @@ def configuration(
     for name, value in options.items():
         if value != OPTIONS[name].default and (platform.simulated or name != "RUNTIME"):  # hardware has one runtime
             given[name] = "1" if value is True else str(value)
-    given |= {f"comparator {output}": comparator for output, comparator in comparators.items()}
+    given |= {f"{_COMPARATOR}{output}": comparator for output, comparator in comparators.items()}
     return Configuration(tuple(f"{name}={value}" for name, value in (given | dict(environment)).items()))
 
 

@@ -64,10 +64,8 @@ class Deferred:
 
     def nodes(self) -> list[Node]:
         """Return the nodes that this waits for: first the makers of the inputs, then the declared nodes."""
-        if GetOption("clean"):
-            return self.inputs
         inputs = self.inputs if self._nodes is None else []
-        looks = QUERY in self._env["PYPTO"].extras
+        looks = bool(GetOption("clean")) or QUERY in self._env["PYPTO"].extras  # with what is there now
         if not looks and any(node.get_state() < SCons.Node.up_to_date for node in inputs):
             if self._gate is None:
                 # SCons asks again when this gate has been built, which it always is; an input may be up to date.

@@ -18,11 +18,14 @@ from pypto_build.rules.targets import SECTIONS, TARGETS
 _WIDTH, _NARROW = 80, 60
 #: Targets that the first screen explains; it names the others.
 _FIRST: dict[str, tuple[str, ...]] = {
-    "Edit, rebuild, replay:": ("build", "replay", "test", "compile", "splice"),
-    "Wrong, flaky or stuck:": ("triage", "lint", "hazards", "diverge", "why", "flaky", "report"),
+    "To edit, rebuild and replay:": ("build", "replay", "test", "compile", "splice"),
+    "When it is wrong, flaky or stuck:": ("triage", "lint", "hazards", "diverge", "why", "flaky", "report"),
 }
-_USAGE = "Usage: scons VERB [NAME=value ...]; scons help VERB|OPTION|all tells more"
+_USAGE = "Usage: scons VERB [NAME=value ...]; 'scons help VERB' has all that a verb takes"
 _OPTIONS = "JIT=NAME|PATH|GLOB|latest, PLATFORM=a5sim, VERBOSE=1, WATCH=1"
+#: Options that a verb without any of its own explains, and those that are no verb's own.
+_OFTEN = ("JIT", "PLATFORM", "DATA", "RTOL", "ATOL", "RUNTIME", "FORCE", "VERBOSE", "WATCH")
+_OUTCOMES = frozenset({"JSON", "SARIF", "JUNIT", "ANNOTATE", "TAGS"})
 _CLEAN = {"-c [JIT=x]": "remove what was built, never sources or data"}
 
 
@@ -37,8 +40,8 @@ def overview(workspace: Workspace, tests: Collection[str]) -> str:
     for heading, names in _FIRST.items():
         rows = {TARGETS[name].usage: TARGETS[name].doc for name in names}
         lines += [heading, *_table(rows | (_CLEAN if "build" in names else {}), width)]
-    lines += _paragraph("More:", sorted(TARGETS.keys() - set(shown)))
-    lines += _paragraph("Options:", [_OPTIONS])
+    lines += _paragraph("More verbs:", sorted(TARGETS.keys() - set(shown)))
+    lines += _paragraph("Often used:", [_OPTIONS])
     artifacts = [path.name for path in find_artifacts(*artifact_dirs(workspace))]
     lines += [_line("Artifacts:", artifacts) if artifacts else "Artifacts: none found"]
     lines += [_line("Tests:", sorted(tests))] if tests else []
@@ -70,12 +73,13 @@ def _explain(topic: str, workspace: Workspace, tests: Collection[str]) -> str:
 
 def _verb(name: str) -> list[str]:
     target = TARGETS[name]
-    lines = [*_wrapped(f"Usage: scons {target.usage} [NAME=value ...]", "  ", ""), *_wrapped(target.doc, "  ")]
-    for group in Group:
-        taken = [option for option in OPTIONS.values() if GROUP[option.name] is group]
-        taken = [option for option in taken if group is Group.COMMON or option.name in target.options]
-        lines += ["", *_wrapped(f"{group.value}:", "  ", ""), *_rows(taken)] if taken else []
-    return lines
+    taken = [name for name in OPTIONS if GROUP[name] is Group.COMMON or name in target.options]
+    own = [name for name in taken if GROUP[name] in (Group.TOOLS, Group.PROGRAMS) and name not in _OUTCOMES]
+    explained = own or [name for name in _OFTEN if name in taken]
+    lines = [*_wrapped(f"Usage: scons {target.usage} [NAME=value ...]", "  ", ""), *_wrapped(target.doc, "  "), ""]
+    lines += ["Its own options:" if own else "Often used:", *_rows(OPTIONS[name] for name in explained), ""]
+    lines += _paragraph("It also takes", [name for name in taken if name not in explained])
+    return [*lines, *_wrapped("'scons help NAME' explains an option, and 'scons help all' every one.", "", "")]
 
 
 def _rows(options: Iterable[Option]) -> list[str]:

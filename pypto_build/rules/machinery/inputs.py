@@ -6,6 +6,7 @@ is relative to the directory of the SConscript, or to the top with ``#``; variab
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -27,6 +28,8 @@ _STANDS_FOR = "pypto_stands_for"
 MADE_BY_US = "pypto_makes"
 # In ``noclean`` of a node: SCons leaves it to ``clean_outputs``. NoClean() of a user sets 1.
 _LEFT_TO_US = 2
+# SCons' number of the decision that compares a node's signature with the one that was stored.
+_BY_SIGNATURE = 1
 
 
 class RuleError(Exception):
@@ -61,6 +64,35 @@ def stands_for(nodes: Iterable[Node], directory: Node) -> None:
     """Let ``nodes``, the result of a rule, mean ``directory`` where an attribute names a directory."""
     for node in nodes:
         setattr(node.attributes, _STANDS_FOR, directory)
+
+
+class _MadeDirectory(SCons.Node.FS.Dir):  # type: ignore[misc]
+    """A directory that a rule makes whole: it has changed if a file in it has, whichever of our steps ran.
+
+    SCons takes a directory as changed whenever a builder of it ran, and our builders always run.
+    """
+
+    __slots__ = ()
+    NodeInfo = SCons.Node.FS.FileNodeInfo  # which is stored with a signature
+
+    def get_csig(self) -> str:
+        """Return a digest of the names and the identities of all files below, and note it for who depends on this."""
+        entries = []
+        for directory, _, names in os.walk(self.get_abspath()):
+            for path in (os.path.join(directory, name) for name in names):
+                status = os.lstat(path)
+                entries.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}")
+        signature = hashlib.sha256(os.fsencode("\0".join(sorted(entries)))).hexdigest()
+        self.get_ninfo().csig = signature
+        return signature
+
+
+def directory_to_make(env: Environment, path: Path) -> Any:
+    """Return the node of a directory that a rule makes whole."""
+    node: Any = env.Dir(str(path).replace("$", "$$"))
+    node.__class__ = _MadeDirectory
+    node.changed_since_last_build = _BY_SIGNATURE
+    return node
 
 
 def leave_to_cleaning(nodes: Iterable[Node]) -> None:
@@ -177,6 +209,11 @@ def is_hidden(node: Node) -> bool:
 def made_by_users() -> list[Node]:
     """The files below the top that builders make which are not ours, as far as the scripts have declared them."""
     return [node for node in _made() if not getattr(node.attributes, MADE_BY_US, False)]
+
+
+def is_reached(node: Any) -> bool:
+    """Return True if a target of the command needs a node, or an entry below it."""
+    return node.get_state() != SCons.Node.no_state or any(map(is_reached, _entries(node)))
 
 
 def create_directories() -> None:

@@ -114,7 +114,8 @@ class Invocation:
         """Print a line for each target that a user named and that has none yet; tests have theirs."""
         for workspace in self._workspaces if self.construction else ():
             replays = self.construction["PYPTO_REPLAYS"]
-            tell_named(workspace.progress, {*TARGETS, *replays.tags, *replays.suites} - {"compile"})
+            speaking = {*TARGETS.keys() - {"compile"}, *replays.tags, *replays.suites}
+            tell_named(workspace.progress, speaking)
 
     def _save(self) -> None:
         with span("save what is proven"):

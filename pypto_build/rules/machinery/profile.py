@@ -15,8 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from pypto_build import terminal
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.artifact.files import decode_json, read_bytes, write_bytes
 from pypto_build.trace import VARIABLE
 
 # Spans that are told; the trace has all of them.

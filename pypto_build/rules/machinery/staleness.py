@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import Artifact, ArtifactError, Kernel
-from pypto_build.artifact.atomic import write_bytes
-from pypto_build.artifact.files import decode_json, read_bytes, read_source, read_text
+from pypto_build.artifact.files import decode_json, read_bytes, read_source, read_text, write_bytes
 from pypto_build.artifact.modules import function_names, module_digest, same_operations
 
 RECORD = ".units.json"

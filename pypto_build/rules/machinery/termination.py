@@ -16,11 +16,12 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _SET_UP, _RESET = Jobs._setup_sig_handler, Jobs._reset_sig_handler
 
 
-def end_on_signals() -> None:
+def end_on_signals(silently: bool = False) -> None:
     """Make both signals end this process and its commands, until the build is done; an ignored signal stays ignored.
 
     SCons's own handlers would wait for running jobs. Nothing is saved: a killed run leaves nothing that counts. After
-    the build, the resident process ends the rest of a command by SIGTERM, without a message.
+    the build, the resident process ends the rest of a command by SIGTERM, without a message. ``silently`` are processes
+    ended that would print the same line.
     """
     if threading.current_thread() is not threading.main_thread():
         return
@@ -35,7 +36,7 @@ def end_on_signals() -> None:
             return
         for child in list(_descendants(os.getpid())):
             with suppress(ProcessLookupError):
-                os.kill(child, number)
+                os.kill(child, signal.SIGKILL if silently else number)
         with suppress(OSError):  # there is no reader
             os.write(2, f"pypto-build: ended by {signal.Signals(number).name}\n".encode())
         os._exit(128 + number)

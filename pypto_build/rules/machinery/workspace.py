@@ -225,7 +225,7 @@ class Workspace:
             return FOR_SIMPLER.directory if platform.simulated else USUAL.directory
         if self.options["CHECK"] and self.options["MEMORY"]:
             raise ArtifactError(
-                "CHECK=1 MEMORY=weak", "are two ways to build the kernels", "leave one out: hazards checks both"
+                "CHECK=1 MEMORY=weak", "build the kernels in two different ways", "leave one out: hazards checks both"
             )
         return self.own_variant(CHECKED if self.options["CHECK"] else USUAL)
 
@@ -281,7 +281,7 @@ class Workspace:
                 reason = "the artifact lies where what is built of it would go"
                 raise ArtifactError(root, reason, "move it, or name another directory with BUILD_DIR=")
             if mark := next((mark for mark in ("$(", "$)") if mark in str(root)), ""):
-                raise ArtifactError(root, f"SCons takes '{mark}' in a path for a mark of its own", "rename it")
+                raise ArtifactError(root, f"SCons takes '{mark}' in a path as a sign of its own", "rename it")
             self.open_output(path, root, artifact=root)
             self.outputs[path] = root
             self._shortened.clear()

@@ -23,14 +23,45 @@ from pypto_build.artifact.files import from_here
 from pypto_build.facts.jobs import FarmLine, FarmReady
 from pypto_build.replay.history import Past
 from pypto_build.rules.machinery.slots import Slots
-from pypto_build.rules.many import OF_ALL, OF_THE_FARM, memory
+from pypto_build.rules.many import OF_ALL, OF_THE_FARM
 from pypto_build.rules.many.choice import Job
-from pypto_build.rules.many.farm import SPREAD, Farm, row_of_result
-from pypto_build.rules.many.limits import Limits
+from pypto_build.rules.many.farm import SPREAD, Farm, Limits, row_of_result
 from pypto_build.rules.many.row import Row, row_of
 from pypto_build.rules.many.told import Told, heard
 from pypto_build.rules.outcomes import FILES
 from pypto_build.toolchain.forks import take_streams
+
+# Memory that the jobs of a batch may take together.
+
+#: Memory that a job is assumed to need until it is known: a compiler at work on one kernel.
+ASSUMED = 600 << 20
+_SHARE = 0.9
+
+
+def available() -> int:
+    """Bytes that this machine, or the control group of this process, has left; nine tenths of them."""
+    found = [_of_the_machine(), *_of_the_group()]
+    return int(_SHARE * min(found))
+
+
+def _of_the_machine() -> int:
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) << 10
+    return 1 << 62
+
+
+def _of_the_group() -> list[int]:
+    """Return the bytes that the control group may still take; an empty list if it has no limit."""
+    with suppress(OSError, ValueError, IndexError):
+        group = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()[0].rpartition(":")[2]
+        place = Path("/sys/fs/cgroup", group.lstrip("/"))
+        limit = (place / "memory.max").read_text(encoding="ascii").strip()
+        if limit != "max":
+            return [max(int(limit) - int((place / "memory.current").read_text(encoding="ascii")), ASSUMED)]
+    return []
+
 
 _GRACE_S, _FARM_GRACE_S = 1.0, 5.0
 _EVERY_S = 0.25
@@ -147,7 +178,7 @@ class Batch:
                 _become(job)
                 raise Forked(child, self._slots)
         if not self._waiting:  # the remaining jobs may use the turns of the others
-            left = (self._limits.memory - self._taken()) // memory.ASSUMED
+            left = (self._limits.memory - self._taken()) // ASSUMED
             self._slots.offer(min(self._limits.processors - len(self._running), left))
 
     def _start_farm(self, farm: Farm) -> None:
@@ -173,7 +204,7 @@ class Batch:
 
     def _need(self, job: Job) -> int:
         past = self._past.get(job.label)
-        return past.memory if past and past.memory else memory.ASSUMED
+        return past.memory if past and past.memory else ASSUMED
 
     def _taken(self) -> int:
         return sum(running.need for running in self._running.values())

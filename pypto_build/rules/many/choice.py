@@ -73,7 +73,7 @@ def check(jobs: Sequence[Job], arguments: Mapping[str, str], targets: Sequence[s
         if target not in TARGETS:  # mistyped, or a workspace's own
             near = difflib.get_close_matches(target, OF_AN_ARTIFACT, n=1)
             hint = f"did you mean {near[0]}?" if near else "name one artifact"
-            raise ArtifactError(f"scons {target}", "is no verb for several artifacts", hint)
+            raise ArtifactError(f"scons {target}", "takes one artifact only", hint)
         verb = VERBS.get(target)
         if target not in OF_AN_ARTIFACT or target in ("pto_diff", "graph") or (verb and verb.needs is Needs.FILES):
             names = [job.name for job in jobs]
@@ -118,12 +118,12 @@ def _lines(jit: str, *places: Path) -> Iterator[tuple[str, dict[str, str], froze
         try:
             words = shlex.split(line, comments=True)
         except ValueError as error:
-            raise ArtifactError(f"{path}:{number}", f"is no line of a list: {error}", _SHAPE) from None
+            raise ArtifactError(f"{path}:{number}", f"is not a line of a list: {error}", _SHAPE) from None
         if words:
             count += 1
             yield _line(words, f"{path}:{number}")
     if not count:
-        raise ArtifactError(f"JIT={jit}", "the list names no artifact", _SHAPE)
+        raise ArtifactError(f"JIT={jit}", "the list has no artifact", _SHAPE)
 
 
 _SHAPE = "write an artifact, then NAME=value words, such as: _jit_x TAGS=fast RTOL=1e-3"
@@ -133,7 +133,7 @@ def _line(words: Sequence[str], place: str) -> tuple[str, dict[str, str], frozen
     pattern, *given = words
     options = {name: value for name, sign, value in (word.partition("=") for word in given) if sign}
     if len(options) < len(given) or "=" in pattern:
-        raise ArtifactError(place, f"is no line of a list: {' '.join(words)}", _SHAPE)
+        raise ArtifactError(place, f"is not a line of a list: {' '.join(words)}", _SHAPE)
     tags = frozenset(_listed("TAGS", options.pop("TAGS", "")))
     wrong = next((name for name in options if name in OF_ALL - {"PLATFORM"} or name in FILES), "")
     if wrong:
@@ -187,7 +187,7 @@ def _share(jobs: list[Job], shard: str) -> list[Job]:
         return jobs
     number, _, count = shard.partition("/")
     if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
-        raise OptionError(f"SHARD={shard}: is no share; the second of eight is SHARD=2/8")
+        raise OptionError(f"SHARD={shard}: is not a share; write SHARD=2/8 for the second of eight")
     ordered = sorted(jobs, key=lambda job: hashlib.sha256(job.label.encode()).digest())
     kept = set(map(id, ordered[int(number) - 1 :: int(count)]))
     return [job for job in jobs if id(job) in kept]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -14,13 +15,23 @@ from pypto_build.facts.jobs import LOCAL, FarmJob, FarmResult, Order
 from pypto_build.replay.verdict import Verdict, write_verdict
 from pypto_build.rules.many import OF_ALL
 from pypto_build.rules.many.choice import Job
-from pypto_build.rules.many.limits import Limits
 from pypto_build.rules.many.row import Row, row_of
 from pypto_build.rules.many.told import Told
 from pypto_build.rules.options import OptionError
 from pypto_build.rules.outcomes import outcome_of
 from pypto_build.rules.verbs import VERBS
 from pypto_build.toolchain.python import own_environment, own_tool
+
+# Limits that the jobs of a batch share.
+
+
+@dataclass
+class Limits:
+    """Processors, and bytes of memory."""
+
+    processors: int
+    memory: int
+
 
 #: Targets that run here and hand over the parts of their work.
 SPREAD = tuple(name for name, verb in VERBS.items() if verb.spread)
@@ -51,12 +62,12 @@ def spread_flags(scheduler: str, memory_gb: float, given: Mapping[str, str]) -> 
 def check_scheduler(scheduler: str) -> None:
     """Raise for what names no scheduler."""
     if not scheduler.startswith(_KINDS) or (scheduler.startswith(LOCAL) and scheduler != LOCAL):
-        raise OptionError(f"SCHEDULER={scheduler}: is no scheduler; name local, tcp://HOST:PORT or tls://HOST:PORT")
+        raise OptionError(f"SCHEDULER={scheduler}: is not a scheduler; name local, tcp://HOST:PORT or tls://HOST:PORT")
 
 
 def _check_options(given: Mapping[str, str]) -> None:
     if wrong := option_of_this_machine(given):
-        raise OptionError(f"{wrong}={given[wrong]}: means something on this machine alone; leave out SCHEDULER=")
+        raise OptionError(f"{wrong}={given[wrong]}: works on this machine only; leave out SCHEDULER=")
 
 
 class Farm:

@@ -23,8 +23,7 @@ from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_o
 from pypto_build.rules.many import OF_ALL
 from pypto_build.rules.many.batch import finding, log_of
 from pypto_build.rules.many.choice import Job
-from pypto_build.rules.many.farm import Farm, row_of_result
-from pypto_build.rules.many.limits import Limits
+from pypto_build.rules.many.farm import Farm, Limits, row_of_result
 from pypto_build.rules.outcomes import FILES, outcomes_of
 from pypto_build.rules.replay import Replay, Test
 

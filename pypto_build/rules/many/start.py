@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +23,120 @@ from pypto_build.rules.disk import LOGS
 from pypto_build.rules.machinery.scons_types import Environment
 from pypto_build.rules.machinery.verdicts import INTERRUPTED, report_status
 from pypto_build.rules.machinery.workspace import Workspace
-from pypto_build.rules.many import OF_ALL, OF_THE_FARM, memory
-from pypto_build.rules.many.batch import Batch, revision_of, text_of
+from pypto_build.rules.many import OF_ALL, OF_THE_FARM
+from pypto_build.rules.many.batch import Batch, available, revision_of, text_of
 from pypto_build.rules.many.choice import Job, check, choose
-from pypto_build.rules.many.farm import SPREAD, Farm
-from pypto_build.rules.many.limits import Limits
+from pypto_build.rules.many.farm import SPREAD, Farm, Limits
 from pypto_build.rules.many.row import Row, severity
-from pypto_build.rules.many.shares import split_rounds
-from pypto_build.rules.many.table import show_table
 from pypto_build.rules.many.told import Told
 from pypto_build.rules.options import Options, parse_options
 from pypto_build.rules.outcomes import FILES, write_outcomes
 from pypto_build.toolchain.python import own_tool
+
+# The table at the end of a command on many artifacts: jobs that need attention on top, counts of the rest.
+
+#: Up to this number of jobs, all are shown.
+_ALL = 12
+_SLOWEST = 3
+_BEFORE = 10  # columns that a reason leaves of a terminal
+
+
+def show_table(rows: Sequence[Row], past: Mapping[str, Past], count: int, seconds: float, interrupted: bool) -> None:
+    """Print the table. ``past`` is the history before this run, ``count`` the number of jobs that were asked for."""
+    ordered = sorted(rows, key=lambda row: (-severity(row.status), row.job.label))
+    everything = len(rows) <= _ALL or terminal.shows_details()
+    shown = [row for row in ordered if everything or row.failed or _flipped(row, past)]
+    if shown:
+        cells = [_cells(row, past) for row in shown]
+        cells.insert(0, ("status", "artifact", "time", "since", "what is wrong"))
+        widths = [max(len(row[column]) for row in cells) for column in range(4)]
+        terminal.say("", *(_line(row, widths) for row in cells))
+    logs = [row for row in ordered if row.failed and row.log]
+    terminal.say("", *(f"    {row.job.label}: {row.command or f'see {row.log}'}" for row in logs[:10]))
+    if len(logs) > 10:
+        terminal.say(f"    (and {len(logs) - 10} more)")
+    _show_slowest(rows, shown)
+    terminal.say(f"=== {counts(rows, count)} in {seconds:.1f} s{' (interrupted)' if interrupted else ''} ===")
+
+
+def counts(rows: Sequence[Row], count: int) -> str:
+    """``3 failed, 197 passed (150 cached)``."""
+    failed = sum(row.failed for row in rows)
+    cached = sum(row.cached for row in rows if not row.failed)
+    passed, unknown = len(rows) - failed, count - len(rows)
+    parts = [f"{failed} failed"] if failed else []
+    parts += [f"{passed} passed{f' ({cached} cached)' if cached else ''}"] if passed else []
+    parts += [f"{unknown} not done"] if unknown else []
+    return ", ".join(parts) or "nothing to do"
+
+
+def _cells(row: Row, past: Mapping[str, Past]) -> tuple[str, str, str, str, str]:
+    took = "cached" if row.cached else f"{row.seconds:.2f} s"
+    return row.word, row.job.label, took, since(row, past.get(row.job.label)), terminal.fitting(row.reason, _BEFORE)
+
+
+def since(row: Row, past: Past | None) -> str:
+    """Return the number of runs that ended as this one and their beginning, or the earlier status, as a phrase.
+
+    The history has commands on several artifacts only.
+    """
+    if past is None:
+        return "first listed"
+    if past.status != row.word:
+        return f"was {past.status}"
+    runs = f"{past.runs + 1} runs"
+    return f"{runs}, {past.since}" if past.since else runs
+
+
+def _flipped(row: Row, past: Mapping[str, Past]) -> bool:
+    known = past.get(row.job.label)
+    return known is not None and known.status != row.word
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    *cells, last = row
+    return "  ".join([*(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)), last]).rstrip()
+
+
+def _show_slowest(rows: Sequence[Row], shown: Sequence[Row]) -> None:
+    """Print the slowest jobs that the table does not show."""
+    known = {id(row) for row in shown}
+    slow = sorted((row for row in rows if not row.cached and id(row) not in known), key=lambda row: -row.seconds)
+    if slow:
+        named = ", ".join(f"{row.job.label} {row.seconds:.1f} s" for row in slow[:_SLOWEST])
+        terminal.say(f"slowest of the others: {named}")
+
+
+# The rounds of one job in shares, so that several workers do them: each share has seeds of its own.
+
+#: Rounds that are not worth a job of their own: building takes as long.
+_FEWEST = 10
+#: Shares of a job on a cluster whose number of workers is unknown.
+_ON_A_CLUSTER = 16
+
+
+def split_rounds(jobs: Sequence[Job], targets: Sequence[str], given: Mapping[str, str], workers: int) -> list[Job]:
+    """Return ``jobs`` for these ``workers`` (0 for an unknown number); jobs of `scons flaky` are split by rounds.
+
+    Orders are seeded one by one from SEED on, so all shares together run the orders that one job would run.
+    """
+    wanted = (workers or _ON_A_CLUSTER) // len(jobs)
+    if list(targets) != ["flaky"] or wanted < 2:
+        return list(jobs)
+    return [share for job in jobs for share in _shares(job, {**given, **job.options}, wanted)]
+
+
+def _shares(job: Job, options: Mapping[str, str], wanted: int) -> list[Job]:
+    rounds, seed = int(options.get("ROUNDS", 0)), int(options.get("SEED", 0))
+    count = max(1, min(wanted, rounds // _FEWEST))
+    if count == 1:
+        return [job]
+    bounds = [rounds * number // count for number in range(count + 1)]
+    return [
+        replace(job, options={**job.options, "SEED": str(seed + first), "ROUNDS": str(last - first)})
+        for first, last in pairwise(bounds)
+    ]
+
 
 #: Opens the workspace for options, as the tool does.
 Opener = Callable[[Options], Workspace]
@@ -89,7 +193,7 @@ class _Command:
     def run(self) -> int:
         """Do the jobs and report their outcomes; return the worst exit status."""
         past = self._past()
-        size = int(self._options["MEM"] * (1 << 30)) or memory.available()
+        size = int(self._options["MEM"] * (1 << 30)) or available()
         processors = 1 if self._spread else max(1, GetOption("num_jobs"))  # one after the other has the whole farm
         limits = Limits(processors, size)
         batch = Batch(self._jobs, past, limits, self._build_dir / LOGS, self._targets, self._farm(limits))

@@ -1,7 +1,7 @@
 """Bugs planted in the example programs for several chips: an edit of a program, the command that finds it, and where.
 
 ``python -m tests.diagnose.corpus.ranks`` plants all of them, prints those that are not found, and writes the table into
-docs/distributed.md. The tests plant a part of them.
+docs/dev/distributed.md. The tests plant a part of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.rules.project import Project
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples" / "distributed"
-PAGE = ROOT / "docs" / "distributed.md"
+PAGE = ROOT / "docs" / "dev" / "distributed.md"
 BEGIN, END = "<!-- planted: begin -->", "<!-- planted: end -->"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.diagnose.corpus import Bug, faults, flaky, hazards, lint, logs, memory, orchestration, passes, traps, why
 from tests.diagnose.seeds import SEEDS
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "debugging.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "dev" / "instruments.md"
 BEGIN, END = "<!-- corpus: begin -->", "<!-- corpus: end -->"
 
 #: What is typed for each tool.

@@ -13,7 +13,7 @@ from pypto_build.replay.history import Past
 from pypto_build.rules.machinery.slots import Slots
 from pypto_build.rules.many.batch import Batch, Running
 from pypto_build.rules.many.choice import Job
-from pypto_build.rules.many.limits import Limits
+from pypto_build.rules.many.farm import Limits
 from pypto_build.rules.many.row import WORST, severity
 
 _GB = 1 << 30

@@ -140,11 +140,11 @@ def test_a_list_with_options_and_tags(three: Project) -> None:
     ("words", "line", "message"),
     [
         (["JIT=@none.txt"], "", "JIT=@none.txt: the list cannot be read: No such file or directory; name a file of"),
-        (["JIT=@list.txt"], "_jit_chain fast", f"list.txt:1: is no line of a list: _jit_chain fast; {_SHAPE}"),
-        (["JIT=@list.txt"], "'_jit_chain", f"list.txt:1: is no line of a list: No closing quotation; {_SHAPE}"),
+        (["JIT=@list.txt"], "_jit_chain fast", f"list.txt:1: is not a line of a list: _jit_chain fast; {_SHAPE}"),
+        (["JIT=@list.txt"], "'_jit_chain", f"list.txt:1: is not a line of a list: No closing quotation; {_SHAPE}"),
         (["JIT=@list.txt"], "_jit_chain RTOL=x", "list.txt:1: RTOL=x: is not a finite number that is 0 or more"),
         (["JIT=@list.txt"], "_jit_chain SHARD=1/2", "list.txt:1: SHARD= is for the whole command; give it to scons"),
-        (["JIT=_jit_*", "SHARD=3/2"], "", "SHARD=3/2: is no share; the second of eight is SHARD=2/8"),
+        (["JIT=_jit_*", "SHARD=3/2"], "", "SHARD=3/2: is not a share; write SHARD=2/8 for the second of eight"),
         (["JIT=_jit_*", "TAGS=fast"], "", "TAGS=fast: no artifact has one of these; lines of a list have tags, as in"),
         (["JIT=_jit_*", "PLATFORM=a2a3sim,a9"], "", "PLATFORM=a9: is not one of a2a3, a5, a2a3sim, a5sim; name those "),
         (["JIT=_jit_*", "WATCH=1"], "", "WATCH=1: is for one artifact; leave it out, or name one with JIT="),
@@ -251,7 +251,7 @@ def test_a_directory_of_exactly_that_name_comes_before_a_glob(project: Project, 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["JIT=@list.txt"], "JIT=@list.txt: the list names no artifact; write an artifact, then NAME=value words"),
+        (["JIT=@list.txt"], "JIT=@list.txt: the list has no artifact; write an artifact, then NAME=value words"),
         (["JIT=,,,"], "JIT=,,,: names nothing; write names with commas between them"),
         (["JIT=_jit_chain", "PLATFORM=,"], "PLATFORM=,: names nothing; write names with commas between them"),
         (["JIT=_jit_*", "TAGS=,,"], "TAGS=,,: names nothing; write names with commas between them"),

@@ -96,8 +96,8 @@ def test_what_a_row_says_in_pytorch_is_what_is_written_here(row: OpDef) -> None:
 
 
 def test_the_page_is_current() -> None:
-    page = REPOSITORY / "docs" / "instructions.md"
-    message = "run python -m pypto_build.pto.instructions > docs/instructions.md"
+    page = REPOSITORY / "docs" / "lookup" / "instructions.md"
+    message = "run python -m pypto_build.pto.instructions > docs/lookup/instructions.md"
     assert page.read_text(encoding="utf-8") == document(), message
 
 

@@ -60,6 +60,13 @@ struct OutputHole {
     uint32_t element;                      // bytes
 };
 
+/// The operands with which an instruction was executed: space, access, bytes of an element, rows, cols, valid rows,
+/// valid cols, and address in the space of each.
+struct ExecutedOperands {
+    uint32_t site;
+    std::vector<int64_t> numbers;
+};
+
 class Checker;
 
 /// The records of one core's thread. The kernel's hooks find it through their activation.
@@ -101,6 +108,7 @@ private:
     };
 
     uint32_t site(const char *instruction, void *address);
+    void executed(const PyptoTileAccess *operands, uint32_t count, uint32_t site);
     void begin_trace();
     void write_trace();
     void spring();
@@ -136,6 +144,8 @@ private:
     bool signals_ = false;
     std::unordered_map<uint64_t, SiteUse> places_;
     std::vector<CheckSite> sites_;
+    std::vector<ExecutedOperands> executed_; // different ones of each site
+    std::vector<std::vector<uint64_t>> seen_; // by site: digests of those
     std::vector<AccessRecord> records_;
     std::vector<AccessRecord> late_; // stores that need not be visible in a phase that follows theirs
     std::vector<CheckError> errors_;

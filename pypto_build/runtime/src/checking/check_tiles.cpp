@@ -12,6 +12,7 @@ namespace {
 
 constexpr const char *kSpaces[] = {"UB", "L1", "L0A", "L0B", "L0C", "BIAS", "FBUF", "SCALE_A", "SCALE_B"};
 constexpr int64_t kAlignment = 32;
+constexpr size_t kExecuted = 64; // of a site: rules of the device are held against no more
 
 } // namespace
 
@@ -167,6 +168,30 @@ void CoreCheck::returned() {
     }
 }
 
+// Keeps the operands of an instruction, if the site has not had them before.
+void CoreCheck::executed(const PyptoTileAccess *operands, uint32_t count, uint32_t site) {
+    if (site >= seen_.size())
+        seen_.resize(site + 1);
+    std::vector<uint64_t> &seen = seen_[site];
+    if (seen.size() >= kExecuted)
+        return;
+    int64_t numbers[8 * 8];
+    uint64_t digest = 0xcbf29ce484222325;
+    size_t next = 0;
+    for (const PyptoTileAccess *a = operands; a < operands + std::min<uint32_t>(count, 8); ++a) {
+        const int64_t at = static_cast<const uint8_t *>(a->base) - activation_->context.memory[a->space].base;
+        for (const int64_t number : {int64_t{a->space}, int64_t{a->access}, int64_t{a->element}, int64_t{a->rows},
+                                     int64_t{a->cols}, int64_t{a->valid_row}, int64_t{a->valid_col}, at}) {
+            numbers[next++] = number;
+            digest = (digest ^ static_cast<uint64_t>(number)) * 0x100000001b3;
+        }
+    }
+    if (std::find(seen.begin(), seen.end(), digest) != seen.end())
+        return;
+    seen.push_back(digest);
+    executed_.push_back({site, {numbers, numbers + next}});
+}
+
 void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAccess *operands, uint32_t count,
                       void *address) {
     if (weak_ && weak_->effects()) { // values alone matter
@@ -178,6 +203,8 @@ void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAcc
     const uint32_t number = site(instruction, address);
     if (traced_)
         trace_.tiles(instruction, pipe, address, activation_->context, operands, count);
+    if (checker_.recording())
+        executed(operands, count, number);
     Runs runs[8];
     bool usable[8];
     count = std::min<uint32_t>(count, 8);

@@ -52,7 +52,7 @@ void Checker::write(const std::string &directory, bool complete) {
     json.close(']').key("sites").open('[');
     std::string records;
     uint32_t first_site = 0;
-    JsonWriter errors, signalling, late;
+    JsonWriter errors, executed, signalling, late;
     for (const auto &[index, core] : cores_) {
         for (const CheckSite &site : core->sites_) {
             Dl_info info{};
@@ -73,6 +73,12 @@ void Checker::write(const std::string &directory, bool complete) {
             errors.key("task").number(error.task).key("block").number(error.block);
             errors.key("member").number(error.member).key("count").number(error.count).close('}');
         }
+        for (const ExecutedOperands &one : core->executed_) {
+            executed.newline().open('[').number(first_site + one.site).open('[');
+            for (const int64_t number : one.numbers)
+                executed.number(number);
+            executed.close(']').close(']');
+        }
         for (const uint32_t task : core->signalling_)
             signalling.number(task);
         for (const AccessRecord &one : core->late_) {
@@ -85,7 +91,7 @@ void Checker::write(const std::string &directory, bool complete) {
                        core->records_.size() * sizeof(AccessRecord));
         first_site += static_cast<uint32_t>(core->sites_.size());
     }
-    const std::string text = json.close(']').str() + ",\"errors\":[" + errors.str() + "],\"signalling\":[" +
+    const std::string text = json.close(']').str() + ",\"errors\":[" + errors.str() + "],\"executed\":[" + executed.str() + "],\"signalling\":[" +
                              signalling.str() + "],\"late\":[" + late.str() + "]}\n";
     make_directories(directory);
     write_file(directory + "/accesses.bin", records);

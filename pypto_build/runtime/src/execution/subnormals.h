@@ -1,4 +1,4 @@
-// Numbers of float below the normal ones: the device takes and gives zeros in their place (docs/agreement.md).
+// Numbers of float below the normal ones: the device takes and gives zeros in their place (docs/lookup/agreement.md).
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@ import msgspec
 import torch
 
 from pypto_build.diagnose.findings import read_report
-from pypto_build.diagnose.why.links import Link
+from pypto_build.diagnose.why.kept import Link
 from tests.diagnose.corpus.real import (
     PatternError,
     Recipe,

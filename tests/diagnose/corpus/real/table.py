@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.diagnose.corpus.real import Recipe
 
-PAGE = Path(__file__).resolve().parents[4] / "docs" / "debugging.md"
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "dev" / "instruments.md"
 BEGIN, END = "<!-- real: begin -->", "<!-- real: end -->"
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from pypto_build.artifact import ArgDirection
 from pypto_build.interop.scene.absent import absent
-from pypto_build.interop.scene.recorder import CommBufferSpec, TaskArgs
+from pypto_build.interop.scene.recorder import TaskArgs
 from pypto_build.interop.scene.worker import CallConfig, ChipCallable, CoreCallable
 from pypto_build.replay.chips.dispatches import TensorArgType
+from pypto_build.replay.chips.stand_ins import CommBufferSpec
 
 __all__ = [
     "ArgDirection",

@@ -1,5 +1,5 @@
 // Sums and products of rows and columns in the order, and with the roundings, of the device (NUMERICS=device): as the
-// headers for it issue instructions, and as its pages describe these. docs/agreement.md has the sources.
+// headers for it issue instructions, and as its pages describe these. docs/lookup/agreement.md has the sources.
 #ifndef PTO_DETAIL_REDUCE_AS_DEVICE_HPP
 #define PTO_DETAIL_REDUCE_AS_DEVICE_HPP
 

@@ -1,0 +1,257 @@
+"""`scons deps` on a distributed artifact: dispatches of all ranks, messages between them, what decided when the run
+ended; with `RANK=` the tasks of one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.files import write_bytes
+from pypto_build.diagnose.console import counted, one_of, table
+from pypto_build.diagnose.deps.export import track
+from pypto_build.diagnose.recorded.evidence import SIMULATED
+from pypto_build.diagnose.recorded.messages import Message, Stretch, critical_chain, messages_of
+from pypto_build.diagnose.recorded.ranks import RanksRun
+from pypto_build.facts.comparisons import COMPARISONS
+from pypto_build.replay.chips.records import HOST, DispatchRow
+
+# Dispatches of all ranks and the messages between them, in words and columns.
+
+
+_SHOWN_DISPATCHES = 64
+_SHOWN_PAIRS = 40
+_SHOWN_STEPS = 25
+
+#: Headings and rows.
+Table = tuple[list[str], list[list[str]]]
+
+
+def summary_lines(run: RanksRun) -> list[str]:
+    """The whole run: who dispatched what when, who waited for whom, and what decided when it ended."""
+    record, messages = run.record, messages_of(run)
+    programs = {row.program for row in run.dispatches if row.rank != HOST}
+    counts = [counted(record.world, "rank"), f"{counted(len(run.dispatches), 'dispatch', 'dispatches')} of"]
+    domains = ", ".join(f"{one.name} ({len(one.ranks)} ranks, {one.size:,} bytes)" for one in record.domains)
+    lines = [f"{counts[0]}, {counts[1]} {counted(len(programs), 'program')}, domains: {domains or 'none'}"]
+    lines += [f"note: {SIMULATED}"] if run.simulated else []
+    lines += ["", *_shown("dispatches", dispatch_table(run, messages), _SHOWN_DISPATCHES)]
+    if not run.messages:
+        lines += ["", "no messages on record: SWIMLANE=4 records them"]
+    elif total := sum(message.between_ranks for message in messages):
+        lines += ["", *_shown(f"messages between ranks: {total:,}", message_table(run, messages), _SHOWN_PAIRS)]
+    elif run.ended:
+        lines += ["", "no messages between ranks: no kernel waited for a signal of another rank"]
+    else:
+        lines += ["", "no messages on record: those of dispatches that did not end are lost"]
+    if run.ended and (chain := critical_chain(run, messages)):
+        title = f"what decided when the run ended, {counted(len(chain), 'step')}"
+        lines += ["", *_shown(title, chain_table(run, chain), _SHOWN_STEPS, last=True)]
+    if record.waiting:
+        headings, rows = waiting_table(run)
+        lines += ["", "waiting when the run ended", *table(rows, headings)]
+    return lines
+
+
+def _shown(title: str, found: Table, most: int, last: bool = False) -> list[str]:
+    """A table under its title, the first rows of it where there are many, or the last."""
+    headings, rows = found
+    more = f", the {'last' if last else 'first'} {most}" if len(rows) > most else ""
+    return [title + more, *table(rows[-most:] if last else rows[:most], headings)]
+
+
+def dispatch_table(run: RanksRun, messages: Sequence[Message]) -> Table:
+    """A row a dispatch: where, what, after which others, when, how much its kernels waited, its tasks."""
+    headings = ["rank", "", "program", "after", "begun us", "took us", "waited us", "tasks", "submitted at"]
+    waited: dict[int, float] = {}
+    for message in messages:
+        number = message.taken.dispatch.number
+        waited[number] = waited.get(number, 0.0) + message.waited
+    return headings, [_dispatch(run, row, waited.get(row.number, 0.0)) for row in run.dispatches]
+
+
+def _dispatch(run: RanksRun, row: DispatchRow, waited: float) -> list[str]:
+    begun, ended = run.span(row)
+    before = (run.by_number.get(number) for number in row.producers)
+    after = ", ".join(f"{'host' if other.rank == HOST else other.rank}/d{other.index}" for other in before if other)
+    timeline = run.evidence(row).timeline if row.rank != HOST else None
+    tasks = str(len({one.task for one in timeline.rows})) if timeline else "-"
+    took = "did not end" if row.ended_s is None else f"{ended - begun:.1f}"
+    rank = "host" if row.rank == HOST else str(row.rank)
+    place = [rank, f"d{row.index}", row.program, after or "-"]
+    return [*place, f"{begun:.1f}", took, f"{waited:.1f}", tasks, run.submitted_at(row)]
+
+
+def message_table(run: RanksRun, messages: Sequence[Message]) -> Table:
+    """A row for each pair of ranks of which one let the other go on."""
+    pairs: dict[tuple[int, int], list[Message]] = {}
+    for message in messages:
+        if message.between_ranks:
+            pairs.setdefault((message.sent.dispatch.rank, message.taken.dispatch.rank), []).append(message)
+    rows = []
+    for (sender, receiver), listed in sorted(pairs.items()):
+        longest = max(listed, key=lambda message: message.waited)
+        rows.append(
+            [
+                str(sender),
+                str(receiver),
+                str(len(listed)),
+                f"{sum(message.waited for message in listed):.1f}",
+                f"{longest.waited:.1f}",
+                f"{run.signal(longest.taken.address)} {longest.taken.condition}",
+                f"{longest.sent.kernel} -> {longest.taken.kernel}",
+            ]
+        )
+    return ["from", "to", "count", "waited us", "longest us", "of the longest: signal", "kernels"], rows
+
+
+def chain_table(run: RanksRun, chain: Sequence[Stretch]) -> Table:
+    """A row a step, the last one the end of the run."""
+    rows = [
+        [run.title(step.dispatch), f"{step.begun:.1f}", f"{step.ended - step.begun:.1f}", why(run, step)]
+        for step in chain
+    ]
+    return ["dispatch", "from us", "span us", "because of"], rows
+
+
+def why(run: RanksRun, step: Stretch) -> str:
+    """Return a text that says why a step came no earlier: a message, a host tensor or its rank."""
+    if step.message is not None:
+        sent, taken = step.message.sent, step.message.taken
+        signal = f"{run.signal(taken.address)} {taken.condition}"
+        return f"{run.title(sent.dispatch)} notifies {signal}, after a wait of {step.message.waited:.1f} us"
+    if step.after is None:
+        return "the run's beginning"
+    if step.after.number in step.dispatch.producers:
+        return f"a host tensor of {run.title(step.after)}"
+    return f"its rank was taken by {run.title(step.after)}"
+
+
+def waiting_table(run: RanksRun) -> Table:
+    """Return a table of the signals that kernels waited for when the run ended."""
+    rows = []
+    for wait in run.record.waiting:
+        condition = f"{run.signal(wait.address)} {COMPARISONS[wait.comparison]} {wait.expected}"
+        rows.append([str(wait.rank), wait.kernel, condition, str(wait.value)])
+    return ["rank", "kernel", "waits for", "it is"], rows
+
+
+# All ranks in the forms of other tools: Chrome's trace format, a process a rank; Graphviz DOT of the dispatches.
+
+_DISPATCHES = 0  # the thread of a rank's dispatches; cores follow
+
+
+def trace(run: RanksRun) -> str:
+    """A process a rank with a track for its dispatches and one a core; messages are flows between cores."""
+    events: list[dict[str, Any]] = []
+    for rank in dict.fromkeys(row.rank for row in run.dispatches):
+        name = "host callables" if rank == HOST else f"rank {rank}" + (" (simulated)" if run.simulated else "")
+        events.append(track(_process(run, rank), "process_name", name))
+        events.append(track(_process(run, rank), "thread_name", "dispatches", _DISPATCHES))
+    cores: dict[tuple[int, int], int] = {}  # process and task -> the thread of its first row
+    for row in run.dispatches:
+        begun, ended = run.span(row)
+        process = _process(run, row.rank)
+        events.append(_slice(f"d{row.index} {row.program}", process, _DISPATCHES, begun, ended))
+        evidence = run.evidence(row)
+        timeline, messages = evidence.timeline, run.messages.get(row.number)
+        if timeline is None or messages is None:
+            continue
+        shift = run.at(messages.origin_ns) + timeline.zero
+        for one in timeline.rows:
+            thread = one.core + 1
+            cores.setdefault((row.number, one.task), thread)
+            events.append(track(process, "thread_name", timeline.core_name(one.core), thread))
+            name = evidence.label(one.task)
+            events.append(_slice(name, process, thread, one.start + shift, one.end + shift))
+    for number, message in enumerate(messages_of(run)):
+        if not message.between_ranks:
+            continue
+        shared = {"name": run.signal(message.taken.address), "cat": "message", "id": number}
+        for phase, end, time in (("s", message.sent, message.sent.at), ("f", message.taken, message.taken.ended)):
+            thread = cores.get((end.dispatch.number, end.task), _DISPATCHES)
+            place = {"pid": _process(run, end.dispatch.rank), "tid": thread, "ts": time}
+            events.append({**shared, "ph": phase, **({"bp": "e"} if phase == "f" else {}), **place})
+    other = {"note": SIMULATED} if run.simulated else {}
+    unique = {json.dumps(event): event for event in events}
+    return json.dumps({"displayTimeUnit": "ns", "otherData": other, "traceEvents": list(unique.values())}) + "\n"
+
+
+def _process(run: RanksRun, rank: int) -> int:
+    """Processes are numbered from 1, the host's last."""
+    return run.record.world + 1 if rank == HOST else rank + 1
+
+
+def _slice(name: str, process: int, thread: int, begun: float, ended: float) -> dict[str, Any]:
+    return {
+        "name": name,
+        "ph": "X",
+        "pid": process,
+        "tid": thread,
+        "ts": round(begun, 3),
+        "dur": round(ended - begun, 3),
+    }
+
+
+def dot(run: RanksRun) -> str:
+    """The dispatches, a column a rank: solid arrows for host tensors, dashed ones for messages with their number."""
+    lines = ["digraph ranks {", "  rankdir=TB;", '  node [shape=box, style="rounded,filled", fillcolor="#d1f0d9"];']
+    for rank in dict.fromkeys(row.rank for row in run.dispatches):
+        title = "host" if rank == HOST else f"rank {rank}"
+        lines.append(f'  subgraph "cluster_{title}" {{ label="{title}";')
+        own = [row for row in run.dispatches if row.rank == rank]
+        lines += [f'    d{row.number} [label="d{row.index} {row.program}"];' for row in own]
+        lines.append("  }")
+    for row in run.dispatches:
+        lines += [f"  d{number} -> d{row.number};" for number in row.producers if number in run.by_number]
+    sent: dict[tuple[int, int], int] = {}
+    for message in messages_of(run):
+        if message.between_ranks:
+            ends = (message.sent.dispatch.number, message.taken.dispatch.number)
+            sent[ends] = sent.get(ends, 0) + 1
+    lines += [
+        f'  d{one} -> d{other} [style=dashed, constraint=false, label="{n}"];' for (one, other), n in sent.items()
+    ]
+    return "\n".join([*lines, "}", ""])
+
+
+#: What one file can hold of all ranks.
+EXPORTS = ("dot", "trace")
+
+
+def deps_of_ranks(given: argparse.Namespace, run_deps: Callable[[argparse.Namespace], int]) -> int:
+    """Print or write what was asked for; 0, 1 where --to finds no order, 2 where there are no records."""
+    run = RanksRun(given.root, given.build_dir or given.root, given.platform)
+    if not given.rank:
+        if given.task or given.to:
+            option = f"TASK={given.task}" if given.task else f"TO={given.to}"
+            raise ArtifactError(option, "is a task of one dispatch", "name that with RANK=, such as RANK=0/d0")
+        if given.export:
+            print(_export(run, given.export, given.output))
+        else:
+            print("\n".join(summary_lines(run)))
+        return 0
+    rows = run.choose(given.rank)
+    if len(rows) > 1 and (given.task or given.to or given.output):
+        listed = ", ".join(f"RANK={row.rank}/d{row.index}" for row in rows)
+        raise ArtifactError(f"RANK={given.rank}", f"is {len(rows)} dispatches", f"name one: {listed}")
+    status = 0
+    for place, row in enumerate(rows):
+        if not given.export:
+            print(("\n" if place else "") + f"{run.title(row)}, submitted at {run.submitted_at(row)}")
+        one = argparse.Namespace(**{**vars(given), "root": run.program_of(row), "build_dir": run.directory_of(row)})
+        status = status or run_deps(one)
+    return status
+
+
+def _export(run: RanksRun, form: str, output: Path | None) -> Path:
+    if form == "html":
+        raise ArtifactError("EXPORT=html", "is the graph of one dispatch", "name it with RANK=; 'scons report' has all")
+    one_of("EXPORT", form, EXPORTS)
+    name, text = ("ranks.dot", dot(run)) if form == "dot" else ("trace.json", trace(run))
+    path = output or run.directory / name
+    write_bytes(path, text.encode())
+    return path

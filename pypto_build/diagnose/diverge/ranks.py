@@ -1,0 +1,340 @@
+"""`scons diverge` on a distributed artifact: the first rank, dispatch and task whose output leaves the reference.
+
+The program runs twice with all arguments dumped: as compiled, and as PyTorch made from the .pto modules, collectives
+of the host program by what torch.distributed says of them. What tasks wrote is compared, dispatch by dispatch in the
+order in which they began. The kernels of the first task that leaves the reference run again with probes, which tell the
+line. Where all tasks agree and the golden does not, modules, orchestrations or the driver are wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pypto_build.artifact import load_artifact
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.files import read_bytes
+from pypto_build.diagnose.console import taking_long
+from pypto_build.diagnose.diverge.compare import Difference, Limits, compare
+from pypto_build.diagnose.diverge.findings import hint_of, line_of, relative
+from pypto_build.diagnose.diverge.kernel import KernelParting, run_probed
+from pypto_build.diagnose.diverge.probe import Event, Recorder, compile_probe, find_parting, read_events
+from pypto_build.diagnose.dump.viewer import Viewer, open_viewer
+from pypto_build.diagnose.findings import Finding, deliver
+from pypto_build.diagnose.recorded.args_dump import DumpedArg
+from pypto_build.diagnose.recorded.ranks import RanksRun
+from pypto_build.diagnose.requests import engine_of, request_of
+from pypto_build.facts.run_options import TORCH
+from pypto_build.replay import replay
+from pypto_build.replay.chips.collectives import collective_of, inputs_of, signal_of
+from pypto_build.replay.chips.dispatches import Dispatch
+from pypto_build.replay.chips.engine import ChipsEngine
+from pypto_build.replay.chips.memory import Windows
+from pypto_build.replay.chips.records import HOST, DispatchRow
+from pypto_build.replay.chips.reference import RankHook
+from pypto_build.replay.reference.hook import ReferenceFault, References
+from pypto_build.replay.reference.slots import Slot, TensorArgument
+from pypto_build.replay.run_options import SettingValue
+from pypto_build.replay.values import is_float
+from pypto_build.replay.verdict import Verdict
+
+# Search for the line at which a task of one rank diverges from its module.
+# The program runs twice more, as compiled and by PyTorch, with probes in the kernels of that task alone. All other
+# tasks and ranks run unchanged, so that a kernel that communicates with other ranks finds them.
+
+OnTask = Callable[[Any], None]
+_TOLD = "module"
+
+
+class Told(msgspec.Struct):
+    """Events of one kernel's module in a block of the task: `lane` is its vector core, `module` its file."""
+
+    kernel: str
+    lane: int
+    module: str
+    events: list[Event]
+    dtypes: list[str]
+
+
+class ToldBlock(msgspec.Struct):
+    """A block of the task by its modules: tensors as [buffer, size, offset, dtype, shape, strides]."""
+
+    tensors: list[tuple[int, int, int, str, tuple[int, ...], tuple[int, ...]]]
+    members: list[Told]
+
+
+@dataclass(frozen=True)
+class At:
+    """A task: the `task`-th of the `dispatch`-th dispatch on a rank, which runs `program` as it lies in `root`."""
+
+    rank: int
+    dispatch: int
+    task: int
+    program: str
+    root: Path
+    kernels: tuple[str, ...]
+
+
+def partings(
+    given: argparse.Namespace, at: At, limits: Limits, run: Callable[[ChipsEngine, str], object]
+) -> list[KernelParting]:
+    """Find where the kernels of a task diverge from their modules, block by block up to the first block that does.
+
+    `run` executes the program by an engine, under a name.
+    Raises ArtifactError if a kernel does not compile with probes.
+    """
+    directory = given.build_dir / "diverge" / "probes"
+    shutil.rmtree(directory, ignore_errors=True)
+    kernels = {kernel.name: kernel for kernel in load_artifact(at.root).kernels if kernel.name in at.kernels}
+    libraries = {
+        (at.program, name): compile_probe(kernel.source, name, kernel.core_type, given.platform, directory)
+        for name, kernel in kernels.items()
+    }
+    compiled = replace(engine_of(given), libraries=libraries, watch=_Compiled(at, directory))
+    run(compiled, "probed")
+    run(replace(engine_of(given, reference=True), by_modules=True, watch=_Modules(at, directory)), "torch-probed")
+    for path in sorted(directory.glob(f"{_TOLD}.*"), key=lambda path: int(path.suffix[1:])):
+        block = msgspec.msgpack.decode(read_bytes(path), type=ToldBlock)
+        tensors = [TensorArgument(*tensor) for tensor in block.tensors]
+        found = []
+        for told in block.members:
+            events = read_events(directory / f"{told.kernel}.{told.lane}{path.suffix}", tensors)
+            parting = find_parting(events, told.events, told.dtypes, limits)
+            if parting is not None:
+                source = kernels[told.kernel].source
+                found.append(KernelParting(told.kernel, told.lane, Path(told.module), source, parting))
+        if found:
+            return sorted(found, key=lambda each: each.parting.instruction == "TPOP")
+    return []
+
+
+@dataclass(frozen=True)
+class _Watcher:
+    """Wraps what the runtime calls for the tasks of the dispatch that is looked at."""
+
+    at: At
+    directory: Path
+
+    def __call__(
+        self, rank: int, dispatch: Dispatch, domains: Sequence[Windows], usual: OnTask | None
+    ) -> OnTask | None:
+        if (rank, dispatch.index) != (self.at.rank, self.at.dispatch):
+            return usual
+        there = self.watching(domains)
+
+        def on_task(call: Any) -> None:
+            if call.number == self.at.task:
+                there(call)
+            elif usual is not None:
+                usual(call)
+            else:
+                call.run()
+
+        return on_task
+
+    def watching(self, domains: Sequence[Windows]) -> OnTask:
+        """Return the function to call for the task itself."""
+        raise NotImplementedError
+
+
+class _Compiled(_Watcher):
+    """Lets the probes of compiled kernels write."""
+
+    def watching(self, domains: Sequence[Windows]) -> OnTask:
+        return lambda call: run_probed(call, self.directory)
+
+
+class _Modules(_Watcher):
+    """Executes the task by its modules with probes, and writes down what they told."""
+
+    def watching(self, domains: Sequence[Windows]) -> OnTask:
+        recorder = Recorder()
+        hook = RankHook(References(self.at.root, recorder), domains)
+
+        def run(call: Any) -> None:
+            recorder.clear()
+            slots: list[Slot] = hook.slots(call)
+            try:
+                with suppress(ReferenceFault):  # what it had written until then counts
+                    hook(call)
+            finally:
+                block = ToldBlock([slot for slot in slots if isinstance(slot, TensorArgument)], [])
+                for member in hook.members(call):
+                    wrote, unit = recorder.of(member), str(member.body.unit.path)
+                    block.members.append(Told(member.name, member.lane, unit, wrote.events, wrote.dtypes))
+                self.directory.mkdir(parents=True, exist_ok=True)
+                (self.directory / f"{_TOLD}.{call.block or 0}").write_bytes(msgspec.msgpack.encode(block))
+
+        return run
+
+
+_ENDED = ("pass", "mismatch", "unchecked")
+
+
+@dataclass(frozen=True)
+class Departure:
+    """A task whose output is not that of the reference: `follows` says that one of its inputs was not either."""
+
+    row: DispatchRow
+    viewer: Viewer
+    record: DumpedArg
+    found: Difference
+    follows: bool
+
+
+def _replayed(
+    given: argparse.Namespace, name: str, engine: ChipsEngine, **options: SettingValue
+) -> tuple[Verdict, RanksRun]:
+    """One run, below OUT/diverge."""
+    results = given.build_dir / "diverge" / name
+    request = replace(
+        request_of(given, results),
+        runtime=TORCH if engine.reference else "embedded",
+        rtol=given.rtol,
+        atol=given.atol,
+        options=options,
+        engine=engine,
+    )
+    return replay(request, write=None), RanksRun(given.artifact, results, given.platform)
+
+
+def departures(compiled: RanksRun, reference: RanksRun, limits: Limits) -> Iterator[Departure]:
+    """Outputs that differ, in the order in which dispatches began, and of a dispatch in that of its tasks.
+
+    Integers of INOUT arguments are signals, whose values at a moment depend on the schedule: they are not compared,
+    but for those of a collective which are not its signals.
+    """
+    for row in sorted(compiled.dispatches, key=lambda row: (row.begun_s, row.number)):
+        if row.rank == HOST:
+            continue
+        viewer = open_viewer(compiled.program_of(row), compiled.directory_of(row))
+        other = open_viewer(reference.program_of(row), reference.directory_of(row))
+        collective = collective_of(row.program)
+        signal = None if collective is None else signal_of(collective)
+        known = {(one.task_id, one.index, one.stage): one for one in other.dump.records}
+        differing: set[int] = set()  # tasks that were given something else
+        for record in viewer.dump.records:
+            if record.stage != "before" or (collective is not None and record.index not in inputs_of(collective)):
+                continue
+            expected = known.get((record.task_id, record.index, record.stage))
+            if (
+                expected is not None
+                and not _is_signal(record, signal)
+                and _difference(viewer, record, other, expected, limits) is not None
+            ):
+                differing.add(record.task_id)
+        for record in viewer.select(argparse.Namespace(task="", kernel="", arg="", role="", stage="after")):
+            expected = known.get((record.task_id, record.index, record.stage))
+            if expected is None or _is_signal(record, signal):
+                continue
+            found = _difference(viewer, record, other, expected, limits)
+            if found is not None:
+                yield Departure(row, viewer, record, found, record.task_id in differing)
+
+
+def _is_signal(record: DumpedArg, signal: int | None) -> bool:
+    """Return whether an argument holds signals; in a collective it is argument number `signal`."""
+    return record.role == "inout" and not is_float(record.dtype) and signal in (None, record.index)
+
+
+def _difference(
+    viewer: Viewer, record: DumpedArg, other: Viewer, expected: DumpedArg, limits: Limits
+) -> Difference | None:
+    """Compare one argument in two runs; None if it is equal, was not kept, or has another shape."""
+    if record.kind != "tensor" or not record.size or not expected.size or record.shape != expected.shape:
+        return None
+    return compare(viewer.dump.stored(record), other.dump.stored(expected), record.dtype, limits)
+
+
+def _partings(given: argparse.Namespace, run: RanksRun, first: Departure, limits: Limits) -> list[KernelParting]:
+    """Find where the kernels of the task diverge from their modules; an empty list without modules."""
+    names = first.viewer.names
+    kernels = tuple(names.kernels[i].name for i in first.record.func_ids if i in names.kernels)
+    number = first.viewer.order.numbers.get(first.record.task_id, -1)
+    root = run.program_of(first.row)
+    if number < 0 or not kernels or not list(root.glob("ptoas/*.pto")):
+        return []
+    at = At(first.row.rank, first.row.index, number, first.row.program, root, kernels)
+    return partings(given, at, limits, lambda engine, name: _replayed(given, name, engine))
+
+
+def _finding(run: RanksRun, first: Departure, others: int, parted: Sequence[KernelParting]) -> Finding:
+    found, names = first.found, first.viewer.names
+    kernel = names.joined(first.record.func_ids)
+    number = first.viewer.order.numbers.get(first.record.task_id, -1)
+    collective = collective_of(first.row.program)
+    source = next((names.kernels[i].source for i in first.record.func_ids if i in names.kernels), None)
+    at = parted[0] if parted else None
+    source = at.source if at else source
+    what = first.viewer.arg_name(first.record)
+    follows = ", as one of its inputs does" if first.follows else ""
+    by = f"by torch.distributed's {collective.name}" if collective else "by its .pto module"
+    detail = [f"{others} later outputs differ too, here or on other ranks"] if others else []
+    detail += [f"{one.kernel}: {one.parting.instruction or 'the kernel'}: {one.parting.what}" for one in parted]
+    hint = hint_of(at)
+    if at is None and collective:
+        hint = "what the ranks do together is no such collective, whichever of them does it: look at the whole kernel"
+    return Finding(
+        rule="diverge/kernel",
+        message=f"{run.title(first.row)} task {number} '{kernel}' is the first that leaves the reference{follows}: "
+        f"argument '{what}' differs in {found.count} of {found.numel} elements, first at {found.first}: "
+        f"{found.actual:.8g}, {by} {found.expected:.8g}",
+        path=relative(run.root, source) if source else "",
+        line=at.parting.cpp_line if at else 0,
+        hint=hint,
+        detail=tuple(detail),
+        tasks=(number,) if number >= 0 else (),
+        kernel=kernel,
+        related=tuple(line_of(run.root, one) for one in parted),
+    )
+
+
+def _golden(verdict: Verdict) -> Iterator[Finding]:
+    """Host tensors that agree with the reference and not with the golden."""
+    for output in verdict.outputs:
+        if output.status != "mismatch":
+            continue
+        at = output.first[0] if output.first else None
+        where = f", first at {at.index}: {at.actual}, expected {at.expected}" if at else ""
+        yield Finding(
+            rule="diverge/program",
+            message=f"all tasks agree with their modules, and output '{output.name}' does not with the golden: "
+            f"{output.mismatched} of {output.numel} elements{where}",
+            hint="look at what the modules compute, and at the driver: who dispatches what with which tensors",
+        )
+
+
+def diverge_ranks(given: argparse.Namespace) -> int:
+    """0 nothing found, 1 something was, else the exit status of a run that failed."""
+    if given.against or given.program:
+        option = "AGAINST" if given.against else "PROGRAM"
+        raise ArtifactError(f"{option}=", "is for one chip program", "leave it out")
+    with taking_long("running it twice, as compiled and by PyTorch"):
+        whole: dict[str, SettingValue] = {"dump_args": 2, "dep_gen": True}
+        verdict, compiled = _replayed(given, "compiled", engine_of(given), **whole)
+        expected, reference = _replayed(given, "torch", engine_of(given, reference=True), **whole)
+    for run in (verdict, expected):
+        if run.status not in _ENDED:
+            said = run.error.message if run.error else run.status
+            print(
+                f"diverge: the run {'by PyTorch' if run is expected else 'as compiled'} ended: {said}", file=sys.stderr
+            )
+            return run.exit_status
+    limits = Limits(given.rtol, given.atol)
+    found = list(departures(compiled, reference, limits))
+    first = next((one for one in found if not one.follows), found[0] if found else None)
+    if first is not None:
+        with taking_long("running it twice more, with probes in the kernels of one task"):
+            parted = _partings(given, compiled, first, limits)
+        findings = [_finding(compiled, first, len(found) - 1, parted)]
+    else:
+        findings = list(_golden(verdict))
+    return deliver("diverge", given.artifact, findings, given, given.build_dir)

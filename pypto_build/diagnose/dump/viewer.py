@@ -1,0 +1,354 @@
+"""Views of the arguments that a run dumped: listings, values, comparisons, exported files."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.pt import read_pt, write_pt
+from pypto_build.diagnose.console import one_of, table
+from pypto_build.diagnose.recorded.args_dump import ROLES, STAGES, ArgsDump, DumpedArg, find_manifest, read_dump
+from pypto_build.diagnose.recorded.evidence import no_record
+from pypto_build.diagnose.recorded.graph import TaskOrder, find_graph, read_graph
+from pypto_build.diagnose.recorded.names import Names, find_names
+from pypto_build.replay.compare import coordinates, difference
+from pypto_build.replay.values import Array, decode, storage
+
+# Statistics of an array of numbers: range, moments, special values, and a histogram.
+
+_BARS = " ▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Statistics of an array: range and moments of its finite elements, and counts over all elements.
+
+    Range and moments are NaN if there is no finite element. `distinct` is None if there are many distinct values.
+    """
+
+    numel: int
+    minimum: float
+    maximum: float
+    mean: float
+    deviation: float
+    zeros: int
+    nans: int
+    infinities: int
+    distinct: int | None
+
+    @property
+    def text(self) -> str:
+        """The statistics in one line."""
+        if self.numel == 0:
+            return "no elements"
+        parts = [
+            f"min {self.minimum:.6g}",
+            f"max {self.maximum:.6g}",
+            f"mean {self.mean:.6g}",
+            f"std {self.deviation:.4g}",
+        ]
+        parts += [f"{count} {word}" for count, word in ((self.nans, "NaN"), (self.infinities, "inf")) if count]
+        parts += [f"{self.zeros / self.numel:.0%} zero"] if self.zeros else []
+        parts += ["all the same" if self.distinct == 1 else f"{self.distinct} distinct"] if self.distinct else []
+        return ", ".join(parts)
+
+
+#: The largest number of distinct values that is reported.
+_FEW = 16
+
+
+def statistics(values: Array) -> Statistics:
+    """Return the statistics of an array of any shape and type."""
+    flat, numbers = np.asarray(values).reshape(-1), _statistics_numbers(values)
+    finite = np.isfinite(numbers)
+    good = numbers[finite]
+    distinct = len(np.unique(good[:4096]))
+    if distinct <= _FEW:
+        distinct = len(np.unique(good))
+    return Statistics(
+        numel=flat.size,
+        minimum=float(good.min()) if good.size else float("nan"),
+        maximum=float(good.max()) if good.size else float("nan"),
+        mean=float(good.mean()) if good.size else float("nan"),
+        deviation=float(good.std()) if good.size else float("nan"),
+        zeros=int(np.count_nonzero(numbers == 0)),
+        nans=int(np.count_nonzero(np.isnan(numbers))),
+        infinities=int(np.count_nonzero(np.isinf(numbers))),
+        distinct=distinct if 0 < distinct <= _FEW else None,
+    )
+
+
+def _statistics_numbers(values: Array) -> Array:
+    with np.errstate(invalid="ignore"):  # unwritten bytes are marked by signalling NaN
+        return np.asarray(values).reshape(-1).astype(np.float64, copy=False)
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Counts of finite elements in equally wide bins from `low` to `high`."""
+
+    low: float
+    high: float
+    counts: tuple[int, ...]
+
+    @property
+    def line(self) -> str:
+        """The bins as a row of block characters. The largest bin has a full block, and no used bin is blank."""
+        top = max(self.counts, default=0)
+        blocks = (0 if not count else max(1, round(count / top * (len(_BARS) - 1))) for count in self.counts)
+        return f"{self.low:.4g} |{''.join(_BARS[block] for block in blocks)}| {self.high:.4g}"
+
+
+def histogram(values: Array, bins: int = 40) -> Histogram | None:
+    """Return the histogram of an array, or None if it has no finite element."""
+    numbers = _statistics_numbers(values)
+    finite = numbers[np.isfinite(numbers)]
+    if not finite.size:
+        return None
+    low, high = float(finite.min()), float(finite.max())
+    if low == high:
+        return Histogram(low, high, (finite.size,))
+    counts, _ = np.histogram(finite, bins=bins, range=(low, high))
+    return Histogram(low, high, tuple(int(count) for count in counts))
+
+
+EXPORTS = ("pt", "npy", "txt")
+
+#: Tensors with up to this number of elements are printed completely.
+_SHOWN_ELEMENTS = 64
+_SHOWN_MISMATCHES = 10
+
+
+#: The columns of a listing.
+HEADINGS = ("task", "kernel", "arg", "name", "role", "stage", "dtype", "shape", "content")
+
+
+class Viewer:
+    """A dump with the names of its tasks, kernels and arguments."""
+
+    def __init__(self, dump: ArgsDump, names: Names, order: TaskOrder) -> None:
+        self.dump, self.names, self.order = dump, names, order
+
+    def arg_name(self, record: DumpedArg) -> str:
+        """Return the argument's name in the kernel's wrapper, or its index."""
+        return self.names.argument(record.func_ids, record.index) or str(record.index)
+
+    def select(self, given: argparse.Namespace) -> list[DumpedArg]:
+        """Return the records that the options select, in the order of submission.
+
+        Raises a usage error for a task, kernel or argument that is not in the dump.
+        """
+        records = sorted(self.dump.records, key=self._position)
+        if given.task:
+            wanted = {self.order.find(text) for text in given.task.split(",")}
+            records = [record for record in records if record.task_id in wanted]
+        if given.kernel:
+            records = self._of_kernel(records, given.kernel)
+        if given.arg:
+            records = self._of_arg(records, given.arg)
+        for key, value, table_ in (("role", given.role, ROLES), ("stage", given.stage, STAGES)):
+            if value:
+                records = [record for record in records if getattr(record, key) == table_[value]]
+        return records
+
+    def _position(self, record: DumpedArg) -> tuple[int, int, int, str]:
+        number = self.order.numbers.get(record.task_id, len(self.order.numbers))
+        return number, record.task_id, record.index, {"before": "0", "after": "1"}[record.stage]
+
+    def _of_kernel(self, records: list[DumpedArg], kernel: str) -> list[DumpedArg]:
+        found = [r for r in records if kernel in {self.names.kernel(i) for i in r.func_ids} | set(map(str, r.func_ids))]
+        if not found:
+            known = sorted({self.names.joined(record.func_ids) for record in self.dump.records})
+            raise ArtifactError(f"KERNEL={kernel}", "no dumped task runs it", f"dumped: {', '.join(known)}")
+        return found
+
+    def _of_arg(self, records: list[DumpedArg], arg: str) -> list[DumpedArg]:
+        found = [record for record in records if arg in (str(record.index), self.arg_name(record))]
+        if not found:
+            known = dict.fromkeys(self.arg_name(record) for record in records)
+            raise ArtifactError(f"ARG={arg}", "no dumped argument is called that", f"dumped: {', '.join(known)}")
+        return found
+
+    # -- text ---------------------------------------------------------------------------------------------------
+
+    def rows(self, records: Sequence[DumpedArg]) -> list[list[str]]:
+        """Return the cells under `HEADINGS` for each record. Scalars are shown with their value."""
+        return [
+            [
+                self.order.label(record.task_id),
+                self.names.joined(record.func_ids),
+                str(record.index),
+                self.names.argument(record.func_ids, record.index) or "-",
+                record.role,
+                record.stage,
+                record.dtype,
+                "x".join(map(str, record.shape)) or "scalar",
+                self._content(record),
+            ]
+            for record in records
+        ]
+
+    def _content(self, record: DumpedArg) -> str:
+        if record.kind == "scalar":
+            return f"= {self._scalar(record)}"
+        if record.overwritten:
+            return "overwritten"
+        if self.dump.binary is None or not record.size:
+            return "not dumped"
+        return f"{record.size:,} bytes" + (" (truncated)" if record.truncated else "")
+
+    def _scalar(self, record: DumpedArg) -> str:
+        """Return a scalar in the type of the kernel's argument. The dump has its 64 bits only."""
+        if record.dtype != "uint64" or type(record.value) is not int:
+            return str(record.value)
+        taken = self.names.scalar(record.func_ids, record.index, record.value)
+        if taken is None:
+            return str(record.value)
+        name, value = taken
+        return f"{value:.9g} ({name})" if isinstance(value, float) else f"{value} ({name})"
+
+    def describe(self, record: DumpedArg) -> list[str]:
+        """Return the lines about a record: heading, statistics, histogram, and all values if they are few."""
+        lines = [self.title(record)]
+        if record.kind == "scalar":
+            return [*lines, f"  value {self._scalar(record)}"]
+        values = self.dump.values(record)
+        lines.append(f"  {statistics(values).text}")
+        found = histogram(values)
+        if found is not None and len(found.counts) > 1:
+            lines.append(f"  {found.line}")
+        if values.size <= _SHOWN_ELEMENTS:
+            lines += [f"  {line}" for line in np.array2string(values, max_line_width=100).splitlines()]
+        else:
+            flat = values.reshape(-1)
+            lines.append(f"  first {_numbers(flat[:6])} … last {_numbers(flat[-6:])}")
+        return lines
+
+    def title(self, record: DumpedArg) -> str:
+        """Return the heading of a record: `task 3 (1:4) kernel_mul arg 2 'out' output after float32[128, 128]`."""
+        name = self.names.argument(record.func_ids, record.index)
+        words = [f"task {self.order.label(record.task_id)}", self.names.joined(record.func_ids), f"arg {record.index}"]
+        words += [f"'{name}'"] if name else []
+        return " ".join([*words, record.role, record.stage, f"{record.dtype}{list(record.shape)}"])
+
+
+def _numbers(values: Array) -> str:
+    return " ".join(f"{value:.6g}" for value in values.tolist())
+
+
+def compare(viewer: Viewer, record: DumpedArg, path: Path, rtol: float, atol: float) -> tuple[bool, list[str]]:
+    """Compare a dumped tensor with a torch file. Returns whether they agree, and the lines of the report."""
+    tensor = read_pt(path)
+    stored = viewer.dump.stored(record)
+    if tensor.dtype != record.dtype or tensor.numel != stored.size:
+        have = f"{tensor.dtype}{list(tensor.shape)}"
+        other = f"holds {have}, which is not what is compared: {viewer.title(record)}"
+        raise ArtifactError(path, other, "choose another argument with TASK= and ARG=")
+    expected = storage(tensor.contiguous(), tensor.dtype, record.shape)
+    found = difference(stored, expected, record.dtype, rtol, atol)
+    lines = [viewer.title(record)]
+    if not found.count:
+        return True, [
+            *lines,
+            f"  equal to {path.name} within rtol={rtol:g} atol={atol:g}; max abs error {found.max_abs:g}",
+        ]
+    lines.append(f"  {found.count} of {stored.size} elements differ from {path.name}, max abs error {found.max_abs:g}")
+    actual, wanted = decode(stored, record.dtype).reshape(-1), decode(expected, record.dtype).reshape(-1)
+    for flat in np.flatnonzero(found.mask.reshape(-1))[:_SHOWN_MISMATCHES].tolist():
+        at = coordinates(flat, record.shape)
+        lines.append(f"    {at}: dumped {actual[flat]:.8g}, file {wanted[flat]:.8g}")
+    return False, lines
+
+
+#: The hint if there is no dump. A run whose selection matches nothing writes none.
+_NO_DUMP = "DUMP=2 dumps all, DUMP=1 what the orchestration marks; DUMP_ARGS= and DUMP_TASKS= have to name what ran"
+
+
+def export(viewer: Viewer, record: DumpedArg, form: str, directory: Path) -> Path:
+    """Write one tensor as `pt` (stored elements), `npy` or `txt` (numbers), and return the file's path."""
+    number = viewer.order.numbers.get(record.task_id, record.task_id)
+    kernels = re.sub(r"[^\w.+-]+", "_", viewer.names.joined(record.func_ids))  # names from the dump are untrusted
+    name = f"task{number}_{kernels}_{viewer.arg_name(record)}"
+    path = directory / f"{name}_{record.stage}.{form}"
+    directory.mkdir(parents=True, exist_ok=True)
+    if form == "pt":
+        write_pt(path, record.dtype, record.shape, viewer.dump.stored(record).tobytes())
+    elif form == "npy":
+        np.save(path, viewer.dump.values(record))
+    else:
+        values = viewer.dump.values(record)
+        rows = (
+            values.reshape(math.prod(values.shape[:-1]), -1)
+            if values.size and values.ndim > 1
+            else values.reshape(-1, 1)
+        )
+        text = [f"# {viewer.title(record)}", *(" ".join(f"{value:.9g}" for value in row) for row in rows.tolist())]
+        path.write_text("\n".join(text) + "\n", encoding="utf-8")
+    return path
+
+
+def open_viewer(root: Path, build_dir: Path | None) -> Viewer:
+    """Open the dump of an artifact's last run (in `build_dir`), or the dump in a directory."""
+    directories = [path for path in (build_dir, root) if path is not None]
+    manifest = next(filter(None, map(find_manifest, directories)), None)
+    if manifest is None:
+        raise no_record(directories[0], "holds no argument dump", _NO_DUMP)
+    dump = read_dump(manifest)
+    graph = find_graph(manifest.parent, *directories)
+    ids = [record.task_id for record in dump.records]
+    order = read_graph(graph).order if graph else TaskOrder.guessed(ids)
+    near = (manifest.parent, manifest.parent.parent, manifest.parent.parent.parent)
+    return Viewer(dump, find_names(root, *directories, *near), order)
+
+
+def show(viewer: Viewer, given: argparse.Namespace) -> int:
+    """Show, export or compare the records that the options select, and return the exit status."""
+    records = viewer.select(given)
+    if given.against:
+        return _compare_all(viewer, records, given)
+    tensors = [record for record in records if record.kind == "tensor"]
+    if given.export:
+        one_of("EXPORT", given.export, EXPORTS)
+        directory = given.output or viewer.dump.path.parent / "export"
+        for record in tensors:
+            print(export(viewer, record, given.export, directory))
+        return 0
+    print("\n".join(table(viewer.rows(records), HEADINGS)))
+    for line in remarks(viewer):
+        print(line)
+    if given.values or len(records) == 1:
+        for record in records:
+            print("\n" + "\n".join(viewer.describe(record)))
+    return 0
+
+
+def _compare_all(viewer: Viewer, records: Sequence[DumpedArg], given: argparse.Namespace) -> int:
+    agree = True
+    tensors = [record for record in records if record.kind == "tensor"]
+    if not tensors:
+        raise ArtifactError("--against", "nothing is selected to compare", "name a tensor with TASK=, KERNEL= and ARG=")
+    for record in tensors:
+        same, lines = compare(viewer, record, given.against, given.rtol, given.atol)
+        agree &= same
+        print("\n".join(lines))
+    return 0 if agree else 1
+
+
+def remarks(viewer: Viewer) -> list[str]:
+    """Return notes on a dump: dropped records, missing submission order, missing contents."""
+    dump = viewer.dump
+    lines = []
+    if dump.dropped:
+        lines.append(f"note: {dump.dropped} records were dropped while the run went on; dump fewer arguments at a time")
+    if not viewer.order.exact:
+        lines.append("note: tasks are numbered by their ids; DEP_GEN=1 records the order of submission")
+    if dump.binary is None and dump.records:
+        lines.append("note: this dump has no contents (level 3, or its binary file is gone)")
+    return lines

@@ -1,0 +1,330 @@
+"""`scons lint` on a distributed artifact: chip programs, and the host driver against programs, metadata, domains."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+
+from pypto_build.artifact.derive import Derived, derive
+from pypto_build.artifact.distributed import Distributed
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.files import read_source
+from pypto_build.artifact.layout import DRIVER, load_artifact
+from pypto_build.artifact.records import ArgDirection
+from pypto_build.diagnose.findings import Edit, Finding, Level
+
+# Reads a host driver as text: what it dispatches, with which arguments. Nothing of it is executed.
+
+
+@dataclass(frozen=True)
+class DriverTensor:
+    """One tensor of a dispatch: the name of host tensor or buffer, and the tag; empty where the text does not tell."""
+
+    line: int
+    tag: str
+    tensor: str = ""
+    buffer: str = ""
+
+
+@dataclass
+class DriverCall:
+    """One place that dispatches `program`, a chip program, or a host callable."""
+
+    program: str
+    line: int
+    is_host: bool = False
+    known: bool = False  # whether all of its arguments are
+    tensors: list[DriverTensor] = field(default_factory=list)
+    scalars: list[int] = field(default_factory=list)  # their lines
+
+
+@dataclass
+class DriverText:
+    """Names that a driver uses, with the first line of each, and its dispatches in order."""
+
+    calls: list[DriverCall] = field(default_factory=list)
+    read: dict[str, int] = field(default_factory=dict)  # host tensors
+    made: set[str] = field(default_factory=set)  # those that it makes or names itself
+    declared: set[str] = field(default_factory=set)  # buffers of domains
+    buffers: dict[str, int] = field(default_factory=dict)  # those that it uses
+    computes_names: bool = False  # a name that is no constant: what is not found may be there
+
+
+_SUBMITS = {"_submit_chip": 1, "submit_chip": 0, "submit_next_level": 0, "submit_next_level_group": 0, "submit_sub": 0}
+
+
+def read_driver(path: Path) -> DriverText:
+    """Read the text of a driver. Raises `SyntaxError`, `ValueError` or `OSError` if it is not valid Python."""
+    reader = _Reader()
+    with warnings.catch_warnings():  # what Python thinks of its style
+        warnings.simplefilter("ignore")
+        tree = ast.parse(read_source(path))
+    reader.visit(tree)
+    return reader.found
+
+
+class _Reader(ast.NodeVisitor):
+    def __init__(self) -> None:
+        self.found = DriverText()
+        self._arguments: dict[str, tuple[list[DriverTensor], list[int], bool]] = {}
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        for target in node.targets:
+            if isinstance(target, ast.Name) and _called(node.value) == "TaskArgs":
+                self._arguments[target.id] = ([], [], True)
+            name = _key(target, "tensors")
+            if name:
+                self.found.made.add(name)
+            elif isinstance(target, ast.Subscript) and _is_name(target.value, "tensors"):
+                self.found.computes_names = True
+        self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        if _is_name(node.value, "tensors") and isinstance(node.ctx, ast.Load):
+            self._note(self.found.read, node)
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "buffers":
+            self._note(self.found.buffers, node)
+        self.generic_visit(node)
+
+    def _note(self, names: dict[str, int], node: ast.Subscript) -> None:
+        if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+            names.setdefault(node.slice.value, node.lineno)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        name = _called(node)
+        if name == "CommBufferSpec":
+            given = _word(node, "name", 0)
+            if isinstance(given, ast.Constant):
+                self.found.declared.add(str(given.value))
+            else:
+                self.found.computes_names = True
+        elif name in ("add_tensor", "add_scalar") and isinstance(node.func, ast.Attribute):
+            self._argument(node, name, node.func.value)
+        elif name in _SUBMITS:
+            self._submit(node, name)
+        self.generic_visit(node)
+
+    def _argument(self, node: ast.Call, name: str, owner: ast.expr) -> None:
+        if not isinstance(owner, ast.Name) or owner.id not in self._arguments:
+            return
+        tensors, scalars, _ = self._arguments[owner.id]
+        if name == "add_scalar":
+            scalars.append(node.lineno)
+            return
+        tag = _word(node, "tag", 1)
+        text = tag.attr if isinstance(tag, ast.Attribute) else "INPUT" if tag is None else ""
+        inside = list(ast.walk(node.args[0])) if node.args else []
+        tensor = next(filter(None, (_key(one, "tensors") for one in inside)), "")
+        buffer = next(filter(None, map(_buffer, inside)), "")
+        tensors.append(DriverTensor(node.lineno, text, tensor, buffer))
+
+    def _submit(self, node: ast.Call, name: str) -> None:
+        place = _SUBMITS[name]
+        if len(node.args) <= place:
+            return
+        handle = node.args[place]
+        program = _key(handle, "sub_ids" if name == "submit_sub" else "callables")
+        if not program:
+            self.found.computes_names = True
+            return
+        call = DriverCall(program, node.lineno, name == "submit_sub")
+        args = node.args[place + 1] if len(node.args) > place + 1 else None
+        if isinstance(args, ast.Name) and args.id in self._arguments:
+            tensors, scalars, call.known = self._arguments[args.id]
+            call.tensors, call.scalars = list(tensors), list(scalars)
+        self.found.calls.append(call)
+
+
+def _called(node: ast.AST) -> str:
+    """The name of what a call calls."""
+    if not isinstance(node, ast.Call):
+        return ""
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def _word(node: ast.Call, name: str, place: int) -> ast.expr | None:
+    """An argument of a call, by name or place."""
+    named = next((word.value for word in node.keywords if word.arg == name), None)
+    return named if named is not None else node.args[place] if len(node.args) > place else None
+
+
+def _is_name(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _key(node: ast.AST, owner: str) -> str:
+    """The constant key of `owner["key"]`."""
+    if not isinstance(node, ast.Subscript) or not _is_name(node.value, owner):
+        return ""
+    return str(node.slice.value) if isinstance(node.slice, ast.Constant) else ""
+
+
+def _buffer(node: ast.AST) -> str:
+    """The constant key of `….buffers["key"]`."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Attribute):
+        return ""
+    return str(node.slice.value) if node.value.attr == "buffers" and isinstance(node.slice, ast.Constant) else ""
+
+
+#: Tags by which a dispatch is known as one that writes, and as one that reads.
+_WRITING = ("OUTPUT", "INOUT", "OUTPUT_EXISTING")
+_READING = ("INPUT", "INOUT")
+
+
+def lint_driver(artifact: Distributed) -> list[Finding]:
+    """Report contradictions between the driver's text and the artifact, and faults in the text."""
+    try:
+        text = read_driver(artifact.driver)
+    except SyntaxError as error:
+        return [_found("driver", f"not Python: {error.msg}", error.lineno or 0, "correct it, or compile again")]
+    except (ValueError, RecursionError, MemoryError) as error:
+        return [_found("driver", f"cannot be read as Python: {error}", 0, "correct it, or compile again")]
+    return [*_names(artifact, text), *_arguments(artifact, text), *_tokens(text)]
+
+
+def _found(
+    rule: str, message: str, line: int, hint: str, level: Level = "error", edits: tuple[Edit, ...] = ()
+) -> Finding:
+    return Finding(f"lint/{rule}", message, DRIVER, line, hint, level, edits=edits)
+
+
+def _names(artifact: Distributed, text: DriverText) -> Iterator[Finding]:
+    """Programs, host callables, tensors and buffers that there are not."""
+    callables = {*artifact.sub_workers, *artifact.required}
+    for call in text.calls:
+        known = callables if call.is_host else artifact.chips
+        where = "sub_workers/" if call.is_host else "next_levels/"
+        if call.program not in known:
+            message = f"dispatches '{call.program}', which is not under {where}"
+            yield _found("driver-program", message, call.line, _nearest(call.program, known))
+    if text.computes_names:
+        return
+    params = {param.name for param in artifact.params}
+    for name, line in text.read.items():
+        if name not in params and name not in text.made:
+            message = f"tensors['{name}'] is no parameter in distributed_meta.json, and the driver does not make it"
+            yield _found("driver-tensor", message, line, _nearest(name, params | text.made))
+    for name, line in text.buffers.items():
+        if name not in text.declared:
+            message = f"buffers['{name}'] is in no domain"
+            yield _found("driver-buffer", message, line, _nearest(name, text.declared))
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean '{near[0]}'?" if near else f"known are: {', '.join(sorted(known)) or 'none'}"
+
+
+def _arguments(artifact: Distributed, text: DriverText) -> Iterator[Finding]:
+    """As many arguments as a program takes, under tags that say what it does with them."""
+    programs: dict[str, Derived | None] = {}
+    for call in text.calls:
+        if call.is_host or not call.known or call.program not in artifact.chips:
+            continue
+        if call.program not in programs:
+            programs[call.program] = _derived(artifact.chips[call.program])
+        derived = programs[call.program]
+        if derived is None or derived.order:
+            continue
+        for kind, used, given in (
+            ("tensor", len(derived.tensors), len(call.tensors)),
+            ("scalar", len(derived.scalars), len(call.scalars)),
+        ):
+            if used > given:
+                message = f"'{call.program}' is given {_count(given, kind)} and takes {used}"
+                yield _found("driver-arguments", message, call.line, f"add the {kind}s that its orchestration reads")
+        for argument, one in zip(derived.tensors, call.tensors, strict=False):
+            yield from _tag(call, argument.name, argument.direction, one)
+
+
+def _tag(call: DriverCall, name: str, direction: ArgDirection, given: DriverTensor) -> Iterator[Finding]:
+    """A host tensor's tag decides which dispatches wait for each other; windows are not ordered by it."""
+    if not given.tensor or not given.tag or given.tag == "NO_DEP":
+        return
+    what = f"tensors['{given.tensor}'] is {given.tag}, and '{call.program}' %s it as '{name}'"
+    if direction in (ArgDirection.OUT, ArgDirection.INOUT) and given.tag not in _WRITING:
+        wanted = "INOUT" if direction is ArgDirection.INOUT else "OUTPUT_EXISTING"
+        hint = f"make it TensorArgType.{wanted}: no dispatch that reads it waits for this one"
+        yield _found("driver-tag", what % "writes", given.line, hint, edits=_retag(given, wanted))
+    elif direction is ArgDirection.IN and given.tag not in _READING:
+        hint = "make it TensorArgType.INPUT: this dispatch does not wait for the one that wrote it"
+        yield _found("driver-tag", what % "reads", given.line, hint, edits=_retag(given, "INPUT"))
+
+
+def _retag(given: DriverTensor, wanted: str) -> tuple[Edit, ...]:
+    return (Edit(DRIVER, given.line, f"TensorArgType.{given.tag}", f"TensorArgType.{wanted}"),)
+
+
+def _derived(chip: Path) -> Derived | None:
+    """Derive how a program's orchestration uses its arguments; None if it cannot be read."""
+    try:
+        artifact = load_artifact(chip)
+        derived = derive(artifact)
+    except ArtifactError:
+        return None
+    declared = artifact.orchestration.signature if artifact.orchestration else None
+    if not declared or len(declared) != len(derived.tensors):
+        return derived
+    # A tensor that is written part by part counts as read where nothing says that it is an output.
+    tensors = tuple(
+        msgspec.structs.replace(one, direction=said)
+        if said is ArgDirection.OUT and one.direction is ArgDirection.INOUT
+        else one
+        for one, said in zip(derived.tensors, declared, strict=True)
+    )
+    return msgspec.structs.replace(derived, tensors=tensors)
+
+
+def _tokens(text: DriverText) -> Iterator[Finding]:
+    """Several programs that use one buffer of a window, and no host tensor that orders them."""
+    using: dict[str, list[DriverCall]] = {}
+    for call in text.calls:
+        for buffer in dict.fromkeys(one.buffer for one in call.tensors if one.buffer):
+            using.setdefault(buffer, []).append(call)
+    told: set[tuple[int, int]] = set()
+    for buffer, calls in using.items():
+        for first, second in pairwise(calls):
+            known = first.known and second.known
+            if (first.line, second.line) in told or not known or _ordered(first, second, text.calls):
+                continue
+            told.add((first.line, second.line))
+            message = (
+                f"'{first.program}' and '{second.program}' use window buffer '{buffer}', and no host tensor orders "
+                "their dispatches on a rank"
+            )
+            hint = "give both an ordering token: one INOUT host tensor a rank, as the compiler does (__comm_d<n>_ord)"
+            yield Finding("lint/driver-token", message, DRIVER, second.line, hint, "warning")
+
+
+def _ordered(first: DriverCall, second: DriverCall, calls: Sequence[DriverCall]) -> bool:
+    """Return whether the second dispatch waits for the first, directly or through others."""
+    after = [first]
+    for call in calls[calls.index(first) + 1 :]:
+        if any(_waits_for(call, one) for one in after):
+            if call is second:
+                return True
+            after.append(call)
+    return False
+
+
+def _waits_for(second: DriverCall, first: DriverCall) -> bool:
+    """Return whether one dispatch may wait for another through a shared tensor; unknown directions count as a wait."""
+    tags: Mapping[str, str] = {one.tensor: one.tag for one in first.tensors if one.tensor}
+    return any(
+        tags.get(one.tensor, "NO_DEP") in (*_WRITING, "") and one.tag in (*_READING, "")
+        for one in second.tensors
+        if one.tensor
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,212 @@
+"""A run of several ranks as it was recorded: `ranks.json`, and a directory a dispatch with the files of one chip."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.artifact.layout import DRIVER
+from pypto_build.artifact.records import FILE_NAME
+from pypto_build.diagnose.recorded.evidence import Evidence, no_record
+from pypto_build.facts.comparisons import COMPARISONS
+from pypto_build.replay.chips.records import HOST, DispatchRow, DomainRow, MessagesRecord, RanksRecord
+
+AGAIN = "replay with SWIMLANE=4 DEP_GEN=1"
+#: Seconds and nanoseconds beyond any run.
+_LONGEST_S, _LATEST_NS = 1e9, 1 << 63
+_MOST_RANKS, _MOST_DISPATCHES = 64, 1 << 32
+_CHOICE = re.compile(r"(?:rank)?(\d{1,3})(?:/d?(\d{1,9}))?\Z")
+
+Record = TypeVar("Record", bound=msgspec.Struct)
+
+
+def read_record(path: Path, kind: type[Record], again: str = AGAIN) -> Record:
+    """A file of a run. Raises `ArtifactError` naming it and what is wrong."""
+    try:
+        return decode_json(read_bytes(path), kind)
+    except OSError as error:
+        raise ArtifactError(path, f"cannot be read: {error.strerror}", again) from None
+    except msgspec.MsgspecError as error:
+        raise ArtifactError(path, f"is no record of this version: {error}", again) from None
+
+
+def read_ranks(path: Path, again: str = AGAIN) -> RanksRecord:
+    """`ranks.json`. Raises `ArtifactError` for one that contradicts itself."""
+    record = read_record(path, RanksRecord, again)
+
+    def wrong(what: str) -> ArtifactError:
+        return ArtifactError(path, f"is no record of a run: {what}", again)
+
+    if not 1 <= record.world <= _MOST_RANKS:
+        raise wrong(f"{record.world} ranks")
+    if not 0 <= record.origin_ns < _LATEST_NS:
+        raise wrong("it began at a time beyond any")
+    for row in record.dispatches:
+        if not (HOST <= row.rank < record.world and 0 <= row.index < _MOST_DISPATCHES):
+            raise wrong(f"a dispatch of rank {row.rank}")
+        if not FILE_NAME.match(row.program) or len(row.program) > 200:
+            raise wrong(f"a program called {row.program!r}")
+        if not all(0 <= time < _LONGEST_S for time in (row.begun_s, row.ended_s or row.begun_s)):
+            raise wrong(f"dispatch {row.number} at {row.begun_s}")
+    for domain in record.domains:
+        if len(domain.ranks) != len(domain.addresses):
+            raise wrong(f"{len(domain.ranks)} ranks and {len(domain.addresses)} windows in domain {domain.name!r}")
+    if any(not 0 <= wait.comparison < len(COMPARISONS) for wait in record.waiting):
+        raise wrong("an unknown comparison")
+    return record
+
+
+def read_messages(path: Path) -> MessagesRecord | None:
+    """Read the notifications and waits of a dispatch; None without a record. Raises `ArtifactError`."""
+    if not path.is_file():
+        return None
+    record = read_record(path, MessagesRecord)
+    kernels = [row[6] for row in record.notifications] + [row[7] for row in record.waits]
+    times = [record.origin_ns, *(row[0] for row in record.notifications), *(t for row in record.waits for t in row[:2])]
+    if not all(0 <= kernel < len(record.kernels) for kernel in kernels):
+        raise ArtifactError(path, "is no record of messages: a kernel without a name", AGAIN)
+    if not all(0 <= time < _LATEST_NS for time in times):
+        raise ArtifactError(path, "is no record of messages: a time beyond any", AGAIN)
+    if not all(0 <= row[4] < len(COMPARISONS) for row in record.waits):
+        raise ArtifactError(path, "is no record of messages: an unknown comparison", AGAIN)
+    return record
+
+
+@dataclass(frozen=True)
+class RanksRun:
+    """One run of the distributed artifact in `root`, replayed in `build_dir`. Times are microseconds since it began."""
+
+    root: Path
+    build_dir: Path
+    platform: str = "a2a3sim"
+
+    @property
+    def directory(self) -> Path:
+        """Return the directory with the records of all ranks."""
+        return self.build_dir / "dfx_outputs"
+
+    @property
+    def simulated(self) -> bool:
+        """Return whether the times come from a simulation and mean little."""
+        return self.platform.endswith("sim")
+
+    @property
+    def recorded(self) -> bool:
+        """Return whether the run left a record of its ranks."""
+        return (self.directory / "ranks.json").is_file()
+
+    @cached_property
+    def record(self) -> RanksRecord:
+        """Read the record of all ranks. Raises `ArtifactError` if there is none."""
+        if not self.recorded:
+            raise no_record(self.build_dir, "holds no records of ranks", f"{AGAIN} first")
+        return read_ranks(self.directory / "ranks.json")
+
+    @cached_property
+    def dispatches(self) -> list[DispatchRow]:
+        """By rank, those of the host last, and in their order there."""
+        return sorted(self.record.dispatches, key=lambda row: (row.rank == HOST, row.rank, row.index))
+
+    @cached_property
+    def by_number(self) -> dict[int, DispatchRow]:
+        """Dispatches by their numbers in the order of submission."""
+        return {row.number: row for row in self.record.dispatches}
+
+    def directory_of(self, row: DispatchRow) -> Path:
+        """Return the directory with the records of a dispatch."""
+        return self.directory / row.place
+
+    def program_of(self, row: DispatchRow) -> Path:
+        """The artifact of its chip program."""
+        return self.root / "next_levels" / row.program
+
+    def evidence(self, row: DispatchRow) -> Evidence:
+        """The records of a dispatch as those of a run on one chip."""
+        return Evidence(self.program_of(row), self.directory_of(row), self.platform)
+
+    @cached_property
+    def messages(self) -> dict[int, MessagesRecord]:
+        """Return the notifications and waits of all dispatches, by number; those without a record are left out."""
+        found = {row.number: read_messages(self.directory_of(row) / "messages.json") for row in self.dispatches}
+        return {number: record for number, record in found.items() if record is not None}
+
+    def span(self, row: DispatchRow) -> tuple[float, float]:
+        """Return the begin and end of a dispatch in microseconds; an unfinished one ends with the run."""
+        return row.begun_s * 1e6, self.end if row.ended_s is None else row.ended_s * 1e6
+
+    @property
+    def ended(self) -> bool:
+        """Return whether all dispatches ended."""
+        return not self.record.pending and all(row.ended_s is not None for row in self.record.dispatches)
+
+    @cached_property
+    def end(self) -> float:
+        """Return the end of the run in microseconds: the last end, or begin of an unfinished dispatch."""
+        return max((1e6 * (row.begun_s if row.ended_s is None else row.ended_s) for row in self.dispatches), default=0)
+
+    def at(self, time_ns: int) -> float:
+        """A moment of the machine's clock."""
+        return (time_ns - self.record.origin_ns) / 1e3
+
+    def title(self, row: DispatchRow) -> str:
+        """`rank 0 d1 'reduce'`."""
+        place = f"host d{row.index}" if row.rank == HOST else f"rank {row.rank} d{row.index}"
+        return f"{place} '{row.program}'"
+
+    def submitted_at(self, row: DispatchRow) -> str:
+        """`orchestration/host_orch.py:50`."""
+        return f"{DRIVER}:{row.line}" if row.line else DRIVER
+
+    def signal(self, address: int) -> str:
+        """`comm_d0.arrived_buf+4 of rank 1`."""
+        found = place_of(self.record.domains, address)
+        if found is None:
+            return f"0x{address:x}"
+        number, owner, offset = found
+        domain = self.record.domains[number]
+        buffer = next((item for item in domain.buffers if 0 <= offset - item.offset < item.nbytes), None)
+        name, start = (buffer.name, buffer.offset) if buffer else ("window", 0)
+        return f"{domain.name}.{name}+{offset - start} of rank {owner}"
+
+    def choose(self, text: str) -> list[DispatchRow]:
+        """The dispatches that `RANK=` names: `1`, `1/d2`, several with commas. Raises `ArtifactError` for none."""
+        chosen: list[DispatchRow] = []
+        for word in text.split(","):
+            chosen += self._choose(word.strip())
+        return list({row.number: row for row in chosen}.values())
+
+    def _choose(self, word: str) -> list[DispatchRow]:
+        match = _CHOICE.match(word)
+        if match is None:
+            raise ArtifactError(
+                f"RANK={word}", "names no rank", "RANK=1 for all its dispatches, RANK=1/d0 for the first"
+            )
+        rank = int(match[1])
+        own = [row for row in self.dispatches if row.rank == rank]
+        if not own:
+            known = ", ".join(str(number) for number in sorted({row.rank for row in self.dispatches} - {HOST}))
+            raise ArtifactError(f"RANK={word}", f"rank {rank} had no dispatch", f"those that had: {known or 'none'}")
+        if match[2] is None:
+            return own
+        found = [row for row in own if row.index == int(match[2])]
+        if not found:
+            listed = ", ".join(f"{rank}/d{row.index}" for row in own)
+            raise ArtifactError(f"RANK={word}", f"rank {rank} had {len(own)} dispatches", f"RANK= one of {listed}")
+        return found
+
+
+def place_of(domains: Sequence[DomainRow], address: int) -> tuple[int, int, int] | None:
+    """The domain, the rank and the byte of its window that `address` is; None outside of all windows."""
+    for number, domain in enumerate(domains):
+        for rank, base in zip(domain.ranks, domain.addresses, strict=True):
+            if 0 <= address - base < domain.size:
+                return number, rank, address - base
+    return None
