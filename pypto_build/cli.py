@@ -24,6 +24,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -56,6 +57,7 @@ _TOOLS = {
     "wrap": "pypto_build.interop.wrap",
     "fetch": "pypto_build.toolchain.fetch",
     "setup": "pypto_build.editor.setup",
+    "init": "pypto_build.editor.setup.init",
     "lsp": "pypto_build.editor.server",
     "scene": "pypto_build.interop.scene",
     "conformance": "pypto_build.diagnose.conformance",
@@ -322,6 +324,20 @@ class _Parser(argparse.ArgumentParser):
         return [flag for action in self._actions for flag in action.option_strings]
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Wraps paragraphs to the terminal's width, and rows of a table under where their words begin."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines: list[str] = []
+        for part in text.split("\n\n"):
+            for line in part.splitlines() if "\n " in part else [part.replace("\n", " ")]:
+                row = re.match(r" +\S+ {2,}", line)
+                under = " " * len(row[0] if row else "")
+                lines += textwrap.wrap(line, width, subsequent_indent=under, break_on_hyphens=False)
+            lines.append("")
+        return "\n".join(lines)
+
+
 @cache
 def parser(verb: str = "") -> _Parser:
     """The command line's flags; with a verb those that it takes, for their help."""
@@ -330,7 +346,7 @@ def parser(verb: str = "") -> _Parser:
         usage=f"pypto-build {verb or 'VERB'} PATH [flags] [NAME=value ...]",
         description=_plain(TARGETS[verb].doc) if verb else _verbs_text(),
         epilog=_plain(__doc__.partition("\n\n")[2]),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Help,
         allow_abbrev=False,
     )
     flags.add_argument("--version", action="version", version=f"pypto-build {__version__}")
@@ -377,6 +393,7 @@ def _verbs_text() -> str:
     """The verbs as `scons` alone lists its targets."""
     wrap = {"wrap": "run a script as it is and keep what a replay needs: 'pypto-build wrap -- COMMAND'"}
     ours = {
+        "init": "begin a repository: SConstruct, a program, CI, editor files",
         "setup": "show the files that editors, shells and CI need; WRITE=1 writes them",
         "lsp": "serve .pto modules to an editor, on standard input and output",
     }

@@ -52,6 +52,17 @@ def test_the_artifact_by_upstreams_flags(flag: str) -> None:
     assert command[-1] == "JIT=dir"
 
 
+@pytest.mark.parametrize("columns", [80])
+def test_the_help_breaks_lines_at_words(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = cli.parser.__wrapped__().format_help().splitlines()
+    assert [line for line in lines if len(line) >= columns and not line.startswith("  --")] == []
+    row = next(number for number, line in enumerate(lines) if line.startswith("  scene "))
+    words = f"{lines[row]} {lines[row + 1]}".split()
+    assert " ".join(words).startswith("scene run scene tests with the flags of simpler's runner: 'pypto-build scene")
+    assert lines[row + 1].startswith(" " * 14)
+
+
 def test_upstreams_flags_without_an_effect(capsys: pytest.CaptureFixture[str]) -> None:
     cli.parse(["replay", "x", "--no-recompile", "--validate"])
     assert capsys.readouterr().err == (

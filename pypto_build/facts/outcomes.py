@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from typing import Literal
 
 import msgspec
 
 Word = Literal["PASS", "FAIL", "UNCHECKED", "SKIPPED", "ERROR"]
+
+
+def annotations_for(value: str) -> str:
+    """Return the CI to write annotations for by ``ANNOTATE=``: github, gitlab, or empty for none.
+
+    Without a value it is the CI that this process runs under.
+    """
+    here = "github" if os.environ.get("GITHUB_ACTIONS") == "true" else "gitlab" if "GITLAB_CI" in os.environ else ""
+    return {"": here, "0": "", "1": here or "github"}.get(value, value)
 
 
 class Outcome(msgspec.Struct):

@@ -26,7 +26,7 @@ from .cpp.emitter import Emitter
 from .cpp.lowering import find_lowering
 from .errors import PtoError
 from .model import Function, Module, Operation
-from .ops import TABLE
+from .ops import TABLE, TILE_ALLOCATIONS
 from .parser import parse_file
 from .resolve import resolve
 from .types import MultiTileType, TileType
@@ -78,7 +78,7 @@ def assemble(module: Module, platform: str) -> Assembled:
     for function in functions:
         addresses |= place_tiles(function, module, arch)
     for function in functions:
-        lines = Emitter(function, module, addresses, find_lowering).emit()
+        lines = Emitter(function, module, addresses, find_lowering, arch).emit()
         texts += [*lines.text, ""]
         tokens += [*lines.tokens, -1]
         names.append(function.name)
@@ -137,7 +137,7 @@ def place_tiles(function: Function, module: Module, arch: str) -> dict[int, int]
 def _allocation(op: Operation) -> tuple[str, int, int | None]:
     """Memory space, bytes, and address where it is an attribute, of an operation that allocates."""
     type_ = op.result_types[0] if op.result_types else None
-    if op.name == "pto.alloc_tile" and isinstance(type_, TileType):
+    if op.name in TILE_ALLOCATIONS and isinstance(type_, TileType):
         return type_.loc, type_.bytes, None
     if op.name == "pto.alloc_multi_tile" and isinstance(type_, MultiTileType) and isinstance(type_.tile, TileType):
         return type_.tile.loc, type_.tile.bytes * type_.count, None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from .attributes import IntAttr, int_value
 from .model import Function, Module, Operation, Region
-from .ops import TABLE
+from .ops import TABLE, TILE_ALLOCATIONS
 from .ops.roles import fits
 from .types import DYNAMIC, ScalarType, TileType, Type, parse_type
 
@@ -73,7 +73,7 @@ class Resolved:
         type_ = value.type
         if not isinstance(type_, TileType) or id(value) in self.resized:
             return None, None
-        alloc = value.op if value.op is not None and value.op.name == "pto.alloc_tile" else None
+        alloc = value.op if value.op is not None and value.op.name in TILE_ALLOCATIONS else None
         rows, cols = (
             extent if extent != DYNAMIC else self.constant(alloc, role) if alloc is not None else None
             for extent, role in ((type_.v_row, "valid_row"), (type_.v_col, "valid_col"))
@@ -82,7 +82,7 @@ class Resolved:
 
     def address(self, value: Value) -> int | None:
         """The byte address of an allocated tile, when it is a constant."""
-        if value.op is None or value.op.name != "pto.alloc_tile":
+        if value.op is None or value.op.name not in TILE_ALLOCATIONS:
             return None
         return self.constant(value.op, "addr")
 

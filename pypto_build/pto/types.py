@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TypedDict
 
 from pypto_build.facts.dtypes import PTO
 
@@ -102,6 +103,12 @@ class TileType(Type):
             return 16, 16
         per_row = 2 if self.fractal == 32 else max(32 // max(element_bytes(self.dtype), 1), 1)
         return (16, per_row) if self.slayout == "row_major" else (per_row, 16)
+
+
+class _Layout(TypedDict, total=False):
+    blayout: str
+    slayout: str
+    fractal: int
 
 
 @dataclass(frozen=True)
@@ -240,11 +247,22 @@ def _view(kind: str) -> Callable[[str, str], Type]:
     return read
 
 
+#: The layouts of memories whose tiles are fractals; of a memref, which names none.
+_USUAL: dict[str, _Layout] = {
+    "mat": {"blayout": "col_major", "slayout": "row_major"},
+    "left": {"slayout": "row_major"},
+    "right": {"slayout": "col_major"},
+    "acc": {"blayout": "col_major", "slayout": "row_major", "fractal": 1024},
+}
+
+
 def _memref(text: str, body: str) -> Type:
     parts = split_top(body)
     shape, element = _shaped(parts[0])
     space = _space_name(parts[-1]) if len(parts) > 1 and "strided" not in parts[-1] else "gm"
     layout = next((p for p in parts[1:] if p.startswith("strided")), "")
+    if space in SPACES and space != "gm" and len(shape) == 2 and DYNAMIC not in shape and not layout:
+        return TileType(text, space, element, *shape, *shape, **_USUAL.get(space, {}))
     return ViewType(text, "memref", shape, element, space, layout)
 
 

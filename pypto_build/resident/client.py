@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # Commands that go on for long by themselves, or start what must not be a fork.
-_ALONE = frozenset({"wrap", "fetch", "lsp", "setup", "scene", "shutdown", "help", "-h", "--help", "--version"})
+_ALONE = frozenset({"wrap", "fetch", "lsp", "setup", "init", "scene", "shutdown", "help", "-h", "--help", "--version"})
 
 
 def main() -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from SCons.Action import Action
 
-from pypto_build.rules.machinery.actions import run_streaming
+from pypto_build.rules.machinery.actions import run_with_errors
 from pypto_build.rules.machinery.attributes import Attribute, Kind, Rule, RuleError, path_attribute
 from pypto_build.rules.machinery.environment import SHOWN
 from pypto_build.rules.machinery.inputs import directory_to_make, leave_to_cleaning, path_of
@@ -59,7 +59,7 @@ def declare_golden_data(env: Environment, **given: Any) -> Nodes:
         runs_programs=True,
         variables=SHOWN,
     )
-    step = Step(place, action, "[data] make", name, spawn=run_streaming, shown=True)
+    step = Step(place, action, "[data] make", name, spawn=run_with_errors, shown=True)
     sources = [script or program, *(values["deps"] or ())]
     made = declare_step(env, step, sources, outputs=(".made",))
     directory = directory_to_make(env, output / _TREE)

@@ -62,12 +62,20 @@ HAZARD_TEST = Rule(
 
 def declare_lint_test(env: Environment, **given: Any) -> Nodes:
     """Implements ``LintTest``; returns the node of its findings."""
-    return _declare(env, "lint", LINT_TEST.check(given, env))
+    return declare_instrument_test(env, "lint", given)
 
 
 def declare_hazard_test(env: Environment, **given: Any) -> Nodes:
     """Implements ``HazardTest``; returns the node of its findings."""
-    return _declare(env, "hazards", HAZARD_TEST.check(given, env))
+    return declare_instrument_test(env, "hazards", given)
+
+
+def declare_instrument_test(env: Environment, tool: str, attributes: Mapping[str, Any]) -> Nodes:
+    """Declare the test of an instrument by the attributes of its rule."""
+    rule = LINT_TEST if tool == "lint" else HAZARD_TEST
+    return _declare(
+        env, tool, rule.check({name: value for name, value in attributes.items() if value is not None}, env)
+    )
 
 
 @dataclass

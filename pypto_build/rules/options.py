@@ -246,6 +246,8 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("JSON", TEXT, "", "a file for findings or outcomes, as JSON"),
         Option("SARIF", TEXT, "", "a file for findings or outcomes, as SARIF, for editors and CI"),
         Option("TAGS", TEXT, "", "only tests, or lines of a list, with one of these tags, with commas"),
+        Option("NAMES", TEXT, "", "only tests with such names, with commas; also as scons test 'NAME*'"),
+        Option("LIST", SWITCH, False, "1: scons test: list the tests that it would run, with their tags"),
         Option("TEST", TEXT, "", "triage: a declared test, in place of JIT="),
         Option("FAILED", SWITCH, False, "1: run only the tests that failed the last time"),
         Option("JUNIT", TEXT, "", "a file for outcomes, as JUnit's XML"),

@@ -7,7 +7,6 @@ Results are collected while SCons works. When the process ends, failures are sho
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +17,7 @@ import msgspec
 
 from pypto_build import terminal
 from pypto_build.artifact.files import write_bytes
-from pypto_build.facts.outcomes import Outcome, Word
+from pypto_build.facts.outcomes import Outcome, Word, annotations_for
 from pypto_build.replay.verdict import Verdict
 from pypto_build.rules.machinery.workspace import FAILED_TESTS, Workspace
 from pypto_build.rules.options import Options
@@ -29,6 +28,8 @@ FILES = {"JUNIT": "--junit", "JSON": "--json", "SARIF": "--sarif"}
 
 _WORDS: dict[str, Word] = {"pass": "PASS", "mismatch": "FAIL", "unchecked": "UNCHECKED"}
 _WIDTH = 80
+# Of more tests that ran the slowest are named.
+_FEW = 5
 
 
 def outcome_of(told: Verdict, name: str, **more: Any) -> Outcome:
@@ -78,7 +79,7 @@ class Outcomes:
             said = [text for place, text in self._workspace.progress.failed if place == output]
             others = [text for place, text in self._workspace.progress.failed if place not in self.expected.values()]
             text = "".join(said or others)
-            reason = "it does not build" if text else "it did not run"
+            reason = "it does not build" if said else _last_line(text) or "it did not run"
             root = str(self._workspace.outputs.get(output, ""))
             self.add(Outcome(name, "ERROR", reason=reason, text=text, artifact=root, failed=True))
 
@@ -106,6 +107,9 @@ class Outcomes:
         counts += [f"{passed} passed{f' ({cached} cached)' if cached else ''}"] if passed else []
         counts += [f"{len(skipped)} skipped"] if skipped else []
         terminal.say("", f"=== {', '.join(counts)} in {time.monotonic() - self._begun:.1f} s ===")
+        ran = sorted((test for test in self.tests if test.seconds and not test.cached), key=lambda test: -test.seconds)
+        if len(ran) > _FEW:
+            terminal.say(f"slowest: {', '.join(f'{test.name} {test.seconds:.1f} s' for test in ran[:3])}")
         if failed:
             terminal.say("those that failed, again: scons test FAILED=1")
 
@@ -121,7 +125,7 @@ def write_outcomes(
 ) -> None:
     """Write the files that ``options`` ask for, by a tool."""
     words = [f"{flag}={options[name]}" for name, flag in FILES.items() if options[name]]
-    words += [f"--annotate={_annotations(options['ANNOTATE'])}"] if _annotations(options["ANNOTATE"]) else []
+    words += [f"--annotate={annotations_for(options['ANNOTATE'])}"] if annotations_for(options["ANNOTATE"]) else []
     if not words:
         return
     command = [*own_tool("pypto_build.diagnose.outcomes"), "--top", str(top), *words, "--build-dir", str(build_dir)]
@@ -129,10 +133,9 @@ def write_outcomes(
     subprocess.run(command, input=msgspec.json.encode(told), env=dict(environment), check=False)
 
 
-def _annotations(asked: str) -> str:
-    """Return whose annotations to write: those of the CI that this runs under, unless ANNOTATE= chooses otherwise."""
-    here = "github" if os.environ.get("GITHUB_ACTIONS") == "true" else "gitlab" if "GITLAB_CI" in os.environ else ""
-    return {"": here, "0": "", "1": here or "github"}.get(asked, asked)
+def _last_line(text: str) -> str:
+    """Return the last line of a failed step: the error."""
+    return (text.strip().splitlines() or [""])[-1].removeprefix("error: ")
 
 
 def _line(outcome: Outcome, width: int) -> str:
@@ -164,7 +167,7 @@ def failed_tests(build_dir: Path) -> Sequence[str]:
 def wants_files(workspace: Workspace) -> bool:
     """Return True if the outcomes of this run have to be written to files or annotations."""
     options = workspace.options
-    return workspace.of_batch or any(options[name] for name in FILES) or bool(_annotations(options["ANNOTATE"]))
+    return workspace.of_batch or any(options[name] for name in FILES) or bool(annotations_for(options["ANNOTATE"]))
 
 
 def outcomes_of(workspace: Workspace) -> Outcomes:

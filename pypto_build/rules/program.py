@@ -21,7 +21,7 @@ from pypto_build.artifact.compiled_files import (
 )
 from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.proof import Place
-from pypto_build.rules.machinery.actions import run_streaming
+from pypto_build.rules.machinery.actions import run_with_errors
 from pypto_build.rules.machinery.attributes import Attribute, Kind, Rule, RuleError, path_attribute
 from pypto_build.rules.machinery.environment import SHOWN
 from pypto_build.rules.machinery.inputs import directory_to_make, leave_to_cleaning, path_of, stands_for
@@ -105,7 +105,7 @@ def _declare(
         action,
         "[py->pto] compile",
         workspace.short_of_top(source),
-        spawn=run_streaming,
+        spawn=run_with_errors,
         shown=True,
         lead=partial(_name_assembler, settings["the assembler"], workspace),
         again=not _is_there(artifact),
@@ -151,7 +151,7 @@ def _declare_golden(
         action,
         "[golden] make",
         workspace.short(artifact / "data"),
-        spawn=run_streaming,
+        spawn=run_with_errors,
         again=not _is_computed(artifact),
         otherwise="data is not as it was computed",
     )

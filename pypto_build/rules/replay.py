@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import msgspec
 from SCons.Action import Action as SConsAction
-from SCons.Script import GetOption
+from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 
 from pypto_build import proof, terminal
 from pypto_build.artifact import ArtifactError, Snapshot, snapshot
@@ -35,7 +35,7 @@ from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Status, Verdict, 
 from pypto_build.rules.artifact import ArtifactTargets, chip_words, tell_built
 from pypto_build.rules.device_rules import note_broken_rules
 from pypto_build.rules.machinery import standing
-from pypto_build.rules.machinery.actions import run_streaming, run_whole
+from pypto_build.rules.machinery.actions import run_briefly, run_streaming, run_whole
 from pypto_build.rules.machinery.configuration import Configuration, configuration, evict, note_use
 from pypto_build.rules.machinery.deferred import Deferred
 from pypto_build.rules.machinery.environment import program_environment
@@ -416,12 +416,17 @@ def _replay_step(
         action,
         "[replay] run",
         f"{targets.artifact.name} {way}".rstrip(),
-        spawn=partial(_run_heard, workspace, heard, run) if of_a_test else run_streaming if alone else run_whole,
+        spawn=partial(_run_heard, workspace, heard, run) if of_a_test else _shown_by(workspace) if alone else run_whole,
         forks=forks,
         again=workspace.options["FORCE"] or not targets.platform.simulated or bool(outside),
         recorded=targets.platform.simulated and REGIONS not in outside,
         lead=None if of_a_test else partial(tell_built, workspace, targets),
     )
+
+
+def _shown_by(workspace: Workspace) -> Spawn:
+    """Return what runs a replay: without the numbers of its mismatches where triage says why it fails."""
+    return run_briefly if "triage" in map(str, COMMAND_LINE_TARGETS) and not workspace.verbose else run_streaming
 
 
 def _checks_rules(targets: ArtifactTargets, options: Mapping[str, Any]) -> bool:

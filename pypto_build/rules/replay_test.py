@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from SCons.Script import COMMAND_LINE_TARGETS
+from SCons.Script import BUILD_TARGETS, COMMAND_LINE_TARGETS
 
 from pypto_build.artifact import ArtifactError, artifact_name, is_distributed
 from pypto_build.artifact.interface import Param
 from pypto_build.artifact.snapshot import REFERENCE
-from pypto_build.facts.run_options import ALL_OUTPUTS, is_tolerance
+from pypto_build.facts.run_options import ALL_OUTPUTS, RULES_ERROR, is_tolerance
 from pypto_build.rules.artifact import ArtifactTargets, declare_loaded
 from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.completion import open_artifact
@@ -54,9 +54,15 @@ REPLAY_TEST = Rule(
         Attribute("world", (int,), "ranks of a distributed program (default: WORLD=, else those it was compiled for)"),
         Attribute("comparators", (dict,), "output name to comparator, such as {'y': 'ratio_allclose(atol=1e-3)'}"),
         path_attribute("compare", Kind.FILE, "a Python file whose function `compare` judges the other outputs"),
+        Attribute(
+            "checks",
+            (list, tuple),
+            "what else fails it: 'rules' of the device; 'lint', 'hazards', which are tests NAME.lint, NAME.hazards",
+        ),
         Attribute("tags", (list, tuple), "names that TAGS= selects by"),
     ),
 )
+_RULES, _INSTRUMENTS = "rules", ("lint", "hazards")
 
 
 def declare_replay_test(env: Environment, **given: Any) -> Nodes:
@@ -68,7 +74,27 @@ def declare_replay_test(env: Environment, **given: Any) -> Nodes:
         from pypto_build.rules.triage_of_test import triage_test
 
         triage_test(env, values["name"], inputs, lambda: _declare(env, values))
+    _declare_checks(env, values)
     return declare_test(env, values, inputs, _declare, _results(workspace, values))
+
+
+def _declare_checks(env: Environment, values: Mapping[str, Any]) -> None:
+    """Declare the tests by instruments; the test's name as a target stands for them too."""
+    for check in values["checks"] or ():
+        if check == _RULES:
+            continue
+        if check not in _INSTRUMENTS:
+            raise RuleError(
+                f"ReplayTest: checks: there is no check {check!r}; one of {', '.join((_RULES, *_INSTRUMENTS))}"
+            )
+        from pypto_build.rules.instrument_test import declare_instrument_test
+
+        name = f"{values['name']}.{check}"
+        data = {"data": values["data"]} if check == "hazards" and values["data"] != REFERENCE else {}
+        taken = {key: values[key] for key in ("artifact", "platform", "tags")}
+        declare_instrument_test(env, check, {**taken, **data, "name": name})
+        if values["name"] in map(str, COMMAND_LINE_TARGETS):
+            BUILD_TARGETS.append(name)
 
 
 def _results(workspace: Workspace, values: Mapping[str, Any]) -> Path | None:
@@ -106,6 +132,7 @@ def _chosen(values: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a run that a test decides."""
     chosen: dict[str, Any] = {"WORLD": values["world"]} if values["world"] is not None else {}
     chosen |= {"MEMORY": values["memory"]} if values["memory"] else {}
+    chosen |= {"RULES": RULES_ERROR} if _RULES in (values["checks"] or ()) else {}
     return chosen | _tolerances(values)
 
 

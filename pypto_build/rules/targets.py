@@ -90,7 +90,7 @@ TARGETS: dict[str, Target] = {
     "test": Target(
         "test",
         "run every test declared in the SConstruct",
-        frozenset(_RUN | _OUTCOMES | {"TAGS", "FAILED", "SCHEDULER"}),
+        frozenset(_RUN | _OUTCOMES | {"TAGS", "NAMES", "LIST", "FAILED", "SCHEDULER"}),
     ),
 }
 

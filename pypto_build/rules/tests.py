@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -194,9 +195,10 @@ def _list_tests(workspace: Workspace, replays: Replays) -> None:
 def _prepare(env: Environment) -> None:
     """Prepare `scons test` before the first test. All tests run, whatever fails."""
     workspace = workspace_of(env)
-    known = {"TAGS": _check_tags, "FAILED": _check_failed}
+    known = {"TAGS": _check_tags, "NAMES": _check_names, "FAILED": _check_failed}
     checks = [check for option, check in known.items() if workspace.options[option]]
-    env.AlwaysBuild(env.Alias("test", [], [Action(check, None) for check in (*checks, _check_all)]))
+    end = _print_names if workspace.options["LIST"] else _check_all
+    env.AlwaysBuild(env.Alias("test", [], [Action(check, None) for check in (*checks, end)]))
     if "test" in map(str, COMMAND_LINE_TARGETS):
         run_all(workspace)
 
@@ -219,6 +221,14 @@ def _check_all(target: Nodes, source: Nodes, env: Environment) -> int:
 
 def _chosen(workspace: Workspace, name: str, tags: Collection[str]) -> bool:
     """Return whether `scons test` runs a test."""
+    return not workspace.options["LIST"] and _selected(workspace, name, tags)
+
+
+def _selected(workspace: Workspace, name: str, tags: Collection[str]) -> bool:
+    """Return whether the options select a test."""
+    patterns = [pattern for pattern in workspace.options["NAMES"].split(",") if pattern]
+    if patterns and not any(fnmatchcase(name, pattern) for pattern in patterns):
+        return False
     wanted = {tag for tag in workspace.options["TAGS"].split(",") if tag}
     again = not workspace.options["FAILED"] or name in failed_tests(workspace.build_dir)
     return again and (not wanted or not wanted.isdisjoint(tags))
@@ -296,6 +306,24 @@ def _check_tags(target: Nodes, source: Nodes, env: Environment) -> int:
     there_are = f"there are: {', '.join(sorted(known))}" if known else "no test has tags"
     terminal.complain(f"scons: *** TAGS={given}: no test has one of these; {there_are}")
     return EXIT_STATUS["usage_error"]
+
+
+def _check_names(target: Nodes, source: Nodes, env: Environment) -> int:
+    """Raise for NAMES= that choose no test."""
+    workspace, replays = workspace_of(env), env["PYPTO_REPLAYS"]
+    if any(_selected(workspace, name, tags) for name, tags in replays.tags.items()):
+        return 0
+    patterns = workspace.options["NAMES"]
+    terminal.complain(f"scons: *** NAMES={patterns}: no test has such a name; scons test LIST=1 lists them")
+    return EXIT_STATUS["usage_error"]
+
+
+def _print_names(target: Nodes, source: Nodes, env: Environment) -> None:
+    """Print the tests that would run, with their tags."""
+    workspace, replays = workspace_of(env), env["PYPTO_REPLAYS"]
+    rows = {name: sorted(tags) for name, tags in replays.tags.items() if _selected(workspace, name, tags)}
+    width = max(map(len, rows), default=0)
+    terminal.say(*(f"{name:<{width}}  {','.join(rows[name])}".rstrip() for name in sorted(rows)))
 
 
 def _check_failed(target: Nodes, source: Nodes, env: Environment) -> None:

@@ -93,6 +93,7 @@ def _begin(env: Environment) -> None:
     """Open the workspace, which all environments of an SConstruct share."""
     if GetOption("num_jobs") == 1:
         SetOption("num_jobs", len(os.sched_getaffinity(0)))
+    _take_patterns()
     turn = _choose_job(env) if names_many(ARGUMENTS) else None
     options = parse_options(ARGUMENTS)
     terminal.show_details(options["VERBOSE"])
@@ -127,6 +128,15 @@ def _begin(env: Environment) -> None:
         "PYPTO_WITHOUT_SHELL": {"SPAWN": spawner(workspace.confine, by_shell=False), "SHELL": None, "ESCAPE": str},
         "IMPLICIT_COMMAND_DEPENDENCIES": 0,
     }
+
+
+def _take_patterns() -> None:
+    """Make an option of the patterns that follow `test` on the command line: `scons test 'soft*'`."""
+    patterns = [target for target in map(str, COMMAND_LINE_TARGETS) if re.search(r"[*?\[]", target)]
+    if patterns and "test" in map(str, COMMAND_LINE_TARGETS):
+        ARGUMENTS["NAMES"] = ",".join([*filter(None, [ARGUMENTS.get("NAMES")]), *patterns])
+        for targets in (COMMAND_LINE_TARGETS, BUILD_TARGETS):
+            targets[:] = [target for target in targets if str(target) not in patterns]
 
 
 def _when_read(workspace: Workspace, targets: list[Node]) -> None:

@@ -13,6 +13,7 @@ from SCons.Action import Action
 from SCons.Script import GetOption
 
 from pypto_build import terminal
+from pypto_build.facts.outcomes import annotations_for
 from pypto_build.rules.artifact import ArtifactTargets, chip_words
 from pypto_build.rules.machinery.actions import run_streaming
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
@@ -44,6 +45,7 @@ def declare_triage(
     root, embedded = targets.artifact.root, targets.embedded
     words = [*own_tool(verb.module), str(root), "--platform", targets.platform.name, "--build-dir", str(targets.output)]
     words += ["--kernels", str(targets.binaries_dir)] if targets.variant else []
+    chosen = {**(chosen or {}), "ANNOTATE": annotations_for(workspace_of(env).options["ANNOTATE"])}
     words += ["--embedded", embedded.get_abspath() if embedded else "", *verb_flags(env, verb, data, chosen)]
     words += chip_words(targets)
 

@@ -253,7 +253,7 @@ VERBS: dict[str, Verb] = {
             "pypto_build.diagnose.triage",
             "find out why it fails: run the other tools in turn",
             Needs.TRIAGE,
-            {**_of_a_replay(), **_flags("JSON", "SARIF")},
+            {**_of_a_replay(), **_flags("JSON", "SARIF", "JUNIT", "ANNOTATE")},
         ),
         Verb(
             "pack",

@@ -262,9 +262,14 @@ def _ring(ring: Ring) -> str:
     pushed = _last(ring.pushed_by, ring.pushed_ago_ns)
     freed = _last(ring.freed_by, ring.freed_ago_ns)
     return (
-        f"pipe {ring.pipe} {_direction(ring.to_vector)}: {ring.slots} slots of {ring.slot_bytes} bytes, "
+        f"{_ring_name(ring.pipe)} {_direction(ring.to_vector)}: {ring.slots} slots of {ring.slot_bytes} bytes, "
         f"{ring.pushed} pushed{pushed}, {ring.popped} popped, {ring.freed} freed{freed}"
     )
+
+
+def _ring_name(number: int) -> str:
+    """Return the words for a ring: a pipe, or above those an explicit flag between cores (core_context.h)."""
+    return f"flag {number % 16}" if number >= 1 << 16 else f"pipe {number}"
 
 
 def _last(member: int, ago_ns: int) -> str:
@@ -279,7 +284,7 @@ def _member(member: Member, members: Sequence[Member]) -> str:
         return f"{name} waits at SYNCALL"
     if not member.waits:
         return ""
-    what = f"{'push' if member.producing else 'pop'} slot {member.slot} of pipe {member.pipe}"
+    what = f"{'push' if member.producing else 'pop'} slot {member.slot} of {_ring_name(member.pipe)}"
     return f"{name} waits to {what} ({_direction(member.to_vector)}), {_others(member, members)}"
 
 

@@ -44,6 +44,33 @@ def test_examples_are_clean(path: Path) -> None:
     assert lint(path, "a2a3sim") == []
 
 
+def test_a_free_that_only_the_module_has(tmp_path: Path) -> None:
+    """Without the assembler's output the module says what the body lacks."""
+    bug = next(bug for bug in BUGS if bug.name == "slot of a pipe that is not freed")
+    root = planted(bug, tmp_path)
+    (root / "ptoas/gemm_silu.cpp").unlink()
+    (finding,) = lint(root, "a2a3sim")
+    assert (finding.rule, finding.path) == ("lint/not-spliced", "ptoas/gemm_silu.pto")
+    assert "1 pto.tfree_from_* here, 0 TFREE in kernels/aiv/gemm_silu_aiv.cpp" in finding.message
+    assert "pto.tfree_from_aic" in (root / finding.path).read_text().splitlines()[finding.line - 1]
+
+
+def test_two_kernels_with_the_numbers_of_each_other(tmp_path: Path) -> None:
+    """One finding for both signatures, whose edits put the numbers back."""
+    root = planted(Bug("", "_jit_vector_dag", (), "", "", "", ""), tmp_path)
+    manifest = root / "kernel_config.py"
+    right = manifest.read_text()
+    swapped = right.replace('"func_id": 1', '"func_id": X').replace('"func_id": 2', '"func_id": 1')
+    manifest.write_text(swapped.replace('"func_id": X', '"func_id": 2'))
+    findings = [finding for finding in lint(root, "a2a3sim") if finding.path == manifest.name]
+    assert [finding.rule for finding in findings] == ["lint/exchanged-numbers"]
+    assert findings[0].message.startswith("kernels 'kernel_mul' and 'kernel_shift' have each other's func_id: ")
+    lines = manifest.read_text().splitlines(keepends=True)
+    for edit in findings[0].edits:
+        lines[edit.line - 1] = lines[edit.line - 1].replace(edit.old, edit.new, 1)
+    assert "".join(lines) == right
+
+
 def test_an_artifact_of_modules_only(tmp_path: Path) -> None:
     """Compiled with SKIP_PTOAS=1: its modules are checked, and what is not there yet is named."""
     module = tmp_path / "_jit_x" / "kernels" / "aiv" / "kernel_mul.pto"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
@@ -172,6 +174,24 @@ def test_the_terminal(tmp_path: Path) -> None:
             assert "TLOAD" in picture and "kernel_mul" in picture
             if keep := os.environ.get("PYPTO_BUILD_TEST_PICTURES"):
                 Path(keep, "step.svg").write_text(picture)
+
+    asyncio.run(walk())
+
+
+def test_a_terminal_of_80_columns_shows_the_whole_line(tmp_path: Path) -> None:
+    """The marked lines of both sources are folded, not cut, and what was wrong is still in sight below."""
+    session = session_of(tmp_path)
+
+    async def walk() -> None:
+        app = StepApp(session)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.press("w")
+            await pilot.pause()
+            rows = re.findall(r">([^<>]*)</text>", app.export_screenshot(), re.DOTALL)
+            seen = re.sub(r"[\s─-▟]", "", html.unescape("".join(rows)))
+            for source, line in ((session.now.source, session.step.line), (session.now.module, session.step.pto_line)):
+                assert "".join(source[line - 1].split())[:150] in seen
+            assert "elementsdifferfromPyTorch" in seen, seen
 
     asyncio.run(walk())
 

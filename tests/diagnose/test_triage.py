@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from xml.etree import ElementTree
 
 import msgspec
 import pytest
@@ -161,6 +162,14 @@ def test_what_was_edited_since_the_last_pass_comes_first(tmp_path: Path) -> None
     ) in run.output
     assert f"    edit {place}: {text.format(2)}  ->  {text.format(1)}\n" in run.output
     assert "not run: golden, lint, other orders, hazards, diverge, flaky (the cause is certain)" in run.output
+    assert "Mismatched elements" in run.output  # Project.scons asks for VERBOSE=1
+    brief = project.quiet("triage", "JIT=_jit_chain", "ANNOTATE=github", "JUNIT=out.xml").output
+    assert "[RUN]   'y' FAIL" in brief and "Mismatched elements" not in brief
+    file = f"build_output/_jit_chain/{place.partition(':')[0]}"
+    assert f"\n::error file={file},line=11,title=triage/edited::edited since the last pass, and " in brief
+    (failure,) = ElementTree.parse(project.root / "out.xml").iter("failure")
+    assert failure.get("message", "").startswith(f"{place}: edited since the last pass, and ")
+    assert "[triage] _jit_chain: 'y' differs; the cause:\n" in (failure.text or "")
     assert {path: path.read_bytes() for path in project.artifact.rglob("*") if path.is_file()} == before
 
     project.edit("kernels/aiv/plus_one.cpp", "in[i] + 2.0f", "in[i] + 1.0f")

@@ -19,7 +19,7 @@ from pypto_build.rules.machinery.workspace import DECLARED_TESTS
 from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.targets import TARGETS
 
-PARTS = ["bash", "zsh", "fish", "vscode", "clangd", "editorconfig", "github"]
+PARTS = ["bash", "zsh", "fish", "vscode", "extension", "clangd", "editorconfig", "quiet", "github"]
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_written_twice_is_written_once(workspace: Path, capsys: pytest.CaptureFi
     assert main([*PARTS, "--write"]) == 0
     assert files_below(workspace.parent) == first
     printed = capsys.readouterr().out.splitlines()
-    assert len(printed) == 11 and all(line.endswith(": up to date") for line in printed)
+    assert len(printed) == 14 and all(line.endswith(": up to date") for line in printed)
 
 
 def test_a_file_of_ours_is_renewed_until_somebody_edits_it(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -199,6 +199,60 @@ def test_lines_point_to_the_source() -> None:
     assert made.functions == ("k",)
 
 
+def test_flags_between_cores_are_calls_of_the_platform() -> None:
+    text = "  pto.sync.set <PIPE_FIX>, 1\n  pto.sync.set <PIPE_FIX>, %n {ffts_mode = 1 : i32}\n"
+    text += "  pto.sync.wait <PIPE_V>, 2\n"
+    assert body(text).split("\n") == [
+        "ffts_cross_core_sync(PIPE_FIX, getFFTSMsg(FFTS_MODE_VAL, 1));",
+        "ffts_cross_core_sync(PIPE_FIX, getFFTSMsg(1, n));",
+        "wait_flag_dev(2);",
+    ]
+    assert body(text, "a5sim").split("\n") == [
+        "set_intra_block(PIPE_FIX, 1);",
+        "set_intra_block(PIPE_FIX, n);",
+        "wait_intra_block(PIPE_V, 2);",
+    ]
+
+
+def test_a_number_is_printed_by_its_format() -> None:
+    text = '  pto.print ins("x %d\\n", %n : index)\n  %h = arith.constant 1.5 : f16\n  pto.print ins("%f", %h : f16)'
+    assert parse(module(CONSTANTS + text, "%g: !pto.ptr<f32>, %n: index")).functions()
+    lines = body(text).split("\n")
+    assert (lines[0], lines[-1]) == ('cce::printf("x %d\\n", n);', 'cce::printf("%f", float(h));')
+
+
+def test_tiles_of_memref_lie_beside_each_other() -> None:
+    buffer = "memref<16x64xf32, #pto.address_space<vec>>"
+    text = body(
+        f"  %a = memref.alloc() : {buffer}\n  %b = memref.alloc() : {buffer}\n"
+        f"  pto.tadds ins(%a, %f : {buffer}, f32) outs(%b : {buffer})\n  memref.dealloc %a : {buffer}"
+    )
+    tile = TILE.replace("-1, -1", "16, 64")
+    assert text == f"{tile} a;\nTASSIGN(a, 0);\n{tile} b;\nTASSIGN(b, 4096);\nTADDS(b, a, f);"
+
+
+def test_a_function_returns_its_value() -> None:
+    text = (
+        "module {\nfunc.func private @next(%i: index) -> index {\n  %c1 = arith.constant 1 : index\n"
+        "  %s = arith.addi %i, %c1 : index\n  return %s : index\n}\n"
+        "func.func @k(%n: index) {\n  %v = func.call @next(%n) : (index) -> index\n"
+        "  %w = arith.addi %v, %n : index\n  return\n}\n}\n"
+    )
+    made = assemble(parse(text), "a2a3sim")
+    assert made.text == (
+        "static __aicore__ int64_t next(int64_t i) {\n    const int64_t s = i + 1;\n    return s;\n}\n\n"
+        "static __aicore__ void k(int64_t n) {\n    const int64_t v = next(n);\n    const int64_t w = v + n;\n}\n"
+    )
+    several = text.replace("-> index {", "-> (index, index) {").replace(
+        "return %s : index", "return %s, %i : index, index"
+    )
+    with pytest.raises(PtoError, match="returns several values, a function of C\\+\\+ returns one"):
+        assemble(
+            parse(several.replace("%v = func.call @next(%n) : (index) -> index", "%v = arith.addi %n, %n : index")),
+            "a2a3sim",
+        )
+
+
 def test_functions_come_after_those_they_call() -> None:
     text = (
         "module {\nfunc.func @a() attributes {pto.entry} {\n  func.call @b() : () -> ()\n  return\n}\n"
@@ -210,10 +264,6 @@ def test_functions_come_after_those_they_call() -> None:
 
 
 REFUSED = {
-    "pto.sync.set <PIPE_FIX>, 1": (
-        "k.pto:10:3: pto.sync.set: the CPU runtime has no explicit flags between cores; use a pipe (tpush, tpop), or "
-        "pto.syncall between blocks"
-    ),
     "pto.tfree_from_aic {split = 0}": "k.pto:10:3: pto.tfree_from_aic: the pipe is not opened in this function",
     '%b = pto.import_reserved_buffer {name = "x", peer_func = @other} -> i32': (
         'k.pto:10:3: pto.import_reserved_buffer: there is no pto.reserve_buffer named "x" in @other'

@@ -96,6 +96,30 @@ def test_error_and_off(built: Project) -> None:
     assert built.replay("RULES=error").status == 0
 
 
+def test_checks_fail_a_replay_test(built: Project) -> None:
+    """Rules of the device fail the test itself; instruments are tests beside it, which its name stands for."""
+    built.write(
+        "SConstruct",
+        "from pypto_build.rules import pypto\nenv = Environment(tools=[pypto])\n"
+        "env.ReplayTest(name='t', artifact='build_output/_jit_row_blocks', checks=['rules', 'lint', 'hazards'])\n",
+    )
+
+    def words(*command: str) -> dict[str, str]:
+        lines = [line.split() for line in built.quiet(*command).output.splitlines() if line.startswith("[test]")]
+        return {name: word for _, word, name, *_ in lines}
+
+    assert words("t") == {"t": "PASS", "t.lint": "PASS", "t.hazards": "PASS"}
+    built.edit(KERNEL, APART, SHARED)
+    assert words("test")["t"] == "ERROR"
+    built.edit(KERNEL, SHARED, APART)
+    built.edit("kernel_config.py", '"func_id": 0', '"func_id": 7')
+    assert words("t.lint") == {"t.lint": "FAIL"}
+    built.edit_file("SConstruct", "'lint'", "'lints'")
+    message = "ReplayTest: checks: there is no check 'lints'; one of rules, lint, hazards"
+    run = built.quiet("t")
+    assert run.status == 2 and message in run.output
+
+
 def test_files_for_ci(built: Project, tmp_path: Path) -> None:
     built.edit(KERNEL, APART, SHARED)
     junit, sarif = tmp_path / "junit.xml", tmp_path / "out.sarif"

@@ -73,6 +73,42 @@ def test_a_value_from_which_header_and_data_are_made(sample: Project) -> None:
     assert sample.scons("quick").actions == []
 
 
+def test_tests_by_patterns_of_their_names(sample: Project) -> None:
+    run = sample.scons("test", "scale*", "rel*.a5sim")
+    assert (run.status, passed(run)) == (0, ["relax_test.a5sim", "scale_hazards", "scale_lint", "scale_test"])
+    run = sample.quiet("test", "nope*")
+    assert run.status == 2
+    assert "scons: *** NAMES=nope*: no test has such a name; scons test LIST=1 lists them" in run.output
+
+
+def test_the_list_of_tests_builds_nothing(sample: Project) -> None:
+    run = sample.scons("test", "LIST=1")
+    assert (run.status, run.actions) == (0, [])
+    listed = [line.split() for line in run.output.splitlines() if not line.startswith("scons:")]
+    assert listed == [[name] if name.startswith("scale") else [name, "programs"] for name in _TESTS]
+    run = sample.quiet("test", "soft*", "LIST=1", "TAGS=programs")
+    assert run.output == "softmax_test.a2a3sim  programs\nsoftmax_test.a5sim    programs\n"
+
+
+def test_the_slowest_tests_are_named(sample: Project) -> None:
+    run = sample.scons("test", "FORCE=1")
+    slowest = re.search(r"^slowest: (.*)$", run.output, re.MULTILINE)
+    assert slowest, run.output
+    seconds = [float(part.split()[-2]) for part in slowest[1].split(", ")]
+    assert len(seconds) == 3 and seconds == sorted(seconds, reverse=True)
+
+
+def test_an_error_in_a_reference_is_at_its_line_of_the_program(sample: Project) -> None:
+    sample.edit_file("programs/softmax.py", "torch.softmax(x, dim=1)", "torch.softmax(x, dim=1).nothing")
+    run = sample.scons("test", "ANNOTATE=github")
+    message = "AttributeError: 'Tensor' object has no attribute 'nothing'"
+    assert (run.status, passed(run)) == (2, [name for name in _TESTS if "softmax" not in name])
+    assert "\n[test] ERROR     softmax_test.a5sim       " in run.output
+    assert run.output.count(f"programs/softmax.py:28: {message}\n") == 4  # a line and a text for each platform
+    assert run.output.count(f"::error file=programs/softmax.py,line=28,title=build/error::{message}\n") == 2
+    sample.edit_file("programs/softmax.py", ".nothing", "")
+
+
 def test_a_replay_by_its_artifact_sees_the_program(sample: Project) -> None:
     """`scons replay`, and a file by its name, build the same as a test."""
     sample.edit_file("programs/rms_norm.py", "pl.col_expand_mul(y,", "pl.col_expand_mul(y * 1.0,")

@@ -116,10 +116,15 @@ def _finding(
     launch: Launch, wrong: _Wrong, hint: str, source: Path, lines: Mapping[int, int], edited: Sequence[Change]
 ) -> Finding:
     numbers = {kernel.name: kernel.func_id for kernel in launch.interface.kernels}
+    shown: dict[str, list[int]] = {}
+    for number, kernel in wrong.writers[-_SHOWN_TASKS:]:
+        shown.setdefault(kernel, []).append(number)
+    # A task declares whole tensors: of several, only one may have written the element.
+    verb = "is written by" if len(wrong.writers) == 1 else "is in an output of"
     writers = [
-        f"the first of them is written by task {number} {kernel}"
+        f"the first of them {verb} task{'s' * (len(tasks) > 1)} {', '.join(map(str, tasks))} {kernel}"
         + (f" ({relative(launch.artifact, source)}:{lines[numbers[kernel]]})" if numbers.get(kernel) in lines else "")
-        for number, kernel in wrong.writers[-_SHOWN_TASKS:]
+        for kernel, tasks in shown.items()
     ]
     text = (
         f"every kernel agrees with its module, yet {wrong.found.count} of {wrong.found.numel} elements of output "

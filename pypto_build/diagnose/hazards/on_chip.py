@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.findings import Edit, Finding, Level, Related
 from pypto_build.diagnose.hazards.buffers import Array, cut
 from pypto_build.diagnose.hazards.context import Context, InstructionPosition
-from pypto_build.diagnose.hazards.record import READ, WRITE, CheckError
+from pypto_build.diagnose.hazards.record import READ, WRITE, CheckError, TaskRecord
 
 # Findings on loads of global memory that no task writes, a source of NaN in the results.
 
@@ -186,6 +187,9 @@ def _finding(context: Context, error: CheckError) -> Finding:
         message = _with_name(message, context.record.sites[error.other_site].instruction, other.instruction)
     if position.line:
         edits = _edits(context, error, position.path, position.line)
+    if error.kind == "out-of-bounds" and (smaller := _too_small(context, error.task, error.message)):
+        here = Related(position.path, position.line, f"{position.instruction} is here")
+        return msgspec.structs.replace(smaller, related=(here, *smaller.related))
     kind = "hazards" if error.kind == "out-of-bounds" else "memory" if error.markers else "check"
     rule = f"{kind}/{error.kind}"
     return Finding(
@@ -200,6 +204,70 @@ def _finding(context: Context, error: CheckError) -> Finding:
         related=related,
         edits=edits,
     )
+
+
+def _too_small(context: Context, number: int, message: str) -> Finding | None:
+    """Return the finding that a task gets a tensor which is too small, where an access leaves it by ``message``.
+
+    The access fits into what another task of the same kernels gets, or covers another argument of the task as a whole.
+    """
+    match = re.search(r"bytes (-?\d+) to (\d+) of tensor argument (\d+)", message)
+    begin, end, index = map(int, match.groups()) if match else (-1, 0, -1)
+    task = context.task(number)
+    if not match or begin or context.site_arg(number, index) is None or index >= len(task.args):
+        return None
+    others = [
+        (other, index)
+        for other in context.record.tasks
+        if 0 <= other.number != number and other.kernels == task.kernels and _size(other, index) >= end
+    ]
+    others += [(task, other) for other in range(len(task.args)) if _size(task, other) == end]
+    if not others:
+        return None
+    other, at = others[0]
+    name, its, size = context.tensor(number, index), context.tensor(other.number, at), _size(task, index)
+    taker = f"task {other.number}" if other.number != number else "it"
+    says = (
+        f"gets {name} of {size} bytes as argument {index}, and touches {end} ({message.partition(':')[0]}); "
+        f"{taker} gets {its} of {_size(other, at)} bytes{'' if at == index else f' as argument {at}'}"
+    )
+    added, line = context.site_arg(number, index), _shape_line(context, number, index)
+    passed = added.line if added else 0
+    return Finding(
+        "hazards/out-of-bounds",
+        f"{context.title(number)} {says}",
+        context.orchestration,
+        line or passed,
+        f"make {name} as large as what the kernel works on, or have the kernel clamp it",
+        tasks=(number,),
+        kernel=context.kernels(number),
+        related=(Related(context.orchestration, passed, f"{name} is passed here"),) if line and passed else (),
+    )
+
+
+def _size(task: TaskRecord, index: int) -> int:
+    low, high = task.args[index].span
+    return high - low
+
+
+def _shape_line(context: Context, number: int, index: int) -> int:
+    """Return the line of the orchestration that says the shape of an allocated tensor or a view, or 0."""
+    argument = context.site_arg(number, index)
+    text = "\n".join(context.lines)
+
+    def find(pattern: str) -> tuple[str, ...]:
+        match = re.search(pattern, text)
+        return match.groups() if match else ()
+
+    variable = re.escape(argument.variable) if argument else ""
+    names = find(rf"\b{variable}\s*=\s*\w+\.view\((\w+)")
+    if output := find(rf"\b{variable}\s*=\s*(\w+)\.get_ref\((\d+)\)"):
+        infos = find(rf"\b{output[0]}\s*=\s*alloc_tensors\(([^)]*)\)")
+        listed = [info.strip() for info in infos[0].split(",")] if infos else []
+        slot = int(output[1])
+        names = find(rf"\bTensorCreateInfo\s+{re.escape(listed[slot])}\(\s*(\w+)") if slot < len(listed) else ()
+    pattern = re.compile(rf"\b{re.escape(names[0])}\[\d*\]\s*=") if names else None
+    return next((line for line, row in enumerate(context.lines, 1) if pattern and pattern.search(row)), 0)
 
 
 def _with_name(message: str, reported: str, known: str) -> str:

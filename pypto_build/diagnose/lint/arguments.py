@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from pypto_build.artifact import ArgDirection, Kernel
 from pypto_build.artifact.cpp.calls import DIRECTIONS
-from pypto_build.diagnose.findings import Finding
+from pypto_build.diagnose.findings import Edit, Finding
 from pypto_build.diagnose.lint.orchestration import Submit
 from pypto_build.diagnose.lint.subject import Subject, Unpacked
 from pypto_build.facts.dtypes import ITEMSIZE, torch_name
@@ -14,7 +16,12 @@ from pypto_build.facts.dtypes import ITEMSIZE, torch_name
 
 def check_signatures(subject: Subject) -> Iterator[Finding]:
     """The manifest's signature of a kernel is what its first submission hands over."""
+    exchanged = _exchanged(subject)
+    if exchanged:
+        yield _exchange(subject, *exchanged)
     for kernel in subject.artifact.kernels:
+        if kernel in exchanged:
+            continue
         submits = subject.submits(kernel.func_id)
         if kernel.signature is None or not submits or not submits[0].tensors:
             continue
@@ -42,6 +49,40 @@ def check_signatures(subject: Subject) -> Iterator[Finding]:
                     f"{added.method}({added.expression}) at {subject.orchestration.code.name}:{added.line}",
                     f"make it _D.{direction.name} in the signature, or add_{_METHOD[declared]} in the orchestration",
                 )
+
+
+def _exchanged(subject: Subject) -> tuple[Kernel, ...]:
+    """Return two kernels whose signatures fit the submissions of each other, but not their own; else nothing."""
+    handed = {}
+    for kernel in subject.artifact.kernels:
+        submits = subject.submits(kernel.func_id)
+        if kernel.signature and submits and submits[0].tensors:
+            handed[kernel.func_id] = tuple(DIRECTIONS[added.method] for added in submits[0].tensors)
+    unlike = [k for k in subject.artifact.kernels if k.func_id in handed and handed[k.func_id] != k.signature]
+    if len(unlike) != 2 or unlike[0].core_type != unlike[1].core_type:
+        return ()
+    one, other = unlike
+    fits = handed[one.func_id] == other.signature and handed[other.func_id] == one.signature
+    return (one, other) if fits else ()
+
+
+def _exchange(subject: Subject, one: Kernel, other: Kernel) -> Finding:
+    finding, second = (
+        subject.in_manifest(
+            f'"name": "{kernel.name}"',
+            "exchanged-numbers",
+            f"kernels '{one.name}' and '{other.name}' have each other's func_id: the signature of each is what the "
+            "orchestration submits to the other",
+            f"give '{one.name}' the func_id {other.func_id}, and '{other.name}' {one.func_id}",
+        )
+        for kernel in (one, other)
+    )
+    ids = (one.func_id, other.func_id), (other.func_id, one.func_id)
+    edits = tuple(
+        Edit(row.path, row.line, f'"func_id": {before}', f'"func_id": {after}')
+        for row, (before, after) in zip((finding, second), ids, strict=True)
+    )
+    return msgspec.structs.replace(finding, edits=edits)
 
 
 _METHOD = {ArgDirection.IN: "input", ArgDirection.OUT: "output", ArgDirection.INOUT: "inout"}

@@ -34,9 +34,12 @@ _KINDS = {
     "barrier": re.compile(r"\bpipe_barrier\s*\("),
     "address": re.compile(r"\bTASSIGN\s*\(|^const\s+u?int64_t\s+\w+\s*=\s*-?\d+;"),
     "tile type": re.compile(r"\bTile<"),
+    "call of a pipe": re.compile(r"\b(?:TPUSH|TPOP|TFREE)\s*[<(]"),
 }
 #: Beyond this many lines a body is not compared: aligning takes the square of them.
 _MOST_LINES = 20_000
+#: Operations on pipes, of which every assembler makes one call each, by the beginnings of their names.
+_PIPE_CALLS = {"pto.tpush_to_": "TPUSH", "pto.tpop_from_": "TPOP", "pto.tfree_from_": "TFREE"}
 _CALL = re.compile(r"\b([TM][A-Z][A-Z0-9_]+)\s*(?:<[^;{}]{0,2000}?>)?\s*\(")
 _NUMBER = re.compile(r"(?<![\w.])\d{1,18}(?![\w.])")
 _TILE = re.compile(r"\bTile<\s*TileType::(\w+)\s*,\s*(\w+)\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\b")
@@ -192,6 +195,11 @@ def _unspliced(module: Module, function: Function, body: str) -> Iterator[tuple[
     for name, times in has.items():
         if times > wanted[name]:
             yield None, f"{wanted[name]} operations that become {name} here, {times} of it in"
+    for beginning, call in _PIPE_CALLS.items():
+        pipes = [op for op in operations if op.name.startswith(beginning)]
+        calls = len(re.findall(rf"\b{call}\s*[<(]", body))
+        if calls < len(pipes):
+            yield pipes[-1], f"{len(pipes)} {beginning}* here, {calls} {call} in"
     numbers = set(map(int, _NUMBER.findall(body)))
     tiles = {(space, element, int(rows), int(cols)) for space, element, rows, cols in _TILE.findall(body)}
     resolved = resolve(function, module)

@@ -29,7 +29,9 @@ from pypto_build.replay.verdict import OutputResult, Verdict, read_verdict
 # One test or replay as it was told, its verdict, and what is wrong with it as findings.
 
 # `file:12:3: error: text` of a compiler, and `kernels/aiv/x.cpp:12` in a message.
-_DIAGNOSTIC = re.compile(r"(?m)^(?P<path>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$")
+_DIAGNOSTIC = re.compile(
+    r"(?m)^(?P<ours>error: )?(?P<path>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? (?(ours)|(?:fatal )?error: )(?P<text>.*)$"
+)
 _PLACE = re.compile(r"(?P<path>[^\s():]+\.(?:cpp|h|hpp|py)):(?P<line>\d+)")
 
 

@@ -15,8 +15,12 @@ from pypto_build.diagnose.step.script import run_command
 from pypto_build.diagnose.step.session import KernelStep, Session, Stepped
 from pypto_build.diagnose.step.text import where_lines
 
-#: Lines of a source above and below the one that is executed.
-_AROUND = 4
+#: Lines of a source above and below the one that is executed, and in a terminal of fewer than ``_LOW`` lines.
+_AROUND, _AROUND_IF_LOW, _LOW = 4, 1, 32
+
+
+#: In a terminal of fewer columns the steps stand above the rest.
+_NARROW = 110
 
 
 class StepApp(App[None]):
@@ -24,9 +28,11 @@ class StepApp(App[None]):
 
     CSS = """
     #steps { width: 45%; height: 100%; border-right: solid $primary; text-wrap: nowrap; text-overflow: ellipsis; }
-    #source, #where, #shown { text-wrap: nowrap; text-overflow: ellipsis; }
+    #where, #shown { text-wrap: nowrap; text-overflow: ellipsis; }
     #source, #where { height: auto; max-height: 14; padding: 0 1; border-bottom: solid $primary; }
     #shown { padding: 0 1; }
+    .narrow { layout: vertical; }
+    .narrow #steps { width: 100%; height: 5; border-right: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "command('next')", "next"),
@@ -67,6 +73,11 @@ class StepApp(App[None]):
         self.refresh_all()
         self.query_one("#steps").focus()
 
+    def on_resize(self) -> None:
+        """Fit the layout and the sources to the terminal."""
+        self.query_one(Horizontal).set_class(self.size.width < _NARROW, "narrow")
+        self.call_after_refresh(self.refresh_all)
+
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         """Stand on the step under the cursor."""
         if event.option_index != self.session.at:
@@ -104,10 +115,15 @@ class StepApp(App[None]):
             steps.clear_options()
             steps.add_options([Text(_short(now, one), no_wrap=True) for one in now.steps])
         steps.highlighted = self.session.at
-        source = [f"{step.path}:{step.line}", *_around(now.source, step.line if step.path == now.own_path else 0)]
+        around = _AROUND_IF_LOW if self.size.height < _LOW else _AROUND
+        own = step.line if step.path == now.own_path else 0
+        source = [f"{step.path}:{step.line}", *_around(now.source, own, around)]
         if step.pto_line:
-            source += [f"{now.call.module}:{step.pto_line}", *_around(now.module, step.pto_line, 1)]
-        self.query_one("#source", Static).update(Text("\n".join(source), no_wrap=True, overflow="ellipsis"))
+            source += [f"{now.call.module}:{step.pto_line}", *_around(now.module, step.pto_line, int(around > 1))]
+        box = self.query_one("#source", Static)
+        width = box.content_size.width or self.size.width
+        shown = [line if line.startswith(">") or len(line) <= width else f"{line[: width - 1]}…" for line in source]
+        box.update(Text("\n".join(shown), overflow="fold"))
         self.query_one("#where", Static).update(Text("\n".join(list(where_lines(self.session))[1:]), overflow="fold"))
         self.query_one("#shown", Static).update(Text("\n".join(self.shown), no_wrap=True))
 
@@ -120,7 +136,7 @@ def _short(now: Stepped, step: KernelStep) -> str:
     return f"{step.number:<4} {step.label:<16}{pipe:<5}{step.line:>5}{mark}  {now.text(step)}"
 
 
-def _around(lines: list[str], line: int, around: int = _AROUND) -> list[str]:
+def _around(lines: list[str], line: int, around: int) -> list[str]:
     """The lines of a source around one, which is marked."""
     first, last = max(line - around, 1), min(line + around, len(lines))
     numbers = range(first, last + 1) if line else range(0)

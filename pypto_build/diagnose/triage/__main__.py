@@ -9,12 +9,15 @@ ends there, with 0 and without a word unless that is certain.
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace as replaced
 
 from pypto_build import terminal
 from pypto_build.artifact import is_distributed, load_artifact
@@ -25,6 +28,7 @@ from pypto_build.artifact.last_pass import LAST_PASS
 from pypto_build.diagnose import console
 from pypto_build.diagnose.console import add_chips, command, taking_long, tool_parser
 from pypto_build.diagnose.findings import Finding, Report, as_json, as_sarif, read_report, state_of
+from pypto_build.diagnose.outcomes.__main__ import CODE_QUALITY, TestOutcome, as_code_quality, as_junit, github_lines
 from pypto_build.diagnose.repeat import Repeat, add_passed_on, given_options
 from pypto_build.diagnose.requests import request_of
 from pypto_build.diagnose.triage.causes import Answer, Circumstances
@@ -33,6 +37,7 @@ from pypto_build.diagnose.triage.experiments import try_orders
 from pypto_build.diagnose.triage.golden import golden_findings
 from pypto_build.diagnose.triage.remedy import try_edits
 from pypto_build.diagnose.triage.scratch import counted
+from pypto_build.facts.outcomes import Word
 from pypto_build.replay import Request
 from pypto_build.replay.verdict import Verdict, read_verdict
 from pypto_build.toolchain.python import own_tool
@@ -78,6 +83,8 @@ def parser() -> argparse.ArgumentParser:
     add("--until", choices=("lint",), help="end after this instrument")
     add("--json", type=Path, metavar="FILE", help="also write the findings as JSON")
     add("--sarif", type=Path, metavar="FILE", help="also write the findings as SARIF 2.1.0")
+    add("--junit", type=Path, metavar="FILE", help="also write the answer as JUnit's XML")
+    add("--annotate", default="", metavar="CI", help="github or gitlab: also write the findings as annotations")
     add_passed_on(options)  # --world and --devices are among them
     add_chips(options, world=False)
     return options
@@ -259,19 +266,44 @@ def main(given: argparse.Namespace) -> int:
     triage.run()
     if given.until and not triage.answer.certain:
         return 0
-    if not given.until:
-        triage.try_remedy()
+    triage.try_remedy()
     found = triage.answer.ranked
-    _keep(given, found)
-    terminal.say(*lines_of(triage))
+    lines = list(lines_of(triage))
+    _keep(given, found, _outcome(triage, lines))
+    terminal.say(*lines)
     terminal.say(f"    took: {time.monotonic() - begun:.1f} s, {console.counted(counted.replays, 'replay')}")
     return 1 if any(finding.level == "error" for finding in found) else verdict.exit_status
 
 
-def _keep(given: argparse.Namespace, found: Sequence[Finding]) -> None:
-    report = Report("triage", given.artifact.name, tuple(found), state=state_of(given.artifact))
+def _outcome(triage: Triage, lines: Sequence[str]) -> TestOutcome:
+    """Return the answer as the outcome of a test by the artifact's name."""
+    given, verdict = triage.given, triage.verdict
+    cause = next((finding for finding in triage.answer.ranked if finding.level == "error"), None)
+    reason = f"{cause.position}: {cause.message}" if cause else _ended(verdict)
+    word: Word = "PASS" if verdict.status == "pass" and not cause else "FAIL"
+    return TestOutcome(
+        verdict.artifact,
+        word,
+        artifact=str(given.artifact),
+        verdict=os.path.relpath(given.build_dir / "verdict.json"),
+        reason=reason,
+        text="\n".join(lines),
+        failed=word == "FAIL",
+    )
+
+
+def _keep(given: argparse.Namespace, findings: Sequence[Finding], outcome: TestOutcome) -> None:
+    """Write the files and annotations that are asked for; the annotation of the cause comes first."""
+    ci, root = given.annotate, given.artifact
+    if ci == "github":
+        located = [replaced(one, path=os.path.relpath(root / one.path)) if one.path else one for one in findings]
+        terminal.say(*github_lines([one for one in located if one.level == "error"]))
+    report = Report("triage", given.artifact.name, tuple(findings), state=state_of(given.artifact))
     files = {given.json: as_json(report), given.sarif: as_sarif(report, given.artifact)}
     files[given.build_dir / "findings" / "triage.json"] = as_json(report)
+    files[given.junit] = as_junit([outcome], Path())
+    if ci == "gitlab":
+        files[given.build_dir.parents[1] / CODE_QUALITY] = as_code_quality(findings)
     for path, data in files.items():
         if path is not None:
             write_bytes(path, data)

@@ -91,6 +91,8 @@ def weigh(finding: Finding, evidence: Circumstances) -> int:
         return 100  # a replay has shown it, or what is compared with is of another input
     if finding.rule in _PASSED:
         return 99
+    if finding.rule == "lint/exchanged-numbers":
+        return 97  # what else lint finds follows from it
     if finding.rule == "lint/never-submitted":  # what is submitted in its place is at fault
         return _LIKELY
     if finding.rule.startswith("lint/") and finding.line and evidence.verdict.status != "pass":

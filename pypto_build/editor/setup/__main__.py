@@ -12,11 +12,12 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pypto_build.artifact.files import write_bytes
 from pypto_build.editor.setup.completion import script
+from pypto_build.editor.setup.extension import extension
 from pypto_build.editor.setup.plan import Step, current, json_file, own_file, sections_file
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.rules.targets import TARGETS
@@ -152,11 +153,24 @@ def github(top: Path) -> list[Step]:
     ]
 
 
+def quiet(top: Path) -> list[Step]:
+    """Return the step for `site_scons/site_init.py`, which SCons reads before it prints anything."""
+    body = "from SCons.Script.Main import progress_display\n\nprogress_display.set_mode(0)\n"
+    path = top / "site_scons" / "site_init.py"
+    if "progress_display.set_mode(0)" in (current(path) or "") and "written by pypto-build" not in (
+        current(path) or ""
+    ):
+        return [Step(path, "up to date")]
+    return [own_file(path, body, otherwise="add 'SCons.Script.Main.progress_display.set_mode(0)'")]
+
+
 #: Parts by name, and what each is for.
 PARTS = {
     "vscode": (vscode, "tasks with problem matchers, settings"),
+    "extension": (extension, "an extension of VS Code that starts the language server"),
     "clangd": (clangd, "how files are compiled, for clangd"),
     "editorconfig": (editorconfig, "indentation of modules"),
+    "quiet": (quiet, "SCons without its line 'Reading SConscript files'"),
     "github": (github, "a workflow that replays the declared tests"),
 }
 
@@ -252,8 +266,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parts = parts or [*([shell] if shell in SHELL_PARTS else []), *PARTS]
     try:
         steps = [step for part in parts for step in _ALL[part][0](arguments.directory)]
-        for step in steps:
-            _do(step, arguments.write)
+        perform(steps, arguments.write)
     except OSError as error:
         return _wrong(f"{error.filename}: {error.strerror or error}")
     if not arguments.write and any(step.text is not None for step in steps):
@@ -261,14 +274,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _do(step: Step, write: bool) -> None:
-    """Print what becomes of a file, and write it if ``write`` is set."""
-    if write and step.text is not None:
-        step.path.parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(step.path, step.text.encode())
-    print(f"{step.path}: {step.what}")
-    if step.todo:
-        print(f"    do: {step.todo}")
+def perform(steps: Iterable[Step], write: bool) -> None:
+    """Print what becomes of each file, and write it if ``write`` is set."""
+    for step in steps:
+        if write and step.text is not None:
+            step.path.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(step.path, step.text.encode())
+        print(f"{step.path}: {step.what}")
+        if step.todo:
+            print(f"    do: {step.todo}")
 
 
 def _wrong(message: str) -> int:

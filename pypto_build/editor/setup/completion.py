@@ -33,6 +33,7 @@ TOOLS = {
     "conformance": "a kit that tells what a device does where simulators may differ",
     "scene": "run scene tests with the flags of simpler's runner",
     "setup": "what editors, shells and CI need",
+    "init": "a repository to begin with",
     "lsp": "the language server of .pto",
 }
 _HELP = {"help": "what a verb or an option does and takes"}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from ..attributes import case_of, int_value
 from ..model import Function, Operation
-from ..ops import TABLE
+from ..ops import TABLE, TILE_ALLOCATIONS
 from ..resolve import Problem, Resolved
 from ..types import TileType, element_bytes
 from .rules import Messages
@@ -24,7 +24,7 @@ ALIGNMENT = 32
 
 def check_memory(resolved: Resolved, op: Operation, arch: str) -> Messages:
     yield from _spaces(resolved, op)
-    if op.name == "pto.alloc_tile" and op.result_types and isinstance(op.result_types[0], TileType):
+    if op.name in TILE_ALLOCATIONS and op.result_types and isinstance(op.result_types[0], TileType):
         yield from _allocation(resolved, op, op.result_types[0], arch)
 
 
@@ -42,7 +42,7 @@ def check_buffers(resolved: Resolved) -> Iterator[Problem]:
     function = resolved.function
     buffers = list(_buffers(function))
     for op in function.walk() if buffers else ():
-        if op.name == "pto.alloc_tile" and op.result_types and isinstance(op.result_types[0], TileType):
+        if op.name in TILE_ALLOCATIONS and op.result_types and isinstance(op.result_types[0], TileType):
             for message in _in_a_buffer(resolved, op, op.result_types[0], buffers):
                 yield Problem(op, message, function)
 

@@ -112,6 +112,20 @@ def prefetch(e: Emitter, op: Operation) -> None:
     _object(e, op, "pto::comm::AsyncEvent", f"pto::TPREFETCH_ASYNC({operands})")
 
 
+@LOWERINGS.of("crosscore:set", "crosscore:wait")
+def core_flag(e: Emitter, op: Operation) -> None:
+    """Set a flag of the group's other cores, or wait for one: by the calls of the platform."""
+    pipe, sets = f"PIPE_{case_of(op.attrs['pipe']).removeprefix('PIPE_')}", TABLE[op.name].fn == "set"
+    flag = e.text(op, "event_id") or str(int_value(op.attrs.get("event")))
+    if e.arch == "a5":
+        e.out.add(f"{'set' if sets else 'wait'}_intra_block({pipe}, {flag});")
+    elif sets:
+        mode = int_value(op.attrs.get("ffts_mode"), 2)
+        e.out.add(f"ffts_cross_core_sync({pipe}, getFFTSMsg({'FFTS_MODE_VAL' if mode == 2 else mode}, {flag}));")
+    else:
+        e.out.add(f"wait_flag_dev({flag});")
+
+
 @LOWERINGS.of("crosscore:all")
 def sync_all(e: Emitter, op: Operation) -> None:
     """Every block of the task reaches this point before any goes on."""

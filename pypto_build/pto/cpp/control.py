@@ -140,9 +140,16 @@ def while_loop(e: Emitter, op: Operation) -> None:
     outer.add("}")
 
 
-@LOWERINGS.of("control:yield", "control:condition", "control:return")
+@LOWERINGS.of("control:yield", "control:condition")
 def passing(e: Emitter, op: Operation) -> None:
-    """yield and condition are written by the loop or branch around them; the end of a kernel says that it returns."""
+    """yield and condition are written by the loop or branch around them."""
+
+
+@LOWERINGS.of("control:return")
+def function_return(e: Emitter, op: Operation) -> None:
+    """Return the function's value; a kernel returns nothing, so its end is enough."""
+    for value in e.resolved.values(op, "args"):
+        e.out.add(f"return {e.expression(value, op)};")
 
 
 @LOWERINGS.of("control:call")
@@ -150,7 +157,11 @@ def function_call(e: Emitter, op: Operation) -> None:
     callee = op.attrs["callee"]
     assert isinstance(callee, SymbolAttr)
     args = [e.expression(value, op) for value in e.resolved.values(op, "args")]
-    e.out.add(f"{callee.name}({', '.join(args)});")
+    call = f"{callee.name}({', '.join(args)})"
+    if e.resolved.results(op):
+        e.define(op, call)
+    else:
+        e.out.add(f"{call};")
 
 
 @LOWERINGS.of("control:section")

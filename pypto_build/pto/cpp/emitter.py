@@ -162,13 +162,14 @@ Finder = Callable[[Operation], "Emit | None"]
 
 
 class Emitter:
-    def __init__(self, function: Function, module: Module, addresses: dict[int, int], find: Finder) -> None:
+    def __init__(self, function: Function, module: Module, addresses: dict[int, int], find: Finder, arch: str) -> None:
         """`addresses` places the allocations without an address; `find` gives the lowering of an operation."""
         self.function = function
         self.module = module
         self.resolved: Resolved = resolve(function, module)
         self.addresses = addresses
         self.find = find
+        self.arch = arch
         self.names = spell.CppNames()
         self.bound: dict[int, Bound] = {}
         self.out = CppLines()
@@ -181,8 +182,8 @@ class Emitter:
         if self.resolved.problems:
             problem = self.resolved.problems[0]
             self.fail(problem.op, problem.message)
-        if self.function.results:
-            self.fail(None, "a function with results cannot be assembled; kernels return through memory")
+        if len(self.function.results) > 1:
+            self.fail(None, "returns several values, a function of C++ returns one; return the others through memory")
         for name in self.function.name, *(f.name for f in self.module.functions()):
             self.names.used.add(name)
         self.out.token = self.function.token
@@ -195,7 +196,8 @@ class Emitter:
                 self.fail(None, f"argument {value.name}: {error}")
             parameters.append(f"{ctype} {name}")
             self.bound[id(value)] = bound
-        self.out.add(f"static __aicore__ void {self.function.name}({', '.join(parameters)}) {{")
+        result = spell.scalar(self.function.results[0]) if self.function.results else "void"
+        self.out.add(f"static __aicore__ {result} {self.function.name}({', '.join(parameters)}) {{")
         guard = GUARDS.get(self.function.kernel_kind)
         if guard:
             self.out.add(f"#if defined({guard})")
@@ -205,10 +207,12 @@ class Emitter:
             self.out.add("set_vector_mask(-1, -1);")
         assert self.function.body is not None
         self.region(self.function.body)
-        if guard:
+        if guard and not self.function.results:
             self.out.add("pipe_barrier(PIPE_ALL);")  # what it has stored is there when the task is over
         self.out.indent = 0
         if guard:
+            for line in ("#else", "    return {};") if self.function.results else ():
+                self.out.add(line)
             self.out.add(f"#endif // {guard}")
         self.out.add("}")
         return self.out

@@ -24,6 +24,14 @@ def order(e: Emitter, op: Operation) -> None:
         instruction(e, op)
 
 
+@LOWERINGS.of("print")
+def print_scalar(e: Emitter, op: Operation) -> None:
+    """Print a number by the operation's format; half types are printed as float."""
+    printed, value = e.text(op, "scalar"), e.resolved.value(op, "scalar")
+    half = value is not None and str(value.type) in ("f16", "bf16")
+    e.out.add(f"cce::printf({op.attrs['format']}, {f'float({printed})' if half else printed});")
+
+
 @LOWERINGS.of("fence:all")
 def fence(e: Emitter, op: Operation) -> None:
     """Make the core's stores visible to others, from whichever pipeline."""

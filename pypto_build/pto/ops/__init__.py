@@ -10,9 +10,13 @@ from . import comm, control, cube, elementwise, memory, pipes, rearranging, rows
 from .instruction import INSTRUCTIONS, Instruction
 from .spec import TABLE, AttrDef, OpDef, Role, Rule, Variant
 
+#: Operations that place a tile in on-chip memory.
+TILE_ALLOCATIONS = ("pto.alloc_tile", "memref.alloc")
+
 __all__ = [
     "INSTRUCTIONS",
     "TABLE",
+    "TILE_ALLOCATIONS",
     "AttrDef",
     "Instruction",
     "OpDef",

@@ -75,6 +75,7 @@ _TEXTS = {
     "crosscore": "order between the cores of a group",
     "fence": "order between what this core writes and what others read",
     "trap": "ends the run",
+    "print": "prints a number in the words of C's printf; changes no result",
     "core_id": "which block or core this is, or how many there are",
     "matmul_mx:set": "a product of matrices in microscaled formats, which have a scale for each block",
     "matmul_mx:accumulate": "a product in microscaled formats, added to what was there",

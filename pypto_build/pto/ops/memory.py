@@ -228,12 +228,11 @@ define(
     ),
 )
 
-# --- what only ptoas itself makes
 define(
-    "memref.alloc", formats="~( ) {} : T=", results=1, family="tile", fn="alloc",
-    refused=f"{_INTERNAL} pto.alloc_tile",
+    "pto.print", "scalar:scalar", formats="ins ( A:format , $scalar : T$scalar )", attrs="format!=any",
+    family="print", fn="print",
 )  # fmt: skip
-define(
-    "memref.dealloc", "src:any", formats="$src : T$src", family="none", fn="dealloc",
-    refused=f"{_INTERNAL} nothing: tiles are never given back",
-)  # fmt: skip
+
+# --- tiles as MLIR has them
+define("memref.alloc", formats="~( ) {} : T=", results=1, family="tile", fn="alloc")
+define("memref.dealloc", "src:any", formats="$src : T$src", family="none", fn="dealloc")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .spec import define
 
-_FLAGS = "the CPU runtime has no explicit flags between cores; use a pipe (tpush, tpop), or pto.syncall between blocks"
-
 define("pto.barrier", formats="A:pipe", attrs="pipe=any", family="none", fn="barrier", cpp="pipe_barrier({pipe})")
 define("pto.barrier_sync", formats="~[ A:op ]", attrs="op=any", family="none", fn="barrier")
 for _name in ("set_flag", "wait_flag"):
@@ -32,7 +30,7 @@ define("pto.set_ffts", "addr:any", formats="$addr : T$addr", family="none", fn="
 for _name in ("sync.set", "sync.wait"):
     define(
         f"pto.{_name}", ("", "event_id:index"), formats=("A:pipe , A:event {}", "A:pipe , $event_id {}"),
-        attrs="pipe=any event=any mode=any ffts_mode=any", family="crosscore", fn=_name[5:], refused=_FLAGS,
+        attrs="pipe=any event=any mode=any ffts_mode=any", family="crosscore", fn=_name[5:],
     )  # fmt: skip
 define(
     "pto.syncall", "operands*:any", formats="P(operands) mode = A:mode , core_type = A:core_type",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ..attributes import case_of
 from ..model import Operation
-from ..ops import TABLE
+from ..ops import TABLE, TILE_ALLOCATIONS
 from ..resolve import Resolved, Value
 from ..types import DYNAMIC, MultiTileType, TileType
 from . import dtypes
@@ -40,7 +40,7 @@ def valid_extents(resolved: Resolved, value: Value) -> Extents | None:
         if extent != DYNAMIC:
             extents.append(extent)
             continue
-        if op is None or op.name not in ("pto.alloc_tile", "pto.declare_tile"):
+        if op is None or op.name not in (*TILE_ALLOCATIONS, "pto.declare_tile"):
             return None
         operand = resolved.value(op, role)
         extents.append(size if operand is None else operand.constant if operand.constant is not None else operand)

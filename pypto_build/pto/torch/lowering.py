@@ -158,7 +158,7 @@ def statement(w: Writer, op: Operation) -> None:
 
 
 @LOWERINGS.of("async:context", "async:prefetch", "async:prefetch_session", "async:session")
-@LOWERINGS.of("crosscore:set", "crosscore:wait", "fence", "none")
+@LOWERINGS.of("crosscore:set", "crosscore:wait", "fence", "none", "print")
 def nothing(w: Writer, op: Operation) -> None:
     """Orders pipelines, prefetches, prints or hints: nothing that changes a value."""
     for value in w.resolved.results(op):

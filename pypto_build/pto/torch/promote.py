@@ -17,7 +17,7 @@ from itertools import chain
 
 from ..attributes import int_value
 from ..model import Operation, Region
-from ..ops import TABLE
+from ..ops import TABLE, TILE_ALLOCATIONS
 from ..resolve import Resolved, Value
 from ..types import MultiTileType, TileType
 from . import dtypes
@@ -186,7 +186,7 @@ class _Analysis:
         tile = FunctionTile(value, span, layout_of(type_), extents)
         self.numbers[id(value)] = len(self.tiles)
         has_extents = extents is not None and 0 not in extents and dtypes.name_of(type_.dtype) in _DTYPES
-        declared = value.op is not None and value.op.name == "pto.alloc_tile"
+        declared = value.op is not None and value.op.name in TILE_ALLOCATIONS
         if not (has_extents and declared) or span.last == _ENDLESS:
             self.in_memory.add(len(self.tiles))
         self.tiles.append(tile)

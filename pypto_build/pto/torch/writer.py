@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from ..lowerings import Lowerings
 from ..model import Function, Module, Operation, Region
-from ..ops import TABLE
+from ..ops import TABLE, TILE_ALLOCATIONS
 from ..resolve import Resolved, Value, resolve
 from ..types import DYNAMIC, TileType
 from . import dtypes
@@ -412,7 +412,7 @@ _BYTES = {
 def _extents(value: Value) -> Sequence[str]:
     """The names of the values that give an allocated tile its valid region."""
     op = value.op
-    if op is None or op.name != "pto.alloc_tile":
+    if op is None or op.name not in TILE_ALLOCATIONS:
         return ()
     return tuple(name for role in ("valid_row", "valid_col") for name in op.operands.get(role, ()))
 

@@ -31,6 +31,14 @@ def run_whole(command: list[str], env: dict[str, str]) -> tuple[int, str]:
     return run.returncode, ""
 
 
+def run_briefly(command: list[str], env: dict[str, str]) -> tuple[int, str]:
+    """Run a command and print its lines without the indented ones below them."""
+    run = subprocess.run(command, env=env, stdout=subprocess.PIPE, check=False)
+    lines = run.stdout.decode(errors="replace").splitlines(keepends=True)
+    terminal.pass_on("".join(line for line in lines if not line.startswith("    ")), error=False, ours=True)
+    return run.returncode, ""
+
+
 def run_silently(command: list[str], env: dict[str, str], directory: Path | None = None) -> tuple[int, str]:
     """Run a command in `directory` whose failure is not reported."""
     run = subprocess.run(command, env=env, capture_output=True, check=False, cwd=directory)
@@ -46,6 +54,20 @@ def run_streaming(command: list[str], env: dict[str, str]) -> tuple[int, str]:
         except OSError as error:
             terminal.complain(f"scons: {command[0]}: {error.strerror}")
             return 127, ""
+
+
+def run_with_errors(command: list[str], env: dict[str, str]) -> tuple[int, str]:
+    """Run a long command whose progress people watch; return its errors if it fails, else print them too."""
+    with terminal.progress(None):
+        terminal.step_aside()
+        try:
+            run = subprocess.run(command, env=env, stderr=subprocess.PIPE, check=False)
+        except OSError as error:
+            return 127, f"scons: {command[0]}: {error.strerror}\n"
+    errors = run.stderr.decode(errors="replace")
+    if run.returncode == 0:
+        terminal.pass_on(errors, ours=True)
+    return run.returncode, errors if run.returncode and "KeyboardInterrupt" not in errors else ""
 
 
 class WaitingTool:

@@ -269,6 +269,12 @@ BUGS = (
         "the view 'ob' has 16384 bytes, and task 0 gate_rows touches 32768 (TSTORE)",
     ),
     Bug(
+        "allocated tensor smaller than what its kernel works on", _DAG,
+        ((_DAG_FILE, "uint32_t d_ci_shapes[2] = {128, 128}", "uint32_t d_ci_shapes[2] = {64, 128}"),),
+        "hazards/out-of-bounds", _DAG_FILE, "uint32_t d_ci_shapes[2]",
+        "task 1 kernel_shift gets 'd' of 32768 bytes as argument 1, and touches 65536 (TSTORE); task 2 gets 'e' of 65536",
+    ),
+    Bug(
         "input that is never read", _DAG,
         ((_MUL, "(v2 + (v8 * v4 + v8 * v5), v14, v15)", "(v1 + (v8 * v4 + v8 * v5), v14, v15)"),),
         "hazards/untouched", _DAG_FILE, "params_t3.add_input(e);",

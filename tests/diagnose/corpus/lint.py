@@ -7,6 +7,7 @@ from tests.diagnose.corpus import Bug
 _DAG, _ORCH, _MANIFEST = "_jit_vector_dag", "orchestration/vector_dag.cpp", "kernel_config.py"
 _ADD, _SHIFT, _MUL = (f"kernels/aiv/kernel_{name}.cpp" for name in ("add", "shift", "mul"))
 _SOFTMAX = "kernels/aiv/softmax_rows.cpp"
+_SILU = "kernels/aiv/gemm_silu_aiv.cpp"
 _MUL_ROW = '"name": "kernel_mul"'
 _MUL_SIGNATURE = '"core_type": "aiv", "signature": [_D.IN, _D.IN, _D.OUT]},\n]'
 _TAIL = "ptoas_auto_sync_tail(PTOAutoSyncTailMode::kBarrierAll);\n  return;"
@@ -163,6 +164,11 @@ BUGS = (
         (_SOFTMAX, "float, 64, 1, BLayout::ColMajor, -1, -1, SLayout::NoneBox, 512, PadValue::Null, CompactMode::Null> "
          "v18", "float, 64, 2, BLayout::ColMajor, -1, -1, SLayout::NoneBox, 512, PadValue::Null, CompactMode::Null> v18"),
         artifact="_jit_softmax",
+    ),
+    _lint(
+        "slot of a pipe that is not freed", "edited-body", _SILU, "tmp3__ssa_v0(16, 64);",
+        "another call of a pipe than the assembler wrote: 'TFREE<decltype(pipe0), TileSplitAxis::TILE_NO_SPLIT>(pipe0);'",
+        (_SILU, "        TFREE<decltype(pipe0), TileSplitAxis::TILE_NO_SPLIT>(pipe0);\n", ""), artifact="_jit_gemm_silu",
     ),
     _lint(
         "module edited and not spliced", "not-spliced", "ptoas/softmax_rows.pto", "pto.trowmin",

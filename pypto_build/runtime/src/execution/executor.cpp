@@ -87,7 +87,7 @@ template <bool producing> uint8_t *wait_for_slot(PyptoCoreContext *context, Pypt
     Activation &activation = activation_of(context);
     uint8_t *slot = nullptr;
     PipeRing &ring = pipe->rings[to_vector];
-    const int lane = activation.member == 2 ? 1 : 0;
+    const int lane = Group::lane_of(ring, activation.member);
     const uint64_t number = producing ? ring.acquired[lane] : ring.fronted[lane]; // this lane's own counters
     switch (acquire(activation, pipe, to_vector, producing, number, &slot)) {
     case Group::Result::Ok:
@@ -105,7 +105,7 @@ template <bool producing> uint8_t *wait_for_slot(PyptoCoreContext *context, Pypt
 template <bool producing> void advance_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector) {
     Activation &activation = activation_of(context);
     PipeRing &ring = pipe->rings[to_vector];
-    const int lane = activation.member == 2 ? 1 : 0;
+    const int lane = Group::lane_of(ring, activation.member);
     const uint64_t number = producing ? ring.committed[lane] : ring.released[lane];
     if (activation.check) {
         activation.check->hand_over(producing);

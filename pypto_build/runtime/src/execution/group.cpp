@@ -55,7 +55,7 @@ Group::Result Group::acquire(int member, PyptoPipe *pipe, int to_vector, bool pr
                              FlightWait &told) {
     std::unique_lock<std::mutex> lock(set_.mutex_);
     PipeRing &ring = pipe->rings[to_vector];
-    const int lane = lane_of(member);
+    const int lane = lane_of(ring, member);
     uint64_t &counter = producing ? ring.acquired[lane] : ring.fronted[lane];
     Wait &wait = waits_[member];
     wait = {pipe, to_vector, producing, counter};
@@ -77,7 +77,7 @@ Group::Result Group::acquire(int member, PyptoPipe *pipe, int to_vector, bool pr
 bool Group::advance(int member, PyptoPipe *pipe, int to_vector, bool producing, int64_t now) {
     const std::lock_guard<std::mutex> lock(set_.mutex_);
     PipeRing &ring = pipe->rings[to_vector];
-    const int lane = lane_of(member);
+    const int lane = lane_of(ring, member);
     uint64_t &done = producing ? ring.committed[lane] : ring.released[lane];
     if (done >= (producing ? ring.acquired[lane] : ring.fronted[lane]))
         return false;

@@ -79,12 +79,15 @@ public:
     Result acquire(int member, PyptoPipe *pipe, int to_vector, bool producing, uint8_t **slot, FlightWait &told);
     /// Publishes the oldest acquired slot, or frees the oldest one read, at time `now`. False: none is outstanding.
     bool advance(int member, PyptoPipe *pipe, int to_vector, bool producing, int64_t now);
+    /// Index of a member's counters: a ring for one vector core has one lane.
+    static int lane_of(const PipeRing &ring, int member) {
+        return member == 2 && std::max(ring.producers, ring.consumers) == 2;
+    }
 
 private:
     friend class GroupSet;
     static constexpr int kNowhere = -1;
 
-    static int lane_of(int member) { return member == 2 ? 1 : 0; }
     bool satisfied(const Wait &wait) const;
     bool blocked(int member) const {
         return meeting_[member] != kNowhere || (waits_[member].pipe && !satisfied(waits_[member]));

@@ -38,12 +38,52 @@ PTO_INLINE uint64_t get_sys_cnt() {
     template <auto, auto..., class... A> void NAME(A...) {                                                             \
         static_assert(pto::detail::always_false<A...>, message);                                                       \
     }
-PTO_UNSUPPORTED(ffts_cross_core_sync,
-                "ffts_cross_core_sync: explicit flags between cores are not supported; use TPUSH and TPOP")
-PTO_UNSUPPORTED(wait_flag_dev, "wait_flag_dev: explicit flags between cores are not supported; use TPUSH and TPOP")
-PTO_UNSUPPORTED(set_intra_block, "set_intra_block: explicit flags between cores are not supported; use TPUSH and TPOP")
-PTO_UNSUPPORTED(wait_intra_block,
-                "wait_intra_block: explicit flags between cores are not supported; use TPUSH and TPOP")
+
+// Explicit flags between the cube core and the vector cores of a group. A flag is a ring without data, each way: setting
+// it fills a slot, waiting for it takes one. Hardware counts to 15.
+namespace pto::detail {
+inline constexpr uint32_t kFirstFlag = 1u << 16; // ids of rings, above those of pipes
+/// `lane` is 0 for both vector cores, else the number of one, from 1.
+PTO_INLINE PyptoPipe *flag_ring(uint32_t id, uint32_t lane) {
+    const PyptoPipeSpec spec{kFirstFlag + id, 1, 15, DIR_BOTH, 0, lane};
+    return core().pipe_open(&core(), &spec);
+}
+PTO_INLINE void set_ring(PyptoPipe *ring) {
+    PTO_CHECK_ORDER(PYPTO_BARRIER, PIPE_ALL, PIPE_ALL, 0);
+    core().pipe_acquire(&core(), ring, !core().is_vector);
+    core().pipe_commit(&core(), ring, !core().is_vector);
+}
+PTO_INLINE void await_ring(PyptoPipe *ring) {
+    core().pipe_front(&core(), ring, int(core().is_vector));
+    core().pipe_release(&core(), ring, int(core().is_vector));
+    PTO_CHECK_ORDER(PYPTO_BARRIER, PIPE_ALL, PIPE_ALL, 0);
+}
+/// The ring of a5: the cube core adds 16 to the flags of the second vector core.
+PTO_INLINE PyptoPipe *lane_ring(uint32_t id) {
+    return flag_ring(id % 16, 1 + (core().is_vector ? uint32_t(core().sub_block) : id / 16));
+}
+} // namespace pto::detail
+
+#define FFTS_MODE_VAL 0x2
+namespace pto {
+PTO_INLINE uint16_t getFFTSMsg(uint16_t mode, uint16_t flag, uint16_t base = 1) {
+    return uint16_t((base & 15) + ((mode & 3) << 4) + ((flag & 15) << 8));
+}
+} // namespace pto
+PTO_INLINE void ffts_cross_core_sync(pipe_t, uint64_t message) {
+    if ((message >> 4 & 3) != 2)
+        pto::detail::fault("ffts_cross_core_sync: only mode 2, cube against vector cores, is supported; use SYNCALL");
+    pto::detail::set_ring(pto::detail::flag_ring(uint32_t(message >> 8 & 15), 0));
+}
+PTO_INLINE void wait_flag_dev(int64_t flag) {
+    pto::detail::await_ring(pto::detail::flag_ring(uint32_t(flag), 0));
+}
+PTO_INLINE void set_intra_block(pipe_t, uint64_t flag) {
+    pto::detail::set_ring(pto::detail::lane_ring(uint32_t(flag)));
+}
+PTO_INLINE void wait_intra_block(pipe_t, uint64_t flag) {
+    pto::detail::await_ring(pto::detail::lane_ring(uint32_t(flag)));
+}
 
 namespace pto {
 
