@@ -56,7 +56,7 @@ def test_the_artifact_by_upstreams_flags(flag: str) -> None:
 def test_the_help_breaks_lines_at_words(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     lines = cli.parser.__wrapped__().format_help().splitlines()
-    assert [line for line in lines if len(line) >= columns and not line.startswith("  --")] == []
+    assert [line for line in lines if len(line) >= columns and not line.startswith("  --") and line[-1] != ":"] == []
     row = next(number for number, line in enumerate(lines) if line.startswith("  scene "))
     words = f"{lines[row]} {lines[row + 1]}".split()
     assert " ".join(words).startswith("scene run scene tests with the flags of simpler's runner: 'pypto-build scene")
