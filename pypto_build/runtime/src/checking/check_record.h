@@ -144,7 +144,7 @@ private:
     bool signals_ = false;
     std::unordered_map<uint64_t, SiteUse> places_;
     std::vector<CheckSite> sites_;
-    std::vector<ExecutedOperands> executed_; // different ones of each site
+    std::vector<ExecutedOperands> executed_;  // different ones of each site
     std::vector<std::vector<uint64_t>> seen_; // by site: digests of those
     std::vector<AccessRecord> records_;
     std::vector<AccessRecord> late_; // stores that need not be visible in a phase that follows theirs

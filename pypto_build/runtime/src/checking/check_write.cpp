@@ -91,8 +91,9 @@ void Checker::write(const std::string &directory, bool complete) {
                        core->records_.size() * sizeof(AccessRecord));
         first_site += static_cast<uint32_t>(core->sites_.size());
     }
-    const std::string text = json.close(']').str() + ",\"errors\":[" + errors.str() + "],\"executed\":[" + executed.str() + "],\"signalling\":[" +
-                             signalling.str() + "],\"late\":[" + late.str() + "]}\n";
+    const std::string text = json.close(']').str() + ",\"errors\":[" + errors.str() + "],\"executed\":[" +
+                             executed.str() + "],\"signalling\":[" + signalling.str() + "],\"late\":[" + late.str() +
+                             "]}\n";
     make_directories(directory);
     write_file(directory + "/accesses.bin", records);
     write_file(directory + "/accesses.json", text);

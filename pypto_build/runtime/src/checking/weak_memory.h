@@ -1,8 +1,8 @@
 // Global memory as one core has it (MEMORY=weak): stores of its pipes that are not visible to others yet, and
 // the lines of its data cache, which may be out of date and are written back whole.
 //
-// docs/dev/memory.md has the rules and where they come from. With effects, memory holds what others see: a store's bytes
-// are taken back after the instruction and put there when it becomes visible; without, only omissions are found.
+// docs/dev/memory.md has the rules and where they come from. With effects, memory holds what others see: a store's
+// bytes are taken back after the instruction and put there when it becomes visible; without, only omissions are found.
 #pragma once
 
 #include "checking/check_shadow.h"

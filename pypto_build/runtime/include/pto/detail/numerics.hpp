@@ -1,6 +1,6 @@
 // Whose results, where the device, upstream's simulator and what is fast on a CPU are known to differ
-// (docs/lookup/agreement.md). Kernels are compiled for one of these, by NUMERICS=: 0 those of the device where they cost no
-// time, 1 the device's, 2 the simulator's.
+// (docs/lookup/agreement.md). Kernels are compiled for one of these, by NUMERICS=: 0 those of the device where they
+// cost no time, 1 the device's, 2 the simulator's.
 #ifndef PTO_DETAIL_NUMERICS_HPP
 #define PTO_DETAIL_NUMERICS_HPP
 

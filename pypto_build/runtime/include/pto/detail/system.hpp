@@ -39,8 +39,8 @@ PTO_INLINE uint64_t get_sys_cnt() {
         static_assert(pto::detail::always_false<A...>, message);                                                       \
     }
 
-// Explicit flags between the cube core and the vector cores of a group. A flag is a ring without data, each way: setting
-// it fills a slot, waiting for it takes one. Hardware counts to 15.
+// Explicit flags between the cube core and the vector cores of a group. A flag is a ring without data, each way:
+// setting it fills a slot, waiting for it takes one. Hardware counts to 15.
 namespace pto::detail {
 inline constexpr uint32_t kFirstFlag = 1u << 16; // ids of rings, above those of pipes
 /// `lane` is 0 for both vector cores, else the number of one, from 1.
