@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from SCons.Node.Alias import default_ans
 from SCons.Node.FS import get_default_fs
 from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 
@@ -86,7 +87,7 @@ def clean_outputs(workspace: Workspace, platform: str) -> None:
     They are of all platforms unless ``platform`` is given.
     """
     name = Path(workspace.options["JIT"]).name
-    is_named = bool(COMMAND_LINE_TARGETS) and not set(map(str, COMMAND_LINE_TARGETS)) <= TARGETS.keys()
+    is_named = bool(COMMAND_LINE_TARGETS) and TARGETS.keys().isdisjoint(map(str, COMMAND_LINE_TARGETS))
     workspace.extras[_KEPT] = {Path(node.get_abspath()) for node in kept_by_users()}
     outputs = sorted(workspace.build_dir.glob(f"{platform or '*'}/{glob.escape(name) if name else '*'}/{MARKER}"))
     found = [marker for marker in outputs if not is_named or _is_asked(marker.parent)]
@@ -118,6 +119,9 @@ def clean_outputs(workspace: Workspace, platform: str) -> None:
 
 def _is_asked(output: Path) -> bool:
     """Return True if the named targets need an output, or if nothing is built in it."""
+    if output.parent.name == TESTS:  # of files of tests, which have aliases alone
+        names = [name for name, alias in default_ans.items() if is_reached(alias)]
+        return output.name in names or any((output / f"{name.replace('/', '.')}.xml").exists() for name in names)
     return is_reached(get_default_fs().Dir(str(output))) or {path.name for path in output.iterdir()} <= {LOCK, MARKER}
 
 

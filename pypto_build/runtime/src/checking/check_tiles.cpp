@@ -203,8 +203,6 @@ void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAcc
     const uint32_t number = site(instruction, address);
     if (traced_)
         trace_.tiles(instruction, pipe, address, activation_->context, operands, count);
-    if (checker_.recording())
-        executed(operands, count, number);
     Runs runs[8];
     bool usable[8];
     count = std::min<uint32_t>(count, 8);
@@ -217,6 +215,8 @@ void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAcc
                             place_of(a).c_str(), a.valid_row, a.valid_col),
                      {~0u, "", "", place_of(a)});
     }
+    if (checker_.recording())
+        executed(operands, count, number);
     for (uint32_t i = 0; i < count; ++i) {
         runs[i] = runs_of(operands[i]);
         usable[i] = runs[i].count > 0 && fits(operands[i], runs[i], number);
