@@ -60,7 +60,7 @@ _TEXT = '''"""Host callable {name!r} of {scene}, a scene test."""
 
 
 def {name}(*given):
-    from pypto_build.interop.scene.host_callable import call
+    from pypto_build.interop.scene.node_data import call
 
     call(__file__, _TEST, {scene!r}, {name!r}, given)
 '''
