@@ -226,9 +226,11 @@ def _fork_goldens() -> None:
 
     def run(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
         status, text = tools.run(command, environment)
+        if status:
+            return status, text  # as a process of its own returns its errors
         sys.stdout.flush()
         os.write(1, text.encode())
-        return status, ""
+        return 0, ""
 
     def forked(step: Step, *args: Any, **fields: Any) -> None:
         plain(step, *args, **fields)

@@ -69,7 +69,6 @@ CALLS = {
     ),
     "TLOAD(b, image);": "global tensor: layouts of convolution are not supported",
     "TPREFETCH(f, g);": "TPREFETCH: operands of one element type",
-    "wait_flag_dev(3);": "wait_flag_dev: explicit flags between cores are not supported; use TPUSH and TPOP",
 }
 
 
