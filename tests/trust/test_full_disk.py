@@ -13,7 +13,7 @@ from tests.trust.commands import run
 from tests.trust.space import BUILD, PASS, USAGE, Space
 
 #: The sizes of a disk for one artifact's outputs: no room for anything, for an object, for most of it.
-_SIZES = {"16k": USAGE, "64k": BUILD, "150k": BUILD}
+_SIZES = {"16k": USAGE, "64k": BUILD, "100k": BUILD}
 _BUILT = 16 << 20
 
 
