@@ -59,7 +59,7 @@ def test_the_help_breaks_lines_at_words(columns: int, monkeypatch: pytest.Monkey
     assert [line for line in lines if len(line) >= columns and not line.startswith("  --") and line[-1] != ":"] == []
     row = next(number for number, line in enumerate(lines) if line.startswith("  wrap "))
     words = f"{lines[row]} {lines[row + 1]}".split()
-    assert " ".join(words).startswith("wrap run a script as it is and keep what a replay needs: 'pypto-build wrap -- COM")
+    assert " ".join(words).startswith("wrap run a script as it is and keep what a replay needs: 'pypto-build wrap")
     assert lines[row + 1].startswith(" " * 14)
 
 

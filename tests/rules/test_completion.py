@@ -104,7 +104,7 @@ def test_a_module_that_names_a_kernel_by_a_path(modules: Project) -> None:
     run = modules.replay()
     assert run.status == 2
     path = modules.artifact / UNIT
-    assert f'scons: *** {path}:2:3: func.func @"{name}": its name is no identifier, as it has to be in' in run.output
+    assert f'scons: *** {path}:2:3: func.func @"{name}": its name is not an identifier of C++' in run.output
     assert not list(modules.root.rglob("elsewhere*"))
 
 
