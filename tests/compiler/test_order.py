@@ -189,7 +189,7 @@ WRONG = {
     ),
     "other context": (
         "with open('x'):\n    k(x, out)",
-        "8:5: a with statement takes pl.scope() or pl.manual_scope(), one at a time",
+        "8:5: a with statement takes pl.scope() or pl.manual_scope(); one at a time",
     ),
     "a dump of something else": (
         "k(x, out, dumps=[flags])",

@@ -76,15 +76,21 @@ class _MadeDirectory(SCons.Node.FS.Dir):  # type: ignore[misc]
     NodeInfo = SCons.Node.FS.FileNodeInfo  # which is stored with a signature
 
     def get_csig(self) -> str:
-        """Return a digest of the names and the identities of all files below, and note it for who depends on this."""
-        entries = []
-        for directory, _, names in os.walk(self.get_abspath()):
-            for path in (os.path.join(directory, name) for name in names):
-                status = os.lstat(path)
-                entries.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}")
-        signature = hashlib.sha256(os.fsencode("\0".join(sorted(entries)))).hexdigest()
-        self.get_ninfo().csig = signature
+        """Return a digest of the names and the identities of all files below."""
+        signature: str = self.get_ninfo().csig
         return signature
+
+    def get_ninfo(self) -> Any:
+        """Return what SCons stores for who depends on this: always with the signature, which SCons clears."""
+        info = super().get_ninfo()
+        if not hasattr(info, "csig"):
+            entries = []
+            for directory, _, names in os.walk(self.get_abspath()):
+                for path in (os.path.join(directory, name) for name in names):
+                    status = os.lstat(path)
+                    entries.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}")
+            info.csig = hashlib.sha256(os.fsencode("\0".join(sorted(entries)))).hexdigest()
+        return info
 
 
 def directory_to_make(env: Environment, path: Path) -> Any:

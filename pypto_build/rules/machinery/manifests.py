@@ -26,7 +26,7 @@ from pypto_build.proof.store import Store
 
 # Bytes of a manifest from which on it is worth looking.
 _WORTH = 1 << 14
-_EVALUATOR = ("manifest_eval.py", "manifest_values.py", "records.py")
+_EVALUATOR = ("manifest_eval.py", "records.py")
 _READ = ("KERNELS", "ORCHESTRATION", "RUNTIME_CONFIG", "CALLABLE")
 _DIRECTION = 1
 # Under this a manifest that was read is kept: by its path, and the root of its artifact.
