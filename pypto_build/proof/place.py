@@ -276,6 +276,11 @@ class Place:
         paths = [*action.inputs, *map(self._known.path, action.outputs)]
         return action, tuple(digest for _, digest in self._known.digests.look_at_all(paths))
 
+    def file_digests(self, paths: Sequence[str]) -> list[str]:
+        """Return the digest of each file, with its permissions if these are unusual; empty for what is no file."""
+        with self._lock:
+            return self._known.digests.inputs(paths)
+
     def start_ahead(self, action: Action, start: Start) -> None:
         """Start the process of an action that will most likely be performed, unless it waits for its turn already."""
         before = self._ahead.get(action.name)

@@ -20,6 +20,7 @@ import SCons.Node.FS
 from SCons.Errors import UserError
 from SCons.Script import GetOption
 
+from pypto_build.proof import Place
 from pypto_build.rules.machinery.scons_types import Environment, Node
 
 # The attribute of a node by which a rule says which directory its result stands for.
@@ -67,7 +68,8 @@ def stands_for(nodes: Iterable[Node], directory: Node) -> None:
 
 
 class _MadeDirectory(SCons.Node.FS.Dir):  # type: ignore[misc]
-    """A directory that a rule makes whole: it has changed if a file in it has, whichever of our steps ran.
+    """A directory that a rule makes whole: it has changed if the content of a file in it has, whichever of our steps
+    ran.
 
     SCons takes a directory as changed whenever a builder of it ran, and our builders always run.
     """
@@ -75,8 +77,12 @@ class _MadeDirectory(SCons.Node.FS.Dir):  # type: ignore[misc]
     __slots__ = ()
     NodeInfo = SCons.Node.FS.FileNodeInfo  # which is stored with a signature
 
+    def get_found_includes(self, env: Environment, scanner: Any, path: Any) -> list[Node]:
+        """Return nothing: the signature covers all files. SCons' scanner finds only those that it has met before."""
+        return []
+
     def get_csig(self) -> str:
-        """Return a digest of the names and the identities of all files below."""
+        """Return a digest of the names and the contents of all files below."""
         signature: str = self.get_ninfo().csig
         return signature
 
@@ -84,19 +90,18 @@ class _MadeDirectory(SCons.Node.FS.Dir):  # type: ignore[misc]
         """Return what SCons stores for who depends on this: always with the signature, which SCons clears."""
         info = super().get_ninfo()
         if not hasattr(info, "csig"):
-            entries = []
-            for directory, _, names in os.walk(self.get_abspath()):
-                for path in (os.path.join(directory, name) for name in names):
-                    status = os.lstat(path)
-                    entries.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}")
-            info.csig = hashlib.sha256(os.fsencode("\0".join(sorted(entries)))).hexdigest()
+            top = self.get_abspath()
+            paths = sorted(os.path.join(directory, name) for directory, _, names in os.walk(top) for name in names)
+            known = [*paths, *self.attributes.file_digests(paths)]
+            info.csig = hashlib.sha256(os.fsencode("\0".join(known))).hexdigest()
         return info
 
 
-def directory_to_make(env: Environment, path: Path) -> Any:
-    """Return the node of a directory that a rule makes whole."""
+def directory_to_make(env: Environment, path: Path, place: Place) -> Any:
+    """Return the node of a directory that a rule makes whole; ``place`` remembers the contents of its files."""
     node: Any = env.Dir(str(path).replace("$", "$$"))
     node.__class__ = _MadeDirectory
+    node.attributes.file_digests = place.file_digests
     node.changed_since_last_build = _BY_SIGNATURE
     return node
 
