@@ -30,6 +30,10 @@ def main() -> int:
     outlive_readers()
     words = sys.argv[1:]
     alone = "--no-server" in words
+    if words[:1] == ["--complete"]:
+        from pypto_build.editor.setup.completion import main as complete
+
+        return complete(words[1:])
     if words == ["shutdown"]:
         from pypto_build.client.start import end_servers
 

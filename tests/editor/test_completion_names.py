@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,7 +63,11 @@ def session(request: pytest.FixtureRequest, top: Path) -> Iterator[ShellSession]
     setup = [first[shell], _SHOWS[shell], f"source {file}"]
     home = top.parent / "home"
     home.mkdir()
-    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": "C.UTF-8"}
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "HOME": str(home),
+        "LC_ALL": "C.UTF-8",
+    }
     with ShellSession(shell, top, setup, environment) as session:
         yield session
 
@@ -84,14 +89,8 @@ def test_a_completed_directory_is_one_word(session: ShellSession, top: Path) -> 
         shown = session.press(f"pypto-build replay build_output/_jit_{number}\t\r")
         assert f"<build_output/{name}/>" in shown or f"<build_output/{name}>" in shown
         assert not _evaluated(top), name
-        for words, rest, inserted in (
-            ("pypto-build replay ", "inn", "inner"),
-            ("scons replay DATA=", "inn", "inner"),
-            ("scons replay SCENE=", "kernel", "kernel_config.py"),
-        ):
-            shown = session.press(f"{words}build_output/_jit_{number}\t{rest}\t\r")
-            # zsh and fish look for files by functions of their own, which do not find every name.
-            assert session.shell != "bash" or "\\" in name or f"build_output/{name}/{inserted}" in shown
+        shown = session.press(f"scons replay SCENE=build_output/_jit_{number}\tkernel\t\r")
+        assert "\\" in name or f"<SCENE=build_output/{name}/kernel_config.py>" in shown
         assert not _evaluated(top), name
 
 
@@ -115,6 +114,5 @@ def test_control_characters_in_names_are_not_evaluated(session: ShellSession, to
         (artifact / "kernel_config.py").touch()
     for number in range(1, 7):
         for line in (f"scons replay JIT=_jit_x{number}", f"pypto-build replay build_output/_jit_x{number}"):
-            session.press(f"{line}\t\t\x15")
-            session.press(f"{line}\t\r")
+            session.press(f"{line}\t\t\r")
             assert not _evaluated(top), line

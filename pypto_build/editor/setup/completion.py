@@ -1,15 +1,19 @@
 """Completion of `scons` and `pypto-build` in bash, zsh and fish.
 
-The scripts are written from the tables of targets and options, so a new row completes after the next `pypto-build
-setup`. They look for artifacts and tests when TAB is pressed.
+A short script for each shell asks ``pypto-build --complete`` when TAB is pressed. That prints a line for each word that
+can stand there, with a tab and its description. No shell evaluates what it prints.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from pypto_build.artifact import MANIFEST_NAME
 from pypto_build.facts.run_options import Option
 from pypto_build.rules.options import GROUP, OPTIONS, Group
 from pypto_build.rules.targets import TARGETS
@@ -87,252 +91,175 @@ def values_of(name: str) -> tuple[str, ...]:
 
 def script(shell: str) -> str:
     """Return the completion script of a shell."""
-    return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell]()
+    return {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}[shell]
 
 
-# --- what all of them do ---------------------------------------------------------------------------------------------
+def main(argv: Sequence[str]) -> int:
+    """Print what can stand at the end of ``line TEXT`` or ``words WORD...``, where TEXT is not split into words yet.
 
-_ARTIFACTS_SH = """\
-_pypto_build_artifacts() {
-  local place
-  for place in "${PYPTO_PROG_BUILD_DIR:-build_output}"/*/ examples/artifacts/*/ examples/distributed/*/; do
-    [ -e "$place/kernel_config.py" ] || [ -d "$place/ptoas" ] || continue
-    place=${place%/}
-    printf '%s\\n' "${place##*/}"
-  done
-}
-
-_pypto_build_tests() {
-  [ -f SConstruct ] || return 0
-  cat build/.declared_tests 2>/dev/null
-  tr '\\n' ' ' < SConstruct | grep -o 'ReplayTest([^)]*' | sed -n "s/.*[(, ]name *= *[\\"']\\([^\\"']*\\).*/\\1/p"
-}
-"""
+    Returns 1 where the shell should offer files: for SCons without rules of ours, and for a path that begins with ~.
+    """
+    if len(argv) < 2:
+        return 1
+    form, *words = argv
+    offers = offers_of(_split(words[0]) if form == "line" else words)
+    if offers is None:
+        return 1
+    for word, doc in offers:
+        if word.isprintable():
+            print(f"{word}\t{doc}")
+    return 0
 
 
-def _names_in(*places: str) -> list[str]:
-    """Return the options whose values are among these kinds."""
-    return [name for name, kind in _LOOKED_FOR.items() if kind in places]
+def offers_of(words: Sequence[str]) -> list[tuple[str, str]] | None:
+    """Return what can stand in place of the last word, each with its description; None for the shell's own files."""
+    program, *before, current = words if len(words) > 1 else [*words, ""]
+    command = next((each for each in commands() if each.name == Path(program).name), None)
+    name, assigned, value = current.partition("=")
+    if command is None or (value if assigned else current).startswith("~"):
+        return None
+    if command.name == "scons" and "pypto" not in _text("SConstruct"):
+        return None
+    verb = next((word for word in before if word in command.verbs), "")
+    if current.startswith("-"):
+        offers: Iterator[tuple[str, str]] = iter(command.flags.items())
+    elif assigned and name in OPTIONS:
+        offers = ((f"{name}={each}", "") for each in _values(name, value))
+    else:
+        offers = _words(command, verb, current)
+    return [(word, doc) for word, doc in dict(offers).items() if word.startswith(current)]
 
 
-def _cases(indent: str, rows: dict[str, str]) -> str:
-    """Branches of a `case`, those that do the same together."""
-    same: dict[str, list[str]] = {}
-    for name, text in rows.items():
-        same.setdefault(text, []).append(name)
-    return "\n".join(f"{indent}{'|'.join(names)}) {text} ;;" for text, names in same.items())
+def _words(command: Command, verb: str, current: str) -> Iterator[tuple[str, str]]:
+    """Yield verbs, tests, artifacts and options; options without a verb only after a capital letter."""
+    if not verb or verb == "help":
+        yield from command.verbs.items()
+    if verb == "help":
+        yield from ((name, option.doc) for name, option in OPTIONS.items())
+        return
+    if not verb and command.name == "scons":
+        yield from ((name, "test") for name in _tests())
+    if verb and command.name == "pypto-build":
+        yield from ((name, "artifact") for name in (*_artifacts(), "latest"))
+        yield from ((path, "") for path in _paths(current, _DIRECTORIES))
+    if verb or current[:1].isupper():
+        names = options_of(verb) or OPTIONS
+        yield from ((f"{name}=", OPTIONS[name].doc) for name in names)
 
 
-# bash takes an inserted name as typed: names are quoted here, since `compopt -o filenames` leaves $ as it is. Its
-# `compgen -W` would evaluate them.
-_MATCHES_BASH = """\
-_pypto_build_matches() {
-  local word typed=${1//\\\\/} format=${2:-%s}
-  while IFS= read -r word; do
-    [[ $word == "$typed"* ]] && printf "$format\\n" "$word"
-  done
-}
-
-_pypto_build_paths() {
-  local path typed=${2//\\\\/}
-  [[ $typed == '~/'* ]] && typed=$HOME${typed:1}
-  for path in "$typed"*; do
-    if [ -d "$path" ]; then
-      printf '%q/\\n' "$path"
-    elif [ -e "$path" ] && [ "$1" = files ]; then
-      printf '%q\\n' "$path"
-    fi
-  done
-}
-"""
+def _values(name: str, typed: str) -> Iterator[str]:
+    kind = _LOOKED_FOR.get(name)
+    if kind == _ARTIFACTS:
+        yield from _artifacts()
+    yield from values_of(name)
+    if kind == _TESTS:
+        yield from _tests()
+    elif kind:
+        yield from _paths(typed, kind)
 
 
-# --- bash ------------------------------------------------------------------------------------------------------------
+def _artifacts() -> Iterator[str]:
+    """Yield the names of artifacts below the places where a replay looks for them."""
+    for place in (
+        os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output",
+        "examples/artifacts",
+        "examples/distributed",
+    ):
+        for path in _entries(Path(place)):
+            if (path / MANIFEST_NAME).exists() or (path / "ptoas").is_dir():
+                yield path.name
 
 
-def _bash() -> str:
-    takes = {verb: _lines(options_of(verb)) for verb in TARGETS}
-    both = commands()
-    verbs = {command.name: _lines(command.verbs) for command in both}
-    flags = {command.name: _lines(command.flags) for command in both}
-    return f"""\
-{_ARTIFACTS_SH}
-{_MATCHES_BASH}
-_pypto_build_verbs() {{
-  case $1 in
-{_cases("    ", verbs)}
-  esac
-}}
+def _tests() -> list[str]:
+    """Return the names of tests: of those that the last run declared, and of those that stand in the SConstruct."""
+    rules = re.findall(r"ReplayTest\([^)]*", _text("SConstruct"))
+    named = [re.search(r"""[(,\s]name\s*=\s*["']([^"']*)""", rule) for rule in rules]
+    return [*_text("build/.declared_tests").splitlines(), *(name[1] for name in named if name)]
 
-_pypto_build_flags() {{
-  case $1 in
-{_cases("    ", flags)}
-  esac
-}}
 
-_pypto_build_options() {{
-  case $1 in
-{_cases("    ", takes)}
-    *) {_lines(OPTIONS)} ;;
-  esac
-}}
+def _paths(typed: str, kind: str) -> Iterator[str]:
+    """Yield the directories, and the files if ``kind`` says so, of the directory that ``typed`` names."""
+    directory, _, start = typed.rpartition("/")
+    for path in _entries(Path(f"{directory}/" if "/" in typed else ".")):
+        if path.name.startswith(".") and not start.startswith("."):
+            continue
+        name = typed.removesuffix(start) + path.name
+        if path.is_dir():
+            yield f"{name}/"
+        elif kind == _FILES:
+            yield name
 
-_pypto_build_values() {{
-  case $1 in
-{_cases("    ", _values_sh())}
-  esac
-}}
 
-_pypto_build() {{
-  local command=${{1##*/}} line=${{COMP_LINE:0:COMP_POINT}} word verb='' known
-  local current=${{line//\\\\ /$'\\1'}} reply=() options=()
-  current=${{current##*[[:space:]]}}
-  current=${{current//$'\\1'/ }}
+def _entries(directory: Path) -> list[Path]:
+    try:
+        return sorted(directory.iterdir())
+    except OSError:
+        return []
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _split(line: str) -> list[str]:
+    """Split a command line up to the cursor as a shell does; the last word, which may be empty, is where it stands."""
+    for quote in ("", "'", '"'):  # one may be open
+        try:
+            *words, current = shlex.split(f"{line}\1{quote}")
+        except ValueError:
+            continue
+        return [*words, current.removesuffix("\1")]
+    return [line]
+
+
+# bash inserts what is left of a word behind the last of COMP_WORDBREAKS, and takes it as typed: so names are quoted.
+_BASH = """\
+_pypto_build() {
+  local tool=pypto-build answer word
+  [[ $1 == */* ]] && tool=${1%/*}/pypto-build
   COMPREPLY=()
-  if [ "$command" = scons ] && ! grep -qs pypto SConstruct; then
+  if ! answer=$(command "$tool" --complete line "${COMP_LINE:0:COMP_POINT}" 2>/dev/null); then
     compopt -o default
     return
   fi
-  known=" $(_pypto_build_verbs "$command" | tr '\\n' ' ')"
-  for word in ${{line% *}}; do
-    [[ $known == *" $word "* ]] && verb=$word && break
-  done
-  case $current in
-    [A-Z]*=*)
-      local name=${{current%%=*}} value=${{current#*=}}
-      mapfile -t reply < <(_pypto_build_values "$name" | _pypto_build_matches "$value" %q)
-      case $name in
-        {"|".join(_names_in(_DIRECTORIES, _ARTIFACTS))})
-          mapfile -t -O "${{#reply[@]}}" reply < <(_pypto_build_paths directories "$value") ;;
-        {"|".join(_names_in(_FILES))})
-          mapfile -t -O "${{#reply[@]}}" reply < <(_pypto_build_paths files "$value") ;;
-      esac
-      [[ $COMP_WORDBREAKS == *=* ]] || reply=("${{reply[@]/#/$name=}}")
-      COMPREPLY=("${{reply[@]}}") ;;
-    -*)
-      mapfile -t COMPREPLY < <(_pypto_build_flags "$command" | _pypto_build_matches "$current") ;;
-    *)
-      if [ -z "$verb" ]; then
-        mapfile -t reply < <(_pypto_build_verbs "$command" | _pypto_build_matches "$current")
-        [ "$command" = scons ] &&
-          mapfile -t -O "${{#reply[@]}}" reply < <(_pypto_build_tests | _pypto_build_matches "$current" %q)
-      elif [ "$command" = pypto-build ]; then
-        mapfile -t reply < <(_pypto_build_artifacts | _pypto_build_matches "$current" %q)
-        mapfile -t -O "${{#reply[@]}}" reply < <(_pypto_build_paths directories "$current")
-      fi
-      if [ "$verb" = help ]; then
-        mapfile -t options < <(_pypto_build_options '' | _pypto_build_matches "$current")
-        mapfile -t reply < <(_pypto_build_verbs "$command" | _pypto_build_matches "$current")
-        COMPREPLY=("${{reply[@]}}" "${{options[@]}}")
-        return
-      fi
-      mapfile -t options < <(_pypto_build_options "$verb" | _pypto_build_matches "$current" %s=)
-      COMPREPLY=("${{reply[@]}}" "${{options[@]}}") ;;
-  esac
-  [[ ${{#COMPREPLY[@]}} -eq 1 && ${{COMPREPLY[0]}} == *[=/] ]] && compopt -o nospace
-}}
+  while IFS=$'\\t' read -r word _; do
+    [[ $COMP_WORDBREAKS == *=* && $word == [A-Z]*=?* ]] && word=${word#*=}
+    [[ -n $word ]] && COMPREPLY+=("$(printf %q "$word")")
+  done <<< "$answer"
+  [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=/] ]] && compopt -o nospace
+}
 
-complete -F _pypto_build pypto-build scons
+complete -o nosort -F _pypto_build pypto-build scons
 """
 
-
-def _lines(words: Iterable[str]) -> str:
-    """The command that prints each word on a line of its own; empty where there are none."""
-    return " ".join(["printf '%s\\n'", *map(shlex.quote, words)]) if (words := list(words)) else ""
-
-
-def _values_sh() -> dict[str, str]:
-    rows = {}
-    for name in OPTIONS:
-        listed = _lines(values_of(name))
-        if _LOOKED_FOR.get(name) == _ARTIFACTS:
-            rows[name] = f"_pypto_build_artifacts; {listed}".rstrip("; ")
-        elif _LOOKED_FOR.get(name) == _TESTS:
-            rows[name] = "_pypto_build_tests"
-        elif listed:
-            rows[name] = listed
-    return rows
-
-
-# --- zsh -------------------------------------------------------------------------------------------------------------
-
-
-def _described(rows: dict[str, str], suffix: str = "") -> str:
-    """Return the words of an array, each with its description."""
-    return " ".join(shlex.quote(f"{name.replace(':', chr(92) + ':')}{suffix}:{doc}") for name, doc in rows.items())
-
-
-def _zsh() -> str:
-    takes = {verb: f"names=({' '.join(options_of(verb))})" for verb in TARGETS}
-    verbs = {command.name: f"verbs=({_described(command.verbs)})" for command in commands()}
-    flags = {command.name: f"flags=({_described(command.flags)})" for command in commands()}
-    docs = "\n".join(f"    {name} {shlex.quote(option.doc)}" for name, option in OPTIONS.items())
-    return f"""\
+_ZSH = """\
 #compdef pypto-build scons
-{_ARTIFACTS_SH}
-_pypto_build_values() {{
-  case $1 in
-{_cases("    ", _values_sh())}
-  esac
-}}
 
-_pypto_build() {{
-  local command=${{service:t}} current=$words[CURRENT] verb='' name word
-  local -a verbs flags names offered found
-  local -A docs=(
-{docs}
-  )
-  if [[ $command == scons ]] && ! grep -qs pypto SConstruct; then
+_pypto_build() {
+  local tool=pypto-build answer line word
+  local -a closed closed_shown open open_shown
+  [[ $words[1] == */* ]] && tool=${${(Q)words[1]}:h}/pypto-build
+  answer=$(command $tool --complete words "${(@Q)words[1,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null) || answer=none
+  compset -P '[A-Z][A-Z0-9_]#='
+  if [[ $answer == none ]]; then
     _files
     return
   fi
-  case $command in
-{_cases("    ", verbs)}
-  esac
-  case $command in
-{_cases("    ", flags)}
-  esac
-  for word in ${{words[2,CURRENT-1]}}; do
-    if (( ${{verbs[(I)$word:*]}} )); then verb=$word; break; fi
-  done
-  if [[ $current == [A-Z]*=* ]]; then
-    name=${{current%%=*}}
-    compset -P '*='
-    found=(${{(f)"$(_pypto_build_values $name)"}})
-    (( $#found )) && compadd -a found
-    case $name in
-      {"|".join(_names_in(_DIRECTORIES, _ARTIFACTS))}) _files -/ ;;
-      {"|".join(_names_in(_FILES))}) _files ;;
-    esac
-    return
-  fi
-  if [[ $current == -* ]]; then
-    _describe -o flag flags
-    return
-  fi
-  case $verb in
-{_cases("    ", takes)}
-    *) names=(${{(k)docs}}) ;;
-  esac
-  if [[ $verb == help ]]; then
-    _describe -t targets target verbs
-    compadd -X option -a names
-    return
-  fi
-  for name in $names; do offered+=("$name=:${{docs[$name]}}"); done
-  if [[ -z $verb ]]; then
-    _describe -t targets target verbs
-    if [[ $command == scons ]]; then
-      found=(${{(f)"$(_pypto_build_tests)"}})
-      (( $#found )) && compadd -X test -a found
+  for line in ${(f)answer}; do
+    word=${line%%$'\\t'*}
+    [[ -n $IPREFIX ]] && word=${word#*=}
+    if [[ $word == *[=/] ]]; then
+      open+=($word) open_shown+=("${word}  ${line#*$'\\t'}")
+    else
+      closed+=($word) closed_shown+=("${word}  ${line#*$'\\t'}")
     fi
-  elif [[ $command == pypto-build ]]; then
-    found=(${{(f)"$(_pypto_build_artifacts)"}} latest)
-    compadd -X artifact -a found
-    _files -/
-  fi
-  _describe -t settings option offered -S ''
-}}
+  done
+  compadd -V words -l -d closed_shown -a closed
+  compadd -V words -S '' -l -d open_shown -a open
+}
 
 if [[ $funcstack[1] == _pypto* ]]; then
   _pypto_build "$@"
@@ -341,158 +268,16 @@ else
 fi
 """
 
-
-# --- fish ------------------------------------------------------------------------------------------------------------
-
-
-def _fish_word(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _fish_cases(indent: str, rows: dict[str, str]) -> str:
-    same: dict[str, list[str]] = {}
-    for name, text in rows.items():
-        same.setdefault(text, []).append(name)
-    return "\n".join(f"{indent}case {' '.join(names)}\n{indent}    {text}" for text, names in same.items())
-
-
-def _fish() -> str:
-    scons, own = commands()
-    return f"{_fish_lookups(scons, own)}{_fish_words(scons, own)}"
-
-
-def _fish_values() -> dict[str, str]:
-    """Return, by option, the fish command that prints its values."""
-    values: dict[str, str] = {}
-    for name in OPTIONS:
-        listed = " ".join(values_of(name))
-        if _LOOKED_FOR.get(name) == _ARTIFACTS:
-            values[name] = "__pypto_build_artifacts" + (f"; printf '%s\\n' {listed}" if listed else "")
-        elif _LOOKED_FOR.get(name) == _TESTS:
-            values[name] = "__pypto_build_tests"
-        elif listed:
-            values[name] = f"printf '%s\\n' {listed}"
-    return values
-
-
-def _fish_completions(scons: Command, own: Command) -> list[str]:
-    """Return the lines that declare the completions to fish."""
-    lines = []
-    for command in (scons, own):
-        here = "; and __pypto_build_here" if command is scons else ""
-        for verb, doc in command.verbs.items():
-            when = f"not __pypto_build_verb {command.name}{here}"
-            lines.append(f"complete -c {command.name} -n '{when}' -f -a {verb} -d {_fish_word(doc)}")
-        for flag, doc in command.flags.items():
-            long, word = ("-l", flag[2:]) if flag.startswith("--") else ("-s", flag[1:])
-            lines.append(f"complete -c {command.name} {long} {word} -d {_fish_word(doc)}")
-        lines.append(f"complete -c {command.name} -f -a '(__pypto_build_words {command.name})'")
-    return lines
-
-
-def _fish_lookups(scons: Command, own: Command) -> str:
-    """Functions that look up one thing each."""
-    takes = {verb: f"printf '%s\\n' {' '.join(options_of(verb))}" for verb in TARGETS}
-    docs = {name: f"echo {_fish_word(option.doc)}" for name, option in OPTIONS.items()}
-    return f"""\
-function __pypto_build_here
-    grep -qs pypto SConstruct
-end
-
-function __pypto_build_artifacts
-    set -l place build_output
-    set -q PYPTO_PROG_BUILD_DIR; and set place $PYPTO_PROG_BUILD_DIR
-    for each in $place/*/ examples/artifacts/*/ examples/distributed/*/
-        if test -e $each/kernel_config.py; or test -d $each/ptoas
-            string replace -r '.*/([^/]+)/$' '$1' $each
-        end
-    end
-end
-
-function __pypto_build_tests
-    test -f SConstruct; or return
-    cat build/.declared_tests 2>/dev/null
-    tr '\\n' ' ' < SConstruct | grep -o 'ReplayTest([^)]*' | sed -n "s/.*[(, ]name *= *[\\"']\\([^\\"']*\\).*/\\1/p"
-end
-
-function __pypto_build_verb --description 'the verb that was typed'
-    set -l verbs {" ".join(own.verbs)}
-    test $argv[1] = scons; and set verbs {" ".join(scons.verbs)}
-    for word in (commandline -opc)[2..]
-        if contains -- $word $verbs
-            echo $word
-            return 0
-        end
-    end
-    return 1
-end
-
-function __pypto_build_options
-    switch "$argv[1]"
-{_fish_cases("        ", takes)}
-        case '*'
-            printf '%s\\n' {" ".join(OPTIONS)}
-    end
-end
-
-function __pypto_build_doc
-    switch $argv[1]
-{_fish_cases("        ", docs)}
-    end
-end
-
-function __pypto_build_values
-    switch $argv[1]
-{_fish_cases("        ", _fish_values())}
-    end
-end
-
-"""
-
-
-def _fish_words(scons: Command, own: Command) -> str:
-    """The function that offers words, and what calls it."""
-    return f"""\
-function __pypto_build_words --description 'tests, artifacts, NAME= and values'
-    set -l command $argv[1]
-    test $command = scons; and not __pypto_build_here; and __fish_complete_path (commandline -ct); and return
-    set -l verb (__pypto_build_verb $command)
+_FISH = """\
+function __pypto_build_complete
+    set -l words (commandline -opc)
     set -l current (commandline -ct)
-    if string match -qr '^[A-Z][A-Z_]*=' -- $current
-        set -l name (string replace -r '=.*' '' -- $current)
-        for value in (__pypto_build_values $name)
-            echo $name=$value
-        end
-        set -l typed (string replace -r '^[^=]*=' '' -- $current)
-        if contains -- $name {" ".join(_names_in(_FILES))}
-            for path in (__fish_complete_path $typed)
-                echo $name=$path
-            end
-        else if contains -- $name {" ".join(_names_in(_DIRECTORIES, _ARTIFACTS))}
-            for path in (__fish_complete_directories $typed '')
-                echo $name=$path
-            end
-        end
-        return
-    end
-    if test "$verb" = help
-        set -l verbs {" ".join(own.verbs)}
-        test $command = scons; and set verbs {" ".join(scons.verbs)}
-        printf '%s\n' $verbs (__pypto_build_options '')
-        return
-    end
-    if test -z "$verb"
-        test $command = scons; and printf '%s\\ttest\\n' (__pypto_build_tests)
-    else if test $command = pypto-build
-        printf '%s\\tartifact\\n' (__pypto_build_artifacts) latest
-        __fish_complete_directories (commandline -ct)
-    end
-    # verbs come before options
-    test -z "$verb"; and not string match -qr '^[A-Z]' -- $current; and return
-    for name in (__pypto_build_options $verb)
-        printf '%s=\\t%s\\n' $name (__pypto_build_doc $name)
-    end
+    set -l tool pypto-build
+    string match -q '*/*' -- $words[1]; and set tool (string replace -r '[^/]*$' pypto-build -- $words[1])
+    string unescape -- $current | read -l -z plain; or set plain $current
+    command $tool --complete words $words (string trim -r -c \\n -- "$plain") 2>/dev/null
+    or __fish_complete_path $current
 end
 
-{chr(10).join(_fish_completions(scons, own))}
+complete -k -c scons -c pypto-build -f -a '(__pypto_build_complete)'
 """
