@@ -93,6 +93,10 @@ def main(argv: Sequence[str] | None = None, scons: Scons | None = None) -> int:
     """Run one verb, by ``scons`` or in a process of its own; returns the exit status."""
     begin()
     words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["--complete"]:
+        from pypto_build.editor.setup.completion import main as complete
+
+        return complete(words[1:])
     if words[:1] == ["help"]:  # as scons has it
         words = [*words[1:2], "--help"]
     if words and words[0] in _TOOLS:

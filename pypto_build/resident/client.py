@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # Commands that go on for long by themselves, or start what must not be a fork.
-_ALONE = frozenset({"wrap", "fetch", "lsp", "setup", "init", "scene", "shutdown", "help", "-h", "--help", "--version"})
+_ALONE = frozenset(
+    {"wrap", "fetch", "lsp", "setup", "init", "scene", "shutdown", "help", "-h", "--help", "--version", "--complete"}
+)
 
 
 def main() -> int:
@@ -30,10 +32,6 @@ def main() -> int:
     outlive_readers()
     words = sys.argv[1:]
     alone = "--no-server" in words
-    if words[:1] == ["--complete"]:
-        from pypto_build.editor.setup.completion import main as complete
-
-        return complete(words[1:])
     if words == ["shutdown"]:
         from pypto_build.client.start import end_servers
 

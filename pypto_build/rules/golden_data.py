@@ -62,7 +62,7 @@ def declare_golden_data(env: Environment, **given: Any) -> Nodes:
     step = Step(place, action, "[data] make", name, spawn=run_with_errors, shown=True)
     sources = [script or program, *(values["deps"] or ())]
     made = declare_step(env, step, sources, outputs=(".made",))
-    directory = directory_to_make(env, output / _TREE, place)
+    directory = directory_to_make(env, output / _TREE, place.file_digests)
     nodes = made_by_us(env, env.Command([directory], made, Action(_create, None)))
     leave_to_cleaning(nodes)
     if name not in TARGETS:

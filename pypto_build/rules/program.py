@@ -115,7 +115,7 @@ def _declare(
     made = [*made, *(() if by_pypto else _declare_golden(env, workspace, place, artifact, made, variables))]
     # SCons lets a directory depend on what it knows to be in it: on the manifest too.
     manifest = made_by_us(env, env.Command(escape(str(artifact / MANIFEST_NAME)), made, Action(_create, None)))
-    directory = directory_to_make(env, artifact, place)
+    directory = directory_to_make(env, artifact, place.file_digests)
     nodes = [*made_by_us(env, env.Command([directory], manifest, Action(_create, None))), *manifest]
     leave_to_cleaning(nodes)
     workspace.generated[output] = directory

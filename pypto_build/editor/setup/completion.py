@@ -160,12 +160,12 @@ def _values(name: str, typed: str) -> Iterator[str]:
 
 def _artifacts() -> Iterator[str]:
     """Yield the names of artifacts below the places where a replay looks for them."""
-    for place in (
+    for directory in (
         os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output",
         "examples/artifacts",
         "examples/distributed",
     ):
-        for path in _entries(Path(place)):
+        for path in _entries(Path(directory)):
             if (path / MANIFEST_NAME).exists() or (path / "ptoas").is_dir():
                 yield path.name
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ import SCons.Node.FS
 from SCons.Errors import UserError
 from SCons.Script import GetOption
 
-from pypto_build.proof import Place
 from pypto_build.rules.machinery.scons_types import Environment, Node
 
 # The attribute of a node by which a rule says which directory its result stands for.
@@ -92,16 +91,16 @@ class _MadeDirectory(SCons.Node.FS.Dir):  # type: ignore[misc]
         if not hasattr(info, "csig"):
             top = self.get_abspath()
             paths = sorted(os.path.join(directory, name) for directory, _, names in os.walk(top) for name in names)
-            known = [*paths, *self.attributes.file_digests(paths)]
-            info.csig = hashlib.sha256(os.fsencode("\0".join(known))).hexdigest()
+            content = "\0".join([*paths, *self.attributes.file_digests(paths)])
+            info.csig = hashlib.sha256(os.fsencode(content)).hexdigest()
         return info
 
 
-def directory_to_make(env: Environment, path: Path, place: Place) -> Any:
-    """Return the node of a directory that a rule makes whole; ``place`` remembers the contents of its files."""
+def directory_to_make(env: Environment, path: Path, file_digests: Callable[[Sequence[str]], list[str]]) -> Any:
+    """Return the node of a directory that a rule makes whole; ``file_digests`` returns the contents of its files."""
     node: Any = env.Dir(str(path).replace("$", "$$"))
     node.__class__ = _MadeDirectory
-    node.attributes.file_digests = place.file_digests
+    node.attributes.file_digests = file_digests
     node.changed_since_last_build = _BY_SIGNATURE
     return node
 
