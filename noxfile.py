@@ -42,7 +42,7 @@ def oldest(session: nox.Session) -> None:
 def constraints(session: nox.Session) -> None:
     """The versions of constraints.txt exist as wheels for each Python and processor."""
     session.install("uv")
-    for python in PYTHONS:
+    for python in (*PYTHONS, "3.11.2"):  # Debian 12 has that one, and not every package's newest release takes it
         for processor in PROCESSORS:
             words = ("--python-version", python, "--python-platform", f"{processor}-manylinux_2_31")
             words = (*words, "--only-binary", ":all:", "-c", "constraints.txt", "--extra", "dev", "-o", "/dev/null")

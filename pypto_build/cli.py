@@ -59,6 +59,7 @@ _TOOLS = {
     "setup": "pypto_build.editor.setup",
     "init": "pypto_build.editor.setup.init",
     "lsp": "pypto_build.editor.server",
+    "mcp": "pypto_build.editor.agents",
     "scene": "pypto_build.interop.scene",
     "conformance": "pypto_build.diagnose.conformance",
 }
@@ -400,6 +401,7 @@ def _verbs_text() -> str:
         "init": "begin a repository: SConstruct, a program, CI, editor files",
         "setup": "show the files that editors, shells and CI need; WRITE=1 writes them",
         "lsp": "serve .pto modules to an editor, on standard input and output",
+        "mcp": "serve the verbs to an agent, on standard input and output",
     }
     scene = {"scene": "run scene tests, with the flags of simpler's runner"}
     kit = {"conformance": "find out what a device does where simulators may differ"}

@@ -16,7 +16,21 @@ if TYPE_CHECKING:
 
 # Commands that go on for long by themselves, or start what must not be a fork.
 _ALONE = frozenset(
-    {"wrap", "fetch", "lsp", "setup", "init", "scene", "shutdown", "help", "-h", "--help", "--version", "--complete"}
+    {
+        "wrap",
+        "fetch",
+        "lsp",
+        "mcp",
+        "setup",
+        "init",
+        "scene",
+        "shutdown",
+        "help",
+        "-h",
+        "--help",
+        "--version",
+        "--complete",
+    }
 )
 
 

@@ -39,6 +39,7 @@ TOOLS = {
     "setup": "what editors, shells and CI need",
     "init": "a repository to begin with",
     "lsp": "the language server of .pto",
+    "mcp": "the verbs as tools for agents (Model Context Protocol)",
 }
 _HELP = {"help": "what a verb or an option does and takes"}
 _NOT_OF_THE_COMMAND = ("gc", "test")
