@@ -33,7 +33,9 @@ a popped tile behind its free, no more of them alive than there are slots. Kerne
 `set_flag` has its `wait_flag`, followed through loops and branches) and for slots (each `TPOP` its `TFREE`, no use behind
 it).
 
-`NUMERICS=device` computes as the chip where [results differ](agreement.md), not where a rule is broken.
+`NUMERICS=device` computes as the chip where a rule is broken and the result is known, so that a broken rule is a FAIL with
+a number: result and operand in the same bytes, a scratch tile of a row reduction that is too small, an accumulator that is
+not compact (`*_in_place`, `small_scratch`, `loose_accumulator` in [agreement.md](agreement.md)).
 
 Who states a rule: """
 

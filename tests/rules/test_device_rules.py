@@ -60,6 +60,17 @@ def test_a_broken_rule_is_shown_and_the_run_passes(built: Project) -> None:
     assert rules(again.output) == rules(run.output)
 
 
+def test_the_numbers_of_the_device_fail(built: Project) -> None:
+    """The reciprocal is 1 everywhere where its result lies on its operand."""
+    assert built.replay("NUMERICS=device").status == 0
+    built.edit(KERNEL, APART, SHARED)
+    assert built.replay().status == 0
+    run = built.cli("replay", "build_output/_jit_row_blocks", "NUMERICS=device")
+    assert run.status == 1, run.output
+    assert "'out' FAIL" in run.output
+    assert rules(run.output) == [f"[rules] {KERNEL}:80: TRECIP(v24, v22)"]
+
+
 def test_a_wait_that_is_deleted_runs_the_same_object_again(built: Project) -> None:
     built.edit(KERNEL, WAIT, "")
     run = built.replay()
