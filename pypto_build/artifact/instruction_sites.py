@@ -54,14 +54,14 @@ def find_positions(sites: Iterable[AccessSite], root: Path) -> dict[AccessSite, 
     by_file: dict[str, list[AccessSite]] = {}
     for site in dict.fromkeys(sites):
         by_file.setdefault(site.file, []).append(site)
-    found: dict[AccessSite, InstructionPosition] = {}
-    for file, wanted in by_file.items():
-        offsets = [f"0x{int(site.offset):x}" for site in wanted]
+    positions: dict[AccessSite, InstructionPosition] = {}
+    for file, of_file in by_file.items():
+        offsets = [f"0x{int(site.offset):x}" for site in of_file]
         text = _looked_up(file, offsets) if os.path.isfile(file) else ""  # isfile is False for invalid names, too
         blocks = re.split(r"(?m)^0x[0-9a-f]+\n", text)[1:]
-        for site, block in zip(wanted, blocks or [""] * len(wanted), strict=False):
-            found[site] = _position(site, block.splitlines(), root)
-    return found
+        for site, block in zip(of_file, blocks or [""] * len(of_file), strict=False):
+            positions[site] = _position(site, block.splitlines(), root)
+    return positions
 
 
 def _looked_up(file: str, offsets: list[str]) -> str:

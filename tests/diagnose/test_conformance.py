@@ -268,16 +268,16 @@ def test_each_setting_is_recognised_and_none_is_shown_for_another(kit: Path) -> 
 
 
 def test_kernels_that_break_a_rule(kit: Path) -> None:
-    """Each breaks the rule that it asks about; both settings give the answers that the table says they give."""
+    """A kernel breaks the rule that it asks about; both settings give the answers that the table names."""
     project = Project(kit.parent)
     (group,) = [each for each in groups() if each.name == "rules"]
     names = [question.name for question in group.questions]
-    found = []
+    fits = []
     for numerics in (FAST, DEVICE_RESULTS):
         run = project.cli("replay", "kit/_jit_conformance_rules", f"NUMERICS={numerics}")
         broken = [line.partition(" breaks")[0] for line in run.output.splitlines() if line.startswith("[rules]")]
         assert [re.sub(r".*: (\w+)\(.*", r"\1", line) for line in broken] == ["TRECIP", "TDIVS", "TANDS", "TROWMAX"]
         judgements = judge(collect(project.root / "build"))
-        found.append([each.fits for each in judgements if each.question.name in names])
-    assert found[0] == [(QUESTIONS[name].here,) for name in names]
-    assert found[1] == [(QUESTIONS[name].device,) for name in names]
+        fits.append([each.fits for each in judgements if each.question.name in names])
+    assert fits[0] == [(QUESTIONS[name].here,) for name in names]
+    assert fits[1] == [(QUESTIONS[name].device,) for name in names]

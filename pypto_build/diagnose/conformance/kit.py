@@ -17,7 +17,7 @@ from pypto_build.facts.platforms import PLATFORMS
 
 from .asked import groups
 from .models import Array
-from .question import Edit, Group
+from .question import KernelEdit, Group
 
 _PROGRAMS = Path(__file__).with_name("programs")
 #: The numpy type that stores an element type unknown to numpy.
@@ -61,7 +61,7 @@ def _write(group: Group, root: Path, platform: str) -> Path:
     return root
 
 
-def _edited(files: dict[str, str], edits: tuple[Edit, ...]) -> dict[str, str]:
+def _edited(files: dict[str, str], edits: tuple[KernelEdit, ...]) -> dict[str, str]:
     """Return the files with each edit done once, without the modules that no longer say what the kernels do."""
     for edit in edits:
         files[edit.path], count = re.subn(edit.pattern, edit.replacement, files[edit.path])

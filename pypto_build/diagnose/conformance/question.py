@@ -66,7 +66,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Edit:
+class KernelEdit:
     """A change of one place of a compiled file: a pattern, and its replacement."""
 
     path: str
@@ -82,7 +82,7 @@ class Group:
     inputs: Mapping[str, Array]
     questions: tuple[Question, ...]
     untouched: Mapping[str, Array] = field(default_factory=dict)  # outputs that are written only in part
-    edits: tuple[Edit, ...] = ()  # of the compiled kernels, which then differ from their modules
+    edits: tuple[KernelEdit, ...] = ()  # of the compiled kernels, which then differ from their modules
 
     @property
     def artifact(self) -> str:

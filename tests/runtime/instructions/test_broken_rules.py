@@ -1,4 +1,4 @@
-"""What kernels compute where they break a rule of the device: as the CPU with NUMERICS=fast, as the chip with device."""
+"""Results of kernels that break a rule of the device: the CPU's with NUMERICS=fast, the chip's with device."""
 
 from __future__ import annotations
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from ..models import Array
-from ..question import DEVICE, HERE, SIMULATOR, Edit, Group, KnownAnswer, Question
+from ..question import DEVICE, HERE, SIMULATOR, KernelEdit, Group, KnownAnswer, Question
 
 _IN_PLACE = (r"TASSIGN\(tmp0__ssa_v0, \d+\)", "TASSIGN(tmp0__ssa_v0, 0)")
 _EDITS = (
-    Edit("kernels/aiv/invert.cpp", *_IN_PLACE),
-    Edit("kernels/aiv/divide.cpp", *_IN_PLACE),
-    Edit("kernels/aiv/mask_bits.cpp", *_IN_PLACE),
-    Edit(
+    KernelEdit("kernels/aiv/invert.cpp", *_IN_PLACE),
+    KernelEdit("kernels/aiv/divide.cpp", *_IN_PLACE),
+    KernelEdit("kernels/aiv/mask_bits.cpp", *_IN_PLACE),
+    KernelEdit(
         "kernels/aiv/max_of_rows.cpp",
         r"8, 256, BLayout::RowMajor(.*) tmp0__ssa_v0__scratch\(8, 256\)",
         r"8, 1, BLayout::ColMajor\1 tmp0__ssa_v0__scratch(8, 1)",

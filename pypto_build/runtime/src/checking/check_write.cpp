@@ -1,5 +1,5 @@
-// What the checked build recorded: accesses.json and accesses.bin for pypto_build.diagnose.hazards, executed.json for a
-// replay.
+// Writes the record of the checked build: accesses.json and accesses.bin for pypto_build.diagnose.hazards,
+// executed.json for a replay.
 #include "base/json_writer.h"
 #include "checking/check_record.h"
 #include "pypto/tensor_views.h"
