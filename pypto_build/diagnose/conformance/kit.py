@@ -17,7 +17,7 @@ from pypto_build.facts.platforms import PLATFORMS
 
 from .asked import groups
 from .models import Array
-from .question import KernelEdit, Group
+from .question import Group, KernelEdit
 
 _PROGRAMS = Path(__file__).with_name("programs")
 #: The numpy type that stores an element type unknown to numpy.
