@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import NamedTuple
 
+from pypto_build.artifact.files import read_bytes
+from pypto_build.artifact.instruction_sites import AccessSite, Executed, find_positions
+from pypto_build.facts.broken_rules import BrokenRule
 from pypto_build.pto.ops.constraints import Constraint, Facts, TileFacts
 from pypto_build.pto.types import element_bytes
 
-from .kernel import OpenCall
+from .kernel import OpenCall, open_calls
 
 READ, WRITE, SCRATCH = 1, 2, 16
 #: The memories of tiles, as the runtime numbers them.
@@ -35,6 +39,61 @@ def broken_by(call: OpenCall, operands: Sequence[ExecutedTile]) -> Iterator[tupl
     for constraint in call.constraints:
         if constraint.is_broken(facts):
             yield constraint, f"{call.text} {constraint.explain(facts)}"
+
+
+@dataclass
+class RunRules:
+    """The rules that only a run decides, of the kernels of an artifact: paths of their sources by `func_id`."""
+
+    sources: Mapping[int, Path]
+    root: Path
+    arch: str
+    _read: dict[int, dict[str, list[OpenCall]]] = field(default_factory=dict)
+
+    def broken(self, sites: Sequence[AccessSite], executed: Iterable[Executed]) -> Iterator[BrokenRule]:
+        """Yield each rule that a call broke once, with the first operands that did.
+
+        Most instructions break no rule, whichever of the kernel's calls they come from. Only for the others is the
+        line looked up.
+        """
+        suspects = [
+            (one.site, call, constraint, message)
+            for one in executed
+            for call in self._calls(sites[one.site].kernel).get(sites[one.site].instruction, ())
+            for constraint, message in broken_by(call, _tiles(one.numbers))
+        ]
+        positions = find_positions((sites[site] for site, *_ in suspects), self.root)
+        reported = set()
+        for site, call, constraint, message in suspects:
+            position = positions[sites[site]]
+            key = (sites[site].kernel, call.line, constraint)
+            if position.line == call.line and key not in reported:
+                reported.add(key)
+                yield BrokenRule(position.path, call.line, constraint.kind, message)
+
+    def prepare(self) -> None:
+        """Read the kernels ahead of the run's end."""
+        for kernel in self.sources:
+            self._calls(kernel)
+
+    def _calls(self, kernel: int) -> dict[str, list[OpenCall]]:
+        if kernel not in self._read:
+            source = self.sources.get(kernel)
+            self._read[kernel] = _open_calls(source, self.arch) if source is not None else {}
+        return self._read[kernel]
+
+
+def _open_calls(source: Path, arch: str) -> dict[str, list[OpenCall]]:
+    """Return a kernel's calls with rules that only a run decides, by instruction."""
+    calls: dict[str, list[OpenCall]] = {}
+    for call in open_calls(read_bytes(source), arch):
+        calls.setdefault(call.name, []).append(call)
+    return calls
+
+
+def _tiles(numbers: list[int]) -> list[ExecutedTile]:
+    width = len(ExecutedTile._fields)
+    return [ExecutedTile(*numbers[at : at + width]) for at in range(0, len(numbers), width)]
 
 
 def _with_operands(facts: Facts, operands: Sequence[ExecutedTile]) -> Facts:

@@ -150,7 +150,7 @@ class PtoServer(LanguageServer):
         return types.Diagnostic(
             range=range_of(live, span_of(live, finding)),
             message=text,
-            severity=types.DiagnosticSeverity.Error,
+            severity=types.DiagnosticSeverity.Warning if finding.is_rule else types.DiagnosticSeverity.Error,
             source="pypto-build",
             code="pto/syntax" if finding.syntax else "pto/check",
         )

@@ -249,6 +249,7 @@ _TOLD = (
     Setting("parameter_order", "", "'t' and 's' in declaration order; empty: tensors first"),
     Setting("graph", False, "the text of deps.json in the result"),
     Setting("accesses", False, "write what checked kernels touch: accesses.json and accesses.bin"),
+    Setting("operands", False, "write with which operands checked kernels executed instructions: executed.json"),
     Setting("trap", (), "nan, inf, saturate, denormal: checked kernels end where one of them is made"),
     Setting("judge", True, "checked kernels say what is wrong; else they record loads, stores and traces, no more"),
     Setting("trace", (), "task and block (-1: all) of each call that leaves every instruction with its values"),

@@ -20,9 +20,9 @@ bind; this page is made from them (`python -m pypto_build.pto.device > docs/look
 
 | who checks | when |
 |---|---|
-| `pypto-build pto_check`, `lint`, the language server | on a module, as you type: operands whose address, extents and numbers are constants |
+| `pypto-build pto_check`, `lint`, the language server | on a module, as you type: operands whose address, extents and numbers are constants. A module that the assembler accepts is not refused: the rule is shown (a warning in the editor), and `pto_check RULES=error` and `lint` fail |
 | every replay | on the text of each kernel that changed: `[rules] kernels/aiv/k.cpp:61: …` behind the verdict, in verdict.json (`rules`), JUnit and SARIF. `RULES=error` fails with exit status 8, `RULES=off` is silent |
-| `scons hazards` | on each instruction that the run executed, with the addresses and valid extents it had: rules that the text does not decide |
+| `scons replay CHECK=1`, `scons hazards` | on each instruction that the run executed, with the addresses and valid extents it had: rules that the text does not decide |
 | the compiler | keeps them: two tiles share bytes only where the rows let them (`compiler/liveness.py`), an accumulator with rows known at run time only is compact, and a module that breaks a rule is an error |
 
 What is not known breaks nothing. Extents that upstream's assertions alone compare (`assert`, `verifier`) are
@@ -33,7 +33,9 @@ a popped tile behind its free, no more of them alive than there are slots. Kerne
 `set_flag` has its `wait_flag`, followed through loops and branches) and for slots (each `TPOP` its `TFREE`, no use behind
 it).
 
-`NUMERICS=device` computes as the chip where [results differ](agreement.md), not where a rule is broken.
+`NUMERICS=device` computes as the chip where a rule is broken and the result is known, so that a broken rule is a FAIL with
+a number: result and operand in the same bytes, a scratch tile of a row reduction that is too small, an accumulator that is
+not compact (`*_in_place`, `small_scratch`, `loose_accumulator` in [agreement.md](agreement.md)).
 
 Who states a rule: """
 

@@ -15,10 +15,18 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+class DeviceRule(str):
+    """A message on a rule of the device that the assembler does not check, so that it accepts the module."""
+
+
 class PtoError(Exception):
-    """The text is invalid .pto; `str()` is one line that names the position and the operation."""
+    """The text is invalid .pto; `str()` is one line that names the position and the operation.
+
+    With `is_rule` the assembler accepts the text, and the device computes something else or nothing.
+    """
 
     def __init__(self, position: SourcePosition, message: str, operation: str = "") -> None:
+        self.is_rule = isinstance(message, DeviceRule)
         self.position = position
         self.operation = operation
         self.message = printable(" ".join(message.split()))

@@ -18,11 +18,11 @@ from types import FrameType
 from typing import NoReturn
 
 from pypto_build.artifact.errors import ArtifactError
-from pypto_build.facts.run_options import EMBEDDED, FAST, whole
+from pypto_build.facts.run_options import EMBEDDED, FAST, RULES_OFF, whole
 from pypto_build.replay.ahead import Ahead, start_ahead
 from pypto_build.replay.request import Request
 from pypto_build.replay.results import REPLAYS, hide, show
-from pypto_build.replay.run_options import add_run_options, number, settings_of
+from pypto_build.replay.run_options import SettingValue, add_run_options, number, settings_of
 from pypto_build.replay.scalars import Scalar, parse_scalar
 from pypto_build.replay.session import replay
 from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Verdict, write_verdict
@@ -70,6 +70,7 @@ def parser() -> argparse.ArgumentParser:
     add("--unproven", default="", metavar="WHY", help="why a pass is not proven; said with the verdict")
     add("--build-dir", type=Path, required=True, metavar="OUT", help="what was built; gets verdict.json and actual/")
     add("--binaries", type=Path, metavar="DIR", help="where kernels/ and orchestration/ are, if not in OUT")
+    add("--checked", action="store_true", help="the kernels are those of CHECK=1: also rules that only a run decides")
     add("--results", metavar="NAME", help="they go to OUT/replays/NAME, and OUT links to them")
     add("--embedded", type=Path, required=True, metavar="PATH", help="the embedded runtime's extension module")
     add("--threads", type=number(whole(0)), default=0, metavar="N", help="threads that run kernels (this machine's)")
@@ -89,6 +90,7 @@ def parser() -> argparse.ArgumentParser:
 def request_from(argv: Sequence[str]) -> Request:
     """Return the request of a command line. Raises `ArtifactError` for an invalid one."""
     given = parser().parse_args(argv)
+    of_checked: dict[str, SettingValue] = {"operands": True} if given.checked and given.rules != RULES_OFF else {}
     return Request(
         artifact_dir=given.artifact,
         build_dir=given.build_dir,
@@ -115,7 +117,7 @@ def request_from(argv: Sequence[str]) -> Request:
         memory_mb=given.memory,
         comparators=dict(given.comparator),
         scalars=dict(given.scalar),
-        options=settings_of(given),
+        options={**settings_of(given), **of_checked},
     )
 
 

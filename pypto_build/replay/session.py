@@ -40,6 +40,7 @@ from pypto_build.replay.verdict import ErrorInfo, Verdict, rule_lines, write_ver
 from pypto_build.trace import span
 
 if TYPE_CHECKING:
+    from pypto_build.device.run import RunRules
     from pypto_build.replay.ahead import Ahead
     from pypto_build.replay.comparators import Comparator
     from pypto_build.replay.timing import Timelines
@@ -139,10 +140,10 @@ def replay(request: Request, write: Callable[[str], None] | None = _print, ahead
 
 
 def _judge_rules(verdict: Verdict, request: Request) -> None:
-    """Add the device rules that kernels break; they fail the run if the request says so."""
+    """Add the device rules that the kernels' text breaks; broken rules fail the run if the request says so."""
     if request.rules == RULES_OFF:
         return
-    verdict.rules = read_broken_rules(request.build_dir)
+    verdict.rules = [*read_broken_rules(request.build_dir), *verdict.rules]
     if verdict.rules and request.rules == RULES_ERROR and verdict.status in ("pass", "unchecked"):
         verdict.status = "rule_broken"
         verdict.error = ErrorInfo("rule_broken", counted(verdict.rules), hint="RULES=show lets it be")
@@ -164,6 +165,7 @@ class _Session:
         self._verdict = verdict
         self._log = log
         self._overrun: Overrun | None = None
+        self._rules: RunRules | None = None
 
     def run(self) -> None:
         request, verdict = self._request, self._verdict
@@ -178,6 +180,10 @@ class _Session:
         binding = self._bind(interface, snapshot(request.artifact_dir, self._data(), request.golden))
         verdict.seed = binding.seed
         comparators = _comparators(request.comparators, binding)
+        if request.options.get("operands"):
+            from pypto_build.replay.run_rules import rules_of_run
+
+            self._rules = rules_of_run(request, interface)
         try:
             with span("open the run"):
                 opened, arena = self._open(interface, binding)
@@ -188,6 +194,11 @@ class _Session:
                 self._advise(fault.error, interface, binding)
             raise
         finally:
+            if self._rules is not None:
+                from pypto_build.replay.run_rules import broken_in_run
+
+                with span("check the device's rules on the run"):
+                    verdict.rules = list(broken_in_run(request, self._rules))
             _name_kernels(interface, request.results_dir / "dfx_outputs")
         if verdict.error is not None and self._overrun is not None and request.engine is None:
             self._name_writer(verdict.error, self._overrun, interface, binding)
@@ -276,6 +287,8 @@ class _Session:
                 for index, tensor in enumerate(binding.tensors):
                     arena.fill(index, tensor.initial)
                 worker.start_round()
+                if self._rules is not None and number == 0:
+                    self._rules.prepare()
                 if request.meanwhile and number == 0:
                     request.meanwhile()
                 reply = worker.finish_round()

@@ -49,6 +49,7 @@ from pypto_build.rules.outcomes import outcome_of, outcomes_of, wants_files
 from pypto_build.rules.packs import pack_path, pack_words, write_pack
 from pypto_build.rules.subject import Subject
 from pypto_build.rules.targets import STATUS_VARIABLE, TARGETS
+from pypto_build.rules.variants import VARIANTS
 from pypto_build.toolchain import git
 from pypto_build.toolchain.forked import ADDRESS, ForkedTools
 from pypto_build.toolchain.python import own_tool, run_tool
@@ -698,6 +699,7 @@ def _argv(
     words += ["--platform", targets.platform.name, "--build-dir", str(targets.output), "--results", results]
     words += ["--embedded", targets.embedded.get_abspath()] if targets.embedded else []
     words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
+    words += ["--checked"] if targets.variant and VARIANTS[targets.variant].checked else []
     words += chip_words(targets)
     words += ["--data", str(data_dir)] if data_dir else []
     words += ["--golden", str(golden)] if golden else []

@@ -98,6 +98,7 @@ VERBS: dict[str, Verb] = {
             "pypto_build.pto.check",
             "check the .pto modules, as the assembler and the device would",
             Needs.ARTIFACT,
+            {"RULES": "--rules"},
         ),
         Verb(
             "bisect",

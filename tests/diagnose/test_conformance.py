@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import types
 from pathlib import Path
@@ -28,7 +29,7 @@ from pypto_build.diagnose.conformance.results import (
     read_results,
     write_results,
 )
-from pypto_build.facts.run_options import FAST, SIMULATOR
+from pypto_build.facts.run_options import DEVICE_RESULTS, FAST, SIMULATOR
 from pypto_build.pto.ops.agreement import AGREEMENTS
 from tests.rules.project import Project
 
@@ -124,7 +125,7 @@ def test_a_file_comes_back_as_it_was_sent(tmp_path: Path, capsys: pytest.Capture
     assert read_results(tmp_path / "sent.json") == sent
     assert main(["--read", str(tmp_path / "sent.json"), "--json", str(tmp_path / "again.json")]) == 0
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "sent.json").read_bytes()
-    assert "[conformance] of a2a3: 23 recognised, 0 neither\n" in capsys.readouterr().out
+    assert "[conformance] of a2a3: 27 recognised, 0 neither\n" in capsys.readouterr().out
 
 
 WRONG = {
@@ -253,7 +254,7 @@ def test_each_setting_is_recognised_and_none_is_shown_for_another(kit: Path) -> 
         assert ("(cached)" in run.output) == is_cached, run.output
         read = collect(project.root / "build")
         judgements = judge(read)
-        assert list(lines_of(read, judgements))[-1] == ("[conformance] of a2a3sim: 3 recognised, 0 neither, 20 not run")
+        assert list(lines_of(read, judgements))[-1] == ("[conformance] of a2a3sim: 3 recognised, 0 neither, 24 not run")
         found.append([each.fits[0] for each in judgements if each.question.name in names])
     as_it_is = [QUESTIONS[name].here for name in names]
     assert found == [as_it_is, ["adds C at the end", *as_it_is[1:]], as_it_is]
@@ -264,3 +265,19 @@ def test_each_setting_is_recognised_and_none_is_shown_for_another(kit: Path) -> 
     assert [
         each.question.name for each in judge(collect(project.root / "build")) if not (each.fits or each.missing)
     ] == ["accumulate_from_c"]
+
+
+def test_kernels_that_break_a_rule(kit: Path) -> None:
+    """A kernel breaks the rule that it asks about; both settings give the answers that the table names."""
+    project = Project(kit.parent)
+    (group,) = [each for each in groups() if each.name == "rules"]
+    names = [question.name for question in group.questions]
+    fits = []
+    for numerics in (FAST, DEVICE_RESULTS):
+        run = project.cli("replay", "kit/_jit_conformance_rules", f"NUMERICS={numerics}")
+        broken = [line.partition(" breaks")[0] for line in run.output.splitlines() if line.startswith("[rules]")]
+        assert [re.sub(r".*: (\w+)\(.*", r"\1", line) for line in broken] == ["TRECIP", "TDIVS", "TANDS", "TROWMAX"]
+        judgements = judge(collect(project.root / "build"))
+        fits.append([each.fits for each in judgements if each.question.name in names])
+    assert fits[0] == [(QUESTIONS[name].here,) for name in names]
+    assert fits[1] == [(QUESTIONS[name].device,) for name in names]

@@ -113,7 +113,7 @@ def test_what_is_followed_is_a_question_that_the_setting_decides() -> None:
     for numerics, names in FOLLOWED.items():
         decided = {
             row.name for row in AGREEMENTS.values()
-            if numerics == (row.device_by if numerics == DEVICE_RESULTS else row.simulator_by)
+            if numerics == (row.device_by if numerics == DEVICE_RESULTS else row.simulator_by) and not row.only_broken
         }  # fmt: skip
         assert names <= decided
         everything = {name for row in AGREEMENTS.values() for name in row.names()}

@@ -15,6 +15,7 @@ from tests.rules.project import Project, Saved
 KERNEL = "kernels/aiv/gate_rows.cpp"
 WAIT = "  wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);\n"
 APART, SHARED = "TASSIGN(v24, v29);", "TASSIGN(v24, v18);"
+AT_RUN_TIME = "TASSIGN(v24, v18 * (v29 / v29));"  # the address of SHARED, which the text does not tell
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +59,38 @@ def test_a_broken_rule_is_shown_and_the_run_passes(built: Project) -> None:
     assert again.actions == []
     assert "[RUN] PASS, 1 device rule broken (cached)" in again.output
     assert rules(again.output) == rules(run.output)
+
+
+def test_the_numbers_of_the_device_fail(built: Project) -> None:
+    """The reciprocal is 1 everywhere where its result lies on its operand."""
+    assert built.replay("NUMERICS=device").status == 0
+    built.edit(KERNEL, APART, SHARED)
+    assert built.replay().status == 0
+    run = built.cli("replay", "build_output/_jit_row_blocks", "NUMERICS=device")
+    assert run.status == 1, run.output
+    assert "'out' FAIL" in run.output
+    assert rules(run.output) == [f"[rules] {KERNEL}:80: TRECIP(v24, v22)"]
+
+
+def test_a_run_of_checked_kernels_tells_what_the_text_does_not(built: Project) -> None:
+    built.edit(KERNEL, APART, AT_RUN_TIME)
+    run = built.replay()
+    assert run.status == 0, run.output
+    assert rules(run.output) == []
+    run = built.replay("CHECK=1")
+    assert run.status == 0, run.output
+    assert "[RUN] PASS, 1 device rule broken" in run.output
+    assert rules(run.output) == [f"[rules] {KERNEL}:80: TRECIP(v24, v22)"]
+    (rule,) = told(built)
+    assert {key: rule[key] for key in ("path", "line", "rule")} == {"path": KERNEL, "line": 80, "rule": "overlap"}
+    again = built.replay("CHECK=1")
+    assert again.actions == []
+    assert rules(again.output) == rules(run.output)
+    run = built.cli("replay", "build_output/_jit_row_blocks", "CHECK=1", "RULES=error")
+    assert run.status == 8, run.output
+    assert rules(built.replay("CHECK=1", "RULES=off").output) == []
+    built.edit(KERNEL, AT_RUN_TIME, SHARED)
+    assert rules(built.replay("CHECK=1").output) == [f"[rules] {KERNEL}:80: TRECIP(v24, v22)"], "not twice"
 
 
 def test_a_wait_that_is_deleted_runs_the_same_object_again(built: Project) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError, load_artifact, snapshot
@@ -16,7 +17,7 @@ from pypto_build.facts.platforms import PLATFORMS
 
 from .asked import groups
 from .models import Array
-from .question import Group
+from .question import Group, KernelEdit
 
 _PROGRAMS = Path(__file__).with_name("programs")
 #: The numpy type that stores an element type unknown to numpy.
@@ -49,7 +50,8 @@ def _write(group: Group, root: Path, platform: str) -> Path:
     except CompileError as error:
         raise ArtifactError(program, str(error), "this is a fault of ours", kind="build_error") from None
     files = {name: text for name, text in compiled.files.items() if name != SCENE_TEST_NAME}
-    write_files(root, {name: text.replace(str(program), program.name) for name, text in files.items()})
+    files = {name: text.replace(str(program), program.name) for name, text in files.items()}
+    write_files(root, _edited(files, group.edits))
     for name, values in {**group.inputs, **group.untouched}.items():
         _write_tensor(root / "data" / "in" / f"{name}.pt", values, values.dtype.name)
     for question in group.questions:
@@ -57,6 +59,14 @@ def _write(group: Group, root: Path, platform: str) -> Path:
         _write_tensor(root / "data" / "out" / f"{question.name}.pt", expected.values, question.dtype)
     write_bytes(root / SCENE_TEST_NAME, _scene_test(root, platform).encode())
     return root
+
+
+def _edited(files: dict[str, str], edits: tuple[KernelEdit, ...]) -> dict[str, str]:
+    """Return the files with each edit done once, without the modules that no longer say what the kernels do."""
+    for edit in edits:
+        files[edit.path], count = re.subn(edit.pattern, edit.replacement, files[edit.path])
+        assert count == 1, edit
+    return {name: text for name, text in files.items() if not (edits and name.startswith("ptoas/"))}
 
 
 def _write_tensor(path: Path, values: Array, dtype: str) -> None:

@@ -66,6 +66,15 @@ class Question:
 
 
 @dataclass(frozen=True)
+class KernelEdit:
+    """A change of one place of a compiled file: a pattern, and its replacement."""
+
+    path: str
+    pattern: str
+    replacement: str
+
+
+@dataclass(frozen=True)
 class Group:
     """The questions that one program answers. ``inputs`` are its input tensors by name."""
 
@@ -73,6 +82,7 @@ class Group:
     inputs: Mapping[str, Array]
     questions: tuple[Question, ...]
     untouched: Mapping[str, Array] = field(default_factory=dict)  # outputs that are written only in part
+    edits: tuple[KernelEdit, ...] = ()  # of the compiled kernels, which then differ from their modules
 
     @property
     def artifact(self) -> str:

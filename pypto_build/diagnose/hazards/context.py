@@ -2,93 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 
 from pypto_build.artifact import Artifact
 from pypto_build.artifact.files import read_source
-from pypto_build.artifact.outputs import actual_place
+from pypto_build.artifact.instruction_sites import InstructionPosition, find_positions, relative
 from pypto_build.diagnose.findings import Edit
 from pypto_build.diagnose.hazards.buffers import Buffers
-from pypto_build.diagnose.hazards.record import WRITE, AccessSite, Argument, Record, TaskRecord
+from pypto_build.diagnose.hazards.record import WRITE, Argument, Record, TaskRecord
 from pypto_build.diagnose.recorded.names import artifact_names
 from pypto_build.diagnose.recorded.sites import SiteArg, SubmitSite, aliases
-
-# Lookup of instructions and source lines for addresses in the shared objects of checked kernels.
-# The debug information has the inlined calls of an address. The addr2line program of binutils reads it, once for
-# each file.
-
-#: Headers of the runtime, whose frames are inlined into the kernel's line.
-_OURS = re.compile(r"/include/pto/|/include/pypto/")
-_NAME = re.compile(r"\b([A-Za-z_]\w*)\s*(?:<|\(|$)")
-
-
-@dataclass(frozen=True)
-class InstructionPosition:
-    """An instruction at a line of a file. The path is empty without debug information."""
-
-    instruction: str
-    path: str = ""
-    line: int = 0
-
-
-def find_positions(sites: Iterable[AccessSite], root: Path) -> dict[AccessSite, InstructionPosition]:
-    """Return the positions of `sites`. Paths below `root`, the artifact's directory, are relative to it."""
-    by_file: dict[str, list[AccessSite]] = {}
-    for site in dict.fromkeys(sites):
-        by_file.setdefault(site.file, []).append(site)
-    found: dict[AccessSite, InstructionPosition] = {}
-    for file, wanted in by_file.items():
-        offsets = [f"0x{int(site.offset):x}" for site in wanted]
-        text = _looked_up(file, offsets) if os.path.isfile(file) else ""  # isfile is False for invalid names, too
-        blocks = re.split(r"(?m)^0x[0-9a-f]+\n", text)[1:]
-        for site, block in zip(wanted, blocks or [""] * len(wanted), strict=False):
-            found[site] = _position(site, block.splitlines(), root)
-    return found
-
-
-def _looked_up(file: str, offsets: list[str]) -> str:
-    try:
-        return subprocess.run(
-            ["addr2line", "-Cfiae", file, *offsets], capture_output=True, text=True, errors="replace", check=False
-        ).stdout
-    except OSError:  # addr2line is not installed: positions have no lines
-        return ""
-
-
-def _position(site: AccessSite, lines: list[str], root: Path) -> InstructionPosition:
-    """Return the position of a site. ``lines`` alternate function and position, from the innermost call outwards."""
-    instruction = site.instruction
-    for function, where in zip(lines[::2], lines[1::2], strict=False):
-        path, _, line = where.partition(" (")[0].rpartition(":")
-        if _OURS.search(path):
-            name = _instruction_name(function)
-            instruction = name or instruction
-        elif path and path != "??" and line.isdigit():
-            path = actual_place(path, site.file)
-            return InstructionPosition(instruction, relative(Path(path), root), int(line))
-    return InstructionPosition(instruction)
-
-
-def _instruction_name(function: str) -> str:
-    """Return the instruction of a function: TADD for `pto::RecordEvent pto::TADD<...>(...)`, else an empty text."""
-    head = re.sub(r"<.*", "", function.partition("(")[0].replace("operator()", ""))
-    name = head.split("::")[-1].split(" ")[-1]
-    return name if re.fullmatch(r"T[A-Z0-9_]+|M(?:GATHER|SCATTER)|[GS]etValue", name) else ""
-
-
-def relative(path: Path, root: Path) -> str:
-    """Return the path relative to `root` if it lies below it after resolving links, else the path unchanged."""
-    try:
-        return str(path.resolve().relative_to(root.resolve()))
-    except ValueError:
-        return str(path)
-
 
 _MEMBERS = ("AIC", "AIV0", "AIV1")
 

@@ -10,9 +10,10 @@ import msgspec
 import numpy as np
 
 from pypto_build.artifact.files import read_source
+from pypto_build.artifact.instruction_sites import InstructionPosition
 from pypto_build.diagnose.findings import Edit, Finding, Level, Related
 from pypto_build.diagnose.hazards.buffers import Array, cut
-from pypto_build.diagnose.hazards.context import Context, InstructionPosition
+from pypto_build.diagnose.hazards.context import Context
 from pypto_build.diagnose.hazards.record import READ, WRITE, CheckError, TaskRecord
 
 # Findings on loads of global memory that no task writes, a source of NaN in the results.

@@ -14,6 +14,7 @@ import numpy as np
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.artifact.instruction_sites import AccessSite, Executed
 from pypto_build.diagnose.recorded.graph import Task, TaskArg, TaskGraph
 from pypto_build.diagnose.recorded.sites import SubmitSite, match_tasks, read_sites
 from pypto_build.facts.layouts import AccessRecord
@@ -95,15 +96,6 @@ class HostWait(msgspec.Struct, frozen=True):
     tasks: list[str]
 
 
-class AccessSite(msgspec.Struct, frozen=True):
-    """An instruction in a kernel's shared object."""
-
-    kernel: _Number
-    instruction: str
-    file: str
-    offset: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,20}$")]
-
-
 class CheckError(msgspec.Struct, frozen=True):
     """An error of an access. `other_site` is the earlier access that it must be ordered after, or -1.
 
@@ -138,13 +130,6 @@ class OutputHole(msgspec.Struct, frozen=True):
     count: _Size
     first: _Size
     element: Annotated[int, msgspec.Meta(ge=1, le=16)]
-
-
-class Executed(msgspec.Struct, frozen=True, array_like=True):
-    """Different operands with which the instruction of a site was executed: eight numbers for each tile."""
-
-    site: Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
-    numbers: Annotated[list[int], msgspec.Meta(max_length=64)]
 
 
 class LateStore(msgspec.Struct, frozen=True, array_like=True):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from pypto_build.artifact.instruction_sites import InstructionPosition
 from pypto_build.diagnose.findings import Edit, Finding, Related
 from pypto_build.diagnose.hazards.conflicts import Conflict
-from pypto_build.diagnose.hazards.context import Context, InstructionPosition
+from pypto_build.diagnose.hazards.context import Context
 from pypto_build.diagnose.hazards.record import WRITE
 
 

@@ -21,8 +21,8 @@ def check_modules(subject: Subject) -> Iterator[Finding]:
     """Every module is what the assembler and the hardware take."""
     for path in modules_of(subject.artifact.root):
         yield from _check_module(path, subject.short(path), subject.platform)
-        module, errors = _parsed(path, subject.platform)
-        if module is not None and not errors:
+        module = parsed_module(path, subject.platform)
+        if module is not None:
             yield from _functions(subject, path, module)
 
 
@@ -49,7 +49,7 @@ def _check_module(path: Path, name: str, platform: str) -> Iterator[Finding]:
 def parsed_module(path: Path, platform: str) -> Module | None:
     """A module that is valid on the platform, else None."""
     module, errors = _parsed(path, platform)
-    return None if errors else module
+    return None if any(not error.is_rule for error in errors) else module
 
 
 @lru_cache(maxsize=64)

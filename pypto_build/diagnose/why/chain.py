@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
+from pypto_build.artifact.instruction_sites import AccessSite, find_positions
 from pypto_build.diagnose.diverge.compare import Limits
-from pypto_build.diagnose.hazards.context import find_positions
-from pypto_build.diagnose.hazards.record import AccessSite
 from pypto_build.diagnose.why.differ import differ
 from pypto_build.diagnose.why.find import Call
 from pypto_build.diagnose.why.flow import contributions, handed_over, last_store, last_write

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from pypto_build.diagnose.hazards.context import find_positions
-from pypto_build.diagnose.hazards.record import READ, WRITE, AccessSite
+from pypto_build.artifact.instruction_sites import AccessSite, find_positions
+from pypto_build.diagnose.hazards.record import READ, WRITE
 from pypto_build.diagnose.why.find import Call, Found, exact, is_atomic, pieces
 from pypto_build.diagnose.why.flow import carried_over, in_turn, reached
 from pypto_build.diagnose.why.runs import Runs, Traced, as_many

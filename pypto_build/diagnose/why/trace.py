@@ -15,7 +15,7 @@ import numpy as np
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import decode_json, map_file, open_file
-from pypto_build.diagnose.hazards.record import AccessSite
+from pypto_build.artifact.instruction_sites import AccessSite
 from pypto_build.replay.values import STORAGE, decode
 
 # Sets of bytes as disjoint intervals in order, each from its first byte to one past its last.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ..attributes import Attribute, case_of
+from ..errors import DeviceRule
 from ..model import Operation
 from ..ops import TABLE
-from ..ops.constraints import Facts, PartFacts, TileFacts
+from ..ops.constraints import Constraint, Facts, PartFacts, TileFacts
 from ..ops.device import constraints
 from ..resolve import Resolved, Value
 from ..types import DYNAMIC, ScalarType, TileType, ViewType
@@ -24,7 +25,15 @@ def check_device(resolved: Resolved, op: Operation, arch: str) -> Messages:
     facts = facts_of(resolved, op)
     for row in rows:
         if row.arch in ("both", arch) and row.is_broken(facts):
-            yield row.explain(facts)
+            message = row.explain(facts)
+            yield message if _is_verified(row, facts) else DeviceRule(message)
+
+
+def _is_verified(row: Constraint, facts: Facts) -> bool:
+    """Return whether the assembler checks the rule: bytes that operands share it sees only where they are one value."""
+    tiles = [facts.tiles[role] for role in row.roles if role in facts.tiles]
+    is_seen = row.kind != "overlap" or len({tile.identity for tile in tiles}) < len(tiles)
+    return is_seen and "verifier" in row.source.split()
 
 
 def facts_of(resolved: Resolved, op: Operation) -> Facts:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..attributes import case_of, int_value
+from ..errors import DeviceRule
 from ..model import Function, Operation
 from ..ops import TABLE, TILE_ALLOCATIONS
 from ..resolve import Problem, Resolved
@@ -87,7 +88,7 @@ def _allocation(resolved: Resolved, op: Operation, tile: TileType, arch: str) ->
     if capacity is not None and (address or 0) + tile.bytes > capacity:
         start = address or 0
         yield f"bytes {start} to {start + tile.bytes} do not fit into {tile.loc}, which has {capacity} on {arch}"
-    yield from _layout(tile)
+    yield from map(DeviceRule, _layout(tile))
 
 
 def _layout(tile: TileType) -> Iterator[str]:

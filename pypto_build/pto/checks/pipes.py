@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..attributes import int_value
+from ..errors import DeviceRule
 from ..model import Operation, Region
 from ..ops import TABLE
 from ..resolve import Problem, Resolved
-from ..types import TileType
+from ..types import DYNAMIC, TileType
 
 _MASK = {"to_aiv": 1, "to_aic": 2}
 _PLURAL = {"push": "pushes", "pop": "pops", "free": "frees"}  # the steps that are counted
@@ -149,7 +150,8 @@ def _alone(traffic: _Traffic) -> Iterator[Problem]:
         if step == "pop" and pops != frees and (frees == 0 or None not in (pops, frees)):
             yield Problem(op, f"pipe {key[1]} {key[0]}: {pops} pops, but {frees} frees in @{traffic.name}", function)
         if step == "free" and pops == 0:
-            yield Problem(op, f"pipe {key[1]} {key[0]}: frees without a pop in @{traffic.name}", function)
+            message = DeviceRule(f"pipe {key[1]} {key[0]}: frees without a pop in @{traffic.name}")
+            yield Problem(op, message, function)
     yield from _split_alone(traffic)
     for op in function.walk():
         yield from _slot(traffic, op)
@@ -179,17 +181,21 @@ def _slot(traffic: _Traffic, op: Operation) -> Iterator[Problem]:
     opened = traffic.opened.get(int_value(op.attrs.get("id")))
     value = traffic.resolved.value(op, "tile") if "tile" in op.operands else None
     type_ = value.type if value is not None else next(iter(op.result_types), None)
-    if opened is None or not isinstance(type_, TileType):
+    if not isinstance(type_, TileType):
         return
     if op.result_types and op.operands:  # its valid part, which travels, is dynamic
+        if (type_.v_row, type_.v_col) != (DYNAMIC, DYNAMIC):
+            message = "has valid_row and valid_col, but its tile's are not v_row=?, v_col=?"
+            yield Problem(op, message, traffic.resolved.function)
+        return
+    if opened is None:
         return
     size = int_value(opened.attrs.get("slot_size"))
     if definition.fn == "pop" and definition.direction == "to_aic" and int_value(op.attrs.get("split")):
         size *= 2  # each of the two vector cores fills a slot of its own
     if type_.bytes > size:
-        yield Problem(
-            op, f"a tile of {type_.bytes} bytes does not fit into a slot of {size}", traffic.resolved.function
-        )
+        message = DeviceRule(f"a tile of {type_.bytes} bytes does not fit into a slot of {size}")
+        yield Problem(op, message, traffic.resolved.function)
 
 
 def _between(cube: _Traffic, vector: _Traffic) -> Iterator[Problem]:
@@ -216,7 +222,8 @@ def _between(cube: _Traffic, vector: _Traffic) -> Iterator[Problem]:
             continue
         where, step = (push, "push") if pushes else (pop, "pop")
         counts = f"{_count(pushes, 'push')} in @{push.name}, but {_count(pops, 'pop')} in @{pop.name}"
-        yield Problem(where.first[(key, step)], f"pipe {key[1]} {key[0]}: {counts}", where.resolved.function)
+        message = DeviceRule(f"pipe {key[1]} {key[0]}: {counts}")
+        yield Problem(where.first[(key, step)], message, where.resolved.function)
 
 
 def _count(number: int | None, step: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..attributes import case_of
+from ..errors import DeviceRule
 from ..model import Operation
 from ..ops import TABLE
 from ..resolve import Resolved
@@ -80,7 +81,7 @@ def _like(scratch: _Scratch, role: str) -> Messages:
 def _covers(scratch: _Scratch, role: str, rows: str) -> Messages:
     """At least so many valid rows, as wide as another operand."""
     if scratch.rows is not None and scratch.rows < int(rows):
-        yield f"tmp has {scratch.rows} valid rows, expected at least {rows}"
+        yield DeviceRule(f"tmp has {scratch.rows} valid rows, expected at least {rows}")
     columns = scratch.extents(role)[1]
     if scratch.cols is not None and columns is not None and scratch.cols < columns:
         yield f"tmp has {scratch.cols} valid columns, {role} has {columns}"

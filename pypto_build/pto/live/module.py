@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ..checks import check_function, check_operation, check_pipes, module_arch
-from ..errors import PtoError
+from ..errors import DeviceRule, PtoError
 from ..lexer import END
 from ..model import Function, Module, Region, Source
 from ..parser import ModuleReader, parse
@@ -33,7 +33,7 @@ MOST_FINDINGS = 500
 @dataclass(frozen=True)
 class LiveFinding:
     """Something wrong: line and columns count from 0, `end` is behind the last column; `name` is what the message is
-    about. `syntax` is whether the text cannot be read there."""
+    about. `syntax` is whether the text cannot be read there, `is_rule` whether the assembler accepts it."""
 
     line: int
     column: int
@@ -41,6 +41,10 @@ class LiveFinding:
     name: str
     message: str
     syntax: bool = False
+
+    @property
+    def is_rule(self) -> bool:
+        return isinstance(self.message, DeviceRule)
 
 
 class LiveFunction:

@@ -27,6 +27,8 @@ SOURCES: dict[str, tuple[str, str]] = {
     "I280": ("pto-isa #280", f"{_THREADS}/pto-isa/issues/280"),
     "I304": ("pto-isa #304", f"{_THREADS}/pto-isa/issues/304"),
     "I318": ("pto-isa #318", f"{_THREADS}/pto-isa/issues/318"),
+    "P2082": ("pypto #2082", f"{_THREADS}/pypto/issues/2082"),
+    "P2470": ("pypto #2470", f"{_THREADS}/pypto/issues/2470"),
     "P537": ("pypto #537", f"{_THREADS}/pypto/pull/537"),
     "S2215": ("simpler #2215", f"{_THREADS}/simpler/issues/2215"),
     "S2350": ("simpler #2350", f"{_THREADS}/simpler/issues/2350"),
@@ -43,6 +45,15 @@ SOURCES: dict[str, tuple[str, str]] = {
     "quant": ("pto-isa npu/a2a3/TQuant.hpp", f"{_ISA}/include/pto/npu/a2a3/TQuant.hpp"),
     "max": ("pto-isa npu/a2a3/TMax.hpp", f"{_ISA}/include/pto/npu/a2a3/TMax.hpp"),
     "unary": ("pto-isa npu/a2a3/TUnaryOp.hpp", f"{_ISA}/include/pto/npu/a2a3/TUnaryOp.hpp"),
+    "recip": ("pto-isa docs/isa/TRECIP.md", f"{_ISA}/docs/isa/TRECIP.md"),
+    "divs": ("pto-isa npu/a2a3/TDivS.hpp", f"{_ISA}/include/pto/npu/a2a3/TDivS.hpp"),
+    "bitwise": ("pto-isa npu/a2a3/TBitwiseSOp.hpp", f"{_ISA}/include/pto/npu/a2a3/TBitwiseSOp.hpp"),
+    "xor": ("pto-isa npu/a2a3/TXor.hpp", f"{_ISA}/include/pto/npu/a2a3/TXor.hpp"),
+    "prelu": ("pto-isa npu/a2a3/TPrelu.hpp", f"{_ISA}/include/pto/npu/a2a3/TPrelu.hpp"),
+    "store": (
+        "pto-isa common/arch/memory/tstore_common.hpp",
+        f"{_ISA}/include/pto/common/arch/memory/tstore_common.hpp",
+    ),
     "exp_page": ("pto-isa docs/isa/TEXP.md", f"{_ISA}/docs/isa/TEXP.md"),
     "cast": ("Ascend C, Cast", f"{_ASCEND}/atlasascendc_api_07_0072.html"),
     "reduce_sum": ("Ascend C, ReduceSum", f"{_ASCEND}/atlasascendc_api_07_0078.html"),
@@ -68,7 +79,8 @@ class Agreement:
     """One question, its `instructions`, and the answers of the three.
 
     `device_by` and `simulator_by` are the NUMERICS= that give the two answers, `fast` (as it is) before the others;
-    empty without a setting or an answer. `kit` says that the kit has inputs which tell the answers apart.
+    empty without a setting or an answer. `kit` says that the kit has inputs which tell the answers apart. The answers
+    to a question with `only_broken` differ only where a kernel breaks a rule (docs/lookup/device-rules.md).
     """
 
     name: str
@@ -82,6 +94,7 @@ class Agreement:
     device_by: str = ""
     simulator_by: str = ""
     kit: bool = True
+    only_broken: bool = False
 
     def names(self) -> tuple[str, ...]:
         """The instructions."""
@@ -336,6 +349,52 @@ AGREEMENTS: dict[str, Agreement] = {
             "quantize_ties", "Rounding and range of quantization to int8", "TQUANT", "agreed",
             "To nearest even by way of int32 and half, saturated.", "The same numbers.", "The same numbers.", "quant",
             device_by="fast", simulator_by="fast", kit=False,
+        ),
+        # --- kernels that break a rule of the device
+        Agreement(
+            "recip_in_place", "What a reciprocal on its own operand is", "TRECIP", "differs",
+            "a2a3 fills the result with ones, and divides it by the operand: 1 everywhere. a5: not said.",
+            "The reciprocal.", "As the simulator.", "recip divs",
+            device_by="device", simulator_by="fast", only_broken=True,
+        ),
+        Agreement(
+            "quotient_in_place", "What a scalar by a tile is, on the tile", "TDIVS", "differs",
+            "a2a3 fills the result with the scalar, and divides it by the operand: 1 everywhere. A tile by a scalar is "
+            "multiplied by the scalar's reciprocal there, rounded twice. a5: not said.",
+            "The quotient.", "As the simulator.", "divs",
+            device_by="device", simulator_by="fast", only_broken=True,
+        ),
+        Agreement(
+            "bits_in_place", "What TANDS, TORS, TXORS and TXOR are on their own operand", "TANDS TORS TXORS TXOR",
+            "differs",
+            "a2a3 fills the result with the scalar before it reads the operand: the scalar everywhere. TXOR and TXORS "
+            "are made of the others. a5: not said.",
+            "As apart.", "As the simulator.", "bitwise xor",
+            device_by="device", simulator_by="fast", only_broken=True,
+        ),
+        Agreement(
+            "prelu_in_place", "What TPRELU is on its own operand", "TPRELU", "differs",
+            "a2a3 writes the product before it chooses: the product everywhere. a5: not said.",
+            "As apart.", "As the simulator.", "prelu",
+            device_by="device", simulator_by="fast", kit=False, only_broken=True,
+        ),
+        Agreement(
+            "small_scratch", "What the max of a row is in a scratch tile that is too small", "TROWSUM TROWMAX TROWMIN",
+            "differs",
+            "a2a3 combines rows of over 256 bytes in the scratch tile. It writes past a short one; rows of a narrow "
+            "one lie on each other, so that all results are of all rows; from 64 to 127 floats nothing is done at all.",
+            "The scratch tile is not used.", "As the simulator.", "row_reduce row_sum P2082",
+            device_by="device", simulator_by="fast", only_broken=True,
+        ),
+        Agreement(
+            "loose_accumulator", "Where the columns of an accumulator with fewer valid rows lie", "TSTORE TPUSH",
+            "differs",
+            "A product writes columns of fractals of its own rows; a store reads all rows of the tile, unless it is "
+            "compact: columns from the 17th on are wrong.",
+            "All tiles lie by all their rows.",
+            "As the simulator. With NUMERICS=device NaN takes the place of what the product did not write.",
+            "store matmul P2470",
+            device_by="device", simulator_by="fast", kit=False, only_broken=True,
         ),
     )
 }  # fmt: skip

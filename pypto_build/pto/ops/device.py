@@ -657,8 +657,8 @@ element_type | both | elem(src) == f32 and elem(scale) == f32 and elem(offset) =
 attribute | both | attr(quantType) == INT8_ASYM => present(offset) | verifier | the mode has a zero point
 attribute | both | attr(quantType) == INT8_SYM => not present(offset) | verifier | the mode has no zero point
 element_type | both | attr(quantType) == INT8_SYM => width(dst) == i8 | header verifier | there is no such result
-valid_shape | a2a3 | valid_rows(scale) == valid_rows(dst) and valid_cols(scale) == 1 | verifier | there is one scale a row
-layout | a2a3 | blayout(scale) == col_major | verifier | scales are a column
+valid_shape | a2a3 | valid_rows(scale) == valid_rows(dst) and valid_cols(scale) == 1 | docs | there is one scale a row
+layout | a2a3 | blayout(scale) == col_major | docs | scales are a column
 """,
 )
 bind(
@@ -686,8 +686,9 @@ element_type | a5 | loc(dst) == bias => elem(src) in (i32, f32, f16, bf16) | hea
 element_type | both | loc(dst) == bias => elem(dst) in (i32, f32) and (elem(dst) == i32) == (elem(src) == i32) | header | the headers refuse it
 element_type | a2a3 | loc(src) == acc => loc(dst) == mat => elem(src) == f32 => not present(pre_quant) => elem(dst) in (f16, bf16) | header verifier | there is no such conversion
 layout | both | loc(src) == acc => blayout(src) == col_major and slayout(src) == row_major | header | the accumulator has fractals
-layout | both | loc(src) == acc => loc(dst) == mat => blayout(dst) == col_major and slayout(dst) == row_major and fractal(dst) == 512 | header | the accumulator is written in fractals
-layout | both | loc(src) == vec => loc(dst) == vec => blayout(dst) == blayout(src) and slayout(dst) == slayout(src) | reading | rows are copied as rows
+layout | a2a3 | loc(src) == acc => loc(dst) == mat => blayout(dst) == col_major and slayout(dst) == row_major and fractal(dst) == 512 | header | the accumulator is written in fractals
+layout | a2a3 | loc(src) == vec => loc(dst) == vec => blayout(dst) == blayout(src) and slayout(dst) == slayout(src) | reading | rows are copied as rows
+layout | a5 | loc(src) == vec => loc(dst) == vec => slayout(dst) == none_box => blayout(dst) == blayout(src) and slayout(src) == none_box | reading | rows are copied as rows
 location | a2a3 | loc(src) == vec => loc(dst) == vec | header verifier | there is no such way
 location | a2a3 | loc(src) == acc => loc(dst) == mat | header verifier | there is no such way
 location | a5 | loc(src) == vec => loc(dst) in (vec, mat) | header verifier | there is no such way
@@ -915,7 +916,8 @@ dma | both | loc(src) == vec => order(dst) == nd => extent(dst, 2) < 4096 | asse
 dma | both | order(dst) == nd => stride(dst, 1) == 1 | reading | elements of a row are written one behind the other
 alignment | a2a3 | loc(src) == mat => extent(dst, 1) * size(dst) % 32 == 0 | assert | rows are whole blocks
 element_type | both | elem(src) in (i64, ui64) => slayout(src) == none_box | header | numbers of 64 bits have no fractals
-element_type | both | loc(src) == acc => not present(pre_quant) => elem(dst) in (i32, f32, f16, bf16) and (elem(dst) == i32) == (elem(src) == i32) | header verifier | there is no such conversion
+element_type | both | loc(src) == acc => not present(pre_quant) => elem(dst) in (i32, f32, f16, bf16) | header verifier | there is no such conversion
+element_type | both | loc(src) == acc => not present(pre_quant) => (elem(dst) == i32) == (elem(src) == i32) | header | there is no such conversion
 element_type | a2a3 | present(pre_quant) => elem(dst) in (i8, ui8) or (elem(src) == i32 and elem(dst) == f16) | header verifier | there is no such conversion
 element_type | a5 | present(pre_quant) => elem(src) == i32 => elem(dst) in (i8, ui8, f16, bf16) | header verifier | there is no such conversion
 attribute | both | present(pre_quant) => loc(src) == acc | header verifier | it is for tiles that come from acc

@@ -26,7 +26,7 @@ _OPERATION = re.compile(r"\bpto\.\w+")
 
 
 def not_followed(numerics: str, instructions: Iterable[str]) -> list[str]:
-    """The questions that some instructions ask, that NUMERICS= decides and the reference does not follow."""
+    """Return the questions of some instructions that NUMERICS= decides and the reference does not follow."""
     if numerics == FAST:
         return []
     used = set(instructions)
@@ -36,7 +36,10 @@ def not_followed(numerics: str, instructions: Iterable[str]) -> list[str]:
     return [
         row.name
         for row in AGREEMENTS.values()
-        if decided[row.name] == numerics and row.name not in FOLLOWED[numerics] and used & set(row.names())
+        if decided[row.name] == numerics
+        and row.name not in FOLLOWED[numerics]
+        and not row.only_broken
+        and used & set(row.names())
     ]
 
 

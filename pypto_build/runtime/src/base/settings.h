@@ -68,6 +68,7 @@ struct Settings {
     std::vector<int64_t> hooked; // unless empty, `hook` stands in for these alone
     std::string memory;    // "weak": stores are visible when the device makes them so, lines of caches may be stale
     bool accesses = false; // what checked kernels touch: accesses.json and accesses.bin
+    bool operands = false; // with which checked kernels executed instructions: executed.json
     bool judge = true;     // checked kernels say what is wrong; else they record loads, stores and traces, no more
     int swimlane = 0;
     bool scope_stats = false;

@@ -197,6 +197,7 @@ constexpr Option kOptions[] = {
     member<&Settings::dump_args>("dump_args"),
     member<&Settings::dep_gen>("dep_gen"),
     member<&Settings::accesses>("accesses"),
+    member<&Settings::operands>("operands"),
     member<&Settings::judge>("judge"),
     member<&Settings::trace>("trace"),
     member<&Settings::only>("only"),

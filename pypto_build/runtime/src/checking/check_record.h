@@ -172,6 +172,7 @@ public:
     bool keeps_history() const override { return recording_ && settings_.judge; }
 
     bool recording() const { return recording_; }
+    bool keeps_operands() const { return recording_ || settings_.operands; }
     /// For the thread of a core, as long as the checker lives.
     CoreCheck *core(int index);
 
@@ -181,7 +182,7 @@ public:
     /// Everything that was stored late is there.
     void finish();
 
-    /// accesses.json and accesses.bin. Throws FaultError naming the path.
+    /// accesses.json and accesses.bin, or executed.json. Throws FaultError naming the path.
     void write(const std::string &directory, bool complete);
 
 private:
@@ -196,6 +197,9 @@ private:
         std::vector<std::pair<uint64_t, EdgeSource>> waits;
         size_t host_waits; // that came before
     };
+
+    std::string sites() const;
+    std::string executed() const;
 
     const Platform &platform_;
     const Settings &settings_;

@@ -215,7 +215,7 @@ void CoreCheck::tiles(const char *instruction, uint32_t pipe, const PyptoTileAcc
                             place_of(a).c_str(), a.valid_row, a.valid_col),
                      {~0u, "", "", place_of(a)});
     }
-    if (checker_.recording())
+    if (checker_.keeps_operands())
         executed(operands, count, number);
     for (uint32_t i = 0; i < count; ++i) {
         runs[i] = runs_of(operands[i]);

@@ -1,4 +1,5 @@
-// accesses.json and accesses.bin: what the checked build recorded, for pypto_build.diagnose.hazards.
+// Writes the record of the checked build: accesses.json and accesses.bin for pypto_build.diagnose.hazards,
+// executed.json for a replay.
 #include "base/json_writer.h"
 #include "checking/check_record.h"
 #include "pypto/tensor_views.h"
@@ -7,9 +8,44 @@
 
 namespace pypto::runtime {
 
+// The instructions of all cores, core by core.
+std::string Checker::sites() const {
+    JsonWriter json;
+    for (const auto &[index, core] : cores_)
+        for (const CheckSite &site : core->sites_) {
+            Dl_info info{};
+            dladdr(reinterpret_cast<const void *>(site.address), &info);
+            json.newline().open('{').key("kernel").number(site.func_id).key("instruction").text(site.instruction);
+            json.key("file").text(info.dli_fname ? info.dli_fname : "");
+            json.key("offset").wide(site.address - reinterpret_cast<uint64_t>(info.dli_fbase) - 1).close('}');
+        }
+    return json.str();
+}
+
+// The operands that they were executed with.
+std::string Checker::executed() const {
+    JsonWriter json;
+    uint32_t first_site = 0;
+    for (const auto &[index, core] : cores_) {
+        for (const ExecutedOperands &one : core->executed_) {
+            json.newline().open('[').number(first_site + one.site).open('[');
+            for (const int64_t number : one.numbers)
+                json.number(number);
+            json.close(']').close(']');
+        }
+        first_site += static_cast<uint32_t>(core->sites_.size());
+    }
+    return json.str();
+}
+
 void Checker::write(const std::string &directory, bool complete) {
-    if (!recording_)
-        return;
+    if (!recording_) {
+        if (!settings_.operands)
+            return;
+        make_directories(directory);
+        return write_file(directory + "/executed.json",
+                          "{\"sites\":[" + sites() + "],\"executed\":[" + executed() + "]}\n");
+    }
     constexpr const char *kTags[] = {"INPUT", "OUTPUT", "INOUT", "OUTPUT_EXISTING", "NO_DEP"};
     constexpr const char *kSources[] = {"explicit", "creator", "tensormap", "strict"};
     JsonWriter json;
@@ -49,18 +85,11 @@ void Checker::write(const std::string &directory, bool complete) {
             json.wide(id);
         json.close(']').close('}');
     }
-    json.close(']').key("sites").open('[');
+    json.close(']');
     std::string records;
     uint32_t first_site = 0;
-    JsonWriter errors, executed, signalling, late;
+    JsonWriter errors, signalling, late;
     for (const auto &[index, core] : cores_) {
-        for (const CheckSite &site : core->sites_) {
-            Dl_info info{};
-            dladdr(reinterpret_cast<const void *>(site.address), &info);
-            json.newline().open('{').key("kernel").number(site.func_id).key("instruction").text(site.instruction);
-            json.key("file").text(info.dli_fname ? info.dli_fname : "");
-            json.key("offset").wide(site.address - reinterpret_cast<uint64_t>(info.dli_fbase) - 1).close('}');
-        }
         for (const CheckError &error : core->errors_) {
             errors.newline().open('{').key("kind").text(error.kind).key("message").text(error.message);
             errors.key("site").number(first_site + error.site);
@@ -72,12 +101,6 @@ void Checker::write(const std::string &directory, bool complete) {
             errors.key("markers").text(error.subject.markers).key("at_end").boolean(error.subject.at_end);
             errors.key("task").number(error.task).key("block").number(error.block);
             errors.key("member").number(error.member).key("count").number(error.count).close('}');
-        }
-        for (const ExecutedOperands &one : core->executed_) {
-            executed.newline().open('[').number(first_site + one.site).open('[');
-            for (const int64_t number : one.numbers)
-                executed.number(number);
-            executed.close(']').close(']');
         }
         for (const uint32_t task : core->signalling_)
             signalling.number(task);
@@ -91,9 +114,9 @@ void Checker::write(const std::string &directory, bool complete) {
                        core->records_.size() * sizeof(AccessRecord));
         first_site += static_cast<uint32_t>(core->sites_.size());
     }
-    const std::string text = json.close(']').str() + ",\"errors\":[" + errors.str() + "],\"executed\":[" +
-                             executed.str() + "],\"signalling\":[" + signalling.str() + "],\"late\":[" + late.str() +
-                             "]}\n";
+    const std::string text = json.str() + ",\"sites\":[" + sites() + "],\"errors\":[" + errors.str() +
+                             "],\"executed\":[" + executed() + "],\"signalling\":[" + signalling.str() +
+                             "],\"late\":[" + late.str() + "]}\n";
     make_directories(directory);
     write_file(directory + "/accesses.bin", records);
     write_file(directory + "/accesses.json", text);

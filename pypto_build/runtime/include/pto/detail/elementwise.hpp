@@ -73,6 +73,94 @@ template <class Op, class T> struct WithLeft {
     template <class V> PTO_INLINE V operator()(V a) const { return Op{}(splat<T>(left), a); }
 };
 
+template <class T> PTO_NOINLINE void fill(T *to, int64_t stride, int64_t rows, int64_t cols, T value) {
+    if (stride == cols) {
+        cols *= rows;
+        rows = cols > 0;
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+        T *const row = to + r * stride;
+        constexpr int64_t step = 32 / sizeof(T);
+        T block[step];
+        for (T &element : block)
+            element = value;
+        int64_t i = 0;
+        for (; i + step <= cols; i += step)
+            __builtin_memcpy(row + i, block, sizeof(block));
+        for (; i < cols; ++i)
+            row[i] = value;
+    }
+}
+
+// Fills rows [row, rows) x columns [col, cols) of a tile of any layout.
+template <class D>
+PTO_INLINE void fill_tile(D &dst, int64_t row, int64_t col, int64_t rows, int64_t cols, ElementType<D> value) {
+    constexpr Plane p = D::plane();
+    if constexpr (!D::isBoxedLayout) {
+        if (D::isRowMajor)
+            fill(dst.data() + row * D::Cols + col, D::Cols, rows - row, cols - col, value);
+        else
+            fill(dst.data() + col * D::Rows + row, D::Rows, cols - col, rows - row, value);
+    } else {
+        for (int64_t r = row; r < rows; ++r)
+            for (int64_t c = col; c < cols; ++c)
+                dst.data()[p.offset(r, c)] = value;
+    }
+}
+
+// The three kinds of instructions, of which some are several on a2a3 (in_steps).
+template <class D> PTO_INLINE void fill_valid(D &dst, ElementType<D> value) {
+    fill_tile(dst, 0, 0, dst.GetValidRow(), dst.GetValidCol(), value);
+}
+struct PositiveOr {
+    template <class V> PTO_INLINE V operator()(V a, V b) const { return a > 0 ? a : b; }
+};
+template <class... Rest> inline constexpr bool has_scratch = false;
+template <class First, class... Rest> inline constexpr bool has_scratch<First, Rest...> = is_tile<First>;
+template <class First, class... Rest> PTO_INLINE First &scratch_of(First &first, Rest &...) {
+    return first;
+}
+
+template <class Op, class D, class A, class B, class... Rest>
+PTO_INLINE void combine(D &dst, const A &a, const B &b, [[maybe_unused]] Rest &...rest) {
+    if constexpr (in_steps && is_same<Op, Xor> && has_scratch<Rest...>) {
+        auto &tmp = scratch_of(rest...);
+        elementwise(Or{}, tmp, a, b);
+        elementwise(And{}, dst, a, b);
+        elementwise(Not{}, dst, dst);
+        elementwise(And{}, dst, dst, tmp);
+    } else if constexpr (in_steps && is_same<Op, PRelu>) {
+        elementwise(Mul{}, dst, a, b);
+        elementwise(PositiveOr{}, dst, a, dst);
+    } else {
+        elementwise(Op{}, dst, a, b);
+    }
+}
+template <class Op, class D, class A, class... Rest>
+PTO_INLINE void combine_scalar(D &dst, const A &a, ElementType<D> scalar, [[maybe_unused]] Rest &...rest) {
+    if constexpr (in_steps && (is_same<Op, And> || is_same<Op, Or>)) {
+        fill_valid(dst, scalar);
+        elementwise(Op{}, dst, a, dst);
+    } else if constexpr (in_steps && is_same<Op, Xor> && has_scratch<Rest...>) {
+        auto &tmp = scratch_of(rest...);
+        combine_scalar<Or>(tmp, a, scalar);
+        combine_scalar<And>(dst, a, scalar);
+        elementwise(Not{}, dst, dst);
+        elementwise(And{}, dst, dst, tmp);
+    } else {
+        elementwise(WithRight<Op, ElementType<D>>{to_compute(scalar)}, dst, a);
+    }
+}
+// scalar / src
+template <class D, class A> PTO_INLINE void divide_scalar(D &dst, ElementType<D> scalar, const A &src) {
+    if constexpr (in_steps && is_float<ElementType<D>>) {
+        fill_valid(dst, scalar);
+        elementwise(Div{}, dst, dst, src);
+    } else {
+        elementwise(WithLeft<Div, ElementType<D>>{to_compute(scalar)}, dst, src);
+    }
+}
+
 // A scalar operand has the tile's element type; wider C types are converted to it first.
 template <class T, class Scalar> PTO_INLINE Compute<T> scalar_operand(Scalar value) {
     return to_compute(T(value));
@@ -93,7 +181,7 @@ namespace pto {
     PTO_INST RecordEvent NAME(D &dst, const A &src0, const B &src1, [[maybe_unused]] Rest &...rest) {                  \
         static_assert(detail::accepts<detail::ElementType<D>>, message);                                               \
         PTO_CHECK(NAME, PIPE_V, reads(src0, valid(dst)), reads(src1, valid(dst)), writes(dst), scratch(rest)...);      \
-        detail::elementwise(detail::OPERATION{}, dst, src0, src1);                                                     \
+        detail::combine<detail::OPERATION>(dst, src0, src1, rest...);                                                  \
         return {};                                                                                                     \
     }                                                                                                                  \
     PTO_WITH_ALGORITHM(NAME)
@@ -104,7 +192,7 @@ namespace pto {
         using T = detail::ElementType<D>;                                                                              \
         static_assert(detail::accepts<T>, message);                                                                    \
         PTO_CHECK(NAME, PIPE_V, reads(src, valid(dst)), writes(dst), scratch(rest)...);                                \
-        detail::elementwise(detail::WithRight<detail::OPERATION, T>{detail::scalar_operand<T>(scalar)}, dst, src);     \
+        detail::combine_scalar<detail::OPERATION>(dst, src, T(scalar), rest...);                                       \
         return {};                                                                                                     \
     }                                                                                                                  \
     PTO_WITH_ALGORITHM(NAME)
@@ -156,10 +244,13 @@ PTO_INST RecordEvent TDIVS(D &dst, const A &left, const B &right, Rest &...) {
     static_assert(detail::is_number<T>, "TDIVS: unsupported element type");
     if constexpr (detail::is_tile<A>) {
         PTO_CHECK(TDIVS, PIPE_V, reads(left, valid(dst)), writes(dst));
-        detail::elementwise(detail::WithRight<detail::Div, T>{detail::scalar_operand<T>(right)}, dst, left);
+        if (detail::in_steps && detail::is_float<T> && (const void *)dst.data() == (const void *)left.data())
+            detail::combine_scalar<detail::Mul>(dst, left, T(1.0f / float(T(right)))); // a2a3 does so in place
+        else
+            detail::combine_scalar<detail::Div>(dst, left, T(right));
     } else {
         PTO_CHECK(TDIVS, PIPE_V, reads(right, valid(dst)), writes(dst));
-        detail::elementwise(detail::WithLeft<detail::Div, T>{detail::scalar_operand<T>(left)}, dst, right);
+        detail::divide_scalar(dst, T(left), right);
     }
     return {};
 }
@@ -174,10 +265,7 @@ template <class D, class A, class... Rest> PTO_INST RecordEvent TRECIP(D &dst, c
     using T = detail::ElementType<D>;
     static_assert(detail::is_number<T>, "TRECIP: unsupported element type");
     PTO_CHECK(TRECIP, PIPE_V, reads(src, valid(dst)), writes(dst));
-    if constexpr (detail::is_float<T>)
-        detail::elementwise(detail::Recip{}, dst, src);
-    else
-        detail::elementwise(detail::WithLeft<detail::Div, T>{1}, dst, src);
+    detail::divide_scalar(dst, T(1), src);
     return {};
 }
 PTO_UNARY(TNEG, Neg, is_number, "TNEG: unsupported element type")
@@ -186,43 +274,6 @@ PTO_UNARY(TRELU, Relu, is_number, "TRELU: unsupported element type")
 PTO_UNARY(TNOT, Not, is_int, "TNOT: the element type is an integer")
 
 // TEXPANDS(dst, scalar): every element of the valid region is the scalar.
-namespace detail {
-template <class T> PTO_NOINLINE void fill(T *to, int64_t stride, int64_t rows, int64_t cols, T value) {
-    if (stride == cols) {
-        cols *= rows;
-        rows = cols > 0;
-    }
-    for (int64_t r = 0; r < rows; ++r) {
-        T *const row = to + r * stride;
-        constexpr int64_t step = 32 / sizeof(T);
-        T block[step];
-        for (T &element : block)
-            element = value;
-        int64_t i = 0;
-        for (; i + step <= cols; i += step)
-            __builtin_memcpy(row + i, block, sizeof(block));
-        for (; i < cols; ++i)
-            row[i] = value;
-    }
-}
-
-// Fills rows [row, rows) x columns [col, cols) of a tile of any layout.
-template <class D>
-PTO_INLINE void fill_tile(D &dst, int64_t row, int64_t col, int64_t rows, int64_t cols, ElementType<D> value) {
-    constexpr Plane p = D::plane();
-    if constexpr (!D::isBoxedLayout) {
-        if (D::isRowMajor)
-            fill(dst.data() + row * D::Cols + col, D::Cols, rows - row, cols - col, value);
-        else
-            fill(dst.data() + col * D::Rows + row, D::Rows, cols - col, rows - row, value);
-    } else {
-        for (int64_t r = row; r < rows; ++r)
-            for (int64_t c = col; c < cols; ++c)
-                dst.data()[p.offset(r, c)] = value;
-    }
-}
-} // namespace detail
-
 template <class D, class Scalar, class... Rest> PTO_INST RecordEvent TEXPANDS(D &dst, Scalar scalar, Rest &...) {
     PTO_CHECK(TEXPANDS, PIPE_V, writes(dst));
     detail::fill_tile(dst, 0, 0, dst.GetValidRow(), dst.GetValidCol(), detail::ElementType<D>(scalar));

@@ -2,6 +2,7 @@
 #ifndef PTO_DETAIL_MEMORY_HPP
 #define PTO_DETAIL_MEMORY_HPP
 
+#include "accumulator.hpp"
 #include "copy.hpp"
 #include "packed.hpp"
 #include "pad.hpp"
@@ -128,13 +129,14 @@ PTO_INST RecordEvent TSTORE(G &dst, const S &src, Rest &...) {
                       "TSTORE: this conversion of elements needs a scale, or the accumulator as source");
         const int64_t rows = src.GetValidRow(), cols = src.GetValidCol();
         PTO_CHECK(TSTORE, store_pipe(src), reads(src), stores(dst, rows, cols, atomic == AtomicType::AtomicAdd));
+        const From *const from = detail::read_elements(src);
         if constexpr (atomic == AtomicType::AtomicAdd)
-            detail::add_global(dst.data(), detail::extent_of(dst), src.data(), S::plane(), rows, cols);
+            detail::add_global(dst.data(), detail::extent_of(dst), from, S::plane(), rows, cols);
         else if constexpr (sizeof(To) == sizeof(From))
-            detail::store_global((detail::Bits<To> *)dst.data(), detail::extent_of(dst),
-                                 (const detail::Bits<To> *)src.data(), S::plane(), rows, cols);
+            detail::store_global((detail::Bits<To> *)dst.data(), detail::extent_of(dst), (const detail::Bits<To> *)from,
+                                 S::plane(), rows, cols);
         else
-            detail::store_global(dst.data(), detail::extent_of(dst), src.data(), S::plane(), rows, cols);
+            detail::store_global(dst.data(), detail::extent_of(dst), from, S::plane(), rows, cols);
         return {};
     }
 }

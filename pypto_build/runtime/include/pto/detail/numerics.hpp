@@ -4,6 +4,8 @@
 #ifndef PTO_DETAIL_NUMERICS_HPP
 #define PTO_DETAIL_NUMERICS_HPP
 
+#include "macros.hpp"
+
 #ifndef PYPTO_NUMERICS
 #define PYPTO_NUMERICS 0
 #endif
@@ -11,6 +13,9 @@
 namespace pto::detail {
 
 inline constexpr bool as_device = PYPTO_NUMERICS == 1, as_simulator = PYPTO_NUMERICS == 2;
+// Instructions that a2a3 makes of several, with a barrier between them: computed in the same steps, which decide the
+// result where a kernel breaks a rule of the device and two operands share bytes, or one is too small.
+inline constexpr bool in_steps = as_device && PYPTO_ARCH == 2;
 
 } // namespace pto::detail
 

@@ -170,9 +170,6 @@ struct Sqrt {
     static PTO_INLINE f32x8 argument(f32x8 a) { return a; }
     template <class V> PTO_INLINE V operator()(V a) const { return sqrt(a); }
 };
-struct Recip {
-    template <class V> PTO_INLINE V operator()(V a) const { return 1.0f / a; }
-};
 struct Neg {
     template <class V> PTO_INLINE V operator()(V a) const {
         if constexpr (float_lanes<V>)

@@ -3,6 +3,7 @@
 #ifndef PTO_DETAIL_PIPE_HPP
 #define PTO_DETAIL_PIPE_HPP
 
+#include "accumulator.hpp"
 #include "copy.hpp"
 #include "core.hpp"
 #include "elementwise.hpp"
@@ -112,8 +113,8 @@ PTO_INST auto TPUSH(Pipe &pipe, T &tile, Rest &...) -> detail::enable_if_t<detai
     E *const slot = (E *)pipe.acquire();
     if (detail::has_data<split, Pipe>()) {
         const detail::SlotPart part = detail::slot_part<split>(tile);
-        detail::copy_elements(slot + part.offset, detail::strided_plane(part.stride, 1), {0, 0}, tile.data(),
-                              T::plane(), {0, 0}, tile.GetValidRow(), tile.GetValidCol());
+        detail::copy_elements(slot + part.offset, detail::strided_plane(part.stride, 1), {0, 0},
+                              detail::read_elements(tile), T::plane(), {0, 0}, tile.GetValidRow(), tile.GetValidCol());
     }
     pipe.commit();
     return {};

@@ -67,6 +67,7 @@ PTO_INLINE void store_rescaled(G &dst, const S &src, Scale scale, bool relu) {
     static_assert(S::Loc == TileType::Acc, "TSTORE with a scale or relu takes its source from the accumulator");
     using To = ElementType<G>;
     const Extent5 extent = extent_of(dst);
+    const auto *const from = read_elements(src);
     PTO_CHECK(TSTORE, PIPE_FIX, reads(src),
               stores(dst, src.GetValidRow(), src.GetValidCol(), atomic == AtomicType::AtomicAdd));
     for_each_matrix(
@@ -75,7 +76,7 @@ PTO_INLINE void store_rescaled(G &dst, const S &src, Scale scale, bool relu) {
                 for (int64_t c = 0; c < w; ++c) {
                     To *const place = dst.data() + offset + r * extent.stride[3] + c * extent.stride[4];
                     const To value =
-                        rescale<To>(src.data()[S::plane().offset(at.row + r, at.col + c)], scale(at.col + c), relu);
+                        rescale<To>(from[S::plane().offset(at.row + r, at.col + c)], scale(at.col + c), relu);
                     if constexpr (atomic == AtomicType::AtomicAdd)
                         atomic_add(place, value);
                     else

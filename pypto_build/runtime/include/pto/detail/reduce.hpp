@@ -8,6 +8,7 @@
 #include "elementwise.hpp"
 #include "pad.hpp"
 #include "reduce_as_device.hpp"
+#include "reduce_in_scratch.hpp"
 
 namespace pto::detail {
 
@@ -225,7 +226,8 @@ PTO_NOINLINE void reduce_in_sequence(T *to, int64_t to_stride, const T *from, in
     }
 }
 
-template <class Op, class D, class S> PTO_INLINE void reduce_rows(D &dst, const S &src) {
+template <class Op, class D, class S, class... Rest>
+PTO_INLINE void reduce_rows(D &dst, const S &src, [[maybe_unused]] const Rest &...rest) {
     check_operands<D, S>();
     static_assert(!D::isBoxedLayout && !S::isBoxedLayout,
                   "row reduction: operands without fractals (SLayout::NoneBox)");
@@ -233,6 +235,9 @@ template <class Op, class D, class S> PTO_INLINE void reduce_rows(D &dst, const 
         return reduce_in_sequence<Op, is_same<Op, Sum>>(dst.data(), D::RowStride, src.data(), S::RowStride,
                                                         S::ColStride, src.GetValidRow(), src.GetValidCol());
     if constexpr (as_device && is_float<ElementType<D>> && S::isRowMajor) {
+        if constexpr (in_steps && has_scratch<Rest...> && !is_same<Op, Product>)
+            if (reduce_in_scratch<Op, is_same<Op, Sum>>(dst, src, scratch_of(rest...)))
+                return;
         if constexpr (is_same<Op, Sum>)
             return sum_rows_as_device(dst.data(), D::RowStride, src.data(), S::Cols, src.GetValidRow(),
                                       src.GetValidCol());
@@ -271,7 +276,7 @@ namespace pto {
     template <class D, class S, class... Rest>                                                                         \
     PTO_INST RecordEvent ROW(D &dst, const S &src, [[maybe_unused]] const Rest &...rest) {                             \
         PTO_CHECK(ROW, PIPE_V, reads(src), writes(dst, line_results(src, true)), scratch(rest)...);                    \
-        detail::reduce_rows<detail::OPERATION>(dst, src);                                                              \
+        detail::reduce_rows<detail::OPERATION>(dst, src, rest...);                                                     \
         return {};                                                                                                     \
     }                                                                                                                  \
     template <class D, class S, class... Rest>                                                                         \

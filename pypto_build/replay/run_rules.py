@@ -1,0 +1,46 @@
+"""Rules of the device that a run of checked kernels (CHECK=1) broke, where the kernels' text alone does not decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import msgspec
+
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.artifact.files import read_record
+from pypto_build.artifact.instruction_sites import AccessSite, Executed
+from pypto_build.artifact.interface import Interface
+from pypto_build.device.run import RunRules
+from pypto_build.facts.broken_rules import BrokenRule
+from pypto_build.replay.request import Request
+
+_AGAIN = "replay again"
+
+
+class ExecutedRecord(msgspec.Struct, frozen=True):
+    """The instructions that a run executed, and with which operands."""
+
+    sites: list[AccessSite]
+    executed: list[Executed]
+
+
+def rules_of_run(request: Request, interface: Interface) -> RunRules:
+    """Return the rules to hold the run of an artifact against."""
+    root = request.artifact_dir
+    sources = {kernel.func_id: root / kernel.source for kernel in interface.kernels}
+    return RunRules(sources, root, request.platform.removesuffix("sim"))
+
+
+def broken_in_run(request: Request, rules: RunRules) -> Iterator[BrokenRule]:
+    """Yield the rules that the run broke, and remove its record. A run that ended early may have none."""
+    path = request.results_dir / "dfx_outputs" / "executed.json"
+    if not path.exists():
+        return
+    record = read_record(path, ExecutedRecord, "is no record of operands", _AGAIN)
+    if any(one.site >= len(record.sites) or len(one.numbers) % 8 for one in record.executed):
+        raise ArtifactError(path, "has operands of an instruction that is not there", _AGAIN)
+    path.unlink()
+    with suppress(OSError):
+        path.parent.rmdir()  # unless the run left something else
+    yield from rules.broken(record.sites, record.executed)
