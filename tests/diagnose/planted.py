@@ -88,7 +88,7 @@ def triage(artifact: Path) -> Answer:
     _, _, answer = run.stdout.partition("[triage]")
     lines = answer.splitlines() or [run.stdout + run.stderr]
     first = next((line for line in lines if ": error: " in line), "")
-    replays = re.search(r"(\d+) replays", answer)
+    replays = re.search(r"(\d+) replays?", answer)
     return Answer(
         answer, first, lines[0].endswith("the cause:"), time.monotonic() - begun, int(replays[1]) if replays else -1
     )
