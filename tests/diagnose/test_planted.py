@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.diagnose.planted import PLANTED, plant, triage
+from tests.diagnose.planted import plant, triage
+from tests.diagnose.planted_bugs import PLANTED
 
 _SAMPLE = ("program: operator", "golden.py: operator", "module: operation", "orchestration: input")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import colorsys
 import json
 import os
 import re
@@ -300,8 +301,31 @@ def test_the_graph_marks_the_task_of_the_finding(browser: Browser, tmp_path: Pat
     graph: Any = _data(out / "report.html")["graph"]
     assert [task["label"] for task in graph["tasks"] if task["wrong"]] == ["3"]
     browser.open(out / "report.html", width)
-    assert browser.run("document.querySelector('#cause h2').textContent") == "The cause, as triage has it"
+    assert browser.run("document.querySelector('#cause h2').textContent") == "Triage's answer"
     assert 90 <= browser.run("document.getElementById('graph-canvas').clientHeight") <= 540
+
+
+def test_a_finding_without_tasks_marks_those_of_its_kernel(tmp_path: Path) -> None:
+    out = _replayed(tmp_path / "_jit_vector_dag")
+    finding = Finding("triage/edited", "edited", _KERNEL, 60)
+    write_bytes(out / "findings" / "triage.json", as_json(Report("triage", "_jit_vector_dag", (finding,))))
+    words = [str(_EXAMPLE), "--build-dir", str(out), "--platform", "a2a3sim", "--embedded", "/m.so"]
+    assert report.main(words) == 0
+    graph: Any = _data(out / "report.html")["graph"]
+    kernels = {graph["kernels"][task["kernel"]]["name"] for task in graph["tasks"] if task["wrong"]}
+    assert kernels == {Path(_KERNEL).stem}
+
+
+@needs_browser
+def test_no_colour_of_a_kernel_is_red(browser: Browser, tmp_path: Path) -> None:
+    out = _replayed(tmp_path / "_jit_vector_dag")
+    words = [str(_EXAMPLE), "--build-dir", str(out), "--platform", "a2a3sim", "--embedded", "/m.so"]
+    assert report.main(words) == 0
+    browser.open(out / "report.html")
+    script = "[...document.querySelectorAll('#graph .legend i')].map((i) => getComputedStyle(i).backgroundColor)"
+    colours = [tuple(int(part) / 255 for part in re.findall(r"\d+", text)[:3]) for text in browser.run(script)[:3]]
+    hues = [360 * colorsys.rgb_to_hls(*colour)[0] for colour in colours]
+    assert 40 <= min(hues) <= max(hues) <= 290, hues
 
 
 @needs_browser

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
+from pypto_build.artifact.files import write_bytes
+from pypto_build.artifact.outputs import mark_output
+from pypto_build.diagnose.findings import Finding, Report, as_json, state_of
 from pypto_build.diagnose.runs.__main__ import main, runs_page
 from pypto_build.replay.history import History, Result, Run
 
@@ -47,6 +51,31 @@ def test_crashes_come_first_and_lead_to_their_reports(tmp_path: Path) -> None:
     ]
     assert '<code>replay _jit_z a5sim</code> <a href="build/a5sim/_jit_z/report.html">report</a>' in page
     assert page.count("<a href=") == 1
+
+
+def test_what_triage_found_stands_beside_the_reason_until_the_artifact_is_edited(tmp_path: Path) -> None:
+    example = Path(__file__).resolve().parents[2] / "examples" / "artifacts" / "_jit_vector_dag"
+    root, place = tmp_path / "_jit_a", tmp_path / "build" / "a2a3sim" / "_jit_a"
+    shutil.copytree(example, root)
+    mark_output(place, root)
+    finding = Finding("diverge/kernel", "computes <else>", "kernels/aiv/kernel_add.cpp", 61)
+    report = Report("triage", "_jit_a", (Finding("x", "w", level="warning"), finding), state=state_of(root))
+    write_bytes(place / "findings" / "triage.json", as_json(report))
+    history, page = History(tmp_path / "build" / "h.sqlite"), tmp_path / "p.html"
+    history.add(Run(0.0, "replay", "", 2.0), [Result("replay _jit_a a2a3sim", "mismatch", reason="1 < 2")])
+    words = ["--history", str(history.path), "--html", str(page)]
+    assert main(words) == 0
+    assert "1 &lt; 2<br><code>kernels/aiv/kernel_add.cpp:61</code> computes &lt;else&gt;</td>" in page.read_text()
+    (root / finding.path).write_text("// edited\n")
+    assert main(words) == 0
+    assert ">1 &lt; 2</td>" in page.read_text()
+
+
+def test_one_run_is_one_number() -> None:
+    page = runs_page([Run(0.0, "replay", "", 2.0, 1)], {"replay a": {1: Result("replay a", "pass", 0.77)}}, "Runs")
+    assert "1 run, the last" in page
+    assert ">0.77</td>" in page
+    assert "<svg" not in page
 
 
 def test_no_runs() -> None:

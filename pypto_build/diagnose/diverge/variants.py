@@ -65,7 +65,7 @@ def python_trials(text: str, functions: Collection[str], rounding: str = "") -> 
     constants = [target.id for line in tree.body if isinstance(line, ast.Assign) for target in line.targets
                  if isinstance(target, ast.Name)]  # fmt: skip
     for body in bodies:
-        found += _names(source, body, constants)
+        found += [*_offsets(source, body, constants), *_names(source, body, constants)]
     for body in bodies:
         found += _added(source, body, alias or "torch")
     return list({(trial.changes): trial for trial in found}.values())[:MOST]
@@ -221,6 +221,16 @@ def _names(source: _Source, body: ast.FunctionDef, constants: Sequence[str]) -> 
             text = source.span(part).text
             yield _trial(source.span(part), f"{text} - {step}", f"a loop that {words} a step earlier")
             yield _trial(source.span(part), f"{text} + {step}", f"a loop that {words} a step later")
+
+
+def _offsets(source: _Source, body: ast.FunctionDef, constants: Sequence[str]) -> Iterator[Trial]:
+    """Yield edits that count a zero in a list, such as an offset, by the loop around it."""
+    for loop in (node for node in ast.walk(body) if isinstance(node, ast.For)):
+        lists = [node for node in ast.walk(loop) if isinstance(node, (ast.List, ast.Tuple))]
+        zeros = [item for one in lists for item in one.elts if isinstance(item, ast.Constant) and item.value == 0]
+        counter = source.span(loop.target).text
+        for zero in zeros:
+            yield from (_trial(source.span(zero), new) for new in (counter, *(f"{counter} * {c}" for c in constants)))
 
 
 _ADDED = ("abs", "exp", "neg", "relu", "sqrt", "rsqrt", "recip", "log", "reciprocal")

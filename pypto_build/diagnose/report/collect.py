@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,7 @@ def graph_data(evidence: Evidence, findings: Sequence[Finding] = ()) -> dict[str
     index = {task.id: number for number, task in enumerate(tasks)}
     pairs = [(pred, succ) for pred, succ in graph.pairs() if pred in index and succ in index]
     points = place(graph_levels(graph), pairs)
-    wrong = {str(number) for finding in findings if finding.level == "error" for number in finding.tasks}
+    wrong = _wrong(findings)
     critical = {step.task for step in evidence.analysis.observed} if evidence.analysis else set[int]()
     kernels: dict[str, int] = {}
     preds: list[list[int]] = [[] for _ in tasks]
@@ -119,24 +120,32 @@ def graph_data(evidence: Evidence, findings: Sequence[Finding] = ()) -> dict[str
     }
 
 
+def _wrong(findings: Sequence[Finding]) -> set[str]:
+    """Return the numbers of tasks that errors name. Where none names any, return the kernels of their files."""
+    errors = [finding for finding in findings if finding.level == "error"]
+    files = [Path(finding.path) for finding in errors if finding.path.startswith(("kernels/", "ptoas/"))]
+    return {str(number) for finding in errors for number in finding.tasks} or {path.stem for path in files}
+
+
 def _task(
     evidence: Evidence,
     task: Task,
     kernels: dict[str, int],
     point: tuple[float, float],
     critical: bool,
-    wrong: Collection[str],
+    wrong: Set[str],
 ) -> dict[str, Any]:
     analysis = evidence.analysis
     interval = analysis.intervals.get(task.id) if analysis else None
     number = evidence.order.numbers.get(task.id)
     label = str(number) if number is not None else id_text(task.id)
     begin = evidence.timeline.span[0] if evidence.timeline else 0.0
+    kernel = evidence.kernel(task)
     return {
         "label": label,
-        "wrong": label in wrong,
+        "wrong": not wrong.isdisjoint((label, kernel)),
         "id": id_text(task.id),
-        "kernel": kernels.setdefault(evidence.kernel(task), len(kernels)),
+        "kernel": kernels.setdefault(kernel, len(kernels)),
         "x": round(point[0], 3),
         "y": round(point[1], 3),
         "blocks": task.block_num,

@@ -55,6 +55,6 @@ function table(headings, rows) {
 
 function kernelColour(index, soft) {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const hue = (index * 137.508 + 205) % 360;
+  const hue = 40 + ((index * 137.508 + 165) % 360) * (250 / 360);  // red is for what is wrong
   return dark ? `hsl(${hue} 45% ${soft ? 24 : 58}%)` : `hsl(${hue} 60% ${soft ? 88 : 45}%)`;
 }

@@ -166,7 +166,7 @@ async function copy(button, text) {
 
 heading();
 const sections = [];
-if (data.cause) sections.push(section("cause", data.cause.triaged ? "The cause, as triage has it" : "Start here", causeSection));
+if (data.cause) sections.push(section("cause", data.cause.triaged ? "Triage's answer" : "Start here", causeSection));
 if (data.verdict) sections.push(section("verdict", "Verdict", verdictSection));
 if (data.findings) sections.push(section("findings", `Findings (${data.findings.length})`, findingsSection));
 if (data.ranks) sections.push(section("ranks", `Ranks (${data.ranks.bands.length})`, ranksSection));

@@ -10,12 +10,15 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
 from pypto_build.artifact.files import write_bytes
-from pypto_build.diagnose.console import command, tool_parser
+from pypto_build.artifact.outputs import artifact_of
+from pypto_build.diagnose.console import command, counted, tool_parser
+from pypto_build.diagnose.findings import Finding, kept_reports, state_of
 from pypto_build.replay.history import History, Result, Run, flips
 
 # The page: what fails now and since when, what flipped in which run, times over revisions. It is static.
@@ -48,14 +51,22 @@ _UNSURE = ("unchecked",)
 _URGENT = ("runtime_error", "hang", "build_error", "golden_error", "mismatch")
 
 
+@dataclass(frozen=True)
+class Page:
+    """What is shown of an artifact's report: the link to it, and the answer of triage."""
+
+    url: str = ""
+    cause: Finding | None = None
+
+
 def runs_page(
     runs: Sequence[Run],
     results: Mapping[str, Mapping[int, Result]],
     title: str,
-    reports: Mapping[tuple[str, str], str] | None = None,
+    reports: Mapping[tuple[str, str], Page] | None = None,
 ) -> str:
-    """The whole file; ``reports`` are links by artifact and platform."""
-    links = {job: _link(job, reports or {}) for job in results}
+    """Return the whole file. ``reports`` are by artifact and platform."""
+    pages = {job: _page(job, reports or {}) for job in results}
     shown = runs[-_SHOWN:]
     known = {run.number: run for run in runs}
     latest = {job: list(found.values())[-1] for job, found in results.items()}
@@ -65,13 +76,14 @@ def runs_page(
         key=lambda job: (rank.get(latest[job].status, len(rank)), job),
     )
     passing = sorted(latest.keys() - set(failing))
+    began = _when(runs[-1]) if runs else "never"
     last = f"{len(failing)} of {len(latest)} fail" if failing else f"all {len(latest)} pass"
     body = [
-        f"<header><h1>{escape(title)} {_badge(last, not failing)}</h1><p class=muted>{len(runs)} runs, the last "
-        f"{_when(runs[-1]) if runs else 'never'}</p></header><main>",
-        _card("What needs attention", _jobs(failing, shown, known, results, links)),
+        f"<header><h1>{escape(title)} {_badge(last, not failing)}</h1>"
+        f"<p class=muted>{counted(len(runs), 'run')}, the last {began}</p></header><main>",
+        _card("What needs attention", _jobs(failing, shown, known, results, pages)),
         _card("What flipped", _flips(known, results)),
-        _card("What passes", _jobs(passing, shown, known, results, links)),
+        _card("What passes", _jobs(passing, shown, known, results, pages)),
         _card("Runs", _runs(runs, results)),
         "</main>",
     ]
@@ -89,31 +101,41 @@ def _jobs(
     shown: Sequence[Run],
     known: Mapping[int, Run],
     results: Mapping[str, Mapping[int, Result]],
-    links: Mapping[str, str],
+    pages: Mapping[str, Page],
 ) -> str:
-    rows = [_job(job, shown, known, results[job], links[job]) for job in jobs]
+    rows = [_job(job, shown, known, results[job], pages[job]) for job in jobs]
     return _table(("status", "what is wrong", "job", "since", "last runs", "seconds when it ran"), rows)
 
 
-def _link(job: str, reports: Mapping[tuple[str, str], str]) -> str:
-    """Return the link to the report of a job, named `verb artifact platform …`; empty where there is none."""
-    words = job.split()
-    return next((url for (artifact, platform), url in reports.items() if words[1:3] == [artifact, platform]), "")
+def _page(job: str, reports: Mapping[tuple[str, str], Page]) -> Page:
+    """Return the report of a job, which is named `verb artifact platform …`."""
+    artifact, platform = (*job.split()[1:3], "", "")[:2]
+    return reports.get((artifact, platform), Page())
 
 
-def _job(job: str, shown: Sequence[Run], known: Mapping[int, Run], found: Mapping[int, Result], link: str) -> list[str]:
+def _job(
+    job: str, shown: Sequence[Run], known: Mapping[int, Run], found: Mapping[int, Result], page: Page
+) -> list[str]:
     latest = list(found.values())[-1]
     changed = [run for run, _, _ in flips(found)]
     first = known.get(changed[-1] if changed else next(iter(found)))
     marks = "".join(_mark(run, found.get(run.number)) for run in shown)
     return [
         _badge(latest.status, latest.status in _GOOD),
-        escape(latest.reason),
-        f"<code>{escape(job)}</code>" + (f' <a href="{escape(link)}">report</a>' if link else ""),
+        escape(latest.reason) + ("" if latest.status in _GOOD else _cause(page.cause)),
+        f"<code>{escape(job)}</code>" + (f' <a href="{escape(page.url)}">report</a>' if page.url else ""),
         _at(first) if first else "",
         f"<span class=states>{marks}</span>",
         _times(known, [(run, result) for run, result in found.items() if not result.cached]),
     ]
+
+
+def _cause(cause: Finding | None) -> str:
+    """Return the answer of triage: the position, then what is wrong there."""
+    if cause is None:
+        return ""
+    position = f"<code>{escape(cause.position)}</code> " if cause.position else ""
+    return f"<br>{position}{escape(cause.message)}"
 
 
 def _mark(run: Run, result: Result | None) -> str:
@@ -141,6 +163,8 @@ def _times(known: Mapping[int, Run], taken: Sequence[tuple[int, Result]]) -> str
         for run, result in taken[-_SHOWN:]
         if run in known
     )
+    if len(values) == 1:
+        return f"{values[0]:.2f}"
     return (
         f'<svg class=times viewBox="-2 0 104 20" preserveAspectRatio="none"><title>{escape(told)}</title>'
         f'<polyline points="{line}"/><circle cx="{x:.1f}" cy="{y:.1f}" r="1.5"/></svg> {values[-1]:.2f}'
@@ -209,11 +233,24 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def _reports(build_dir: Path, page: Path) -> dict[tuple[str, str], str]:
-    """Return links from the page to the reports of artifacts, by artifact and platform."""
-    found = sorted(build_dir.glob("*/*/report.html"))
+def _reports(build_dir: Path, page: Path) -> dict[tuple[str, str], Page]:
+    """Return what the page shows of reports, by artifact and platform."""
     start = page.resolve().parent
-    return {(path.parent.name, path.parents[1].name): quote(os.path.relpath(path.resolve(), start)) for path in found}
+    found = {}
+    for place in sorted(build_dir.glob("*/*/")):
+        report = place / "report.html"
+        url = quote(os.path.relpath(report.resolve(), start)) if report.is_file() else ""
+        found[place.name, place.parent.name] = Page(url, _triaged(place))
+    return found
+
+
+def _triaged(place: Path) -> Finding | None:
+    """Return the first error of triage, unless the artifact was edited since."""
+    root = artifact_of(place)
+    report = next((one for one in kept_reports(place) if one.tool == "triage"), None)
+    if report is None or root is None or report.state != state_of(root):
+        return None
+    return next((finding for finding in report.findings if finding.level == "error"), None)
 
 
 @command("runs", parser)
