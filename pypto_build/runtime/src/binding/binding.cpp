@@ -198,6 +198,7 @@ constexpr Option kOptions[] = {
     member<&Settings::dep_gen>("dep_gen"),
     member<&Settings::accesses>("accesses"),
     member<&Settings::judge>("judge"),
+    member<&Settings::instructions>("instructions"),
     member<&Settings::trace>("trace"),
     member<&Settings::only>("only"),
     member<&Settings::hooked>("hooked"),

@@ -8,6 +8,12 @@
 namespace pypto::runtime {
 
 void Checker::write(const std::string &directory, bool complete) {
+    if (settings_.instructions) {
+        InstructionFile file;
+        for (const auto &[index, core] : cores_)
+            file.add(core->instructions_);
+        file.write(directory, complete);
+    }
     if (!recording_)
         return;
     constexpr const char *kTags[] = {"INPUT", "OUTPUT", "INOUT", "OUTPUT_EXISTING", "NO_DEP"};

@@ -1,0 +1,105 @@
+"""Hits in L2: which loads of a run find what an earlier access left there.
+
+Accesses are taken in the order of submission, in lines. A load of a line hits if fewer bytes than L2 keeps were
+accessed since the line was. At its first access a line misses: a run begins with an empty L2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pypto_build.diagnose.speed.rates import Rates
+from pypto_build.diagnose.speed.record import Array, Recording, View
+
+#: Accesses to lines that are looked at; lines are longer where there would be more.
+_MOST_LINES = 1 << 22
+_LONGEST_LINE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Hits:
+    """For each call of a recording, the share of its loaded bytes that hit; and the bytes of memory in all.
+
+    `store_hits` is the share of stored bytes that stay in L2: all where the whole run fits.
+    """
+
+    by_call: Array
+    store_hits: float
+    footprint: int
+    loaded: int
+    missed: float
+    stored: int
+
+
+def hits(recording: Recording, rates: Rates) -> Hits:
+    """Return the hits of all calls, taken in the order of submission."""
+    calls = recording.calls
+    order = sorted(range(len(calls)), key=lambda index: (calls[index].task, calls[index].block, calls[index].member))
+    views = [row.views[0] if row.views else None for row in recording.rows]
+    sizes = np.array([view.bursts[0] * view.bursts[1] if view else 0 for view in views], np.int64)
+    writes = np.array([bool(view and view.writes) for view in views])
+    has_view = np.array([view is not None for view in views])
+    touched = [stream[has_view[stream]] for stream in recording.streams]  # rows with a view, by stream
+    total = int(sum(sizes[touched[call.stream]].sum() for call in calls))
+    line = int(rates["l2.line"])
+    while total > line * _MOST_LINES and line < _LONGEST_LINE:
+        line *= 2
+    offsets = [_lines(view, line) if view else np.zeros(0, np.int64) for view in views]
+    counts = np.array([len(found) for found in offsets], np.int64)
+    rows = [touched[calls[index].stream] for index in order]
+    if not rows or not sum(map(len, rows)):
+        return Hits(np.zeros(len(calls)), 1.0, 0, 0, 0.0, 0)
+    number = np.concatenate(rows)
+    base = np.concatenate([recording.bases[calls[index].bases] for index in order]).astype(np.int64)
+    owner = np.repeat(np.array(order), [len(found) for found in rows])
+    each = counts[number]
+    lines = np.repeat(base, each) + _joined(number, offsets)
+    lines //= line
+    access = np.repeat(np.arange(len(number)), each)
+    weight = np.repeat(sizes[number] / np.maximum(each, 1), each)
+    moment = np.cumsum(weight)
+    by_line = np.lexsort((np.arange(len(lines)), lines))
+    earlier = np.full(len(lines), -np.inf)
+    same = lines[by_line[1:]] == lines[by_line[:-1]]
+    earlier[by_line[1:][same]] = moment[by_line[:-1][same]]
+    capacity = rates["l2"] * 2**20 * rates["l2.reuse"]
+    hit = moment - earlier <= capacity
+    loads = ~writes[number][access]
+    loaded = np.bincount(owner[access][loads], weight[loads], len(calls))
+    kept = np.bincount(owner[access][loads & hit], weight[loads & hit], len(calls))
+    share = np.divide(kept, loaded, out=np.zeros(len(calls)), where=loaded > 0)
+    footprint = int(min(len(np.unique(lines)) * line, total))
+    fits = footprint <= capacity
+    stored = int(sizes[number][writes[number]].sum())
+    return Hits(share, 1.0 if fits else 0.0, footprint, int(loaded.sum()), float((loaded - kept).sum()), stored)
+
+
+def _lines(view: View, line: int) -> Array:
+    """Return an offset in each line of a view."""
+    count, length, step = view.bursts
+    count, length = max(count, 0), max(length, 1)
+    inside = np.arange(0, length, line, dtype=np.int64)
+    if count > _MOST_LINES:
+        count = _MOST_LINES
+    starts = np.arange(count, dtype=np.int64) * step
+    if abs(step) < line and count > 1:  # several rows a line
+        starts = starts[:: max(1, line // max(abs(step), 1))]
+    found: Array = (starts[:, None] + inside[None, :]).reshape(-1)
+    return found
+
+
+def _joined(numbers: Array, offsets: Sequence[Array]) -> Array:
+    """Return the offsets of all numbers one after the other."""
+    sizes = np.array([len(found) for found in offsets], np.int64)
+    begins = np.concatenate(([0], np.cumsum(sizes)))[:-1]
+    flat = np.concatenate(offsets) if offsets else np.zeros(0, np.int64)
+    each = sizes[numbers]
+    ends = np.cumsum(each)
+    index = (
+        np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - each, each) + np.repeat(begins[numbers], each)
+    )
+    joined: Array = flat[index]
+    return joined
