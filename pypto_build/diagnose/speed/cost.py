@@ -307,8 +307,9 @@ def _vector(row: Row, rates: Rates) -> Cost:
     slope = half * sum(rates[part] for part in names)
     if name == "TMRGSORT":
         count = -(-count * REPEAT // (64 * 8))
-    at_banks = conflict(tiles, rates)
-    actual = max(slope, at_banks * len(names))
-    cycles = count * actual + (rates["count.mode"] if partial else 0.0)
+    light = count * slope
+    at_banks = count * conflict(tiles, rates) * len(names) + rates["bank.head"] - head
+    lost = max(0.0, at_banks - light)
+    cycles = light + lost + (rates["count.mode"] if partial else 0.0)
     used = {names[0]: cycles, "vector.head": head}
-    return Cost(V, head, cycles, count * slope, count * (actual - slope), used=used)
+    return Cost(V, head, cycles, light, lost, used=used)

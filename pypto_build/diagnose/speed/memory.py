@@ -1,7 +1,8 @@
 """Hits in L2: which loads of a run find what an earlier access left there.
 
-Accesses are taken in the order of submission, in lines. A load of a line hits if fewer bytes than L2 keeps were
-accessed since the line was. At its first access a line misses: a run begins with an empty L2.
+Accesses are taken in lines, in the order of submission; blocks of a task that run at the same time take turns. A load
+of a line hits if fewer bytes than L2 keeps were accessed since the line was. At its first access a line misses: a run
+begins with an empty L2.
 """
 
 from __future__ import annotations
@@ -17,16 +18,22 @@ from pypto_build.diagnose.speed.record import Array, Recording, View
 #: Accesses to lines that are looked at; lines are longer where there would be more.
 _MOST_LINES = 1 << 22
 _LONGEST_LINE = 1 << 20
+#: Parts of a call in which misses are counted.
+_BINS = 16
 
 
 @dataclass(frozen=True)
 class Hits:
     """For each call of a recording, the share of its loaded bytes that hit; and the bytes of memory in all.
 
-    `store_hits` is the share of stored bytes that stay in L2: all where the whole run fits.
+    `phase` is the part of a call's loads among which its misses are: 1 where hits and misses alternate. `sharers` is
+    the mean square of the number of cores that load the same line. `store_hits` is the share of stored bytes that stay
+    in L2: all where the whole run fits.
     """
 
     by_call: Array
+    phase: Array
+    sharers: Array
     store_hits: float
     footprint: int
     loaded: int
@@ -38,6 +45,7 @@ def hits(recording: Recording, rates: Rates) -> Hits:
     """Return the hits of all calls, taken in the order of submission."""
     calls = recording.calls
     order = sorted(range(len(calls)), key=lambda index: (calls[index].task, calls[index].block, calls[index].member))
+    width = {member: rates.cores["aiv" if member else "aic"] for member in range(3)}
     views = [row.views[0] if row.views else None for row in recording.rows]
     sizes = np.array([view.bursts[0] * view.bursts[1] if view else 0 for view in views], np.int64)
     writes = np.array([bool(view and view.writes) for view in views])
@@ -51,10 +59,18 @@ def hits(recording: Recording, rates: Rates) -> Hits:
     counts = np.array([len(found) for found in offsets], np.int64)
     rows = [touched[calls[index].stream] for index in order]
     if not rows or not sum(map(len, rows)):
-        return Hits(np.zeros(len(calls)), 1.0, 0, 0, 0.0, 0)
+        return Hits(np.zeros(len(calls)), np.ones(len(calls)), np.ones(len(calls)), 1.0, 0, 0, 0.0, 0)
     number = np.concatenate(rows)
     base = np.concatenate([recording.bases[calls[index].bases] for index in order]).astype(np.int64)
-    owner = np.repeat(np.array(order), [len(found) for found in rows])
+    lengths = np.array([len(found) for found in rows])
+    owner = np.repeat(np.array(order), lengths)
+    turn = np.concatenate([np.arange(length) / length for length in lengths if length])
+    task = np.repeat(np.array([calls[index].task for index in order]), lengths)
+    wave = np.repeat(np.array([calls[index].block // width[calls[index].member] for index in order]), lengths)
+    by_turn = np.lexsort((turn, wave, task))
+    number, base, owner = number[by_turn], base[by_turn], owner[by_turn]
+    group = np.cumsum(np.diff(task[by_turn] * len(calls) + wave[by_turn], prepend=-1) != 0)
+    bins = (turn[by_turn] * _BINS).astype(np.int64)
     each = counts[number]
     lines = np.repeat(base, each) + _joined(number, offsets)
     lines //= line
@@ -71,10 +87,33 @@ def hits(recording: Recording, rates: Rates) -> Hits:
     loaded = np.bincount(owner[access][loads], weight[loads], len(calls))
     kept = np.bincount(owner[access][loads & hit], weight[loads & hit], len(calls))
     share = np.divide(kept, loaded, out=np.zeros(len(calls)), where=loaded > 0)
+    binned = (owner * _BINS + bins)[access]
+    missed = np.bincount(binned[loads & ~hit], weight[loads & ~hit], len(calls) * _BINS).reshape(-1, _BINS)
+    in_bin = np.bincount(binned[loads], weight[loads], len(calls) * _BINS).reshape(-1, _BINS)
+    rate = np.divide(missed, in_bin, out=np.zeros_like(missed), where=in_bin > 0)
+    mean, square = rate.mean(axis=1), (rate**2).mean(axis=1)
+    phase = np.divide(mean**2, square, out=np.ones(len(calls)), where=square > 0)
+    sharers = _sharers(lines, group[access], owner[access], loads, len(calls), weight)
     footprint = int(min(len(np.unique(lines)) * line, total))
     fits = footprint <= capacity
     stored = int(sizes[number][writes[number]].sum())
-    return Hits(share, 1.0 if fits else 0.0, footprint, int(loaded.sum()), float((loaded - kept).sum()), stored)
+    return Hits(
+        share, phase, sharers, 1.0 if fits else 0.0, footprint, int(loaded.sum()), float((loaded - kept).sum()), stored
+    )
+
+
+def _sharers(lines: Array, group: Array, owner: Array, loads: Array, calls: int, weight: Array) -> Array:
+    """Return for each call the mean square of the number of calls that load the same line at the same time."""
+    _, line = np.unique(lines, return_inverse=True)
+    place = line.astype(np.int64) * (int(group.max()) + 1) + group
+    of_load = np.unique(place[loads] * calls + owner[loads])
+    places, count = np.unique(of_load // calls, return_counts=True)
+    squares = count[np.searchsorted(places, place[loads])].astype(float) ** 2
+    total = np.bincount(owner[loads], weight[loads], calls)
+    found: Array = np.divide(
+        np.bincount(owner[loads], squares * weight[loads], calls), total, out=np.ones(calls), where=total > 0
+    )
+    return found
 
 
 def _lines(view: View, line: int) -> Array:

@@ -123,10 +123,18 @@ class Prediction(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Shape:
-    """What blocks have in common that take the same time: the streams of their members, and their hits in L2."""
+    """What blocks have in common that take the same time: the streams of their members, and how they use L2."""
 
     streams: tuple[tuple[int, int], ...]
     hits: float
+    phase: float = 1.0
+    sharers: float = 1.0
+
+
+def _shape(streams: Sequence[tuple[int, int]], hit: float, phase: float, sharers: float) -> Shape:
+    """Return the shape of a block; what differs little counts as alike."""
+    coarse = round(hit * _HIT_STEPS) / _HIT_STEPS, round(phase * _HIT_STEPS) / _HIT_STEPS
+    return Shape(tuple(streams), *coarse, 2 ** (round(2 * log2(max(1.0, sharers))) / 2))
 
 
 @dataclass(frozen=True)
@@ -161,25 +169,33 @@ class Model:
     @cached_property
     def blocks(self) -> dict[int, list[Shape]]:
         """Return the shapes of each task's blocks, in order."""
-        hit = {id(call): share for call, share in zip(self.recording.calls, self.hits.by_call.tolist(), strict=True)}
+        found = zip(self.hits.by_call.tolist(), self.hits.phase.tolist(), self.hits.sharers.tolist(), strict=True)
+        uses = {id(call): use for call, use in zip(self.recording.calls, found, strict=True)}
         tasks: dict[int, list[Shape]] = {}
         for task, calls in self.recording.tasks.items():
             by_block: dict[int, list[tuple[int, int]]] = {}
-            of: dict[int, float] = {}
+            of: dict[int, tuple[float, float, float]] = {}
             for call in calls:
                 by_block.setdefault(call.block, []).append((call.member, call.stream))
-                of[call.block] = max(of.get(call.block, 0.0), hit[id(call)])
-            tasks[task] = [
-                Shape(tuple(streams), round(of[block] * _HIT_STEPS) / _HIT_STEPS) for block, streams in by_block.items()
-            ]
+                of[call.block] = max(of.get(call.block, (-1.0, 1.0, 1.0)), uses[id(call)])
+            tasks[task] = [_shape(streams, *of[block]) for block, streams in by_block.items()]
         return tasks
 
     def shares(self, shape: Shape, step: int) -> Shares:
         """Return what a block gets of the memory at a step below the most that a core can take."""
         core = "aic" if shape.streams[0][0] == 0 else "aiv"
-        most = self.rates[f"l2.{core}"]
-        share = most * 2 ** (-step / _STEPS)
-        return Shares(share, share * self.rates["store.weight"], most, shape.hits, self.hits.store_hits)
+        share = self.rates[f"hbm.{core}"] * 2 ** (-step / _STEPS)
+        at_l2 = 1 / self.rates[f"l2.{core}"]
+        shared = at_l2 + (shape.sharers - 1) / self.rates[f"l2.shared.{core}"]
+        at_store = 1 / (share * self.rates["store.weight"])
+        return Shares(1 / share, at_store, shared, at_l2, shape.hits, self.hits.store_hits)
+
+    def crowding(self, shape: Shape, step: int) -> float:
+        """Return how much faster a block misses while it does than in the mean over its loads."""
+        shares = self.shares(shape, step)
+        misses = min(1.0, (1 - shape.hits) / max(shape.phase, 1 / _HIT_STEPS))
+        missing = shape.phase * (misses * shares.hbm_load + (1 - misses) * shares.l2_load)
+        return (missing + (1 - shape.phase) * shares.l2_load) / missing if missing else 1.0
 
     def timed(self, shape: Shape, step: int) -> Timed:
         """Return the times of a block's cores."""
@@ -244,7 +260,8 @@ class Model:
         end = np.array([one.end for one in placed])
         timed = [self.timed(shapes[key], steps[key]) for key in keys]
         length = np.maximum(end - start, 1e-9)
-        loads = np.array([one.loaded for one in timed])
+        crowded = [self.crowding(shapes[key], steps[key]) for key in keys]
+        loads = np.array([one.loaded * more for one, more in zip(timed, crowded, strict=True)])
         stores = np.array([one.stored for one in timed])
         excess = np.maximum(
             _during(start, end, (loads + stores) / length) / (self.rates["hbm"] * 1000),

@@ -33,21 +33,22 @@ _PIPES = 16
 
 @dataclass(frozen=True)
 class Shares:
-    """Bytes per cycle that a core gets of global memory: of loads and stores, from HBM and from L2."""
+    """Cycles that a byte of global memory takes a core: loads and stores, at HBM and at L2, and the shares of hits."""
 
     hbm_load: float
     hbm_store: float
-    l2: float
+    l2_load: float
+    l2_store: float
     hits: float = 0.0
     store_hits: float = 0.0
 
     def load(self, moved: float) -> float:
         """Return the cycles in which a load of so many bytes is over."""
-        return moved * ((1 - self.hits) / min(self.hbm_load, self.l2) + self.hits / self.l2)
+        return moved * ((1 - self.hits) * max(self.hbm_load, self.l2_load) + self.hits * self.l2_load)
 
     def store(self, moved: float) -> float:
         """Return the cycles in which a store of so many bytes is over."""
-        return moved * ((1 - self.store_hits) / min(self.hbm_store, self.l2) + self.store_hits / self.l2)
+        return moved * ((1 - self.store_hits) * max(self.hbm_store, self.l2_store) + self.store_hits * self.l2_store)
 
 
 @dataclass
@@ -96,12 +97,12 @@ class _Core:
             row = rows[number]
             kind, pipe = row.kind, row.pipe
             if kind == INSTRUCTION:
-                now += issue
                 if pipe == S:
                     cycles = later[number]
                     busy[S] += cycles
                     now += cycles
                 else:
+                    now += issue
                     queue = starts[pipe]
                     if len(queue) == depth and queue[0] > now:
                         now = queue[0]

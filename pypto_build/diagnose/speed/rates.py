@@ -73,7 +73,10 @@ DEFAULT_CHIP: Mapping[str, str] = {A2A3: "910B2", A5: "950PR"}
 
 _MEMORY = (
     *_of(A2A3, _ADD, ("hbm", 1560, "GB/s", "D"), ("store.latency", 220, "cycles", "C")),
-    *_of(A2A3, _ADD, ("store.weight", 1.6, "times the rate of a load", "C")),
+    *_of(A2A3, _ADD, ("store.weight", 1.6, "times the rate of a load", "C"), ("hbm.aiv", 23.4, "B/cycle", "C")),
+    *_of(A2A3, _MATMUL, ("hbm.aic", 42, "B/cycle", "C")),
+    *_of(A2A3, "cores that read the same 6.3 MB", ("l2.shared.aiv", 18600, "B/cycle", "C")),
+    *_of(A2A3, "pto-isa's GEMM, and cores that read the same 6.3 MB", ("l2.shared.aic", 9072, "B/cycle", "C")),
     *_of(A2A3, _COPY, ("hbm.read", 1490, "GB/s", "D"), ("load.issue", 20.6, "cycles", "D")),
     *_of(A2A3, _COPY, ("l2.aiv", 67, "B/cycle", "D"), ("l2.aic", 111, "B/cycle", "D")),
     *_of(A2A3, _COPY, ("rows.aiv", 0.92, "of the rate", "D"), ("rows.aic", 0.757, "of the rate", "D")),
@@ -82,7 +85,10 @@ _MEMORY = (
     *_of(A2A3, "pto-isa TLOAD tests", ("load.latency", 264, "cycles", "S"), ("load.rate", 128, "B/cycle", "S")),
     *_of(A2A3, "pto-isa constants", ("store.rate", 109, "B/cycle", "F"), ("store.issue", 20.6, "cycles", "F")),
     *_of(A5, _ADD, ("hbm", 1650, "GB/s", "D"), ("load.latency store.latency", 204, "cycles", "C")),
-    *_of(A5, _ADD, ("store.weight", 1.6, "times the rate of a load", "G")),
+    *_of(A5, _ADD, ("store.weight", 1.6, "times the rate of a load", "G"), ("hbm.aiv", 20.5, "B/cycle", "C")),
+    *_of(A5, "as a2a3", ("hbm.aic", 42, "B/cycle", "G")),
+    *_of(A5, "cores that read the same 6.3 MB", ("l2.shared.aiv", 58800, "B/cycle", "C")),
+    *_of(A5, "cores that read the same 6.3 MB", ("l2.shared.aic", 12000, "B/cycle", "C")),
     *_of(A5, _COPY, ("hbm.read", 1630, "GB/s", "D"), ("load.issue", 39.4, "cycles", "D")),
     *_of(A5, _COPY, ("l2.aiv", 51, "B/cycle", "D"), ("l2.aic", 85, "B/cycle", "D")),
     *_of(A5, _COPY, ("rows.aiv", 0.904, "of the rate", "D"), ("rows.aic", 0.78, "of the rate", "D")),
@@ -96,7 +102,7 @@ _MEMORY = (
 )
 _CUBE = (
     *_of(A2A3, _MATMUL, ("mad.head", 11, "cycles", "D"), ("mad.start", 49, "cycles", "C")),
-    *_of(A2A3, _PYPTO, ("l0a", 129.7, "B/cycle", "D"), ("l0b", 85.4, "B/cycle", "D")),
+    *_of(A2A3, _PYPTO, ("l0a", 157, "B/cycle", "C"), ("l0b", 103.5, "B/cycle", "C")),
     *_of(A2A3, _PYPTO, ("drain.head", 164, "cycles", "D"), ("drain.row", 4.45, "cycles a row", "D")),
     *_of(A2A3, _PYPTO, ("drain.rate", 118, "B/cycle", "D"), ("drain.odd", 2.6, "cycles a row", "D")),
     *_of(A2A3, "pto-isa cost model", ("mad.fp32", 2, "passes", "F")),
@@ -112,7 +118,7 @@ _CUBE = (
 )
 # Slopes are cycles a repeat of 256 bytes whose operands lie in different groups of banks.
 _VECTOR_A2A3 = (
-    *_of(A2A3, _ADD, ("vector.head", 22.3, "cycles", "D"), ("scalar.access", 11.3, "cycles", "C")),
+    *_of(A2A3, _ADD, ("vector.head bank.head", 22.3, "cycles", "D"), ("scalar.access", 11.3, "cycles", "C")),
     *_of(A2A3, _ADD, ("slope.TADD", 1.0, "cycles a repeat", "D")),
     *_of(A2A3, _NZ, ("slope.TMOV slope.TEXTRACT slope.TINSERT", 1.1, "cycles a repeat", "D")),
     *_of(A2A3, _CCE, ("slope.TSUB", 1.0, "cycles a repeat", "F"), ("slope.TMUL", 1.05, "cycles a repeat", "F")),
@@ -171,9 +177,15 @@ _VECTOR_A5 = (
     ),
     *_of(A5, _TILES_A5, ("slope.TRSQRT", 4.03, "cycles a repeat", "F"), ("slope.TSEL", 2.9, "cycles a repeat", "F")),
     *_of(A5, _TILES_A5, ("slope.TCVT", 1.25, "cycles a repeat", "F"), ("half", 1.87, "times fp32", "F")),
-    *_of(A5, _ADD, ("scalar.access", 10, "cycles", "C"), ("count.mode", 0, "cycles", "C")),
+    *_of(
+        A5,
+        _ADD,
+        ("scalar.access", 10, "cycles", "C"),
+        ("count.mode", 0, "cycles", "C"),
+        ("bank.head", 30, "cycles", "D"),
+    ),
     *_of(A5, _TILES_A5, (_LINEAR, 1.2, "cycles a repeat", "G")),
-    *_of(A5, _GELU, ("slope.TDIV", 4.0, "cycles a repeat", "D")),
+    *_of(A5, _GELU, ("slope.TDIV", 1.91, "cycles a repeat", "F")),
     *_of(A5, _NZ, ("slope.TMOV slope.TEXTRACT slope.TINSERT", 1.84, "cycles a repeat", "D")),
     *_of(
         A5,
