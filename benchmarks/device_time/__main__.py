@@ -62,7 +62,8 @@ def predicted(measured: Measured, replaced: Sequence[Rate] = ()) -> Result:
     )  # fmt: skip
     kernel = found.kernels[0]
     each = kernel.time_us / kernel.calls
-    pipes = {pipe: share * each * case.times for pipe, share in kernel.busy.items()}
+    waves = max(1.0, kernel.calls / rates.cores[kernel.member])
+    pipes = {pipe: share * each * waves * case.times for pipe, share in kernel.busy.items()}
     scale = case.times
     return Result(
         measured, launch + scale * found.time_us, launch + scale * found.low_us, launch + scale * found.high_us, pipes

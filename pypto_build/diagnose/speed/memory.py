@@ -27,7 +27,7 @@ class Hits:
     """For each call of a recording, the share of its loaded bytes that hit; and the bytes of memory in all.
 
     `phase` is the part of a call's loads among which its misses are: 1 where hits and misses alternate. `sharers` is
-    the mean square of the number of cores that load the same line. `store_hits` is the share of stored bytes that stay
+    the mean cube of the number of cores that load the same line. `store_hits` is the share of stored bytes that stay
     in L2: all where the whole run fits.
     """
 
@@ -84,34 +84,43 @@ def hits(recording: Recording, rates: Rates) -> Hits:
     capacity = rates["l2"] * 2**20 * rates["l2.reuse"]
     hit = moment - earlier <= capacity
     loads = ~writes[number][access]
-    loaded = np.bincount(owner[access][loads], weight[loads], len(calls))
-    kept = np.bincount(owner[access][loads & hit], weight[loads & hit], len(calls))
-    share = np.divide(kept, loaded, out=np.zeros(len(calls)), where=loaded > 0)
-    binned = (owner * _BINS + bins)[access]
-    missed = np.bincount(binned[loads & ~hit], weight[loads & ~hit], len(calls) * _BINS).reshape(-1, _BINS)
-    in_bin = np.bincount(binned[loads], weight[loads], len(calls) * _BINS).reshape(-1, _BINS)
-    rate = np.divide(missed, in_bin, out=np.zeros_like(missed), where=in_bin > 0)
+    together = np.zeros(len(calls), np.int64)  # calls that run at the same time share what one of them missed
+    together[owner] = group
+    binned = (group * _BINS + bins)[access]
+    shape = (int(group.max()) + 1, _BINS)
+    loaded = np.bincount(binned[loads], weight[loads], shape[0] * _BINS).reshape(shape)
+    missed = np.bincount(binned[loads & ~hit], weight[loads & ~hit], shape[0] * _BINS).reshape(shape)
+    rate = np.divide(missed, loaded, out=np.zeros(shape), where=loaded > 0)
     mean, square = rate.mean(axis=1), (rate**2).mean(axis=1)
-    phase = np.divide(mean**2, square, out=np.ones(len(calls)), where=square > 0)
+    phase = np.divide(mean**2, square, out=np.ones(shape[0]), where=square > 0)
+    of_group = loaded.sum(axis=1)
+    share = 1 - np.divide(missed.sum(axis=1), of_group, out=np.zeros(shape[0]), where=of_group > 0)
     sharers = _sharers(lines, group[access], owner[access], loads, len(calls), weight)
     footprint = int(min(len(np.unique(lines)) * line, total))
     fits = footprint <= capacity
     stored = int(sizes[number][writes[number]].sum())
     return Hits(
-        share, phase, sharers, 1.0 if fits else 0.0, footprint, int(loaded.sum()), float((loaded - kept).sum()), stored
+        share[together],
+        phase[together],
+        sharers,
+        1.0 if fits else 0.0,
+        footprint,
+        int(loaded.sum()),
+        float(missed.sum()),
+        stored,
     )
 
 
 def _sharers(lines: Array, group: Array, owner: Array, loads: Array, calls: int, weight: Array) -> Array:
-    """Return for each call the mean square of the number of calls that load the same line at the same time."""
+    """Return for each call the mean cube of the number of calls that load the same line at the same time."""
     _, line = np.unique(lines, return_inverse=True)
     place = line.astype(np.int64) * (int(group.max()) + 1) + group
     of_load = np.unique(place[loads] * calls + owner[loads])
     places, count = np.unique(of_load // calls, return_counts=True)
-    squares = count[np.searchsorted(places, place[loads])].astype(float) ** 2
+    cubes = count[np.searchsorted(places, place[loads])].astype(float) ** 3
     total = np.bincount(owner[loads], weight[loads], calls)
     found: Array = np.divide(
-        np.bincount(owner[loads], squares * weight[loads], calls), total, out=np.ones(calls), where=total > 0
+        np.bincount(owner[loads], cubes * weight[loads], calls), total, out=np.ones(calls), where=total > 0
     )
     return found
 

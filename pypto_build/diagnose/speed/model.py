@@ -134,7 +134,7 @@ class Shape:
 def _shape(streams: Sequence[tuple[int, int]], hit: float, phase: float, sharers: float) -> Shape:
     """Return the shape of a block; what differs little counts as alike."""
     coarse = round(hit * _HIT_STEPS) / _HIT_STEPS, round(phase * _HIT_STEPS) / _HIT_STEPS
-    return Shape(tuple(streams), *coarse, 2 ** (round(2 * log2(max(1.0, sharers))) / 2))
+    return Shape(tuple(streams), *coarse, 2 ** (round(8 * log2(max(1.0, sharers))) / 8))
 
 
 @dataclass(frozen=True)
