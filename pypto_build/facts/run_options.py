@@ -134,7 +134,16 @@ class RunOption(Option, frozen=True):
         return [] if value is None or value == self.default else [self.flag, str(value)]
 
 
-_ONE_RUN = ("diverge", "hazards", "flaky", "why", "step", "extract", "reduce")  # tools that make runs of their own
+_ONE_RUN = (
+    "diverge",
+    "hazards",
+    "speed",
+    "flaky",
+    "why",
+    "step",
+    "extract",
+    "reduce",
+)  # tools that make runs of their own
 _WITH_DATA = ("debug", "sweep", *_ONE_RUN)
 _COMPARING = ("bisect", "scene_test", "diverge", "why", "step", "reduce", "sweep")
 
@@ -252,6 +261,7 @@ _TOLD = (
     Setting("operands", False, "write with which operands checked kernels executed instructions: executed.json"),
     Setting("trap", (), "nan, inf, saturate, denormal: checked kernels end where one of them is made"),
     Setting("judge", True, "checked kernels say what is wrong; else they record loads, stores and traces, no more"),
+    Setting("instructions", False, "checked kernels leave their instructions without values: instructions.json, .bin"),
     Setting("trace", (), "task and block (-1: all) of each call that leaves every instruction with its values"),
     Setting("only", (), "task and block (-1: all) of the calls that are made, where not all are"),
     Setting("hooked", (), "task and block (-1: all) of the calls that on_task stands in for, where not for all"),

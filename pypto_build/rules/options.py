@@ -216,6 +216,13 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option(
             "TRAP", TEXT, "", "hazards: end at the first instruction that makes one of nan, inf, saturate, denormal"
         ),
+        Option(
+            "CHIP",
+            one_of("", "910B1", "910B2", "910B3", "910B4", "950PR", "950DT"),
+            "",
+            "speed: the chip to predict for (default: 910B2, or 950PR on a5)",
+        ),
+        Option("RATES", TEXT, "", "speed: a TOML file whose rows replace rates of the model"),
         Option("OUT", TEXT, "", "why: the output, by name (default: the only one)"),
         Option(
             "AT",

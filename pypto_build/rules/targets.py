@@ -114,7 +114,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "pto_diff",
         "bisect",
     ),
-    "To look at a run": ("report", "dump", "deps", "torch", "pack"),
+    "To look at a run": ("report", "speed", "dump", "deps", "torch", "pack"),
     "To work with simpler and PyPTO": ("scene_test", "install", "fetch", "hang"),
     "To free disk space": ("gc",),
 }

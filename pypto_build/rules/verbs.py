@@ -182,6 +182,13 @@ VERBS: dict[str, Verb] = {
             _flags("TRAP", "JSON", "SARIF"),
         ),
         Verb(
+            "speed",
+            "pypto_build.diagnose.speed",
+            "predict the time on a device, and what bounds it",
+            Needs.CHECKED,
+            {"CHIP": "--chip-name", **_flags("RATES", "JSON")},
+        ),
+        Verb(
             "why",
             "pypto_build.diagnose.why",
             "show how one element of an output came about",

@@ -47,6 +47,9 @@ Options that look at tasks or stand in for them:
 ``trace``, ``judge``
     Of checked kernels: calls that leave every instruction with its values (``trace.TASK.BLOCK.MEMBER.json`` and
     ``.bin``), and whether they say what is wrong; without, they record what they load and store and nothing of tiles.
+``instructions``
+    Checked kernels leave every instruction with operands, flags and barriers, and no values, in instructions.json and
+    instructions.bin; they check nothing.
 ``graph``
     ``result.graph`` is the text that ``dep_gen`` writes to deps.json: tasks, tensors, and every edge with its reason.
 

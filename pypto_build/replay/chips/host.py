@@ -410,4 +410,6 @@ def _answered(ranks: list[RankProcess]) -> list[RankProcess]:
 
 
 def _leaves_records(options: Mapping[str, object]) -> bool:
-    return any(options.get(name) for name in ("dump_args", "dep_gen", "swimlane", "scope_stats", "accesses"))
+    return any(
+        options.get(name) for name in ("dump_args", "dep_gen", "swimlane", "scope_stats", "accesses", "instructions")
+    )

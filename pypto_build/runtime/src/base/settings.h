@@ -66,10 +66,11 @@ struct Settings {
     std::vector<int64_t> trace;  // their checked kernels leave trace.*: every instruction with its values
     std::vector<int64_t> only;   // unless empty, no others are made: they count as over at once
     std::vector<int64_t> hooked; // unless empty, `hook` stands in for these alone
-    std::string memory;    // "weak": stores are visible when the device makes them so, lines of caches may be stale
-    bool accesses = false; // what checked kernels touch: accesses.json and accesses.bin
-    bool operands = false; // with which checked kernels executed instructions: executed.json
-    bool judge = true;     // checked kernels say what is wrong; else they record loads, stores and traces, no more
+    std::string memory;        // "weak": stores are visible when the device makes them so, lines of caches may be stale
+    bool accesses = false;     // what checked kernels touch: accesses.json and accesses.bin
+    bool operands = false;     // with which checked kernels executed instructions: executed.json
+    bool judge = true;         // checked kernels say what is wrong; else they record loads, stores and traces, no more
+    bool instructions = false; // checked kernels leave their instructions without values, in place of all this
     int swimlane = 0;
     bool scope_stats = false;
     std::string output_dir; // of what a run leaves

@@ -199,6 +199,7 @@ constexpr Option kOptions[] = {
     member<&Settings::accesses>("accesses"),
     member<&Settings::operands>("operands"),
     member<&Settings::judge>("judge"),
+    member<&Settings::instructions>("instructions"),
     member<&Settings::trace>("trace"),
     member<&Settings::only>("only"),
     member<&Settings::hooked>("hooked"),

@@ -160,8 +160,10 @@ void CoreCheck::check_written(const AccessRecord &record, const ChipTensor &tens
     }
 }
 
-void CoreCheck::acquired(PipeRing &ring, uint32_t slots, bool producing, uint64_t number, const uint8_t *slot,
-                         uint64_t bytes) {
+void CoreCheck::acquired(PipeRing &ring, uint32_t id, uint32_t slots, bool producing, uint64_t number,
+                         const uint8_t *slot, uint64_t bytes) {
+    if (checker_.settings_.instructions)
+        return instructions_.slot(true, producing, id, slots);
     const uint64_t low = reinterpret_cast<uint64_t>(slot);
     if (std::find(slots_.begin(), slots_.end(), std::make_pair(low, low + bytes)) == slots_.end())
         slots_.emplace_back(low, low + bytes);
@@ -174,7 +176,9 @@ void CoreCheck::acquired(PipeRing &ring, uint32_t slots, bool producing, uint64_
         known_[i] = std::max(known_[i], clocks[awaited][i]);
 }
 
-void CoreCheck::advances(PipeRing &ring, bool producing, uint64_t number) {
+void CoreCheck::advances(PipeRing &ring, uint32_t id, uint32_t slots, bool producing, uint64_t number) {
+    if (checker_.settings_.instructions)
+        return instructions_.slot(false, producing, id, slots);
     const std::lock_guard<std::mutex> lock(checker_.mutex_);
     auto &clocks = producing ? ring.full_clocks : ring.freed_clocks;
     if (clocks.size() <= number)

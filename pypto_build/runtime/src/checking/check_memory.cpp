@@ -52,7 +52,9 @@ void CoreCheck::clean(const void *line) {
         omission(*found);
 }
 
-void CoreCheck::passed_barrier() {
+void CoreCheck::passed_barrier(uint32_t cores) {
+    if (checker_.settings_.instructions)
+        return instructions_.met(cores);
     ++phase_;
     if (weak_ && !weak_->effects() && shadow_.orders())
         for (const auto &[site, runs] : weak_->unseen())

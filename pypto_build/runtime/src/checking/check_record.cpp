@@ -50,9 +50,21 @@ void trace_global(PyptoCoreContext *context, const char *instruction, uint32_t p
 void trace_order(PyptoCoreContext *context, uint32_t kind, uint32_t from, uint32_t to, uint32_t id) {
     recorder_of(context).trace().order(kind, from, to, id, __builtin_return_address(0));
 }
+void keep_tiles(PyptoCoreContext *context, const char *instruction, uint32_t pipe, const PyptoTileAccess *operands,
+                uint32_t count) {
+    recorder_of(context).instructions().tiles(instruction, pipe, __builtin_return_address(0), *context, operands,
+                                              count);
+}
+void keep_global(PyptoCoreContext *context, const char *instruction, uint32_t pipe, const PyptoGlobalAccess *access) {
+    recorder_of(context).instructions().global(instruction, pipe, __builtin_return_address(0), *access);
+}
+void keep_order(PyptoCoreContext *context, uint32_t kind, uint32_t from, uint32_t to, uint32_t id) {
+    recorder_of(context).instructions().order(kind, from, to, id, __builtin_return_address(0));
+}
 constexpr auto nothing = [](auto...) {};
 constexpr PyptoCheck kNotes{nothing, note_global, nothing, nothing, nothing, nothing};
 constexpr PyptoCheck kTraces{trace_tiles, trace_global, trace_order, hook_variable, nothing, nothing};
+constexpr PyptoCheck kInstructions{keep_tiles, keep_global, keep_order, nothing, nothing, nothing};
 
 } // namespace
 
@@ -84,6 +96,11 @@ void CoreCheck::begin(Activation &activation) {
     if (traced_)
         begin_trace();
     unordered_.clear();
+    if (settings.instructions) {
+        instructions_.begin();
+        activation.context.check = &kInstructions;
+        return;
+    }
     if (!settings.judge) {
         activation.context.check = traced_ ? &kTraces : settings.accesses ? &kNotes : nullptr;
         return;
@@ -134,6 +151,10 @@ void CoreCheck::end() {
     }
     if (traced_)
         write_trace();
+    if (checker_.settings_.instructions)
+        instructions_.end(
+            {static_cast<uint32_t>(activation_->task->number), static_cast<uint32_t>(activation_->context.block_idx),
+             static_cast<uint32_t>(activation_->member), static_cast<uint32_t>(activation_->kernel->func_id), 0, 0});
     if (signals_)
         signalling_.push_back(static_cast<uint32_t>(activation_->task->number));
     activation_->check = nullptr;

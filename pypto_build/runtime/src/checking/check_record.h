@@ -6,6 +6,7 @@
 #include "checking/check_shadow.h"
 #include "checking/check_trace.h"
 #include "checking/check_trap.h"
+#include "checking/instruction_record.h"
 #include "checking/weak_memory.h"
 #include "execution/core.h"
 #include "execution/kernel_library.h"
@@ -86,6 +87,7 @@ public:
     // Without judgement.
     void note_global(const PyptoGlobalAccess &access, const char *instruction, void *address);
     Trace &trace() { return trace_; }
+    InstructionRecord &instructions() { return instructions_; }
     // With MEMORY=weak.
     void clean(const void *line);
     void hand_over(bool producing);
@@ -94,10 +96,11 @@ public:
     void finish();
 
     // Slots of pipes between the members of a group.
-    void acquired(PipeRing &ring, uint32_t slots, bool producing, uint64_t number, const uint8_t *slot, uint64_t bytes);
-    void advances(PipeRing &ring, bool producing, uint64_t number);
+    void acquired(PipeRing &ring, uint32_t id, uint32_t slots, bool producing, uint64_t number, const uint8_t *slot,
+                  uint64_t bytes);
+    void advances(PipeRing &ring, uint32_t id, uint32_t slots, bool producing, uint64_t number);
     /// A barrier of all blocks was passed.
-    void passed_barrier();
+    void passed_barrier(uint32_t cores);
 
 private:
     friend class Checker;
@@ -156,6 +159,7 @@ private:
     std::unique_ptr<WeakMemory> weak_;
     bool overtaken_ = false; // a signal goes out before what was stored
     Trace trace_;            // of this call, where it is traced
+    InstructionRecord instructions_;
     bool traced_ = false;
     std::vector<uint32_t> signalling_; // tasks that talk to others through memory
 };

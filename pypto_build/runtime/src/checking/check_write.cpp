@@ -39,6 +39,12 @@ std::string Checker::executed() const {
 }
 
 void Checker::write(const std::string &directory, bool complete) {
+    if (settings_.instructions) {
+        InstructionFile file;
+        for (const auto &[index, core] : cores_)
+            file.add(core->instructions_);
+        file.write(directory, complete);
+    }
     if (!recording_) {
         if (!settings_.operands)
             return;

@@ -83,6 +83,11 @@ int vector_count(const Task &task) {
     return (task.kernels[1] >= 0) + (task.kernels[2] >= 0);
 }
 
+// Names a ring of a group for the instruction record: the pipe's flag, and the way it goes.
+uint32_t ring_id(const PyptoPipe *pipe, int to_vector) {
+    return 2 * pipe->spec.flag_id + static_cast<uint32_t>(to_vector);
+}
+
 template <bool producing> uint8_t *wait_for_slot(PyptoCoreContext *context, PyptoPipe *pipe, int to_vector) {
     Activation &activation = activation_of(context);
     uint8_t *slot = nullptr;
@@ -92,7 +97,8 @@ template <bool producing> uint8_t *wait_for_slot(PyptoCoreContext *context, Pypt
     switch (acquire(activation, pipe, to_vector, producing, number, &slot)) {
     case Group::Result::Ok:
         if (activation.check)
-            activation.check->acquired(ring, pipe->spec.slot_count, producing, number, slot, pipe->spec.slot_bytes);
+            activation.check->acquired(ring, ring_id(pipe, to_vector), pipe->spec.slot_count, producing, number, slot,
+                                       pipe->spec.slot_bytes);
         return slot;
     case Group::Result::Aborted:
         throw CodeEnded{};
@@ -109,7 +115,7 @@ template <bool producing> void advance_slot(PyptoCoreContext *context, PyptoPipe
     const uint64_t number = producing ? ring.committed[lane] : ring.released[lane];
     if (activation.check) {
         activation.check->hand_over(producing);
-        activation.check->advances(ring, producing, number);
+        activation.check->advances(ring, ring_id(pipe, to_vector), pipe->spec.slot_count, producing, number);
     }
     const int64_t now = monotonic_ns();
     note(activation.flight, of_slot(activation, now, FlightEvent::PassesSlot, *pipe, to_vector, producing, number));
@@ -140,7 +146,7 @@ void sync_all(PyptoCoreContext *context, uint32_t cores) {
     switch (meet(activation, cores)) {
     case GroupSet::Result::Ok:
         if (activation.check)
-            activation.check->passed_barrier();
+            activation.check->passed_barrier(cores);
         return;
     case GroupSet::Result::Aborted:
         throw CodeEnded{};

@@ -6,7 +6,7 @@ namespace pypto::runtime {
 Records::Records(const Settings &settings, const Platform &platform, const KernelLibrary &kernels, const Log &log)
     : settings_(settings), log_(log) {
     const bool any = settings.dep_gen || settings.scope_stats || settings.swimlane || settings.dump_args ||
-                     settings.accesses || !settings.trace.empty();
+                     settings.accesses || settings.instructions || !settings.trace.empty();
     const bool selected = !settings.dump_select.empty() || !settings.dump_tasks.empty();
     if (any && settings.output_dir.empty())
         throw_fault(FaultKind::NoOutputDir);

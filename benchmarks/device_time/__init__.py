@@ -1,0 +1,1 @@
+"""Predictions of `scons speed` beside times that were measured on devices."""

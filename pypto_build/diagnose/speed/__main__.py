@@ -1,0 +1,59 @@
+"""`scons speed`: predict the time of a run on a device, and what bounds it.
+
+python -m pypto_build.diagnose.speed ARTIFACT_DIR --platform P --build-dir OUT --embedded PATH [--binaries DIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from pypto_build import terminal
+from pypto_build.diagnose.console import add_run_options, command, taking_long, tool_parser
+from pypto_build.diagnose.requests import request_of
+from pypto_build.replay import replay
+from pypto_build.replay.verdict import Verdict
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    options = tool_parser("speed", __doc__)
+    add = options.add_argument
+    add_run_options(options, 600.0)
+    add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
+    add("--chip-name", default="", metavar="NAME", help="the chip, such as 910B2 (default: one of the platform)")
+    add("--rates", type=Path, metavar="FILE", help="rows that replace rates of the model")
+    add("--json", type=Path, metavar="FILE", help="also write the prediction as JSON")
+    return options
+
+
+def recorded_replay(given: argparse.Namespace) -> tuple[Verdict, Path]:
+    """Replay the checked binaries and record all instructions. Returns the verdict and the directory of the record."""
+    binaries = given.binaries = given.binaries or given.build_dir / "check"
+    (binaries / "dfx_outputs" / "instructions.json").unlink(missing_ok=True)
+    request = replace(
+        request_of(given, binaries), options={"instructions": True, "judge": False, "dep_gen": True, "poison": False}
+    )
+    return replay(request, write=None), binaries / "dfx_outputs"
+
+
+@command("speed", parser)
+def main(given: argparse.Namespace) -> int:
+    """Return 0, 1 if an instruction has no price, or the exit status of a replay that left no record."""
+    with taking_long("recording the instructions"):
+        verdict, directory = recorded_replay(given)
+    if not (directory / "instructions.json").is_file():
+        error = verdict.error
+        print(f"speed: {error.message}; {error.hint}" if error else "speed: no record", file=sys.stderr)
+        return verdict.exit_status or 5
+    from pypto_build.diagnose.speed.answer import answer
+
+    return answer(given, directory, terminal.say)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's library starts unused threads on import
+    sys.exit(main())

@@ -1,0 +1,513 @@
+"""The model: from the instructions of a run and the rates of a chip to times, as pure functions.
+
+Three layers: bounds (`light`), the pipes of each block (`pipes.simulate`), and the run on the chip (`schedule.place`).
+Blocks that run at the same time share the memory: each gets the rate at which all together take what HBM gives.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf, log2
+
+import msgspec
+import numpy as np
+
+from pypto_build.diagnose.speed.cost import Cost, price
+from pypto_build.diagnose.speed.memory import Hits, hits
+from pypto_build.diagnose.speed.pipes import CoreTime, Shares, simulate
+from pypto_build.diagnose.speed.rates import Rates
+from pypto_build.diagnose.speed.record import FIX, INSTRUCTION, MTE1, MTE2, MTE3, PIPES, Array, M, Recording, S, V
+from pypto_build.diagnose.speed.schedule import SUBMISSION, Block, Placed, critical, place
+
+#: Rounds in which the shares of the memory settle, and the change of a run's time at which they are settled.
+_ROUNDS, _SETTLED = 8, 0.005
+#: Steps of a share in which blocks count as alike: so many in an octave.
+_STEPS = 32
+#: Relative error of what the model leaves out, besides that of its rates.
+MODEL_ERROR = 0.1
+#: Below so many microseconds nothing is claimed: errors count twice.
+NO_CLAIM_US = 20.0
+_HIT_STEPS = 16
+
+BOUND_BY: Mapping[int, str] = {S: "scalar", V: "vector", M: "cube", MTE1: "L1 to L0", FIX: "drain of L0C"}
+HBM, L2, WAITS, DISPATCH = "HBM", "L2", "waits", "dispatch"
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Microseconds that a kernel's calls waited at one flag or slot: the number of its row."""
+
+    row: int
+    time_us: float
+
+
+class KernelTime(msgspec.Struct, frozen=True):
+    """The calls of one kernel: microseconds of all together, and the range.
+
+    `busy` is the share of the time in which each pipe works. `overlap` is the sum of these: 1 if pipes take turns.
+    `bound` is what takes longest. `light_us` is the least that the calls could take. `conflict_us` is lost to banks.
+    """
+
+    kernel: int
+    member: str
+    calls: int
+    time_us: float
+    low_us: float
+    high_us: float
+    light_us: float
+    bound: str
+    overlap: float
+    busy: dict[str, float]
+    waits: tuple[Wait, ...]
+    conflict_us: float
+
+
+class RowTime(msgspec.Struct, frozen=True):
+    """What the executions of one row cost: how often, its pipe, and microseconds on it over all calls."""
+
+    row: int
+    name: str
+    pipe: str
+    count: int
+    time_us: float
+
+
+class TaskTime(msgspec.Struct, frozen=True, array_like=True):
+    """One block in the predicted timeline."""
+
+    task: int
+    block: int
+    cores: tuple[int, ...]
+    start_us: float
+    end_us: float
+    reason: str
+    before: int
+
+
+class Prediction(msgspec.Struct, frozen=True):
+    """The predicted run.
+
+    `light_us` is the speed of light, `light` what sets it, and `lights` all bounds. `bound` is what takes most of the
+    critical path, of which `path` has all shares. `evidence` is the share of the time that rests on rates of each
+    evidence. `unpriced` names the instructions without a price; the times then are too low.
+    """
+
+    chip: str
+    time_us: float
+    low_us: float
+    high_us: float
+    light_us: float
+    light: str
+    lights: dict[str, float]
+    bound: str
+    path: dict[str, float]
+    evidence: dict[str, float]
+    kernels: tuple[KernelTime, ...]
+    rows: tuple[RowTime, ...]
+    tasks: tuple[TaskTime, ...]
+    unpriced: tuple[int, ...]
+    footprint: int
+    loaded: int
+    missed: float
+    stored: int
+    complete: bool = True
+    schema: int = 1
+
+    @property
+    def percent(self) -> float:
+        """Return the time as percent of the speed of light: 100 is the best possible."""
+        return 100 * self.light_us / self.time_us if self.time_us else 100.0
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What blocks have in common that take the same time: the streams of their members, and how they use L2."""
+
+    streams: tuple[tuple[int, int], ...]
+    hits: float
+    phase: float = 1.0
+    sharers: float = 1.0
+
+
+def _shape(streams: Sequence[tuple[int, int]], hit: float, phase: float, sharers: float) -> Shape:
+    """Return the shape of a block; what differs little counts as alike."""
+    coarse = round(hit * _HIT_STEPS) / _HIT_STEPS, round(phase * _HIT_STEPS) / _HIT_STEPS
+    return Shape(tuple(streams), *coarse, 2 ** (round(8 * log2(max(1.0, sharers))) / 8))
+
+
+@dataclass(frozen=True)
+class Timed:
+    """The cores of a block at some share of the memory, and what they move."""
+
+    cores: Mapping[int, CoreTime]
+    cycles: float
+    loaded: float
+    stored: float
+
+
+class Model:
+    """A recording with the rates of a chip: costs and times, kept for those that ask again."""
+
+    def __init__(self, recording: Recording, rates: Rates, found: Hits | None = None) -> None:
+        self.recording, self.rates = recording, rates
+        self.costs: list[Cost] = [price(row, rates) for row in recording.rows]
+        self.hits = found or hits(recording, rates)
+        self._timed: dict[tuple[Shape, int], Timed] = {}
+
+    @cached_property
+    def counts(self) -> list[dict[int, int]]:
+        """Return how often each row is in each stream."""
+        return [dict(Counter(stream.tolist())) for stream in self.recording.streams]
+
+    @cached_property
+    def streams(self) -> list[list[int]]:
+        """Return the streams as lists."""
+        return [stream.tolist() for stream in self.recording.streams]
+
+    @cached_property
+    def blocks(self) -> dict[int, list[Shape]]:
+        """Return the shapes of each task's blocks, in order."""
+        found = zip(self.hits.by_call.tolist(), self.hits.phase.tolist(), self.hits.sharers.tolist(), strict=True)
+        uses = {id(call): use for call, use in zip(self.recording.calls, found, strict=True)}
+        tasks: dict[int, list[Shape]] = {}
+        for task, calls in self.recording.tasks.items():
+            by_block: dict[int, list[tuple[int, int]]] = {}
+            of: dict[int, tuple[float, float, float]] = {}
+            for call in calls:
+                by_block.setdefault(call.block, []).append((call.member, call.stream))
+                of[call.block] = max(of.get(call.block, (-1.0, 1.0, 1.0)), uses[id(call)])
+            tasks[task] = [_shape(streams, *of[block]) for block, streams in by_block.items()]
+        return tasks
+
+    def shares(self, shape: Shape, step: int) -> Shares:
+        """Return what a block gets of the memory at a step below the most that a core can take."""
+        core = "aic" if shape.streams[0][0] == 0 else "aiv"
+        share = self.rates[f"hbm.{core}"] * 2 ** (-step / _STEPS)
+        at_l2 = 1 / self.rates[f"l2.{core}"]
+        shared = at_l2 + (shape.sharers - 1) / self.rates[f"l2.shared.{core}"]
+        at_store = 1 / (share * self.rates["store.weight"])
+        return Shares(1 / share, at_store, shared, at_l2, shape.hits, self.hits.store_hits)
+
+    def crowding(self, shape: Shape, step: int) -> float:
+        """Return how much faster a block misses while it does than in the mean over its loads."""
+        shares = self.shares(shape, step)
+        misses = min(1.0, (1 - shape.hits) / max(shape.phase, 1 / _HIT_STEPS))
+        missing = shape.phase * (misses * shares.hbm_load + (1 - misses) * shares.l2_load)
+        return (missing + (1 - shape.phase) * shares.l2_load) / missing if missing else 1.0
+
+    def timed(self, shape: Shape, step: int) -> Timed:
+        """Return the times of a block's cores."""
+        known = self._timed.get((shape, step))
+        if known is None:
+            members = {member: self.streams[stream] for member, stream in shape.streams}
+            cores = simulate(self.recording.rows, self.costs, members, self.shares(shape, step), self.rates)
+            moved = [self._moved(stream) for _, stream in shape.streams]
+            loaded = sum(load for load, _ in moved) * (1 - shape.hits)
+            stored = sum(store for _, store in moved) * (1 - self.hits.store_hits)
+            known = Timed(cores, max(core.cycles for core in cores.values()), loaded, stored)
+            self._timed[shape, step] = known
+        return known
+
+    def _moved(self, stream: int) -> tuple[float, float]:
+        load = store = 0.0
+        for number, count in self.counts[stream].items():
+            cost = self.costs[number]
+            if cost.writes:
+                store += count * cost.moved
+            else:
+                load += count * cost.moved
+        return load, store
+
+    # -- the whole run --
+
+    def run(self) -> tuple[list[Placed], list[Shape], list[int]]:
+        """Return all blocks in time, and of each its shape and the step of its share."""
+        shapes = {(task, block): shape for task, found in self.blocks.items() for block, shape in enumerate(found)}
+        level = dict.fromkeys(shapes, 0.0)
+        before = inf
+        placed: list[Placed] = []
+        for _ in range(_ROUNDS):
+            steps = {key: max(0, round(value)) for key, value in level.items()}
+            tasks = {
+                task: [self._block(task, block, shape, steps[task, block]) for block, shape in enumerate(found)]
+                for task, found in self.blocks.items()
+            }
+            placed = place(tasks, self.recording.after, self.rates)
+            over = max((one.end for one in placed), default=0.0)
+            if abs(over - before) <= _SETTLED * over:
+                break
+            before = over
+            self._share_out(placed, shapes, steps, level)
+        keys = [(one.block.task, one.block.block) for one in placed]
+        return placed, [shapes[key] for key in keys], [steps[key] for key in keys]
+
+    def _block(self, task: int, block: int, shape: Shape, step: int) -> Block:
+        time = self.timed(shape, step).cycles / self.rates.clock
+        return Block(task, block, time, tuple(member for member, _ in shape.streams))
+
+    def _share_out(
+        self,
+        placed: Sequence[Placed],
+        shapes: Mapping[tuple[int, int], Shape],
+        steps: Mapping[tuple[int, int], int],
+        level: dict[tuple[int, int], float],
+    ) -> None:
+        """Set the step of each block by how much more than HBM gives is taken while it runs."""
+        keys = [(one.block.task, one.block.block) for one in placed]
+        start = np.array([one.start for one in placed])
+        end = np.array([one.end for one in placed])
+        timed = [self.timed(shapes[key], steps[key]) for key in keys]
+        length = np.maximum(end - start, 1e-9)
+        crowded = [self.crowding(shapes[key], steps[key]) for key in keys]
+        loads = np.array([one.loaded * more for one, more in zip(timed, crowded, strict=True)])
+        stores = np.array([one.stored for one in timed])
+        excess = np.maximum(
+            _during(start, end, (loads + stores) / length) / (self.rates["hbm"] * 1000),
+            _during(start, end, loads / length) / (self.rates["hbm.read"] * 1000),
+        )
+        for key, value in zip(keys, excess.tolist(), strict=True):
+            level[key] = max(0.0, steps[key] + _STEPS * log2(max(value, 1e-3)))
+
+
+def _during(start: Array, end: Array, rate: Array) -> Array:
+    """Return for each interval the mean of the sum of all rates during it."""
+    times = np.concatenate((start, end))
+    order = np.argsort(times, kind="stable")
+    sorted_times = times[order]
+    total = np.cumsum(np.concatenate((rate, -rate))[order])
+    area = np.concatenate(([0.0], np.cumsum(total[:-1] * np.diff(sorted_times))))
+    found: Array = (np.interp(end, sorted_times, area) - np.interp(start, sorted_times, area)) / np.maximum(
+        end - start, 1e-9
+    )
+    return found
+
+
+def predict(recording: Recording, rates: Rates) -> Prediction:
+    """Return the predicted run of a recording on the chip of the rates."""
+    model = Model(recording, rates)
+    placed, shapes, steps = model.run()
+    over = max((one.end for one in placed), default=0.0)
+    path = critical(placed)
+    bounds: dict[str, float] = defaultdict(float)
+    evidence: dict[str, float] = defaultdict(float)
+    error = 0.0
+    for number in path:
+        one = placed[number]
+        time = one.end - one.start
+        bounds[model_bound(model, shapes[number], steps[number])] += time
+        bounds[DISPATCH] += max(one.gap, 0.0)
+        evidence[rates.evidence("dispatch.submit" if one.reason == SUBMISSION else "dispatch.dependency")] += one.gap
+        error += 0.2 * one.gap
+        for letter, share, spread in model_evidence(model, shapes[number], steps[number]):
+            evidence[letter] += share * time
+            error += spread * share * time
+    relative = MODEL_ERROR + (error / over if over else 0.0)
+    if over < NO_CLAIM_US:
+        relative *= 2
+    found = lights(model)
+    light = max(found, key=lambda name: found[name])
+    total = sum(evidence.values()) or 1.0
+    known = sum(bounds.values()) or 1.0
+    time_us = max(over, found[light])
+    unpriced = tuple(number for number, cost in enumerate(model.costs) if cost.unpriced)
+    return Prediction(
+        rates.chip,
+        time_us,
+        max(time_us * (1 - relative), found[light]),
+        time_us * (1 + relative),
+        found[light],
+        light,
+        found,
+        max(bounds, key=lambda name: bounds[name], default=DISPATCH),
+        {name: value / known for name, value in sorted(bounds.items(), key=lambda item: -item[1])},
+        {letter: evidence[letter] / total for letter in "DCSFG" if evidence.get(letter)},
+        tuple(kernel_times(model, placed, shapes, steps)),
+        tuple(row_times(model, placed, shapes, steps)),
+        tuple(
+            TaskTime(one.block.task, one.block.block, one.cores, one.start, one.end, one.reason, one.before)
+            for one in placed
+        ),
+        unpriced,
+        model.hits.footprint,
+        model.hits.loaded,
+        model.hits.missed,
+        model.hits.stored,
+        recording.complete,
+    )
+
+
+def _core_bound(model: Model, time: CoreTime, shape: Shape) -> str:
+    if not time.busy:
+        return WAITS
+    pipe = max(time.busy, key=lambda name: time.busy[name])
+    if time.busy[pipe] < 0.5 * time.cycles:
+        return WAITS
+    if pipe in (MTE2, MTE3):
+        missed = shape.hits < 0.5 if pipe == MTE2 else model.hits.store_hits < 0.5
+        return HBM if missed else L2
+    return BOUND_BY[pipe]
+
+
+def model_bound(model: Model, shape: Shape, step: int) -> str:
+    """Return what bounds the slowest core of a block."""
+    cores = model.timed(shape, step).cores
+    return _core_bound(model, max(cores.values(), key=lambda core: core.cycles), shape)
+
+
+def model_evidence(model: Model, shape: Shape, step: int) -> list[tuple[str, float, float]]:
+    """Return the rates on which the busiest pipe of a block's slowest core rests: evidence, share and spread."""
+    cores = model.timed(shape, step).cores
+    member = max(cores, key=lambda number: cores[number].cycles)
+    busy = cores[member].busy
+    if not busy:
+        return [(model.rates.evidence("issue"), 1.0, model.rates.rows["issue"].spread)]
+    pipe = max(busy, key=lambda name: busy[name])
+    stream = dict(shape.streams)[member]
+    shares = model.shares(shape, step)
+    cycles: dict[str, float] = defaultdict(float)
+    for number, count in model.counts[stream].items():
+        cost = model.costs[number]
+        if cost.pipe != pipe or model.recording.rows[number].kind != INSTRUCTION:
+            continue
+        at_memory = (shares.store(cost.moved) if cost.writes else shares.load(cost.moved)) if cost.moved else 0.0
+        if at_memory > cost.work:
+            core = "aiv" if member else "aic"
+            name = "hbm" if step or shape.hits < 0.5 else f"l2.{core}"
+            cycles[name] += count * at_memory
+        else:
+            for name, value in cost.used.items():
+                cycles[name] += count * value
+    total = sum(cycles.values()) or 1.0
+    rows = model.rates.rows
+    return [(rows[name].evidence, value / total, rows[name].spread) for name, value in cycles.items()]
+
+
+def lights(model: Model) -> dict[str, float]:
+    """Return the bounds of the run in microseconds: each resource at its full rate, and the longest chain of tasks."""
+    rates = model.rates
+    found: dict[str, float] = defaultdict(float)
+    cores = rates.cores
+    uses: Counter[int] = Counter(call.stream for call in model.recording.calls)
+    by_stream: list[dict[int, float]] = []
+    for number, counts in enumerate(model.counts):
+        cycles: dict[int, float] = defaultdict(float)
+        for row, count in counts.items():
+            cycles[model.costs[row].pipe] += count * model.costs[row].light
+        by_stream.append(cycles)
+        for pipe, value in cycles.items():
+            kind = "aiv" if pipe == V else "aic"
+            if pipe in BOUND_BY and pipe != S:
+                found[BOUND_BY[pipe]] += uses[number] * value / cores[kind] / rates.clock
+    at_hbm = model.hits.missed + model.hits.stored * (1 - model.hits.store_hits)
+    found[HBM] = at_hbm / (rates["hbm"] * 1000)
+    found[L2] = (model.hits.loaded + model.hits.stored) / (rates["l2.aiv"] * cores["aiv"] * rates.clock)
+    least = {
+        task: max(
+            max(by_stream[stream].values(), default=0.0) for shape in shapes for _, stream in shape.streams
+        ) / rates.clock
+        for task, shapes in model.blocks.items()
+    }  # fmt: skip
+    ends: dict[int, float] = {}
+    for task in sorted(least):
+        ends[task] = least[task] + max(
+            (ends.get(before, 0.0) for before in model.recording.after.get(task, ())), default=0.0
+        )
+    found["dependencies"] = max(ends.values(), default=0.0)
+    return dict(found)
+
+
+def kernel_times(
+    model: Model, placed: Sequence[Placed], shapes: Sequence[Shape], steps: Sequence[int]
+) -> list[KernelTime]:
+    """Return the times of all kernels, the one that takes most first."""
+    uses: Counter[tuple[Shape, int]] = Counter(zip(shapes, steps, strict=True))
+    kernel_of = {call.stream: (call.kernel, call.member) for call in model.recording.calls}
+    gathered: dict[tuple[int, int], list[tuple[Shape, int, int, int]]] = defaultdict(list)
+    for (shape, step), count in uses.items():
+        for member, stream in shape.streams:
+            gathered[kernel_of[stream]].append((shape, step, member, count))
+    found = [_kernel_time(model, kernel, uses_of) for (kernel, _), uses_of in _merged(gathered).items()]
+    return sorted(found, key=lambda one: -one.time_us)
+
+
+def _merged(
+    gathered: Mapping[tuple[int, int], list[tuple[Shape, int, int, int]]],
+) -> dict[tuple[int, bool], list[tuple[Shape, int, int, int]]]:
+    """Return the uses by kernel and type of core: both vector cores of a group run one kernel."""
+    merged: dict[tuple[int, bool], list[tuple[Shape, int, int, int]]] = defaultdict(list)
+    for (kernel, member), uses in gathered.items():
+        merged[kernel, member > 0] += uses
+    return merged
+
+
+def _kernel_time(model: Model, kernel: int, uses: Sequence[tuple[Shape, int, int, int]]) -> KernelTime:
+    cycles = light = conflict = error = 0.0
+    busy: dict[int, float] = defaultdict(float)
+    waits: dict[int, float] = defaultdict(float)
+    bounds: dict[str, float] = defaultdict(float)
+    calls = 0
+    for shape, step, member, count in uses:
+        time = model.timed(shape, step).cores[member]
+        stream = dict(shape.streams)[member]
+        calls += count
+        cycles += count * time.cycles
+        bounds[_core_bound(model, time, shape)] += count * time.cycles
+        for pipe, value in time.busy.items():
+            busy[pipe] += count * value
+        for row, value in time.waits.items():
+            waits[row] += count * value
+        of_pipe: dict[int, float] = defaultdict(float)
+        for row, number in model.counts[stream].items():
+            cost = model.costs[row]
+            conflict += count * number * cost.conflict
+            of_pipe[cost.pipe] += number * cost.light
+            of_pipe[-1] += number * cost.own / model.rates["l2.aiv" if member else "l2.aic"]
+        light += count * max(of_pipe.values(), default=0.0)
+        error += count * time.cycles * sum(share * spread for _, share, spread in model_evidence(model, shape, step))
+    clock = model.rates.clock
+    relative = MODEL_ERROR + (error / cycles if cycles else 0.0)
+    time_us = cycles / clock
+    if calls and time_us / calls < NO_CLAIM_US:
+        relative *= 2
+    longest = sorted(waits.items(), key=lambda item: -item[1])[:5]
+    return KernelTime(
+        kernel,
+        "aiv" if uses[0][2] else "aic",
+        calls,
+        time_us,
+        max(0.0, time_us * (1 - relative)),
+        time_us * (1 + relative),
+        light / clock,
+        max(bounds, key=lambda name: bounds[name], default=WAITS),
+        sum(busy.values()) / cycles if cycles else 0.0,
+        {PIPES[pipe]: value / cycles for pipe, value in sorted(busy.items(), key=lambda item: -item[1])}
+        if cycles
+        else {},
+        tuple(Wait(row, value / clock) for row, value in longest),
+        conflict / clock,
+    )
+
+
+def row_times(model: Model, placed: Sequence[Placed], shapes: Sequence[Shape], steps: Sequence[int]) -> list[RowTime]:
+    """Return what each row costs over all calls, those that cost most first."""
+    cycles: dict[int, float] = defaultdict(float)
+    counts: Counter[int] = Counter()
+    for (shape, step), count in Counter(zip(shapes, steps, strict=True)).items():
+        shares = model.shares(shape, step)
+        for _, stream in shape.streams:
+            for number, times in model.counts[stream].items():
+                cost = model.costs[number]
+                if model.recording.rows[number].kind != INSTRUCTION:
+                    continue
+                at_memory = (
+                    (shares.store(cost.moved) if cost.writes else shares.load(cost.moved)) if cost.moved else 0.0
+                )
+                cycles[number] += count * times * max(cost.work, at_memory)
+                counts[number] += count * times
+    rows = model.recording.rows
+    return [
+        RowTime(number, rows[number].name, PIPES.get(rows[number].pipe, "?"), counts[number], value / model.rates.clock)
+        for number, value in sorted(cycles.items(), key=lambda item: -item[1])
+    ]

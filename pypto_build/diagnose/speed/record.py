@@ -1,0 +1,248 @@
+"""Reader of a run's instructions: `instructions.json` (the distinct ones), `instructions.bin` (calls), `deps.json`.
+
+A run has calls: a kernel on one core of a block of a task. Each call executes a stream, a sequence of numbers of rows.
+A row is an instruction with its operands, a flag, a barrier or a slot of a pipe. Equal rows and streams are kept once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.diagnose.recorded.graph import TaskGraph, read_graph
+
+Array = np.ndarray[Any, Any]
+
+#: Kinds of rows.
+SET_FLAG, WAIT_FLAG, BARRIER, SIGNAL, NOTIFY, FENCE = range(6)
+INSTRUCTION, SLOT_ACQUIRED, SLOT_PASSED, MET = range(100, 104)
+
+#: Numbers of pipes, and the name of each.
+S, V, M, MTE1, MTE2, MTE3, ALL, FIX = 0, 1, 2, 3, 4, 5, 6, 10
+PIPES: Mapping[int, str] = {S: "S", V: "V", M: "M", MTE1: "MTE1", MTE2: "MTE2", MTE3: "MTE3", ALL: "ALL", FIX: "FIX"}
+
+#: Memories of a core, by the number that the runtime gives them.
+SPACES = ("UB", "L1", "L0A", "L0B", "L0C", "BIAS", "FBUF", "SCALE_A", "SCALE_B")
+UB, L1, L0A, L0B, L0C, BIAS, FBUF = range(7)
+
+READ, WRITE = 1, 2
+SCRATCH = 16
+
+_AGAIN = "run `scons speed` again"
+_LARGEST = 1 << 34
+_Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 48)]
+_Extent = Annotated[int, msgspec.Meta(ge=-(1 << 48), le=1 << 48)]
+
+
+class Tile(msgspec.Struct, frozen=True, array_like=True):
+    """A rectangle of a tile that an instruction reads or writes.
+
+    `address` is that of the tile in its memory, `element` the bytes of an element. `row`, `col`, `height` and `width`
+    are the rectangle, in elements.
+    """
+
+    address: _Extent
+    space: Annotated[int, msgspec.Meta(ge=0, lt=len(SPACES))]
+    access: int
+    fractals: int
+    type: int
+    inner_rows: int
+    row_major: int
+    element: Annotated[int, msgspec.Meta(ge=1, le=16)]
+    rows: _Size
+    cols: _Size
+    valid_row: _Size
+    valid_col: _Size
+    row: _Extent
+    col: _Extent
+    height: _Size
+    width: _Size
+
+    @property
+    def reads(self) -> bool:
+        """Return whether the instruction reads it."""
+        return bool(self.access & READ)
+
+    @property
+    def writes(self) -> bool:
+        """Return whether the instruction writes it."""
+        return bool(self.access & WRITE)
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes of the rectangle."""
+        return self.height * self.width * self.element
+
+    @property
+    def start(self) -> int:
+        """Return the address of the first element of a tile without fractals."""
+        step = (self.row * self.cols + self.col) if self.row_major else (self.col * self.rows + self.row)
+        return self.address + (0 if self.fractals else step * self.element)
+
+
+class View(msgspec.Struct, frozen=True, array_like=True):
+    """The part of a view of global memory that an instruction accesses: up to `rows` x `cols` elements of a tile."""
+
+    access: int
+    layout: int
+    element: Annotated[int, msgspec.Meta(ge=1, le=16)]
+    shape: tuple[_Extent, _Extent, _Extent, _Extent, _Extent]
+    stride: tuple[_Extent, _Extent, _Extent, _Extent, _Extent]
+    rows: _Size
+    cols: _Size
+
+    @property
+    def bursts(self) -> tuple[int, int, int]:
+        """Return the bursts of the transfer: their number, the bytes of each, and the bytes from one to the next.
+
+        A burst is a stretch of consecutive bytes. Rows without gaps between them are one burst.
+        """
+        _, _, _, rows, cols = self.shape
+        matrices = self.shape[0] * self.shape[1] * self.shape[2]
+        if self.layout == 1:  # DN: columns are consecutive
+            rows, cols, step = cols, rows, self.stride[4]
+            limit_rows, limit_cols = self.cols, self.rows
+        else:
+            step = self.stride[3]
+            limit_rows, limit_cols = self.rows, self.cols
+        if self.layout == 2:  # NZ: a grid of fractals
+            rows, cols = min(rows, max(limit_rows, 0)), cols
+        elif matrices == 1:
+            rows, cols = min(rows, limit_rows), min(cols, limit_cols)
+        else:
+            cols = min(cols, limit_cols)
+            matrices = min(matrices, -(-limit_rows // max(rows, 1)))
+        length = cols * self.element
+        if rows <= 1 or step == cols:
+            return max(matrices, 0), max(rows, 0) * length, rows * length
+        return max(matrices * rows, 0), length, step * self.element
+
+    @property
+    def writes(self) -> bool:
+        """Return whether the instruction writes global memory."""
+        return bool(self.access & WRITE)
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One distinct event. `file` and `offset` are its position in the code of the kernel's library.
+
+    Of a flag, `pipe` sets it and `to` waits for it. Of a slot, `name` is producer or consumer, `id` names the ring and
+    `to` is the number of its slots.
+    """
+
+    kind: int
+    name: str = ""
+    pipe: int = 0
+    to: int = 0
+    id: int = 0
+    file: str = ""
+    offset: int = 0
+    tiles: tuple[Tile, ...] = ()
+    views: tuple[View, ...] = ()
+
+
+@dataclass(frozen=True)
+class Call:
+    """One kernel on one core: member 0 of a block is its cube core, 1 and 2 are vector cores.
+
+    `bases` are the addresses of the views of the stream's rows, in order.
+    """
+
+    task: int
+    block: int
+    member: int
+    kernel: int
+    stream: int
+    bases: slice
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The instructions of a run. `tasks` are in the order of submission; `after` names the tasks each waits for."""
+
+    rows: Sequence[Row]
+    streams: Sequence[Array]
+    calls: Sequence[Call]
+    bases: Array = field(default_factory=lambda: np.zeros(0, np.uint64))
+    after: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    complete: bool = True
+
+    @cached_property
+    def tasks(self) -> dict[int, list[Call]]:
+        """Return the calls of each task, in the order of submission."""
+        tasks: dict[int, list[Call]] = {}
+        for call in sorted(self.calls, key=lambda call: (call.task, call.block, call.member)):
+            tasks.setdefault(call.task, []).append(call)
+        return tasks
+
+
+class _Document(msgspec.Struct, frozen=True):
+    schema: int
+    complete: bool
+    calls: _Size
+    bases: _Size
+    rows: list[Row]
+    streams: list[_Size]
+
+
+_CALL = np.dtype([(name, np.uint32) for name in ("task", "block", "member", "kernel", "stream", "bases")])
+
+
+def read_recording(directory: Path) -> Recording:
+    """Read the record of a run in `directory`. Raises a usage error if there is none, or it cannot be read."""
+    path, binary = directory / "instructions.json", directory / "instructions.bin"
+    try:
+        document = decode_json(read_bytes(path, _LARGEST), _Document)
+        data = read_bytes(binary, _LARGEST)
+    except OSError as error:
+        raise ArtifactError(error.filename or path, f"cannot be read: {error.strerror}", _AGAIN) from None
+    except msgspec.MsgspecError as error:
+        raise ArtifactError(path, f"is no record of instructions: {error}", _AGAIN) from None
+    head = 8 * document.bases + _CALL.itemsize * document.calls
+    if len(data) != head + 4 * sum(document.streams):
+        raise ArtifactError(binary, "is no record of instructions: it has another size", _AGAIN)
+    bases = np.frombuffer(data, np.uint64, document.bases)
+    calls = np.frombuffer(data, _CALL, document.calls, 8 * document.bases)
+    events = np.frombuffer(data, np.uint32, offset=head)
+    ends = np.cumsum(document.streams, dtype=np.int64)
+    streams = np.split(events, ends[:-1]) if document.streams else []
+    last = np.cumsum(calls["bases"], dtype=np.int64)
+    if (
+        (len(events) and int(events.max()) >= len(document.rows))
+        or (len(calls) and int(calls["stream"].max()) >= len(streams))
+        or (len(calls) and int(last[-1]) != document.bases)
+    ):
+        raise ArtifactError(binary, "is no record of instructions: a number is out of range", _AGAIN)
+    listed = [
+        Call(row[0], row[1], row[2], row[3], row[4], slice(end - row[5], end))
+        for row, end in zip(calls.tolist(), last.tolist(), strict=True)
+    ]
+    deps = directory / "deps.json"
+    after = dependencies(read_graph(deps)) if deps.is_file() else {}
+    return Recording(document.rows, streams, listed, bases, after, document.complete)
+
+
+def dependencies(graph: TaskGraph) -> dict[int, frozenset[int]]:
+    """Return the tasks that each task waits for, by number. Tasks without kernels stand for those they wait for."""
+    numbers: dict[int, int] = {}
+    for task in graph.tasks:
+        if task.func_ids:
+            numbers[task.id] = len(numbers)
+    waits: dict[int, set[int]] = {}
+    for edge in graph.edges:
+        waits.setdefault(edge.succ, set()).add(edge.pred)
+    through: dict[int, frozenset[int]] = {}
+    for task in graph.tasks:  # in the order of submission: producers come first
+        found: set[int] = set()
+        for pred in waits.get(task.id, ()):
+            found |= {numbers[pred]} if pred in numbers else through.get(pred, frozenset())
+        through[task.id] = frozenset(found)
+    return {numbers[task.id]: through[task.id] for task in graph.tasks if task.id in numbers}
