@@ -102,20 +102,20 @@ def main(argv: Sequence[str] | None = None, scons: Scons | None = None) -> int:
         words = [*words[1:2], "--help"]
     if words and words[0] in _TOOLS:
         return _run([*own_tool(_TOOLS[words[0]]), *words[1:]], os.environ)
-    given = parse(words)
-    if given.batch_manifest:
-        return _batch(given, words, scons)
-    optional = given.verb in VERBS and VERBS[given.verb].needs is Needs.FILES
-    if (given.path and given.runtime_dir) or not (given.path or given.runtime_dir or optional):
-        what = "one program, as PATH" if given.verb == "compile" else "one artifact, as PATH or with --runtime-dir"
+    options = parse(words)
+    if options.batch_manifest:
+        return _batch(options, words, scons)
+    optional = options.verb in VERBS and VERBS[options.verb].needs is Needs.FILES
+    if (options.path and options.runtime_dir) or not (options.path or options.runtime_dir or optional):
+        what = "one program, as PATH" if options.verb == "compile" else "one artifact, as PATH or with --runtime-dir"
         print(f"pypto-build: name {what}", file=sys.stderr)
         return 2
-    if given.DEVICE is not None and _is_simulated(given.PLATFORM):
-        no_effect = f"--device {given.DEVICE} has no effect: a simulated platform has no devices"
+    if options.DEVICE is not None and _is_simulated(options.PLATFORM):
+        no_effect = f"--device {options.DEVICE} has no effect: a simulated platform has no devices"
         print(f"pypto-build: {no_effect}", file=sys.stderr)
-        given.DEVICE = None
+        options.DEVICE = None
     try:
-        packed = _open_pack(given)
+        packed = _open_pack(options)
     except ArtifactError as error:
         terminal.complain(f"pypto-build: {error}")
         return error.exit_status
@@ -123,9 +123,9 @@ def main(argv: Sequence[str] | None = None, scons: Scons | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="pypto-build-") as directory:
         file = Path(directory, "status")
         environment = {**os.environ, STATUS_VARIABLE: str(file)}
-        status = (scons or _scons)(scons_words(given), environment)
+        status = (scons or _scons)(scons_words(options), environment)
         status = int(file.read_text(encoding="utf-8")) if status and file.exists() else status
-    if packed and given.verb == "replay" and status != EXIT_STATUS[packed]:
+    if packed and options.verb == "replay" and status != EXIT_STATUS[packed]:
         print(f"[pack] the packed run ended otherwise: {packed}")
     return status
 
@@ -149,14 +149,14 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
 def _passed_on(running: subprocess.Popen[bytes]) -> Iterator[None]:
     """Within it, SIGTERM and SIGHUP go to ``running``, which ends what it started; those ignored stay ignored."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    heard = [number for number, handler in before.items() if handler != signal.SIG_IGN]
-    heard = heard if threading.current_thread() is threading.main_thread() else []
-    for number in heard:
-        signal.signal(number, lambda given, _frame: running.send_signal(given))
+    signals = [number for number, handler in before.items() if handler != signal.SIG_IGN]
+    signals = signals if threading.current_thread() is threading.main_thread() else []
+    for number in signals:
+        signal.signal(number, lambda received, _frame: running.send_signal(received))
     try:
         yield
     finally:
-        for number in heard:
+        for number in signals:
             signal.signal(number, before[number])
 
 
@@ -167,66 +167,66 @@ def _is_simulated(platform: str | None) -> bool:
 
 
 @terminal.escaping()
-def _open_pack(given: argparse.Namespace) -> Status | None:
-    """Unpack an archive, and let ``given`` name its content and take its options; return the end of the packed run."""
+def _open_pack(options: argparse.Namespace) -> Status | None:
+    """Unpack an archive, point ``options`` at its content, and return the status of the packed run."""
     from pypto_build.diagnose.pack.opened import is_pack, open_pack
 
-    if not given.path or given.scene or not is_pack(given.path):
+    if not options.path or options.scene or not is_pack(options.path):
         return None
-    opened = open_pack(Path(given.path), Path(given.BUILD_DIR or "build"))
+    opened = open_pack(Path(options.path), Path(options.BUILD_DIR or "build"))
     for note in opened.notes:
         print(f"[pack] {note}")
-    given.path = str(opened.artifact)
-    taken = {"PLATFORM", *TARGETS[given.verb].options}
+    options.path = str(opened.artifact)
+    taken = {"PLATFORM", *TARGETS[options.verb].options}
     for name, value in opened.options.items():
-        if name in taken and not getattr(given, name):
-            setattr(given, name, value)
-    _choose_sandbox(given)
+        if name in taken and not getattr(options, name):
+            setattr(options, name, value)
+    _choose_sandbox(options)
     return opened.pack.status
 
 
-def _choose_sandbox(given: argparse.Namespace) -> None:
+def _choose_sandbox(options: argparse.Namespace) -> None:
     """Choose a sandbox for the content of an archive, if the machine has one and the user does not choose otherwise."""
-    if "SANDBOX" not in TARGETS[given.verb].options or given.SANDBOX:
+    if "SANDBOX" not in TARGETS[options.verb].options or options.SANDBOX:
         return
-    if any(word.startswith("SANDBOX=") for word in given.assigned):
+    if any(word.startswith("SANDBOX=") for word in options.assigned):
         return
     try:
         find_sandbox()
-        given.SANDBOX = True
+        options.SANDBOX = True
     except ToolchainError as error:
         print(f"[pack] {error}: what is in the archive runs with your rights")
 
 
-def scons_words(given: argparse.Namespace) -> list[str]:
-    """The command line of SCons that does what ``given`` asks for."""
-    options = {option.name: getattr(given, option.name) for option in _OPTIONS}
-    if given.old_dump:
-        here = not (given.DEVICE or given.HARDWARE or sign_of_hardware())  # rules.platform_choice
-        ours = given.RUNTIME != SIMPLER and (_is_simulated(given.PLATFORM) or here)
-        options |= {"DUMP": given.old_dump, "DUMP_FORMAT": "tensor" if ours else ""}
+def scons_words(arguments: argparse.Namespace) -> list[str]:
+    """Return the command line of SCons for the flags in ``arguments``."""
+    options = {option.name: getattr(arguments, option.name) for option in _OPTIONS}
+    if arguments.old_dump:
+        here = not (arguments.DEVICE or arguments.HARDWARE or sign_of_hardware())  # rules.platform_choice
+        ours = arguments.RUNTIME != SIMPLER and (_is_simulated(arguments.PLATFORM) or here)
+        options |= {"DUMP": arguments.old_dump, "DUMP_FORMAT": "tensor" if ours else ""}
     words = [f"{name}={int(value) if value is True else value}" for name, value in options.items() if value]
-    jobs = [*([f"-j{given.jobs}"] if given.jobs else []), *(["-k"] if given.keep_going else [])]
-    path = given.path or given.runtime_dir or ""
-    named = "PROGRAM" if given.verb == "compile" else "SCENE" if given.scene or _is_scene(path) else "JIT"
+    jobs = [*([f"-j{arguments.jobs}"] if arguments.jobs else []), *(["-k"] if arguments.keep_going else [])]
+    path = arguments.path or arguments.runtime_dir or ""
+    named = "PROGRAM" if arguments.verb == "compile" else "SCENE" if arguments.scene or _is_scene(path) else "JIT"
     what = [f"{named}={path}"] if path else []
-    words += _beside_artifact(given) if not options["BUILD_DIR"] else []
-    return ["--no-site-dir", "-Q", "-f", str(_SCONSTRUCT), *jobs, given.verb, *what, *words, *given.assigned]
+    words += _beside_artifact(arguments) if not options["BUILD_DIR"] else []
+    return ["--no-site-dir", "-Q", "-f", str(_SCONSTRUCT), *jobs, arguments.verb, *what, *words, *arguments.assigned]
 
 
-def _beside_artifact(given: argparse.Namespace) -> list[str]:
+def _beside_artifact(options: argparse.Namespace) -> list[str]:
     """Return a BUILD_DIR= beside the artifact if the working directory lies in the artifact, which is never written
     to.
     """
-    named = given.path or given.runtime_dir
-    is_root = named and given.verb != "compile" and not given.scene
+    named = options.path or options.runtime_dir
+    is_root = named and options.verb != "compile" and not options.scene
     root = Path(os.path.abspath(named)) if named and is_root else None
     if root is None or not root.is_dir() or not Path.cwd().is_relative_to(root):
         return []
-    if any(word.startswith("BUILD_DIR=") for word in given.assigned):
+    if any(word.startswith("BUILD_DIR=") for word in options.assigned):
         return []
-    place = root.parent.parent if root.parent.name == "build_output" else root.parent
-    return [f"BUILD_DIR={place / 'build'}"]
+    base = root.parent.parent if root.parent.name == "build_output" else root.parent
+    return [f"BUILD_DIR={base / 'build'}"]
 
 
 def _is_scene(path: str) -> bool:
@@ -242,38 +242,38 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     """
     asks = any(word in ("-h", "--help") for word in words)
     flags = parser(words[0] if asks and words[0] in _VERBS else "")
-    given, rest = flags.parse_known_args(_levelled(words))
-    if given.verb not in _VERBS:
-        flags.error(f"there is no verb {given.verb}{_meant(given.verb, [*_VERBS, *_TOOLS])}")
+    options, rest = flags.parse_known_args(_levelled(words))
+    if options.verb not in _VERBS:
+        flags.error(f"there is no verb {options.verb}{_meant(options.verb, [*_VERBS, *_TOOLS])}")
     others = [word for word in rest if not (word.startswith("-") or _ASSIGNMENT.match(word))]
-    if given.path is None and len(others) == 1:  # after a flag, where argparse expects it no more
-        given.path = rest.pop(rest.index(others[0]))
-    if given.path and _ASSIGNMENT.match(given.path):
-        rest, given.path = [given.path, *rest], None
-    what = ("PROGRAM",) if given.verb == "compile" else ("JIT", "SCENE")
-    given.assigned, given.scene = [word for word in rest if _ASSIGNMENT.match(word)], False
-    for name, _, value in (word.partition("=") for word in given.assigned):
+    if options.path is None and len(others) == 1:  # after a flag, where argparse expects it no more
+        options.path = rest.pop(rest.index(others[0]))
+    if options.path and _ASSIGNMENT.match(options.path):
+        rest, options.path = [options.path, *rest], None
+    what = ("PROGRAM",) if options.verb == "compile" else ("JIT", "SCENE")
+    options.assigned, options.scene = [word for word in rest if _ASSIGNMENT.match(word)], False
+    for name, _, value in (word.partition("=") for word in options.assigned):
         if name in what:
-            given.path, given.scene = value, name == "SCENE"
-    given.assigned = [word for word in given.assigned if word.partition("=")[0] not in what]
-    _take_upstreams(given, flags)
+            options.path, options.scene = value, name == "SCENE"
+    options.assigned = [word for word in options.assigned if word.partition("=")[0] not in what]
+    _take_upstreams(options, flags)
     if wrong := [word for word in rest if not _ASSIGNMENT.match(word)]:
         flags.error(f"{wrong[0]}: no such flag{_meant(wrong[0], flags.known_flags)}")
-    return given
+    return options
 
 
-def _take_upstreams(given: argparse.Namespace, flags: _Parser) -> None:
+def _take_upstreams(options: argparse.Namespace, flags: _Parser) -> None:
     """Say which flags of upstream's have no effect, and turn its sanitizers into options of ours."""
-    for name in given.no_effect or ():
+    for name in options.no_effect or ():
         print(f"pypto-build: {name} has no effect: {_NO_EFFECT[name]}", file=sys.stderr)
-    names = [name for name in (given.sanitizer or "none").split(",") if name != "none"]
+    names = [name for name in (options.sanitizer or "none").split(",") if name != "none"]
     for name in names:
         if name not in _SANITIZERS:
             flags.error(f"--sanitizer {name}: none, {', '.join(_SANITIZERS)}")
-        if name == "tsan" and given.verb != "hazards":
+        if name == "tsan" and options.verb != "hazards":
             flags.error("--sanitizer tsan: what is not ordered is found by another verb; use pypto-build hazards")
         for option, value in _SANITIZERS[name].items():
-            setattr(given, option, value if value is True else f"{getattr(given, option) or ''} {value}".strip())
+            setattr(options, option, value if value is True else f"{getattr(options, option) or ''} {value}".strip())
 
 
 class _BatchEntry(msgspec.Struct):
@@ -283,15 +283,15 @@ class _BatchEntry(msgspec.Struct):
     platform: str
 
 
-def _batch(given: argparse.Namespace, words: Sequence[str], scons: Scons | None) -> int:
+def _batch(options: argparse.Namespace, words: Sequence[str], scons: Scons | None) -> int:
     """Do the verb for every artifact of a manifest, those of one platform together; the first status that is not 0."""
     try:
-        entries = decode_json(read_bytes(Path(given.batch_manifest)), list[_BatchEntry])
+        entries = decode_json(read_bytes(Path(options.batch_manifest)), list[_BatchEntry])
     except (OSError, ValueError) as error:
-        terminal.complain(f"pypto-build: {given.batch_manifest}: is no list of {{work_dir, platform}}: {error}")
+        terminal.complain(f"pypto-build: {options.batch_manifest}: is no list of {{work_dir, platform}}: {error}")
         return EXIT_STATUS["usage_error"]
-    place = next(place for place, word in enumerate(words) if word.startswith("--batch-manifest"))
-    rest = [*words[:place], *words[place + (1 if "=" in words[place] else 2) :]]
+    index = next(index for index, word in enumerate(words) if word.startswith("--batch-manifest"))
+    rest = [*words[:index], *words[index + (1 if "=" in words[index] else 2) :]]
     statuses = []
     for platform in dict.fromkeys(entry.platform for entry in entries):
         named = ",".join(entry.work_dir for entry in entries if entry.platform == platform)
@@ -310,9 +310,9 @@ def _levelled(words: Sequence[str]) -> list[str]:
     ]
 
 
-def _meant(word: str, known: Sequence[str]) -> str:
-    begun = [name for name in known if len(word) > 2 and name.startswith(word.partition("=")[0])]
-    near = begun or difflib.get_close_matches(word, known, n=1, cutoff=0.7)
+def _meant(word: str, names: Sequence[str]) -> str:
+    begun = [name for name in names if len(word) > 2 and name.startswith(word.partition("=")[0])]
+    near = begun or difflib.get_close_matches(word, names, n=1, cutoff=0.7)
     return f"; did you mean {near[0]}?" if near else ""
 
 

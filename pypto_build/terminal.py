@@ -80,11 +80,11 @@ def escaped(text: str, colours: bool = False) -> str:
         return text
     if not colours:
         return _OBEYED.sub(_written_out, text)
-    return _OBEYED_BUT_COLOURS.sub(lambda found: found[1] or _written_out(found), text)
+    return _OBEYED_BUT_COLOURS.sub(lambda match: match[1] or _written_out(match), text)
 
 
-def _written_out(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode("ascii")
+def _written_out(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")
 
 
 def marked(line: str) -> str:
@@ -103,9 +103,9 @@ def paint(line: str) -> str:
         return line
     spans: dict[tuple[int, int], str] = {}
     for pattern, colour in _COLOURS:
-        found = re.search(pattern, line)
-        if found and not any(start < found.end(1) and found.start(1) < end for start, end in spans):
-            spans[found.span(1)] = colour
+        match = re.search(pattern, line)
+        if match and not any(start < match.end(1) and match.start(1) < end for start, end in spans):
+            spans[match.span(1)] = colour
     for (start, end), colour in sorted(spans.items(), reverse=True):
         line = f"{line[:start]}{colour}{line[start:end]}{_END}{line[end:]}"
     return line

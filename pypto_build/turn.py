@@ -42,11 +42,11 @@ def await_turn() -> bool:
     """
     if not has_to_wait():
         return True
-    descriptor, told = int(os.environ.pop(VARIABLE)), b""
+    descriptor, answer = int(os.environ.pop(VARIABLE)), b""
     with suppress(OSError):
-        told = os.read(descriptor, 1)
+        answer = os.read(descriptor, 1)
         os.close(descriptor)
-    if not told or signal.SIGINT in signal.sigpending():
+    if not answer or signal.SIGINT in signal.sigpending():
         return False
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     return True

@@ -67,8 +67,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Return the number of workers for `-n auto`: one more than processors, since a part of the time is waiting."""
-    given = os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS", "")
-    return int(given) if given.isdecimal() else len(os.sched_getaffinity(0)) + 1
+    chosen = os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS", "")
+    return int(chosen) if chosen.isdecimal() else len(os.sched_getaffinity(0)) + 1
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -36,9 +36,9 @@ _VARIABLES = (
 
 def prepare() -> None:
     """Choose the directory, and remove from it what no session has used for long."""
-    place = cache_dir() / "tests"
-    os.environ.setdefault(VARIABLE, str(place))
-    for path in place.glob("*"):
+    directory = cache_dir() / "tests"
+    os.environ.setdefault(VARIABLE, str(directory))
+    for path in directory.glob("*"):
         with suppress(OSError):  # another session's
             if time.time() - path.stat().st_mtime > _UNUSED_S:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()  # a directory is what a killed session left
@@ -52,15 +52,15 @@ def library(
     `compile_to` gets the paths of the file and of the library. `command` is the compiler, with all that decides besides
     the compiler and the headers below `include`.
     """
-    place, headers = _place(), _stamps(include)
+    kept_dir, headers = _place(), _stamps(include)
     parts = (text, *command, _of_headers(include, headers), _identity(command[0]), *map(os.environ.get, _VARIABLES))
-    kept = place / f"{hashlib.sha256(repr(parts).encode()).hexdigest()[:40]}.so"
+    kept = kept_dir / f"{hashlib.sha256(repr(parts).encode()).hexdigest()[:40]}.so"
     source = kept.with_suffix(".cpp")  # which stays for debuggers
     with suppress(OSError):
         os.utime(source)
         os.utime(kept)
         return kept
-    with TemporaryDirectory(dir=place) as directory:
+    with TemporaryDirectory(dir=kept_dir) as directory:
         written, made = Path(directory, "library.cpp"), Path(directory, "library.so")
         written.write_text(text, encoding="utf-8")
         written.replace(source)
@@ -91,12 +91,12 @@ _Stamps = tuple[tuple[str, int, int, int], ...]
 
 def _stamps(include: Path) -> _Stamps:
     """The headers as they are now, by inode, size and time."""
-    found = []
+    stamps = []
     for directory, _, names in os.walk(include):
         for name in names:
             status = os.stat(os.path.join(directory, name))
-            found.append((os.path.join(directory, name), status.st_ino, status.st_size, status.st_mtime_ns))
-    return tuple(sorted(found))
+            stamps.append((os.path.join(directory, name), status.st_ino, status.st_size, status.st_mtime_ns))
+    return tuple(sorted(stamps))
 
 
 @cache
@@ -112,16 +112,16 @@ def _of_headers(include: Path, stamps: _Stamps) -> str:
 @cache
 def _identity(compiler: str) -> str:
     """Return the identity of a compiler: its programs and the system's headers, by size and time."""
-    found = []
+    facts = []
     for program in ("cc1plus", "as", "collect2", "ld"):
         words = [compiler, f"-print-prog-name={program}"]
         name = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
-        found.append(shutil.which(name) or name)
+        facts.append(shutil.which(name) or name)
     for name in ("libstdc++.so", "libc.so", "libgcc.a"):
         words = [compiler, f"-print-file-name={name}"]
-        found.append(subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip())
+        facts.append(subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip())
     return repr(
-        [(path, *_stamp(path)) for path in (shutil.which(compiler) or compiler, "/usr/include/features.h", *found)]
+        [(path, *_stamp(path)) for path in (shutil.which(compiler) or compiler, "/usr/include/features.h", *facts)]
     )
 
 

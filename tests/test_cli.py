@@ -184,12 +184,12 @@ def test_who_stands_in_the_artifact_builds_beside_it(tmp_path: Path, monkeypatch
     """`pypto-build replay .` and `pytest kernel_config.py` write nothing into the artifact."""
     artifact = tmp_path / "build_output" / "_jit_x"
     (artifact / "kernels").mkdir(parents=True)
-    for place in (artifact, artifact / "kernels"):
-        monkeypatch.chdir(place)
+    for directory in (artifact, artifact / "kernels"):
+        monkeypatch.chdir(directory)
         assert f"BUILD_DIR={tmp_path}/build" in cli.scons_words(cli.parse(["replay", str(artifact)]))
     monkeypatch.chdir(artifact)
     assert f"BUILD_DIR={tmp_path}/build" in cli.scons_words(cli.parse(["replay", "."]))
-    given = cli.scons_words(cli.parse(["replay", ".", "BUILD_DIR=here"]))
-    assert [word for word in given if word.startswith("BUILD_DIR=")] == ["BUILD_DIR=here"]
+    words = cli.scons_words(cli.parse(["replay", ".", "BUILD_DIR=here"]))
+    assert [word for word in words if word.startswith("BUILD_DIR=")] == ["BUILD_DIR=here"]
     monkeypatch.chdir(tmp_path)
     assert not any("BUILD_DIR" in word for word in cli.scons_words(cli.parse(["replay", str(artifact)])))

@@ -33,8 +33,8 @@ def allowed() -> dict[str, set[str]]:
     3.
     """
     rows = re.findall(r"^  (\w+)(?:/|\.py) .*?  +(\S.*)$", ARCHITECTURE.read_text(encoding="utf-8"), re.MULTILINE)
-    found = {name: text.rsplit("  ", 1)[-1].strip() for name, text in rows}
-    return {name: set() if text == "nothing of ours" else set(text.split(", ")) for name, text in found.items()}
+    rooms = {name: text.rsplit("  ", 1)[-1].strip() for name, text in rows}
+    return {name: set() if text == "nothing of ours" else set(text.split(", ")) for name, text in rooms.items()}
 
 
 def imported(module: str, path: Path, nodes: Iterable[ast.AST]) -> set[str]:

@@ -84,9 +84,9 @@ def test_colours_follow_from_what_is_said(line: str, painted: str) -> None:
 @pytest.fixture
 def shown() -> Iterator[list[tuple[str, bool]]]:
     """Yield the texts that are redirected away from this process's output."""
-    told: list[tuple[str, bool]] = []
-    terminal.redirect(lambda text, error: told.append((text, error)))
-    yield told
+    lines: list[tuple[str, bool]] = []
+    terminal.redirect(lambda text, error: lines.append((text, error)))
+    yield lines
     terminal.redirect(None)
     terminal.show_details(False)
 

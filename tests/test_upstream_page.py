@@ -37,7 +37,7 @@ def test_a_command_of_the_page_is_one(command: str, tmp_path: Path, monkeypatch:
             assert cli.parse(words).verb == words[0]
         return
     targets = [word for word in words if word[:1] != "-" and "=" not in word]
-    given = dict(word.split("=", 1) for word in words if "=" in word)
+    arguments = dict(word.split("=", 1) for word in words if "=" in word)
     assert set(targets) <= TARGETS.keys() and len(targets) == (0 if "-c" in words else 1)
-    parse_options(given)
-    check_taken(given, targets)
+    parse_options(arguments)
+    check_taken(arguments, targets)

@@ -188,8 +188,8 @@ def _lines(path: Path) -> list[str]:
 def _compare(before: Path, after: Path) -> int:
     """Print the differences between two directories; return how many transcripts differ."""
     count = 0
-    for name in sorted({path.name for place in (before, after) for path in place.glob("*.txt")}):
-        old, new = (_lines(place / name) for place in (before, after))
+    for name in sorted({path.name for directory in (before, after) for path in directory.glob("*.txt")}):
+        old, new = (_lines(directory / name) for directory in (before, after))
         lines = list(difflib.unified_diff(old, new, str(before / name), str(after / name), lineterm="", n=1))
         count += bool(lines)
         print(*lines, sep="\n", end="\n" if lines else "")

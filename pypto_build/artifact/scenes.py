@@ -143,15 +143,15 @@ class CaseOutcome(msgspec.Struct, frozen=True):
     """Outcome of one case in a build; ``origin`` is FILE::CLASS::CASE, or a file for all of its cases.
 
     If it ``ran``, ``verdict`` is from this run; without a verdict, its data could not be made for the ``reason``. If it
-    did not run, a ``verdict`` means that it was not built; without one it was skipped for the ``reason``. ``said`` is
-    the output of the run.
+    did not run, a ``verdict`` means that it was not built; without one it was skipped for the ``reason``. ``output``
+    is that of the run.
     """
 
     origin: str
     ran: bool
     verdict: str = ""
     reason: str = ""
-    said: str = ""
+    output: str = ""
 
 
 def encode_scenes(scenes: Scenes) -> bytes:

@@ -64,19 +64,19 @@ class Action:
     assumed: bool = False
     whole: bool = False
 
-    def command(self, aids: Sequence[Aid] = ()) -> list[str]:
+    def command(self, helpers: Sequence[Helper] = ()) -> list[str]:
         """The whole command line."""
         return [
             *self.prefix,
             self.argv[0],
-            *(word for aid in aids for word in aid.words),
+            *(word for helper in helpers for word in helper.words),
             *self.argv[1:],
             *self.unkeyed,
         ]
 
 
 @dataclass(frozen=True)
-class Aid:
+class Helper:
     """A file that only makes an action faster: its own inputs (``contents``) count in its place, and files beside it
     not at all. ``words`` tell the command of it. One that is ``needed`` cannot be left out: what it holds is linked.
     """
@@ -111,7 +111,7 @@ class Result(msgspec.Struct, array_like=True):
     words: str
     sets: tuple[str, ...]
     outputs: dict[str, str]
-    said: str = ""
+    printed: str = ""
     good: bool = True
     located: dict[str, str] = {}
 
@@ -165,13 +165,13 @@ class Roots:
         ``paths`` are the files that it looked for. A program counts if the tool saw the first file on PATH that is
         ``there``, and missed all before it (``absent``). Another PATH may lead to another program.
         """
-        found = set()
+        names = set()
         for program in {os.path.basename(path) for path in paths if self._is_searched(os.path.dirname(path))}:
             candidates = (os.path.join(directory, program) for directory in self._searched)
             first = next((path for path in candidates if path not in absent), "")
             if not first or first in there:
-                found.add(self.name_searched(program))
-        return found
+                names.add(self.name_searched(program))
+        return names
 
     def _is_searched(self, directory: str) -> bool:
         return directory in self._searched
@@ -223,11 +223,11 @@ class Roots:
         """Return the words of a command line. A root is named only where its directory is opened: what gets a path as
         text, as by ``-DROOT="/w"``, may depend on its length."""
         named, word = self._named, self._argument
-        found = [named[each] if each in named else word(each) for each in argv]
+        words = [named[each] if each in named else word(each) for each in argv]
         if _NAMING in argv:
             for number, before in enumerate(argv[:-1], 1):
-                found[number] = self.word(argv[number]) if before == _NAMING else found[number]
-        return found
+                words[number] = self.word(argv[number]) if before == _NAMING else words[number]
+        return words
 
     def _argument(self, word: str) -> str:
         if _OPENED.match(word):

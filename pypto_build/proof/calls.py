@@ -51,12 +51,12 @@ def _code(data: mmap.mmap) -> Iterator[tuple[int, int]]:
 
 def _reads(data: mmap.mmap, begin: int, end: int) -> bool:
     """Return whether there is a call between two places that may be one of those that read."""
-    found = data.find(_INSTRUCTION, begin, end)
-    while found >= 0:
-        before = data[max(begin, found - _FARTHEST) : found]
+    position = data.find(_INSTRUCTION, begin, end)
+    while position >= 0:
+        before = data[max(begin, position - _FARTHEST) : position]
         if any(number is None or number in _READING for number in _numbers(before)):
             return True
-        found = data.find(_INSTRUCTION, found + 1, end)
+        position = data.find(_INSTRUCTION, position + 1, end)
     return False
 
 

@@ -62,10 +62,10 @@ class Mounts:
 
     def _add(self, line: bytes) -> None:
         fields, _, rest = line.partition(b" - ")
-        number, _, device, _, place, *_ = fields.split(b" ")
+        number, _, device, _, mount_point, *_ = fields.split(b" ")
         major, _, minor = device.partition(b":")
         kind = rest.split(b" ")[0].decode(errors="replace")
-        path = os.fsdecode(_ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), place))
+        path = os.fsdecode(_ESCAPED.sub(lambda match: bytes([int(match[1], 8)]), mount_point))
         self._places.insert(0, (os.path.join(path, ""), kind))
         self._devices[os.makedev(int(major), int(minor))] = kind, number.decode()
 
@@ -94,8 +94,8 @@ class Mounts:
         return f"{kind} {_sequence(device) or number}" if _KEEPS_TIMES.fullmatch(kind) else ""
 
     def _kind_at(self, path: str) -> str:
-        inside = ((len(place), kind) for place, kind in self._places if path.startswith(place))
-        return max(inside, default=(0, ""), key=lambda found: found[0])[1]
+        inside = ((len(mount_point), kind) for mount_point, kind in self._places if path.startswith(mount_point))
+        return max(inside, default=(0, ""), key=lambda length_and_kind: length_and_kind[0])[1]
 
 
 def _sequence(device: int) -> str:
@@ -131,9 +131,9 @@ _OF_A_PLACE = re.compile(rb"^__editable__|\.pyc,|\.dist-info/(?:INSTALLER|REQUES
 Remembered = Mapping[str, tuple[Identity, str]]
 
 
-def changed_since(known: Identity, moment_ns: int) -> bool:
+def changed_since(file: Identity, moment_ns: int) -> bool:
     """Return True if a file may have been changed at ``moment_ns`` or after it, by its times."""
-    return max(known[4], known[5]) + _tick(known) >= moment_ns
+    return max(file[4], file[5]) + _tick(file) >= moment_ns
 
 
 def written_since(identity: Identity, moment_ns: int) -> bool:
@@ -141,16 +141,16 @@ def written_since(identity: Identity, moment_ns: int) -> bool:
     return identity[4] + _tick(identity) >= moment_ns
 
 
-def _tick(known: Identity) -> int:
-    in_seconds = known[4] % 1_000_000_000 == 0 and known[5] % 1_000_000_000 == 0
+def _tick(file: Identity) -> int:
+    in_seconds = file[4] % 1_000_000_000 == 0 and file[5] % 1_000_000_000 == 0
     return _COARSE_TICK_NS if in_seconds else _TICK_NS
 
 
 class Digests:
     """The contents of files, each read once until it changes. Links are followed.
 
-    What was ``known`` on ``devices`` holds where these have the same file systems on them now. A path may be a question
-    (`questions`), which is answered with directories called by ``name``.
+    ``remembered`` digests of files on ``devices`` count while these devices have the same file systems on them. A path
+    may be a question (`questions`), which is answered with directories called by ``name``.
     """
 
     # Digests that any object of this class has read in this process: places share packages and headers.
@@ -159,7 +159,7 @@ class Digests:
 
     def __init__(
         self,
-        known: Remembered | None = None,
+        remembered: Remembered | None = None,
         looker: Looker | None = None,
         devices: Mapping[int, str] | None = None,
         name: Callable[[str], str] = str,
@@ -168,18 +168,18 @@ class Digests:
         self._known: dict[str, tuple[Identity, str]] = {}
         self.used: dict[str, tuple[Identity, str]] = {}  # what may be remembered for the next run
         self.devices: dict[int, str] = {}  # what was on the devices of files that are remembered
-        self.learn(known or {}, devices or {})
+        self.learn(remembered or {}, devices or {})
 
-    def learn(self, known: Remembered, devices: Mapping[int, str]) -> None:
+    def learn(self, entries: Remembered, devices: Mapping[int, str]) -> None:
         """Take over digests that others have read, from devices that still have the same file systems."""
         _forget(self._devices_here, self._read_here)
         now = Mounts.now()
         same = {device: epoch for device, epoch in devices.items() if epoch == now.epoch(device)}
         self.devices.update(same)
         if len(same) == len(devices):
-            self._known.update(known)
+            self._known.update(entries)
         else:
-            self._known.update((path, seen) for path, seen in known.items() if seen[0][0] in same)
+            self._known.update((path, seen) for path, seen in entries.items() if seen[0][0] in same)
 
     def forget_unmounted(self) -> bool:
         """Forget files of devices that have another file system by now; return True if there are any."""
@@ -204,29 +204,29 @@ class Digests:
 
     def of_found(self, path: str, now: os.stat_result) -> str:
         """Return the digest of a file whose status is ``now``, as `of` does."""
-        known = self._remembered(path, identity(now))
-        if known is not None:
-            return known
+        digest = self._remembered(path, identity(now))
+        if digest is not None:
+            return digest
         return self._read(path) if stat.S_ISREG(now.st_mode) else ABSENT
 
     def _remembered(self, path: str, now: Identity) -> str | None:
         for remembered in (self._known, self._read_here):
-            known = remembered.get(path)
-            if known is not None and known[0] == now:
-                self._known[path] = self.used[path] = known
-                return known[1]
+            entry = remembered.get(path)
+            if entry is not None and entry[0] == now:
+                self._known[path] = self.used[path] = entry
+                return entry[1]
         return None
 
     def _programs(self, path: str) -> str:
         """Return whether a program makes system calls of its own, which is remembered as a content is."""
         program = path.removesuffix(CALLS)
         now = self.identity_of(program)
-        known = self._remembered(path, now) if now else None
-        if known is None:
-            known = calls_of(program)
+        calls = self._remembered(path, now) if now else None
+        if calls is None:
+            calls = calls_of(program)
             if now and now == self.identity_of(program):
-                self._remember(path, program, now, known, time.time_ns())
-        return known
+                self._remember(path, program, now, calls, time.time_ns())
+        return calls
 
     def look_at_all(self, paths: Sequence[str]) -> list[tuple[Identity | None, str]]:
         """Return the identity and the digest of each file, in the order of ``paths``; for a question, None and its
@@ -237,16 +237,16 @@ class Digests:
         """
         looks: list[tuple[Identity | None, str]] = []
         real: dict[str, str] = {}
-        asked = [path.removesuffix(STATUS) for path in paths]
-        for path, now in zip(paths, unpack(self._looker.look(Paths(asked))), strict=True):
-            known = self._known.get(path)
+        files = [path.removesuffix(STATUS) for path in paths]
+        for path, now in zip(paths, unpack(self._looker.look(Paths(files))), strict=True):
+            entry = self._known.get(path)
             if path.endswith(STATUS) and now != NOTHING:
                 looks.append((now, status(now[2], now[3])))
             elif is_question(path):
                 looks.append((None, answer(path, self._name, real)))
-            elif known is not None and known[0] == now:
-                self.used[path] = known
-                looks.append(known)
+            elif entry is not None and entry[0] == now:
+                self.used[path] = entry
+                looks.append(entry)
             else:
                 looks.append((None if now == NOTHING else now, self.of(path)))
         return looks
@@ -271,21 +271,21 @@ class Digests:
 
     def seen(self, path: str) -> Identity | None:
         """Return the identity with which the content of a file is remembered; None if it is not."""
-        known = self._known.get(path)
-        return known[0] if known is not None else None
+        entry = self._known.get(path)
+        return entry[0] if entry is not None else None
 
     def seen_with(self, path: str, digest: str) -> Identity | None:
         """Return the identity that a file had when it was this input; None if that is not remembered."""
-        known = self._known.get(path)
+        entry = self._known.get(path)
         if path.endswith(STATUS):
             now = self.identity_of(path.removesuffix(STATUS))
             return now if now and status(now[2], now[3]) == digest and now[0] in self.devices else None
-        return known[0] if known is not None and digest in (known[1], marked(known[1], known[0])) else None
+        return entry[0] if entry is not None and digest in (entry[1], marked(entry[1], entry[0])) else None
 
     def knows(self, path: str, seen: Identity) -> bool:
         """Return True if the content that the file had with the identity ``seen`` is remembered."""
-        known = self._known.get(path)
-        return known is not None and known[0] == seen
+        entry = self._known.get(path)
+        return entry is not None and entry[0] == seen
 
     def _read(self, path: str) -> str:
         digest = _RecordDigest() if path.endswith(_RECORD) else hashlib.sha256()
@@ -298,27 +298,27 @@ class Digests:
                 after = identity(os.fstat(file.fileno()))
         except OSError:
             return ABSENT
-        found = digest.hexdigest()
+        hexdigest = digest.hexdigest()
         if before == after:
-            self._remember(path, path, after, found, started)
-        return found
+            self._remember(path, path, after, hexdigest, started)
+        return hexdigest
 
-    def _remember(self, path: str, file: str, now: Identity, found: str, started: int) -> None:
+    def _remember(self, path: str, file: str, now: Identity, digest: str, started: int) -> None:
         epoch = Mounts.now().epoch(now[0], file)
         if epoch != self.devices.get(now[0], epoch) or epoch != self._devices_here.get(now[0], epoch):
             self.forget_unmounted()
         if epoch and not changed_since(now, started):
             self.devices[now[0]] = self._devices_here[now[0]] = epoch
-            self._known[path] = self.used[path] = self._read_here[path] = (now, found)
+            self._known[path] = self.used[path] = self._read_here[path] = (now, digest)
 
 
 def _forget(devices: dict[int, str], *remembered: dict[str, tuple[Identity, str]]) -> bool:
     """Forget files of devices that have another file system by now; return True if there are any."""
     now = Mounts.now()
     gone = {device for device, epoch in devices.items() if epoch != now.epoch(device)}
-    for known in remembered if gone else ():
-        for path in [path for path, seen in known.items() if seen[0][0] in gone]:
-            del known[path]
+    for entries in remembered if gone else ():
+        for path in [path for path, seen in entries.items() if seen[0][0] in gone]:
+            del entries[path]
     for device in gone:
         del devices[device]
     return bool(gone)

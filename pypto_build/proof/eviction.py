@@ -29,16 +29,16 @@ def entries(directory: Path, kinds: Iterable[str]) -> Iterator[Entry]:
 
 def _listed(directory: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
     try:
-        with os.scandir(directory) as found:
-            return list(found)
+        with os.scandir(directory) as entries:
+            return list(entries)
     except OSError:
         return []
 
 
-def excess(found: Iterable[Entry], size: int, oldest_ns: int = 0) -> list[Entry]:
+def excess(entries: Iterable[Entry], size: int, oldest_ns: int = 0) -> list[Entry]:
     """The least recently used files without which there are ``size`` bytes at most, and those not used since then."""
     kept, gone = 0, []
-    for entry in sorted(found, key=lambda entry: entry.used_ns, reverse=True):
+    for entry in sorted(entries, key=lambda entry: entry.used_ns, reverse=True):
         if kept + entry.size > size or entry.used_ns < oldest_ns:
             gone.append(entry)
         else:

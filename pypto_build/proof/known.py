@@ -157,14 +157,14 @@ class Known:
         for name, result in before.results.items():
             if self.record.results.get(name) == result:
                 self.record.results[name] = result
-        known = self.record.digests
-        self.digests.used = {path: seen for path, seen in used.items() if known.get(path) == seen}
+        recorded = self.record.digests
+        self.digests.used = {path: seen for path, seen in used.items() if recorded.get(path) == seen}
 
     def save(self) -> None:
         """Write down what is new, if there is anything."""
-        record, known = self.record, self.record.digests
+        record, recorded = self.record, self.record.digests
         digests = {
-            path: seen for path, seen in self.digests.used.items() if known.get(path) != seen and plain(path) == path
+            path: seen for path, seen in self.digests.used.items() if recorded.get(path) != seen and plain(path) == path
         }
         if not (digests or self._added or self._takes_back):
             return
@@ -182,7 +182,7 @@ class Known:
         """Write the whole record, without input sets and digests that are not needed any more."""
         record, used = self.record, self.digests.used
         numbers = {number for result in record.results.values() for number in result.sets}
-        record.sets = {number: found for number, found in record.sets.items() if number in numbers}
+        record.sets = {number: inputs for number, inputs in record.sets.items() if number in numbers}
         if len(record.digests) >= _KEPT_DIGESTS:
             record.digests = {path: seen for path, seen in used.items() if plain(path) == path}
         self._file.write(record)
@@ -205,15 +205,15 @@ class Known:
 
     def doubt(self, name: str) -> None:
         """Mark the result of this name as not good; the record still tells the reason for the next time."""
-        known = self.record.results.get(name)
-        if known is not None and known.good:
-            known.good, self._takes_back = False, True
+        result = self.record.results.get(name)
+        if result is not None and result.good:
+            result.good, self._takes_back = False, True
 
     def amend(self, name: str, output: str) -> None:
         """Take over the content of an output that we have rewritten."""
-        known = self.record.results.get(name)
-        if known is not None and output in known.outputs:
-            known.outputs[output] = self.digest(output)
+        result = self.record.results.get(name)
+        if result is not None and output in result.outputs:
+            result.outputs[output] = self.digest(output)
             self._added.add(name)
 
     # Looking at results
@@ -222,17 +222,17 @@ class Known:
         """Return the result of ``action`` if it is recorded, its inputs are unchanged, and its outputs in place; else
         None.
         """
-        known, held = self.record.results.get(action.name), self._held.get(action.name)
-        if known is None or not known.good:
+        result, held = self.record.results.get(action.name), self._held.get(action.name)
+        if result is None or not result.good:
             return None
-        if held is not None and held.action is action and held.result is known and _is_as_it_was(held):
-            return known if self.holds(known) else None
-        if not self._is_of(known, action) or not self.holds(known):
+        if held is not None and held.action is action and held.result is result and _is_as_it_was(held):
+            return result if self.holds(result) else None
+        if not self._is_of(result, action) or not self.holds(result):
             return None
-        if any(self.digest(name) != digest for name, digest in known.outputs.items()):
+        if any(self.digest(name) != digest for name, digest in result.outputs.items()):
             return None
-        self._hold(action, known)
-        return known
+        self._hold(action, result)
+        return result
 
     def all_proven(self, actions: Sequence[Action], again: bool = False) -> list[bool]:
         """For each of many actions, return True if it is proven.
@@ -245,15 +245,15 @@ class Known:
             together = self._hold_together(actions) if self._asked == _numbers(actions) else None
         self._asked = _numbers(actions)
         if together is None:
-            found = [self.proven(action) is not None for action in actions]
+            proofs = [self.proven(action) is not None for action in actions]
             if again:
                 self._hold_together(actions)
-            return found
+            return proofs
         doubtful = together.doubtful(self.record.results, self._looker, self._differing, self.roots.agree)
-        found = [number not in doubtful or self.proven(action) is not None for number, action in enumerate(actions)]
+        proofs = [number not in doubtful or self.proven(action) is not None for number, action in enumerate(actions)]
         if again and doubtful:  # what was built since is proven in another way than it was
             self._hold_together(actions)
-        return found
+        return proofs
 
     def _hold_together(self, actions: Sequence[Action]) -> Together:
         self._together = Together(actions, self._held, self.record.sets, self.roots, self.digests)
@@ -269,31 +269,31 @@ class Known:
         if all(now for _, now in (*inputs, *outputs)):
             self._held[action.name] = Held(action, result, inputs, outputs)  # type: ignore[arg-type]
 
-    def _is_of(self, known: Result, action: Action) -> bool:
+    def _is_of(self, result: Result, action: Action) -> bool:
         """Return True if a result has the key of ``action`` as it is now: all parts of the key are the same."""
         return (
-            known.words == self._digest_of(action.argv)
-            and known.settings == self._settings_of(action)
-            and known.declared == self._declared(action)
+            result.words == self._digest_of(action.argv)
+            and result.settings == self._settings_of(action)
+            and result.declared == self._declared(action)
         )
 
     def holds(self, result: Result) -> bool:
         """Return True if a result belongs to this place, and the files that its tool was seen to read are unchanged."""
         return (not result.located or self.roots.agree(result.located)) and not self._differing(result.sets)
 
-    def said(self, name: str) -> str:
+    def printed(self, name: str) -> str:
         """Return what the action of this name printed when it last succeeded."""
-        known = self.record.results.get(name)
-        return known.said if known is not None else ""
+        result = self.record.results.get(name)
+        return result.printed if result is not None else ""
 
     def reason(self, action: Action, otherwise: str = "it was missing or had failed") -> str:
         """Return why ``action`` has to be done, as a phrase for people."""
-        known = self.record.results.get(action.name)
-        if known is None:
+        last = self.record.results.get(action.name)
+        if last is None:
             return NEVER
         state = self.state(action)
-        wanted = Result(state.key, state.declared, state.settings, state.words, (), {})
-        return explain(known, wanted, self._difference_of(known), otherwise)
+        current = Result(state.key, state.declared, state.settings, state.words, (), {})
+        return explain(last, current, self._difference_of(last), otherwise)
 
     def state(self, action: Action) -> State:
         """The inputs of an action as they are now."""
@@ -329,47 +329,47 @@ class Known:
             self._settings[id(action.settings)] = action.settings, named
         return named
 
-    def _difference_of(self, known: Result) -> str:
+    def _difference_of(self, result: Result) -> str:
         """Return the change among the files that a tool was seen to read, as a phrase; empty if there is none."""
-        path = self._differing(known.sets)
-        files = {self.roots.path(name): digest for name, digest in self._files(known.sets)}
+        path = self._differing(result.sets)
+        files = {self.roots.path(name): digest for name, digest in self._files(result.sets)}
         name = self.roots.name(path)
         return difference(name, files.get(path, ABSENT), self.inputs([name])[0]) if path else ""
 
     def _differing(self, sets: tuple[str, ...]) -> str:
         """Return a file of these sets that changed; empty if none did. Results have most of their sets in common."""
         now = time.monotonic()
-        looked, found = self._compared.get(sets, (0.0, ""))
+        looked, difference = self._compared.get(sets, (0.0, ""))
         if not looked or now - looked > _GLANCE_S:
-            looked, found = now, ""
+            looked, difference = now, ""
             for number in sets:
-                before, found = self._look_at(number)
+                before, difference = self._look_at(number)
                 looked = min(looked, before)
-                if found:
+                if difference:
                     break
-            self._compared[sets] = (looked, found)
-        return found
+            self._compared[sets] = (looked, difference)
+        return difference
 
     def _look_at(self, number: str) -> tuple[float, str]:
         """Return the time at which an input set was last looked at, and a file of it that had changed; empty if none
         had.
         """
         now = time.monotonic()
-        looked, found = self._looked.get(number, (0.0, ""))
+        looked, difference = self._looked.get(number, (0.0, ""))
         if not looked or now - looked > _GLANCE_S:
-            known = self.record.sets.get(number)
-            looked, found = now, RECORD if known is None else self._first_difference(known)
-            self._looked[number] = (looked, found)
-        return looked, found
+            inputs = self.record.sets.get(number)
+            looked, difference = now, RECORD if inputs is None else self._first_difference(inputs)
+            self._looked[number] = (looked, difference)
+        return looked, difference
 
-    def _first_difference(self, known: InputSet) -> str:
+    def _first_difference(self, inputs: InputSet) -> str:
         if time.monotonic() - self._glance.begun > _GLANCE_S:
             self._glance = _Glance()
         held, there = self._glance.held, self._glance.there
-        unseen = [name for name, digest in known.files if digest != ABSENT and name not in held]
+        unseen = [name for name, digest in inputs.files if digest != ABSENT and name not in held]
         if unseen:
             held.update(zip(unseen, self.inputs(unseen), strict=True))
-        for name, digest in known.files:
+        for name, digest in inputs.files:
             if digest == ABSENT and name not in there:
                 there[name] = not is_absent(self.roots.path(name))
             if there[name] if digest == ABSENT else held[name] != digest:
@@ -384,16 +384,16 @@ class Known:
         Permissions of files that we built do not count, since the store does not keep them.
         """
         paths = list(map(self.roots.path, names))
-        found = self.digests.inputs(paths)
+        digests = self.digests.inputs(paths)
         return [
             digest.partition("+")[0] if name.startswith(OURS) and not is_question(name) else digest
-            for name, digest in zip(names, found, strict=True)
+            for name, digest in zip(names, digests, strict=True)
         ]
 
-    def learn(self, found: InputSet) -> str:
+    def learn(self, inputs: InputSet) -> str:
         """Remember an input set that was looked at just now; return its digest."""
-        number = bytes_digest(found.encode())
-        self.record.sets[number] = found
+        number = bytes_digest(inputs.encode())
+        self.record.sets[number] = inputs
         self._looked[number] = (time.monotonic(), "")
         self._compared.clear()
         return number
@@ -414,8 +414,8 @@ class Known:
 
     def _files(self, sets: Iterable[str]) -> Iterable[tuple[str, str]]:
         for number in sets:
-            known = self.record.sets.get(number)
-            yield from known.files if known else ()
+            inputs = self.record.sets.get(number)
+            yield from inputs.files if inputs else ()
 
     # Outputs
 
@@ -439,12 +439,12 @@ class Known:
 
     def files_below(self, tree: str) -> list[str]:
         """The files and links in a directory of outputs, sorted; hidden ones are no outputs."""
-        found = []
+        files = []
         for directory, directories, names in os.walk(self.directory / tree):
             relative = os.path.relpath(directory, self.directory)
             links = [name for name in directories if os.path.islink(os.path.join(directory, name))]
-            found += [os.path.join(relative, name) for name in (*names, *links) if not name.startswith(".")]
-        return sorted(found)
+            files += [os.path.join(relative, name) for name in (*names, *links) if not name.startswith(".")]
+        return sorted(files)
 
 
 def _numbers(actions: Sequence[Action]) -> list[int]:

@@ -58,14 +58,14 @@ class Looker:
         return call(paths.text, len(paths.paths), paths.follow)
 
 
-def pack(found: Iterator[Identity]) -> bytes:
+def pack(identities: Iterator[Identity]) -> bytes:
     """Return identities in the form in which the library returns them."""
-    return b"".join(_ENTRY.pack(*one) for one in found)
+    return b"".join(_ENTRY.pack(*one) for one in identities)
 
 
-def unpack(found: bytes) -> Iterator[Identity]:
+def unpack(data: bytes) -> Iterator[Identity]:
     """Yield the identities in the library's answer, file by file."""
-    return _ENTRY.iter_unpack(found)
+    return _ENTRY.iter_unpack(data)
 
 
 def differing(before: bytes, now: bytes) -> Iterator[int]:
@@ -99,8 +99,8 @@ def _function(library: Path | None) -> Callable[[bytes, int, bool], bytes] | Non
     function.restype = None
 
     def call(text: bytes, count: int, follow: bool) -> bytes:
-        found = ctypes.create_string_buffer(count * _ENTRY.size)
-        function(text, count, follow, found)
-        return found.raw
+        buffer = ctypes.create_string_buffer(count * _ENTRY.size)
+        function(text, count, follow, buffer)
+        return buffer.raw
 
     return call

@@ -18,7 +18,7 @@ import msgspec
 from pypto_build.artifact.below import directory_below, remove_below, replace_below, write_below
 from pypto_build.trace import span
 
-from .action import Action, Aid, InputSet, Result, Roots, plain
+from .action import Action, Helper, InputSet, Result, Roots, plain
 from .ahead import Ahead, Start
 from .calls import OWN_CALLS
 from .digests import LISTING, TICK_S, bytes_digest, changed_since, written_since
@@ -63,12 +63,12 @@ class Forks(Protocol):
 class Outcome:
     """The end of an action: ``kept`` (it was there), ``restored`` (from the store), ``built`` or ``failed``.
 
-    ``said`` is the output of its command, ``note`` the reason why the result was not recorded.
+    ``printed`` is the output of its command, ``note`` the reason why the result was not recorded.
     """
 
     how: Literal["kept", "restored", "built", "failed"]
     status: int = 0
-    said: str = ""
+    printed: str = ""
     note: str = ""
 
 
@@ -82,7 +82,7 @@ class _Attempt:
     """
 
     action: Action
-    aids: Sequence[Aid]
+    helpers: Sequence[Helper]
     seen: Mapping[str, Identity | None]  # the declared inputs by path, as they were before it
     state: State
     account: Account
@@ -105,13 +105,13 @@ class _Change:
     only_status: bool = False
 
 
-def _one_at_a_time(method: Callable[Concatenate[Known, P], R]) -> Callable[Concatenate[Place, P], R]:
-    """Turn a method of `Known` into one of `Place`, which one thread at a time runs."""
+def _one_at_a_time(method: Callable[Concatenate[Known, P], R]) -> Callable[Concatenate[OutputDir, P], R]:
+    """Turn a method of `Known` into one of `OutputDir`, which one thread at a time runs."""
 
     @wraps(method)
-    def call(place: Place, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        with place._lock:
-            return method(place._known, *args, **kwargs)
+    def call(output_dir: OutputDir, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with output_dir._lock:
+            return method(output_dir._known, *args, **kwargs)
 
     return call
 
@@ -120,7 +120,7 @@ def _one_at_a_time(method: Callable[Concatenate[Known, P], R]) -> Callable[Conca
 _Made = tuple[Action, tuple[str, ...]]
 
 
-class Place:
+class OutputDir:
     """The outputs in ``directory``.
 
     ``roots`` are the directories that names in records are relative to, ``watcher`` is the library that watches tools;
@@ -156,7 +156,7 @@ class Place:
         return self._known.path(name)
 
     reason = _one_at_a_time(Known.reason)
-    said = _one_at_a_time(Known.said)
+    printed = _one_at_a_time(Known.printed)
     contents = _one_at_a_time(Known.contents)
     read_files = _one_at_a_time(Known.read_files)
     amend = _one_at_a_time(Known.amend)
@@ -182,8 +182,8 @@ class Place:
         with self._lock:
             proven, results = self._known.all_proven(actions, again), self._known.record.results
             return [
-                found and not self._is_withdrawn(action, results[action.name].key)
-                for action, found in zip(actions, proven, strict=True)
+                is_proven and not self._is_withdrawn(action, results[action.name].key)
+                for action, is_proven in zip(actions, proven, strict=True)
             ]
 
     def _is_withdrawn(self, action: Action, key: str) -> bool:
@@ -200,9 +200,9 @@ class Place:
         """
         with self._lock:
             digests = self._known.digests
-            asked = list(map(str, paths))
-            looks = unpack(self._looker.look(Paths(asked)))
-            return any(digests.seen(path) != now for path, now in zip(asked, looks, strict=True))
+            files = list(map(str, paths))
+            looks = unpack(self._looker.look(Paths(files)))
+            return any(digests.seen(path) != now for path, now in zip(files, looks, strict=True))
 
     def renew(self, store: Store) -> None:
         """Read what is recorded now, in a process that was forked, and use ``store``; no file counts as looked at."""
@@ -229,7 +229,7 @@ class Place:
         self,
         action: Action,
         spawn: Spawn,
-        begin: Callable[[], Sequence[Aid] | None],
+        begin: Callable[[], Sequence[Helper] | None],
         *,
         again: bool = False,
         record: bool = True,
@@ -247,20 +247,20 @@ class Place:
                 if (not looked and self.proven(action)) or self._was_made(action):
                     return Outcome("kept")
             with span(f"look in the store for {action.name}"):
-                if (said := self._restore(action)) is not None:
-                    return Outcome("restored", said=said)
+                if (printed := self._restore(action)) is not None:
+                    return Outcome("restored", printed=printed)
         with span(f"begin {action.name}"):
-            aids = begin() or ()
+            helpers = begin() or ()
         outcome, links = Outcome("failed", _UNSTABLE), dict[str, str]()
         for number in range(_ATTEMPTS):
             last = number == _ATTEMPTS - 1
-            outcome, unstable = self._build(action, spawn, aids, record, forks, links, last)
+            outcome, unstable = self._build(action, spawn, helpers, record, forks, links, last)
             if not unstable:
                 return outcome
             if forks:  # what it has read may be what changed
                 forks.close()
             # A run in another environment may have made one anew; without it, it takes longer and comes to the same.
-            aids = [aid for aid in aids if aid.needed]
+            helpers = [helper for helper in helpers if helper.needed]
             time.sleep(TICK_S)  # else what changed last would look as if it changed during the next attempt
         return replace(outcome, note=f"{unstable} kept changing meanwhile; run it again")
 
@@ -327,7 +327,7 @@ class Place:
             if not result.good:
                 return None
             if self._fetch(action, result, sets):
-                return result.said
+                return result.printed
         return None
 
     # The store may be far away: nothing is asked of it while the lock is held.
@@ -338,11 +338,11 @@ class Place:
         They are given to the record whenever the lock is taken: what no result of it names is dropped as it is saved.
         """
         with self._lock:
-            sets = {number: known for number in result.sets if (known := self._known.record.sets.get(number))}
+            sets = {number: inputs for number in result.sets if (inputs := self._known.record.sets.get(number))}
         for number in result.sets:
-            found = None if number in sets else decoded(self._store.read(number), InputSet)
-            if found is not None:
-                sets[number] = found
+            stored = None if number in sets else decoded(self._store.read(number), InputSet)
+            if stored is not None:
+                sets[number] = stored
         return sets if len(sets) == len(set(result.sets)) else None
 
     def _fetch(self, action: Action, result: Result, sets: dict[str, InputSet]) -> bool:
@@ -368,7 +368,7 @@ class Place:
         return True
 
     def _publish(self, result: Result, contents: Sequence[bytes]) -> None:
-        sets = [found.encode() for found in self._known.contents(result)]
+        sets = [inputs.encode() for inputs in self._known.contents(result)]
         self._store.publish(result.key, msgspec.msgpack.encode(result), [*sets, *contents])
 
     # Building
@@ -377,14 +377,14 @@ class Place:
         self,
         action: Action,
         spawn: Spawn,
-        aids: Sequence[Aid],
+        helpers: Sequence[Helper],
         record: bool,
         forks: Forks | None,
         links: dict[str, str],
         last: bool,
     ) -> tuple[Outcome, str]:
         """Do the action once; return the outcome, and an input that changed meanwhile."""
-        ahead = self._ahead_for(action, aids)
+        ahead = self._ahead_for(action, helpers)
         with self._lock:
             seen, state = self._known.look(action)
             self._clear(action)
@@ -395,24 +395,24 @@ class Place:
             started = ahead.started if ahead else time.time_ns()
         work = ahead.work if ahead else self._work.take()
         try:
-            command, environment = action.command(aids), self._environment(action, work)
+            command, environment = action.command(helpers), self._environment(action, work)
             since = ahead.process.since if ahead else forks.since(environment) if forks else 0
             with span(f"run {action.name}", "command"):
                 ended = ahead.process.go() if ahead else None
-                status, said = ended or spawn(command, environment)
+                status, printed = ended or spawn(command, environment)
             with self._lock, span(f"judge {action.name}"):
-                private = [str(work), *self._private(action, aids), *(forks.directories if forks else ())]
+                private = [str(work), *self._private(action, helpers), *(forks.directories if forks else ())]
                 account = read_account(work / "log", command, private)
                 since, waited = since or started, ahead is not None
-                attempt = _Attempt(action, aids, seen, state, account, started, record, since, waited, links, last)
-                return self._judge(attempt, status, said)
+                attempt = _Attempt(action, helpers, seen, state, account, started, record, since, waited, links, last)
+                return self._judge(attempt, status, printed)
         finally:
             self._work.leave(work)
 
-    def _ahead_for(self, action: Action, aids: Sequence[Aid]) -> Ahead | None:
+    def _ahead_for(self, action: Action, helpers: Sequence[Helper]) -> Ahead | None:
         """Return the process that waits for just this action; None if there is none."""
         ahead = self._ahead.get(action.name)
-        if ahead is None or ahead.action != action or aids:
+        if ahead is None or ahead.action != action or helpers:
             return None
         return self._ahead.pop(action.name)
 
@@ -430,18 +430,18 @@ class Place:
             environment |= {"LD_PRELOAD": str(self._watcher), variable: str(work / "log")}
         return environment
 
-    def _private(self, action: Action, aids: Sequence[Aid]) -> Iterator[str]:
-        """Yield the paths whose files are no inputs: directories of aids and outputs, and those that the action
+    def _private(self, action: Action, helpers: Sequence[Helper]) -> Iterator[str]:
+        """Yield the paths whose files are no inputs: directories of helpers and outputs, and those that the action
         names.
         """
-        yield from (os.path.dirname(aid.path) for aid in aids)
+        yield from (os.path.dirname(helper.path) for helper in helpers)
         yield from action.private
         if self._watcher is not None:  # whose name tells which compiler made it
             yield str(self._watcher)
         if action.tree:
             yield str(self.directory / action.tree)
 
-    def _judge(self, attempt: _Attempt, status: int, said: str) -> tuple[Outcome, str]:
+    def _judge(self, attempt: _Attempt, status: int, printed: str) -> tuple[Outcome, str]:
         """Return the outcome of an attempt, and an input that changed meanwhile. Record the result only if all is
         certain.
         """
@@ -456,22 +456,22 @@ class Place:
         if status not in action.good:
             if attempt.record:
                 self._note_failure(attempt, certain=not (untold or changed))
-            return Outcome("failed", status, said), ""
+            return Outcome("failed", status, printed), ""
         if missing := next((name for name in action.outputs if not (self.directory / f"{name}.tmp").is_file()), ""):
             self._known.drop(action.name)
             what = f"{os.path.basename(missing)}{f' of {os.path.basename(action.main)}' if action.main else ''}"
-            return Outcome("failed", 1, f"{said}error: {action.argv[0]} wrote no {what}\n"), ""
+            return Outcome("failed", 1, f"{printed}error: {action.argv[0]} wrote no {what}\n"), ""
         outputs = self._take(action)
         if changed:
-            return Outcome("failed", _UNSTABLE, said), changed
+            return Outcome("failed", _UNSTABLE, printed), changed
         if untold or not attempt.record:
             self._known.drop(action.name)
             if untold == _UNWATCHED and attempt.record and action.outputs and not action.tree:
                 self._made[action.name] = self._made_of(action)
             note = f"{untold}, so it is made anew every time" if untold not in ("", _UNWATCHED) else ""
-            return Outcome("built", status, said, note), ""
-        self._note_success(attempt, self._result(attempt, outputs, said))
-        return Outcome("built", status, said), ""
+            return Outcome("built", status, printed, note), ""
+        self._note_success(attempt, self._result(attempt, outputs, printed))
+        return Outcome("built", status, printed), ""
 
     def _untold(self, attempt: _Attempt, reads_main: bool) -> str:
         """Return why the tool's inputs are not fully known; empty if it was watched all along."""
@@ -529,27 +529,27 @@ class Place:
         for (path, seen), (now, digest) in zip(
             attempt.seen.items(), digests.look_at_all(list(attempt.seen)), strict=True
         ):
-            told = account.read.get(path)
+            recorded = account.read.get(path)
             if (now, digest) != (seen, attempt.state.declared[self._known.roots.name(path)]):
                 yield _Change(path, _only_status(path, seen, now))
-            elif told and any(told) and told != now:
+            elif recorded and any(recorded) and recorded != now:
                 yield _Change(path)
         for path in account.files - attempt.seen.keys():
             if path.rstrip("/") in account.changed:
                 continue  # by the command, of which nothing is recorded
-            now, told = digests.identity_of(path), account.read.get(path)
-            if now is None or (told and any(told) and told != now):
-                yield _Change(path, _only_status(path, told, now))
+            now, recorded = digests.identity_of(path), account.read.get(path)
+            if now is None or (recorded and any(recorded) and recorded != now):
+                yield _Change(path, _only_status(path, recorded, now))
                 continue
             earlier = path in account.earlier
-            known = digests.knows(path, now) and not (attempt.waited or earlier)
+            is_seen = digests.knows(path, now) and not (attempt.waited or earlier)
             since = attempt.since if earlier else attempt.started
-            if changed_since(now, since) and not known:
+            if changed_since(now, since) and not is_seen:
                 yield _Change(path, _only_status(path, now, now) and not written_since(now, since))
-        for question, answer in account.asked.items():
+        for question, answer in account.answers.items():
             if answer and subject(question) not in account.changed and digests.of(question) != answer:
                 yield _Change(subject(question))
-        yield from (_Change(aid.path) for aid in attempt.aids if digests.of(aid.path) != aid.digest)
+        yield from (_Change(helper.path) for helper in attempt.helpers if digests.of(helper.path) != helper.digest)
         yield from map(_Change, sorted(account.unsteady))
         # The declared inputs, which a process that was started ahead may have missed, have been checked above.
         yield from (_Change(path) for path in account.absent - attempt.seen.keys() if not is_absent(path))
@@ -565,7 +565,7 @@ class Place:
             replace_below(self.directory, f"{name}.tmp", name)
         return digests
 
-    def _result(self, attempt: _Attempt, outputs: dict[str, str], said: str, good: bool = True) -> Result:
+    def _result(self, attempt: _Attempt, outputs: dict[str, str], printed: str, good: bool = True) -> Result:
         state = attempt.state
         names = sorted(self._names_seen(attempt))
         files = dict(zip(names, self._known.inputs(names), strict=True))
@@ -573,19 +573,19 @@ class Place:
         mine = {name: files.pop(name) for name in list(files) if name.startswith(tuple(state.declared))}
         parts = (mine, *(_by_directory(files) if attempt.action.whole else (files,)))
         seen = (InputSet(tuple(sorted(part.items()))) for part in parts if part)
-        sets = [*seen, *(contents for aid in attempt.aids for contents in aid.contents)]
+        sets = [*seen, *(contents for helper in attempt.helpers for contents in helper.contents)]
         numbers = tuple(dict.fromkeys(map(self._known.learn, sets)))
-        return Result(state.key, state.declared, state.settings, state.words, numbers, outputs, plain(said), good)
+        return Result(state.key, state.declared, state.settings, state.words, numbers, outputs, plain(printed), good)
 
     def _names_seen(self, attempt: _Attempt) -> set[str]:
         """The names of all that a tool was seen to read, to miss and to ask, but for its declared inputs."""
         account, roots = attempt.account, self._known.roots
         files, questions = account.files - attempt.seen.keys(), self._questions(attempt)
         searches = roots.searches(account.executed)
-        found = set(searches.values())
+        programs = set(searches.values())
         every = "" if attempt.action.python else NAMES  # what lies beside the files of our own tools says nothing
-        names = {roots.name(path + every if path.endswith(LISTING) else path) for path in files - found}
-        names |= {roots.name(question) for question in questions if subject(question) not in found}
+        names = {roots.name(path + every if path.endswith(LISTING) else path) for path in files - programs}
+        names |= {roots.name(question) for question in questions if subject(question) not in programs}
         names.update(*(roots.names_missed(path, searches) for path in account.absent))
         names |= set(map(roots.name_searched, searches))
         there = {*files, *map(subject, questions)}
@@ -598,12 +598,12 @@ class Place:
         build.
         """
         roots, digests = self._known.roots, self._known.digests
-        told = {question: told or digests.of(question) for question, told in attempt.account.asked.items()}
+        answers = {question: answers or digests.of(question) for question, answers in attempt.account.answers.items()}
         return {
             question
-            for question, told in told.items()
+            for question, answers in answers.items()
             if not roots.name(question).startswith(OURS)
-            and not (told.startswith("directory ") and roots.holds(subject(question)))
+            and not (answers.startswith("directory ") and roots.holds(subject(question)))
         }
 
     def _note_success(self, attempt: _Attempt, result: Result) -> None:

@@ -56,8 +56,8 @@ def subject(question: str) -> str:
 
 def phrase(question: str) -> str:
     """Return what a question asks for, for people."""
-    path, _, asked = question.rpartition(_MARK)
-    return _PHRASES.get(asked.removesuffix(NO_SIZE), "access to {}").format(path)
+    path, _, kind = question.rpartition(_MARK)
+    return _PHRASES.get(kind.removesuffix(NO_SIZE), "access to {}").format(path)
 
 
 def status(mode: int, size: int) -> str:
@@ -66,9 +66,9 @@ def status(mode: int, size: int) -> str:
     return f"{kind} {mode & OWNERS:o} {size}" if kind == "file" else f"{kind} {mode & OWNERS:o}"
 
 
-def without_size(told: str) -> str:
+def without_size(answer_: str) -> str:
     """The answer to a question without the size of a file."""
-    return told.rpartition(" ")[0] if told.startswith("file ") else told
+    return answer_.rpartition(" ")[0] if answer_.startswith("file ") else answer_
 
 
 def access(error: int) -> str:
@@ -85,15 +85,15 @@ def answer(question: str, name: Callable[[str], str] = str, real: dict[str, str]
     """The answer now, with paths called by ``name``. Directories that were resolved just now are in ``real``."""
     if question.endswith(NO_SIZE):
         return without_size(answer(question.removesuffix(NO_SIZE), name, real))
-    path, _, asked = question.rpartition(_MARK)
+    path, _, kind = question.rpartition(_MARK)
     try:
-        if asked.isdigit():
-            return access(not os.access(path, int(asked)))
-        if asked == REAL.removeprefix(_MARK):
+        if kind.isdigit():
+            return access(not os.access(path, int(kind)))
+        if kind == REAL.removeprefix(_MARK):
             return name(_real_path(path, {} if real is None else real))
-        if asked == NAMES.removeprefix(_MARK):
+        if kind == NAMES.removeprefix(_MARK):
             return _names(path)
-        if asked == ATTRIBUTES.removeprefix(_MARK):
+        if kind == ATTRIBUTES.removeprefix(_MARK):
             return _attributes(path)
         now = os.stat(path) if question.endswith(STATUS) else os.lstat(path)
         return f"link {name(os.readlink(path))}" if stat.S_ISLNK(now.st_mode) else status(now.st_mode, now.st_size)
@@ -105,8 +105,8 @@ def answer(question: str, name: Callable[[str], str] = str, real: dict[str, str]
 
 def _names(path: str) -> str:
     """All names in a directory, with the types that are told together with them."""
-    with os.scandir(path) as found:
-        names = sorted(f"{each.name}\0{each.is_symlink()}{each.is_dir(follow_symlinks=False)}" for each in found)
+    with os.scandir(path) as entries:
+        names = sorted(f"{each.name}\0{each.is_symlink()}{each.is_dir(follow_symlinks=False)}" for each in entries)
     return hashlib.sha256("\0".join(names).encode(errors="surrogateescape")).hexdigest()
 
 

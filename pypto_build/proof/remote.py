@@ -271,12 +271,12 @@ class HttpStore:
         self, method: str, name: str, data: bytes | None = None, largest: int = _AROUND, seconds: float = EXCHANGE_S
     ) -> tuple[int, bytes]:
         self._bounds.renew(largest + _AROUND, seconds)
-        known: http.client.HTTPConnection | None = getattr(self._threads, "connection", None)
+        connection: http.client.HTTPConnection | None = getattr(self._threads, "connection", None)
         self._threads.connection = None
         try:
-            if known is not None:
+            if connection is not None:
                 with suppress(ConnectionError, http.client.HTTPException):  # it may have been closed while it was idle
-                    return self._exchange(known, method, name, data, largest)
+                    return self._exchange(connection, method, name, data, largest)
             return self._exchange(self._connected(), method, name, data, largest)
         except TooMuch:
             raise RemoteDamage(_TOO_LARGE) from None
@@ -346,10 +346,10 @@ class RedisStore:
         self._redis.connection_pool.connection_class = Connection
 
     def get(self, name: str, largest: int, seconds: float = EXCHANGE_S) -> bytes | None:
-        found = self._ask("get", name, largest=largest, seconds=seconds)
-        if found is not None and not (isinstance(found, bytes) and len(found) <= largest):
+        value = self._ask("get", name, largest=largest, seconds=seconds)
+        if value is not None and not (isinstance(value, bytes) and len(value) <= largest):
             raise RemoteDamage("answers with something else than a file")
-        return found
+        return value
 
     def has(self, name: str) -> bool:
         return bool(self._ask("exists", name))
@@ -399,8 +399,8 @@ def _authorization(url: SplitResult) -> dict[str, str]:
         import netrc
 
         with suppress(OSError, netrc.NetrcParseError):
-            known = netrc.netrc(os.environ.get("NETRC")).authenticators(url.hostname or "")
-            user, password = (known[0], known[2]) if known and known[0] != "default" else (None, None)
+            login = netrc.netrc(os.environ.get("NETRC")).authenticators(url.hostname or "")
+            user, password = (login[0], login[2]) if login and login[0] != "default" else (None, None)
     if user is None:
         return {}
     words = f"{unquote(user)}:{unquote(password or '')}".encode()

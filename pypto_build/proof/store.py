@@ -118,8 +118,8 @@ class Store:
             return
         with suppress(OSError), locked(self.directory / ".lock"):
             usage = self.directory / "usage"
-            known = read_file(usage)
-            total = int(known) if known and known.isdigit() else sum(entry.size for entry in self.entries())
+            recorded = read_file(usage)
+            total = int(recorded) if recorded and recorded.isdigit() else sum(entry.size for entry in self.entries())
             total += written
             if total > self._size:
                 total = self.shrink(int(self._size * _ROOM))

@@ -33,8 +33,8 @@ class _Files:
         self._follow = follow
         self._actions: dict[tuple[str, Identity], list[int]] = {}
 
-    def add(self, number: int, path: str, said: Identity) -> None:
-        self._actions.setdefault((path, said), []).append(number)
+    def add(self, number: int, path: str, identity: Identity) -> None:
+        self._actions.setdefault((path, identity), []).append(number)
 
     def merge_into(self, others: _Files) -> None:
         """Move files to ``others`` that have the same identity there.
@@ -47,7 +47,7 @@ class _Files:
     def close(self) -> None:
         """Prepare the look; no more files are added."""
         self._paths = Paths([path for path, _ in self._actions], self._follow)
-        self._said = pack(said for _, said in self._actions)
+        self._said = pack(identity for _, identity in self._actions)
         self._numbers = list(self._actions.values())
 
     def differing(self, looker: Looker) -> Iterator[int]:
@@ -88,10 +88,10 @@ class Together:
         if held is None or held.action is not self._actions[number]:
             return False
         sets = held.result.sets
-        for path, said in (*held.inputs, *(file for each in sets for file in self._own.get(each, ()))):
-            self._inputs.add(number, path, said)
-        for path, said in held.outputs:
-            self._outputs.add(number, path, said)
+        for path, identity in (*held.inputs, *(file for each in sets for file in self._own.get(each, ()))):
+            self._inputs.add(number, path, identity)
+        for path, identity in held.outputs:
+            self._outputs.add(number, path, identity)
         common = tuple(each for each in sets if each not in self._own), tuple(sorted(held.result.located.items()))
         if any(common):
             self._common.setdefault(common, []).append(number)
@@ -114,34 +114,34 @@ class Together:
         changed. ``differs`` returns a file of input sets that changed. ``agree`` tells if a result's directories are
         those of this place.
         """
-        found = set(self._unknown)
+        numbers_in_doubt = set(self._unknown)
         now = map(results.get, self._names)
-        found.update(
+        numbers_in_doubt.update(
             number
-            for number, (one, known) in enumerate(zip(self._held, now, strict=True))
-            if one is None or one.result is not known or not known.good
+            for number, (one, result) in enumerate(zip(self._held, now, strict=True))
+            if one is None or one.result is not result or not result.good
         )
         for (sets, located), numbers in self._common.items():
             if differs(sets) or not agree(dict(located)):
-                found.update(numbers)
+                numbers_in_doubt.update(numbers)
         for files in (self._inputs, self._outputs):
-            found.update(files.differing(looker))
-        return found
+            numbers_in_doubt.update(files.differing(looker))
+        return numbers_in_doubt
 
 
-def _said_of(found: InputSet | None, roots: Roots, digests: Digests) -> list[tuple[str, Identity]] | None:
+def _said_of(inputs: InputSet | None, roots: Roots, digests: Digests) -> list[tuple[str, Identity]] | None:
     """Return the identities that the files of an input set have while their contents match it.
 
     Return None if an identity is not remembered, or there are many files.
     """
-    if found is None or len(found.files) > _OWN_FILES:
+    if inputs is None or len(inputs.files) > _OWN_FILES:
         return None
-    said = []
-    for name, digest in found.files:
+    identities = []
+    for name, digest in inputs.files:
         path = roots.path(name)
         seen = NOTHING if digest == ABSENT else digests.seen_with(path, digest)
         listed = not name.endswith(STATUS) and (name.endswith(LISTING) or is_question(name))
         if seen is None or listed or not roots.is_fixed(name):
             return None
-        said.append((path.removesuffix(STATUS), seen))
-    return said
+        identities.append((path.removesuffix(STATUS), seen))
+    return identities

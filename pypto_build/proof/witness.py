@@ -73,7 +73,7 @@ class Account:
     absent: set[str] = field(default_factory=set)
     listed: set[str] = field(default_factory=set)
     loaded: set[str] = field(default_factory=set)
-    asked: dict[str, str] = field(default_factory=dict)
+    answers: dict[str, str] = field(default_factory=dict)
     earlier: set[str] = field(default_factory=set)
     changed: set[str] = field(default_factory=set)
     rewritten: set[str] = field(default_factory=set)  # of these, what it read
@@ -177,7 +177,7 @@ def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Acco
     Neither files that it wrote count, nor ``private`` ones and those below such directories.
     """
     account, written = Account(started={argv[0]}), set[str]()
-    own = {str(place).rstrip("/") for place in private}
+    own = {str(directory).rstrip("/") for directory in private}
     counts = _Counts(own)
     for event in _events(log):
         kind, *numbers, path = event
@@ -206,7 +206,7 @@ def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Acco
 def _is_temporary(account: Account, path: str) -> bool:
     """Return whether the command made a file or directory that was not there, and removed it: that it is not there
     stays an input."""
-    missing = account.asked.get(path + LINK) == failure(errno.ENOENT) or path in account.absent
+    missing = account.answers.get(path + LINK) == failure(errno.ENOENT) or path in account.absent
     return missing and path not in account.rewritten and not os.path.lexists(path)
 
 
@@ -218,7 +218,7 @@ class _Counts:
     """Tells which paths count: neither what is a command's own, nor the system's tables and what no path leads to."""
 
     def __init__(self, own: set[str]) -> None:
-        self._own, self._below = own, (*(f"{place}/" for place in own), *Mounts.now().tables())
+        self._own, self._below = own, (*(f"{path}/" for path in own), *Mounts.now().tables())
 
     def __call__(self, path: str) -> bool:
         return path not in self._own and not path.startswith(self._below) and not _NAMELESS.match(path)
@@ -247,12 +247,12 @@ def _note_write(account: Account, kind: str, numbers: list[str], path: str, writ
     """Note what the command writes: what it knew of that before is no input that stays."""
     if path in written:
         return
-    asked = any(path + question in account.asked for question in _ABOUT_IT)
+    is_answered = any(path + question in account.answers for question in _ABOUT_IT)
     if path in account.read or path in account.loaded or numbers == ["1"]:
         account.rewritten.add(path)
     if kind == "B":
         account.appended.add(path)
-    if kind == "B" or asked or path in account.absent:
+    if kind == "B" or is_answered or path in account.absent:
         account.changed.add(path)
     if f"{os.path.dirname(path)}{LISTING}" in account.listed:
         account.changed.add(os.path.dirname(path))
@@ -268,10 +268,10 @@ def _note_read(account: Account, path: str, numbers: list[str]) -> None:
     account.read.setdefault(path, (device, inode, mode, size, changed, status_changed))
 
 
-def _note_answer(account: Account, question: str, told: str) -> None:
-    before = account.asked.get(question)
-    account.asked[question] = told or before or ""
-    if before and told and before != told:
+def _note_answer(account: Account, question: str, answer: str) -> None:
+    before = account.answers.get(question)
+    account.answers[question] = answer or before or ""
+    if before and answer and before != answer:
         account.unsteady.add(subject(question))
 
 
@@ -380,7 +380,7 @@ def _leave_out(account: Account, written: set[str], counts: _Counts) -> None:
     account.listed = set(filter(stays, account.listed))
     account.loaded = set(filter(stays, account.loaded))
     account.unsteady = set(filter(stays, account.unsteady))
-    account.asked = {question: told for question, told in account.asked.items() if stays(subject(question))}
+    account.answers = {question: answer for question, answer in account.answers.items() if stays(subject(question))}
 
 
 def of_python(account: Account, whole: bool = False) -> Account:
@@ -394,25 +394,25 @@ def of_python(account: Account, whole: bool = False) -> Account:
     result.
     """
     homes = _Homes(account)
-    mine = replace(account, read={}, absent=set(), listed=set(), loaded=set(), asked={}, earlier=set())
+    mine = replace(account, read={}, absent=set(), listed=set(), loaded=set(), answers={}, earlier=set())
     for path in account.files | (_looked_at(account) if whole else set()):
-        source, told = _source(path), set[str]()
+        source, files = _source(path), set[str]()
         if homes.is_of_user(source) or source == _SHARED:
             continue
         if package := None if source.startswith(_PACKAGE) else homes.installed(source):
-            found = package[1] and not _OUR_PLACE.match(package[1])
-            told.update(_records(*package) if found else ())
-            mine.loaded |= told
+            is_installed = package[1] and not _OUR_PLACE.match(package[1])
+            files.update(_records(*package) if is_installed else ())
+            mine.loaded |= files
         elif not (source.endswith(LISTING) if source.startswith(_PACKAGE) else homes.is_of_path(source)):
-            told.add(source)
+            files.add(source)
             mine.read[source] = account.read.get(source, NOTHING)
         if path in account.earlier:
-            mine.earlier |= told
+            mine.earlier |= files
     mine.absent = {path for path in account.absent if not (homes.is_of_python(path) or homes.is_of_user(path))}
-    mine.asked = {
-        asked + NO_SIZE if asked.endswith((STATUS, LINK)) else asked: without_size(told)
-        for asked, told in account.asked.items()
-        if not (homes.says_where(subject(asked)) or subject(asked).startswith(_SHARED))
+    mine.answers = {
+        question + NO_SIZE if question.endswith((STATUS, LINK)) else question: without_size(answer)
+        for question, answer in account.answers.items()
+        if not (homes.says_where(subject(question)) or subject(question).startswith(_SHARED))
     }
     mine.changed = {path for path in account.rewritten if not _is_compiled(path)}  # they look before they write
     return mine
@@ -420,7 +420,7 @@ def of_python(account: Account, whole: bool = False) -> Account:
 
 def _looked_at(account: Account) -> set[str]:
     """The regular files whose status a command asked for."""
-    return {subject(question) for question, told in account.asked.items() if told.startswith("file ")}
+    return {subject(question) for question, answer in account.answers.items() if answer.startswith("file ")}
 
 
 def _is_compiled(path: str) -> bool:
@@ -452,8 +452,8 @@ class _Homes:
 
     def installed(self, path: str) -> tuple[str, str] | None:
         """The directory of installed packages that a path lies in, and the name in it."""
-        found = self._installed.match(path)
-        return (found[1], found[2]) if found else None
+        match = self._installed.match(path)
+        return (match[1], match[2]) if match else None
 
     def is_of_user(self, path: str) -> bool:
         """Return whether a file is an environment's, or what the user has set for git."""
@@ -478,8 +478,8 @@ class _Homes:
         ours = path.startswith(_PACKAGE) or path + LISTING in (_PACKAGE, _BESIDE_US)
         in_bin = os.path.basename(directory) == "bin" and os.path.dirname(directory) in self._prefixes
         interpreter = name.startswith("python") and in_bin
-        known = ours or interpreter or path in self._prefixes or name.startswith(_EDITABLE)
-        return known or self.is_of_user(path) or self.is_of_path(path)
+        is_home = ours or interpreter or path in self._prefixes or name.startswith(_EDITABLE)
+        return is_home or self.is_of_user(path) or self.is_of_path(path)
 
 
 @cache
@@ -513,13 +513,13 @@ def _normal(name: str) -> str:
 @cache
 def _distributions(directory: str) -> dict[str, str]:
     """The `.dist-info` directories by the packages that they installed."""
-    found: dict[str, str] = {}
+    records: dict[str, str] = {}
     for name in sorted(os.listdir(directory)):
         if not name.endswith(_INFO):
             continue
-        found.setdefault(_normal(name.partition("-")[0]), name)
+        records.setdefault(_normal(name.partition("-")[0]), name)
         with suppress(OSError):
             text = Path(directory, name, "top_level.txt").read_text(encoding="utf-8", errors="replace")
             for package in text.split():
-                found.setdefault(_normal(package), name)
-    return found
+                records.setdefault(_normal(package), name)
+    return records

@@ -36,8 +36,8 @@ class WorkDirectories:
     def leave(self, work: Path) -> None:
         """Empty a command's directory and keep it for the next: some file systems take milliseconds to remove one."""
         try:
-            with os.scandir(work) as found:
-                for entry in found:
+            with os.scandir(work) as entries:
+                for entry in entries:
                     remove = shutil.rmtree if entry.is_dir(follow_symlinks=False) else os.unlink
                     remove(entry.path)
             self._spare.append(work)

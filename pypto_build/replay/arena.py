@@ -100,8 +100,8 @@ class Arena:
         """The first write that hit a red zone, restoring nothing; None when all are intact."""
         indices = [*self._offsets]
         for zone, (start, stop) in enumerate(self.zones()):
-            found = bytes(self.memory[start:stop])
-            stripped = found.lstrip(bytes([_PATTERN]))
+            guard = bytes(self.memory[start:stop])
+            stripped = guard.lstrip(bytes([_PATTERN]))
             if not stripped:
                 continue
             position = stop - len(stripped)

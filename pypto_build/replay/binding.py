@@ -94,20 +94,20 @@ def bind(
     does not fit and for a parameter without any known shape.
     """
     interface = _with_shapes(interface, artifact, data) if artifact else interface
-    given = dict(scalars or {})
+    values = dict(scalars or {})
     names = {param.name for param in interface.params}
-    for name in given:
+    for name in values:
         if all(param.name != name or param.kind != "scalar" for param in interface.params):
-            known = ", ".join(param.name for param in interface.params if param.kind == "scalar") or "none"
-            raise ArtifactError(f"--scalar {name}", "no such scalar", f"the artifact's scalars: {known}")
-    needed = [param.name for param in interface.params if param.name not in given and _needs_input(param, data)]
+            scalar_names = ", ".join(param.name for param in interface.params if param.kind == "scalar") or "none"
+            raise ArtifactError(f"--scalar {name}", "no such scalar", f"the artifact's scalars: {scalar_names}")
+    needed = [param.name for param in interface.params if param.name not in values and _needs_input(param, data)]
     seeded = bool(needed) and not data.inputs
     if not seeded:
         _require_inputs(needed, data)
     ordered = sorted(interface.params, key=lambda param: param.index)
     bind_scalar = _seeded_scalar if seeded else _snapshot_scalar
     bound_scalars = tuple(
-        _given_scalar(param, given[param.name]) if param.name in given else bind_scalar(param, data)
+        _given_scalar(param, values[param.name]) if param.name in values else bind_scalar(param, data)
         for param in ordered
         if param.kind == "scalar"
     )
@@ -135,8 +135,8 @@ def lent(binding: Binding) -> dict[int, memoryview]:
 
 def _with_shapes(interface: Interface, artifact: Path, data: Snapshot) -> Interface:
     """Return the interface with missing tensor shapes filled in from the modules, if they give them."""
-    told = {*data.inputs, *data.outputs}
-    untold = {p.name for p in interface.params if p.kind == "tensor" and p.shape is None and p.name not in told}
+    with_files = {*data.inputs, *data.outputs}
+    untold = {p.name for p in interface.params if p.kind == "tensor" and p.shape is None and p.name not in with_files}
     if not untold:
         return interface
     from pypto_build.replay.module_shapes import complete
@@ -174,11 +174,13 @@ def _snapshot_tensor(param: Param, data: Snapshot, params: Sequence[Param]) -> T
     source, golden = data.inputs.get(param.name), data.outputs.get(param.name)
     direction = param.direction or _direction_from_files(source, golden)
     initial = _read(source, param) if source is not None and direction != "OUT" else None
-    known = initial
-    like = golden or source
-    if known is None and like is not None and not _is_settled(param):
-        known = _read(like, param)
-    dtype, shape = (known.dtype, known.shape) if known else (param.dtype, _shape_like_an_input(param, data, params))
+    template = initial
+    shape_source = golden or source
+    if template is None and shape_source is not None and not _is_settled(param):
+        template = _read(shape_source, param)
+    dtype, shape = (
+        (template.dtype, template.shape) if template else (param.dtype, _shape_like_an_input(param, data, params))
+    )
     if dtype is None or shape is None:
         raise _unknown_shape(param)
     return TensorArg(param.name, direction, dtype, shape, initial.contiguous() if initial else None)

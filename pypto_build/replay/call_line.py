@@ -29,7 +29,7 @@ def add_call_line(error: ErrorInfo, record: FaultRecord, binaries: Collection[st
     text = _text(Path(path), int(number)) if number.isdigit() else ""
     if text:
         error.detail.insert(0, f"{number} | {text}")
-        error.message = _OPERATION.sub(lambda found: _named(found, text), error.message, count=1)
+        error.message = _OPERATION.sub(lambda match: _named(match, text), error.message, count=1)
     if not error.message.startswith(f"{record.fields.get('file')}:"):
         error.message = f"{error.line}: {error.message}"
 
@@ -52,7 +52,7 @@ def _text(path: Path, number: int) -> str:
     return lines[number - 1].strip() if 0 < number <= len(lines) else ""
 
 
-def _named(found: re.Match[str], text: str) -> str:
+def _named(match: re.Match[str], text: str) -> str:
     """Return the matched words, with the variable that `text` calls the operation on, if it is a variable."""
-    variable = re.search(rf"(\w+)\s*(?:\.|->)\s*{found[1]}\s*\(", text)
-    return f"{found[1]} of '{variable[1]}' [" if variable else found[0]
+    variable = re.search(rf"(\w+)\s*(?:\.|->)\s*{match[1]}\s*\(", text)
+    return f"{match[1]} of '{variable[1]}' [" if variable else match[0]

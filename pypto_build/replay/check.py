@@ -118,10 +118,10 @@ class _Run:
         if tensor.golden is None or not self.binding.checked:
             return result
         expected = _stored(tensor.golden, tensor)
-        found = difference(actual, expected, tensor.dtype, self.rules.rtol, self.rules.atol)
-        result.status, result.comparator = "mismatch" if found.count else "pass", "allclose"
-        result.mismatched, result.max_abs, result.max_rel = found.count, found.max_abs, found.max_rel
-        result.first = first_mismatches(actual, expected, tensor.dtype, found.mask)
+        differing = difference(actual, expected, tensor.dtype, self.rules.rtol, self.rules.atol)
+        result.status, result.comparator = "mismatch" if differing.count else "pass", "allclose"
+        result.mismatched, result.max_abs, result.max_rel = differing.count, differing.max_abs, differing.max_rel
+        result.first = first_mismatches(actual, expected, tensor.dtype, differing.mask)
         comparator = self.rules.comparators.get(tensor.name)
         if comparator is not None:
             decoded = decode(actual, tensor.dtype), decode(expected, tensor.dtype)
@@ -130,8 +130,8 @@ class _Run:
         if result.status == "mismatch":
             before = tensor.initial if tensor.direction == "INOUT" else None
             initial = None if before is None else _stored(before, tensor)
-            result.hints = find_hints(Case(actual, expected, tensor.dtype, found, tensor.direction, initial, hole))
-            result.tainted = found.count > 0 and tainted(Numbers(actual, tensor.dtype))[0] > 0
+            result.hints = find_hints(Case(actual, expected, tensor.dtype, differing, tensor.direction, initial, hole))
+            result.tainted = differing.count > 0 and tainted(Numbers(actual, tensor.dtype))[0] > 0
         return result
 
     def _apply(self, comparator: Comparator, decoded: tuple[Array, Array]) -> tuple[bool, str]:

@@ -210,9 +210,9 @@ def serve(
     except RuntimeFault as fault:
         reply(Reply(fault=fault.record))
     except ArtifactError as error:
-        place = f"{error.path}: " if error.path else ""
+        prefix = f"{error.path}: " if error.path else ""
         kind = FaultKind.NOT_TRANSLATED if error.kind == "build_error" else FaultKind.UNUSABLE_INPUT
-        reply(Reply(fault=python_fault(kind, f"{place}{error.message}", hint=error.hint)))
+        reply(Reply(fault=python_fault(kind, f"{prefix}{error.message}", hint=error.hint)))
     except Exception as error:  # an exception of C++ code that the runtime did not catch
         kind = FaultKind.OUT_OF_MEMORY if isinstance(error, MemoryError) else FaultKind.ESCAPED_EXCEPTION
         reply(Reply(fault=python_fault(kind, str(error) or type(error).__name__)))
@@ -248,10 +248,10 @@ def _stats_reply(stats: Any) -> Reply:
     )
 
 
-def limit_resources(memory_bytes: int, cpu_s: int, place: Path) -> None:
+def limit_resources(memory_bytes: int, cpu_s: int, directory: Path) -> None:
     """Limit data memory, limit files to half of the free space at `place`, and disable core dumps. A limit of processor
     time ends the process if its parent no longer does."""
-    room = os.statvfs(place)
+    room = os.statvfs(directory)
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_DATA, memory_bytes)
     _limit(resource.RLIMIT_FSIZE, max(room.f_bavail * room.f_frsize // 2, _MIN_FILE_BYTES))

@@ -89,35 +89,36 @@ def parser() -> argparse.ArgumentParser:
 
 def request_from(argv: Sequence[str]) -> Request:
     """Return the request of a command line. Raises `ArtifactError` for an invalid one."""
-    given = parser().parse_args(argv)
-    of_checked: dict[str, SettingValue] = {"operands": True} if given.checked and given.rules != RULES_OFF else {}
+    options = parser().parse_args(argv)
+    checked = options.checked and options.rules != RULES_OFF
+    of_checked: dict[str, SettingValue] = {"operands": True} if checked else {}
     return Request(
-        artifact_dir=given.artifact,
-        build_dir=given.build_dir,
-        embedded=given.embedded,
-        platform=given.platform,
-        requested=given.requested,
-        unproven=given.unproven,
-        verbose=given.verbose,
-        runtime=given.runtime,
-        rules=given.rules,
-        numerics=given.numerics or FAST,
-        binaries=given.binaries,
-        results=given.build_dir / REPLAYS / given.results if given.results else None,
-        data=Path(given.data) if given.data else None,
-        golden=given.golden,
-        rtol=given.rtol,
-        atol=given.atol,
-        seed=given.seed,
-        timeout_s=given.timeout,
-        rounds=given.rounds,
-        threads=given.threads,
-        world=given.world,
-        devices=given.devices or "",
-        memory_mb=given.memory,
-        comparators=dict(given.comparator),
-        scalars=dict(given.scalar),
-        options={**settings_of(given), **of_checked},
+        artifact_dir=options.artifact,
+        build_dir=options.build_dir,
+        embedded=options.embedded,
+        platform=options.platform,
+        requested=options.requested,
+        unproven=options.unproven,
+        verbose=options.verbose,
+        runtime=options.runtime,
+        rules=options.rules,
+        numerics=options.numerics or FAST,
+        binaries=options.binaries,
+        results=options.build_dir / REPLAYS / options.results if options.results else None,
+        data=Path(options.data) if options.data else None,
+        golden=options.golden,
+        rtol=options.rtol,
+        atol=options.atol,
+        seed=options.seed,
+        timeout_s=options.timeout,
+        rounds=options.rounds,
+        threads=options.threads,
+        world=options.world,
+        devices=options.devices or "",
+        memory_mb=options.memory,
+        comparators=dict(options.comparator),
+        scalars=dict(options.scalar),
+        options={**settings_of(options), **of_checked},
     )
 
 
@@ -147,12 +148,12 @@ def run_in_turn(
     """
     begun = False
     try:
-        wanted = await_turn()
-        if wanted and not may_run():
+        has_turn = await_turn()
+        if has_turn and not may_run():
             return 0
         begun = True
         begin()
-        return run(request, ahead) if wanted else INTERRUPTED
+        return run(request, ahead) if has_turn else INTERRUPTED
     except KeyboardInterrupt:
         print("[RUN] interrupted", file=sys.stderr)
         if not begun:

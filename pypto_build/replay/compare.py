@@ -33,23 +33,23 @@ def count_where(size: int, test: Callable[[slice], Flags]) -> tuple[int, int]:
     count, first = 0, -1
     for part in pieces(size):
         flags = test(part)
-        found = int(np.count_nonzero(flags))
-        if found and not count:
+        hits = int(np.count_nonzero(flags))
+        if hits and not count:
             first = part.start + int(np.argmax(flags))
-        count += found
+        count += hits
     return count, first
 
 
 def first_positions(flags: Flags, limit: int) -> npt.NDArray[np.intp]:
     """Return the first ``limit`` flat positions whose flags are set, for flags of any shape."""
-    flat, found, missing = flags.reshape(-1), [np.zeros(0, np.intp)], limit
+    flat, positions, missing = flags.reshape(-1), [np.zeros(0, np.intp)], limit
     for part in pieces(flat.size):
         here = np.flatnonzero(flat[part])[:missing] + part.start
-        found.append(here)
+        positions.append(here)
         missing -= here.size
         if not missing:
             break
-    return np.concatenate(found)
+    return np.concatenate(positions)
 
 
 class Numbers:

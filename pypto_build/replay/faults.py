@@ -107,7 +107,7 @@ def describe_death(death: Death, report: Report | None, loading: str = "", binar
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
     culprit = Culprit(crash.task, crash.kernel) if crash and crash.kernel else _culprit(report, loading)
     frames = _frames(crash, binaries) if crash else []
-    detail = [*crash.arguments, *(f"#{place} {frame}" for place, frame in enumerate(frames))] if crash else []
+    detail = [*crash.arguments, *(f"#{index} {frame}" for index, frame in enumerate(frames))] if crash else []
     line = next((frame.code for frame in frames if frame.code), "")
     at = f" at {_readable(line)}" if line else ""
     if _out_of_memory(death, name, crash):
@@ -117,12 +117,12 @@ def describe_death(death: Death, report: Report | None, loading: str = "", binar
         return _escaped(_exception_text(crash), at, culprit, detail)
     nearest = crash.nearest if crash else None
     if nearest and nearest.nearness == Nearness.MISSING_ARGUMENT:
-        given = "1 argument" if nearest.size == 1 else f"{nearest.size} arguments"
-        message = "{subject} uses argument " + f"{nearest.distance}{_escape(at)}, and its task was given {given}"
+        arguments = "1 argument" if nearest.size == 1 else f"{nearest.size} arguments"
+        message = "{subject} uses argument " + f"{nearest.distance}{_escape(at)}, and its task was given {arguments}"
         return _error("missing_argument", message, culprit, _MISSING_HINT, detail)
-    place = f", {_escape(str(nearest))}" if nearest and str(nearest) else ""
-    place = f" at address 0x{crash.address:x}{place}" if crash and name in ("SIGSEGV", "SIGBUS") else ""
-    message = "{subject} crashed" + f"{_escape(at)}: {name} ({signal.strsignal(number)}){place}"
+    address = f", {_escape(str(nearest))}" if nearest and str(nearest) else ""
+    address = f" at address 0x{crash.address:x}{address}" if crash and name in ("SIGSEGV", "SIGBUS") else ""
+    message = "{subject} crashed" + f"{_escape(at)}: {name} ({signal.strsignal(number)}){address}"
     used_up = nearest is not None and nearest.nearness == Nearness.STACK_USED_UP
     hint = _STACK_HINT if used_up else _SIGNAL_HINTS.get(name, _OTHER_SIGNAL_HINT)
     hint = _LOAD_HINT if loading else hint
@@ -202,9 +202,9 @@ def add_whereabouts(error: ErrorInfo, reports: Mapping[str, Report], binaries: C
     from pypto_build.replay.whereabouts import whereabouts
 
     for rank, report in reports.items():
-        found = whereabouts(report, binaries, len(reports))
-        error.detail += [f"{rank}{item}" for item in found]
-        named = [item for item in found if item.running.kernel == error.kernel and str(item.running.task) == error.task]
+        items = whereabouts(report, binaries, len(reports))
+        error.detail += [f"{rank}{item}" for item in items]
+        named = [item for item in items if item.running.kernel == error.kernel and str(item.running.task) == error.task]
         stuck = report.stuck
         chosen = next((item for item in named if stuck and item.running.core == stuck.core), next(iter(named), None))
         error.line = error.line or (chosen.line if chosen else "")
@@ -241,12 +241,12 @@ def _culprit(report: Report | None, loading: str = "") -> Culprit:
 
 
 def _error(kind: str, message: str, culprit: Culprit, hint: str, detail: list[str] | None = None) -> ErrorInfo:
-    known = culprit.task is not None
+    is_task = culprit.task is not None
     return ErrorInfo(
         kind,
         message.format(subject=culprit.subject),
-        str(culprit.task) if known else None,
-        culprit.kernel if known else None,
+        str(culprit.task) if is_task else None,
+        culprit.kernel if is_task else None,
         hint,
         detail or [],
     )
@@ -261,11 +261,11 @@ def _frames(crash: Crash, binaries: Collection[str]) -> list[Frame]:
     from pypto_build.runtime.report import symbolise
 
     with TemporaryDirectory(prefix="pypto-lines-") as directory:
-        found = symbolise(crash.frames, _FRAMES, Recompiled(Path(directory)).place, binaries)
-    frames = list(map(of_this_machine, found))
+        symbolised = symbolise(crash.frames, _FRAMES, Recompiled(Path(directory)).place, binaries)
+    frames = list(map(of_this_machine, symbolised))
     skipped = (lambda frame: not frame.code) if crash.signal == "SIGABRT" else _is_own
-    first = next((place for place, frame in enumerate(frames) if not skipped(frame)), 0)
-    last = next((place for place, frame in enumerate(frames) if place > first and _is_own(frame)), len(frames))
+    first = next((index for index, frame in enumerate(frames) if not skipped(frame)), 0)
+    last = next((index for index, frame in enumerate(frames) if index > first and _is_own(frame)), len(frames))
     return frames[first:last][:_SHOWN_FRAMES]
 
 

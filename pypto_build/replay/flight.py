@@ -34,8 +34,8 @@ class Kept(About, frozen=True):
 
     def line(self, ranks: bool) -> str:
         """Return the event as a line for people."""
-        place = "orchestration" if self.core < 0 else f"core {self.core}" + (f" ({self.role})" if self.role else "")
-        return f"{self.ms:+10.3f} ms  {f'rank {self.rank} ' if ranks else ''}{place}: {self.text}"
+        source = "orchestration" if self.core < 0 else f"core {self.core}" + (f" ({self.role})" if self.role else "")
+        return f"{self.ms:+10.3f} ms  {f'rank {self.rank} ' if ranks else ''}{source}: {self.text}"
 
 
 class Flight(msgspec.Struct, frozen=True):

@@ -110,14 +110,14 @@ def find_hints(case: Case) -> list[str]:
     """Return descriptions of the mismatch, most telling first; empty if it matches no known pattern."""
     if not case.mask.any():
         return []
-    found = [_nan_in_golden(case), never_written(case.unwritten, case.shape), _tainted_elements(case)]
-    if not any(found[1:]):
-        found.append(_not_finite(case))
-    if not any(found[1:]):
-        found.append(_first(VALUE_RULES, case))
-    if not any(found[1:]) or not case.is_everywhere:
-        found.append(_first(PLACE_RULES, case))
-    return [hint for hint in found if hint]
+    hints = [_nan_in_golden(case), never_written(case.unwritten, case.shape), _tainted_elements(case)]
+    if not any(hints[1:]):
+        hints.append(_not_finite(case))
+    if not any(hints[1:]):
+        hints.append(_first(VALUE_RULES, case))
+    if not any(hints[1:]) or not case.is_everywhere:
+        hints.append(_first(PLACE_RULES, case))
+    return [hint for hint in hints if hint]
 
 
 def _first(rules: tuple[Rule, ...], case: Case) -> str | None:

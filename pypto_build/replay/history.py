@@ -76,15 +76,15 @@ class History:
         """Return the past of those of ``jobs`` that have run before."""
         if not self.path.exists():
             return {}
-        wanted, found = set(jobs), {}
+        names, past_runs = set(jobs), {}
         with self._opened() as database:
             for job, status, since, runs in _typed(database.execute(_LAST), tuple[str, str, str, int]):
-                if job in wanted:
-                    found[job] = Past(status, since, runs)
+                if job in names:
+                    past_runs[job] = Past(status, since, runs)
             for job, seconds, memory in _typed(database.execute(_TAKEN), tuple[str, _Seconds, int]):
-                if job in found:
-                    found[job] = msgspec.structs.replace(found[job], seconds=seconds, memory=memory)
-        return found
+                if job in past_runs:
+                    past_runs[job] = msgspec.structs.replace(past_runs[job], seconds=seconds, memory=memory)
+        return past_runs
 
     def add(self, run: Run, results: Sequence[Result]) -> None:
         """Store the results of a run, and delete the oldest runs beyond ``KEPT``."""
@@ -105,13 +105,13 @@ class History:
 
     def results(self) -> dict[str, dict[int, Result]]:
         """Return the results of every job by run number, oldest first."""
-        found: dict[str, dict[int, Result]] = {}
+        by_job: dict[str, dict[int, Result]] = {}
         with self._opened() as database:
             order = "select run, job, status, seconds, memory, cached, reason from results order by job, run"
             rows = _typed(database.execute(order), tuple[int, str, str, _Seconds, int, int, str])
             for run, job, status, seconds, memory, cached, reason in rows:
-                found.setdefault(job, {})[run] = Result(job, status, seconds, memory, bool(cached), reason)
-        return found
+                by_job.setdefault(job, {})[run] = Result(job, status, seconds, memory, bool(cached), reason)
+        return by_job
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:

@@ -28,7 +28,7 @@ _SYMBOL = re.compile(r"([0-9a-f]+) .{5}.F \S+\t([0-9a-f]+)\s+(?:\.\w+\s+)?(\S+)"
 
 def of_this_machine(frame: Frame) -> Frame:
     """Return a frame with the paths of its sources on this machine."""
-    line, code = (actual_place(place, frame.module) for place in (frame.line, frame.code))
+    line, code = (actual_place(position, frame.module) for position in (frame.line, frame.code))
     return replace(frame, line=line, code=code)
 
 

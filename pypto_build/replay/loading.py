@@ -110,12 +110,12 @@ class Files:
         entries = self._ENTRY.iter_unpack(self._seen)
         return all(size >= 0 and max(times) < moment_ns for _, _, size, *times in entries)
 
-    def only(self, wanted: Sequence[bool]) -> Files:
+    def only(self, chosen: Sequence[bool]) -> Files:
         """Return the files that `wanted` selects, with their recorded identity."""
-        found = Files(self._module, [])
-        found.paths = [path for path, one in zip(self.paths, wanted, strict=True) if one]
-        found._seen = b"".join(seen for seen, one in zip(self._each(self._seen), wanted, strict=True) if one)
-        return found
+        files = Files(self._module, [])
+        files.paths = [path for path, one in zip(self.paths, chosen, strict=True) if one]
+        files._seen = b"".join(seen for seen, one in zip(self._each(self._seen), chosen, strict=True) if one)
+        return files
 
     def _each(self, seen: bytes) -> Iterator[bytes]:
         size = self._ENTRY.size

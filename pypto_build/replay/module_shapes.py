@@ -36,9 +36,9 @@ def complete(interface: Interface, artifact: Path, names: Set[str]) -> Interface
             views.setdefault(use.index, set()).update(modules.views(kernel, use.position))
     params = []
     for param in interface.params:
-        found = views.get(param.index, set()) if param.kind == "tensor" and param.name in names else set()
-        if len(found) == 1:
-            ((dtype, shape),) = found
+        seen = views.get(param.index, set()) if param.kind == "tensor" and param.name in names else set()
+        if len(seen) == 1:
+            ((dtype, shape),) = seen
             param = msgspec.structs.replace(param, dtype=param.dtype or dtype, shape=shape)
         params.append(param)
     return msgspec.structs.replace(interface, params=tuple(params))
@@ -87,6 +87,6 @@ def _views(function: Function, module: Module, number: int) -> Iterator[View]:
         if op.name != "pto.make_tensor_view" or resolved.value(op, "ptr") is not resolved.arguments[number]:
             continue
         extents = [value.constant for value in resolved.values(op, "shape")]
-        known = tuple(extent for extent in extents if extent is not None and extent >= 0)
-        if extents and len(known) == len(extents):
-            yield _TORCH[str(type_.element)], known
+        constant = tuple(extent for extent in extents if extent is not None and extent >= 0)
+        if extents and len(constant) == len(extents):
+            yield _TORCH[str(type_.element)], constant

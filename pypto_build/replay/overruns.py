@@ -43,9 +43,9 @@ def overrun_message(overrun: Overrun, tensor: TensorArg, writer: str = "a kernel
 def name_writer(error: ErrorInfo, overrun: Overrun, tensors: Sequence[TensorArg], run: RunAgain) -> None:
     """Add the task that wrote next to a tensor to an error that reports such a write."""
     sizes = [tensor.nbytes for tensor in tensors]
-    found = _trapped(overrun, sizes, run)
-    if found is not None:
-        error.task, error.kernel, error.detail, error.line = found.task, found.kernel, found.detail, found.line
+    trapped = _trapped(overrun, sizes, run)
+    if trapped is not None:
+        error.task, error.kernel, error.detail, error.line = trapped.task, trapped.kernel, trapped.detail, trapped.line
     else:
         error.task, error.kernel = _watched(sizes, run)
     if error.kernel is not None:

@@ -36,11 +36,11 @@ def quick_check(embedded: Any, binding: Binding, arena: Arena, rtol: float, atol
 def _compare(embedded: Any, tensor: TensorArg, memory: memoryview, rtol: float, atol: float) -> OutputResult | None:
     if tensor.golden is None:
         return None
-    found = embedded.compare(memory, tensor.golden, tensor.dtype, rtol, atol)
-    if found is None:
+    maxima = embedded.compare(memory, tensor.golden, tensor.dtype, rtol, atol)
+    if maxima is None:
         return None
     result = OutputResult(tensor.name, "pass", list(tensor.shape), tensor.dtype, tensor.numel, comparator="allclose")
-    result.max_abs, result.max_rel = found
+    result.max_abs, result.max_rel = maxima
     return result
 
 

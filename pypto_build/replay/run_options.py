@@ -61,16 +61,16 @@ def _log_level(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(LOG_LEVELS)}") from None
 
 
-def settings_of(given: argparse.Namespace) -> dict[str, SettingValue]:
+def settings_of(options: argparse.Namespace) -> dict[str, SettingValue]:
     """Return the runtime's settings from a parsed command line, without those at their defaults."""
-    told: dict[str, SettingValue] = {}
+    settings: dict[str, SettingValue] = {}
     for option in RUN_OPTIONS.values():
-        value = getattr(given, option.flag.lstrip("-").replace("-", "_"), None)
+        value = getattr(options, option.flag.lstrip("-").replace("-", "_"), None)
         if option.setting is None or value in (None, False, 0):
             continue
         if option.kind.listed:
-            told[option.setting.name] = [item for text in value for item in text.split(",") if item]
-            told.setdefault("dump_args", _SELECTED_DUMP)
+            settings[option.setting.name] = [item for text in value for item in text.split(",") if item]
+            settings.setdefault("dump_args", _SELECTED_DUMP)
         else:
-            told[option.setting.name] = option.sets if value is True else value
-    return told
+            settings[option.setting.name] = option.sets if value is True else value
+    return settings

@@ -72,8 +72,8 @@ def at_entry(error: ErrorInfo, artifact: Path, orchestration: OrchestrationInter
         text = read_text(artifact / orchestration.source, errors="replace")
     except OSError:
         text = ""
-    found = re.search(pattern, text)
-    line = f":{text.count(chr(10), 0, found.start()) + 1}" if found else ""
+    match = re.search(pattern, text)
+    line = f":{text.count(chr(10), 0, match.start()) + 1}" if match else ""
     return f"{orchestration.source}{line}: {function}: {message}"
 
 
@@ -117,9 +117,9 @@ def replay(request: Request, write: Callable[[str], None] | None = _print, ahead
         request.verdict_path.unlink(missing_ok=True)
         _Session(request, verdict, log, ahead).run()
     except ArtifactError as error:
-        place = f"{error.path}: " if error.path else ""
+        prefix = f"{error.path}: " if error.path else ""
         verdict.status = error.kind
-        verdict.error = ErrorInfo(error.kind, f"{place}{error.message}", hint=error.hint)
+        verdict.error = ErrorInfo(error.kind, f"{prefix}{error.message}", hint=error.hint)
     except RunFault as fault:
         verdict.status, verdict.error = fault.status, fault.error
     except OSError as error:
@@ -151,9 +151,9 @@ def _judge_rules(verdict: Verdict, request: Request) -> None:
 
 def _note_failure(verdict: Verdict, error: OSError) -> None:
     """Record a failed system call. If the file system is read-only or full, the run is not to blame."""
-    place = f"{error.filename}: " if error.filename else ""
+    prefix = f"{error.filename}: " if error.filename else ""
     verdict.status = "usage_error" if error.errno in _NOT_WRITABLE else "runtime_error"
-    verdict.error = ErrorInfo(verdict.status, f"{place}{error.strerror or error}")
+    verdict.error = ErrorInfo(verdict.status, f"{prefix}{error.strerror or error}")
 
 
 class _Session:
@@ -430,32 +430,32 @@ def require_platform(request: Request) -> None:
         )
 
 
-def _comparators(given: Mapping[str, str | Comparator], binding: Binding) -> dict[str, Comparator]:
+def _comparators(specs: Mapping[str, str | Comparator], binding: Binding) -> dict[str, Comparator]:
     """Return the comparators by output name; their module is only imported if there are any."""
-    if not given:
+    if not specs:
         return {}
     from pypto_build.replay.comparators import comparator_of
 
     outputs = [tensor.name for tensor in binding.tensors if tensor.is_output]
-    for name, spec in given.items():
+    for name, spec in specs.items():
         if name not in (*outputs, ALL_OUTPUTS):
             raise ArtifactError(
                 f"--comparator {name}={spec}", f"'{name}' is no output", f"outputs: {', '.join(outputs)}"
             )
-    rules = dict.fromkeys(outputs, given[ALL_OUTPUTS]) if ALL_OUTPUTS in given else {}
-    rules |= {name: spec for name, spec in given.items() if name != ALL_OUTPUTS}
+    rules = dict.fromkeys(outputs, specs[ALL_OUTPUTS]) if ALL_OUTPUTS in specs else {}
+    rules |= {name: spec for name, spec in specs.items() if name != ALL_OUTPUTS}
     return {name: comparator_of(spec, name) if isinstance(spec, str) else spec for name, spec in rules.items()}
 
 
-def _remove_results(place: Path) -> None:
+def _remove_results(directory: Path) -> None:
     """Remove the results of an earlier run, which could be mistaken for this run's."""
-    hide(place)
+    hide(directory)
     for name in ("actual", "dfx_outputs"):
-        _drop_link(place / name)
-    for stale in (place / "actual").glob("*.pt"):
+        _drop_link(directory / name)
+    for stale in (directory / "actual").glob("*.pt"):
         stale.unlink()
-    if (place / "dfx_outputs").exists():
-        shutil.rmtree(place / "dfx_outputs")
+    if (directory / "dfx_outputs").exists():
+        shutil.rmtree(directory / "dfx_outputs")
 
 
 def _drop_link(path: Path) -> None:

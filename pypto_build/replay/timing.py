@@ -84,11 +84,11 @@ class Timelines:
 def _intervals(document: Mapping[str, Any]) -> dict[int, tuple[float, float]]:
     """Return the first start and the last end of each task, in microseconds."""
     scale = 1e6 / float(document["metadata"]["clock_freq_hz"])
-    found: dict[int, tuple[float, float]] = {}
+    intervals: dict[int, tuple[float, float]] = {}
     for _, task, _, start, end, *_ in document["aicore_tasks"]:
-        first, last = found.get(task, (start, end))
-        found[int(task)] = (min(first, start), max(last, end))
-    return {task: (start * scale, end * scale) for task, (start, end) in found.items()}
+        first, last = intervals.get(task, (start, end))
+        intervals[int(task)] = (min(first, start), max(last, end))
+    return {task: (start * scale, end * scale) for task, (start, end) in intervals.items()}
 
 
 def _makespan(intervals: Mapping[int, tuple[float, float]]) -> float:

@@ -28,9 +28,9 @@ def tolerances(root: Path, rtol: float | None, atol: float | None) -> tuple[floa
     """
     path = root / GOLDEN_NAME
     literals = _literals(path) if rtol is None or atol is None else {}
-    given = {"RTOL": rtol, "ATOL": atol}
-    found = (_number(path, name, literals) if value is None else value for name, value in given.items())
-    return next(found), next(found)
+    chosen = {"RTOL": rtol, "ATOL": atol}
+    values = (_number(path, name, literals) if value is None else value for name, value in chosen.items())
+    return next(values), next(values)
 
 
 def _number(path: Path, name: str, literals: dict[str, Any]) -> float:
@@ -60,7 +60,7 @@ def _literals(path: Path) -> dict[str, Any]:
     import ast
     import warnings
 
-    found: dict[str, Any] = {}
+    literals: dict[str, Any] = {}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about the style of the user's file
@@ -69,7 +69,7 @@ def _literals(path: Path) -> dict[str, Any]:
             if isinstance(statement, ast.Assign):
                 with suppress(ValueError, TypeError, RecursionError):  # not a literal, or `{[]}`
                     value = ast.literal_eval(statement.value)
-                    found |= {target.id: value for target in statement.targets if isinstance(target, ast.Name)}
+                    literals |= {target.id: value for target in statement.targets if isinstance(target, ast.Name)}
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two are what endless nesting comes to
         return {}
-    return found
+    return literals

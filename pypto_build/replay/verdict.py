@@ -90,9 +90,9 @@ class ErrorInfo(msgspec.Struct):
     def __str__(self) -> str:
         where = [f"task {self.task}"] if self.task is not None else []
         where += [f"kernel '{self.kernel}'"] if self.kernel is not None else []
-        place = ", ".join(part for part in where if part not in self.message)
-        place = f" ({place})" if place else ""
-        return f"{self.message}{place}" + (f"; {self.hint}" if self.hint else "")
+        missing = ", ".join(part for part in where if part not in self.message)
+        missing = f" ({missing})" if missing else ""
+        return f"{self.message}{missing}" + (f"; {self.hint}" if self.hint else "")
 
 
 class Verdict(msgspec.Struct):

@@ -31,9 +31,9 @@ class Whereabouts:
         since = max(time.monotonic_ns() - item.start_ns, 0) / 1e9
         doing = "waits in" if item.waits else "runs"
         at = f" at {self.line}" if self.line else ""
-        place = f"task {item.task} block {item.block}, kernel '{item.kernel}'"
+        task = f"task {item.task} block {item.block}, kernel '{item.kernel}'"
         touches = f": {self.touches}" if self.touches else ""
-        return f"core {item.core} ({item.role}) {doing} {place}{at}, since {since:.1f} s{touches}"
+        return f"core {item.core} ({item.role}) {doing} {task}{at}, since {since:.1f} s{touches}"
 
 
 def whereabouts(report: Report, binaries: Collection[str], ranks: int = 1) -> list[Whereabouts]:
@@ -54,11 +54,11 @@ def _lines(samples: Sequence[Sample], binaries: Collection[str]) -> dict[int, st
     """Return the innermost line of the artifact's own code, by core."""
     with TemporaryDirectory(prefix="pypto-lines-") as directory:
         elsewhere = Recompiled(Path(directory)).place
-        found = {}
+        lines = {}
         for sample in samples:
             frames = look_up([(frame, frame.offset) for frame in sample.frames], elsewhere, binaries)
-            found[sample.running.core] = next(filter(None, map(_line, map(of_this_machine, frames))), "")
-    return found
+            lines[sample.running.core] = next(filter(None, map(_line, map(of_this_machine, frames))), "")
+    return lines
 
 
 def _line(frame: Frame) -> str:
@@ -74,7 +74,7 @@ def _touches(sample: Sample | None, alone: bool) -> str:
     it."""
     if sample is None or sample.polls < _POLLS or sample.running.waits:  # declared waits are reported elsewhere
         return ""
-    known = sample.nearest.nearness not in (Nearness.UNKNOWN, Nearness.NOTHING)
-    place = f"{sample.nearest} at 0x{sample.address:x}" if known else f"0x{sample.address:x}"
+    is_named = sample.nearest.nearness not in (Nearness.UNKNOWN, Nearness.NOTHING)
+    target = f"{sample.nearest} at 0x{sample.address:x}" if is_named else f"0x{sample.address:x}"
     others = ", and nothing else runs or is ready that could change it" if alone else ""
-    return f"it polls {place}, which holds {sample.value} (int32){others}"
+    return f"it polls {target}, which holds {sample.value} (int32){others}"

@@ -221,9 +221,9 @@ class Worker:
             return {"protect": "", "writable": []}
         records = Path(str(self._job.options.get("output_dir") or output / "none"))
         places = {str(records.parent), os.environ.get("TMPDIR", "")}
-        inside = [place for place in places if place.startswith(f"{output}/")]
-        for place in inside:  # a directory made later would be write-protected
-            with directory_below(output, os.path.relpath(place, output)):
+        inside = [path for path in places if path.startswith(f"{output}/")]
+        for path in inside:  # a directory made later would be write-protected
+            with directory_below(output, os.path.relpath(path, output)):
                 pass
         return {"protect": str(output), "writable": inside}
 
@@ -231,7 +231,7 @@ class Worker:
         """Return whether the child can run without access to /dev/shm: no file or directory that it needs is there."""
         job = self._job
         places = (os.getcwd(), sys.prefix, job.embedded, job.place, job.options.get("output_dir", ""))
-        return not any(os.path.realpath(str(place)).startswith(f"{SHARED_MEMORY}/") for place in places)
+        return not any(os.path.realpath(str(path)).startswith(f"{SHARED_MEMORY}/") for path in places)
 
     def __enter__(self) -> Worker:
         return self
@@ -361,8 +361,8 @@ class Worker:
             message = "the process that watches over the run was ended"
             hint = "a kernel or the orchestration kills processes that are not its own, or something outside does"
             return RunFault("runtime_error", ErrorInfo("crash", message, hint=hint))
-        if os.WIFEXITED(self._status) and os.WEXITSTATUS(self._status) == FAULT_TOLD and (told := self._late_fault()):
-            return told
+        if os.WIFEXITED(self._status) and os.WEXITSTATUS(self._status) == FAULT_TOLD and (fault := self._late_fault()):
+            return fault
         death = Death(self._status, self._peak_bytes, self._memory_bytes, self._said.tail)
         return RunFault("runtime_error", describe_death(death, self._read_report(), self._loading, self._binaries))
 
@@ -439,8 +439,8 @@ class Worker:
         stopped = self._reports()
         questions = Questions(self._report, self._starts, self._ask, self._collect)
         questions.ask()
-        asked = self._reports()
-        samples = {rank: asked[rank].samples if rank in asked else () for rank in stopped}
+        by_rank = self._reports()
+        samples = {rank: by_rank[rank].samples if rank in by_rank else () for rank in stopped}
         reports = {rank: replace(report, samples=samples[rank]) for rank, report in stopped.items()}
         add_whereabouts(error, reports, self._binaries)
         questions.end()  # the run prints its buffered output

@@ -54,16 +54,16 @@ def key_of(words: Sequence[str], environment: Mapping[str, str], start: SconsSta
 
 def stamps(paths: Iterable[str]) -> dict[str, Identity]:
     """Return the identities of files (device, inode, mode, size, times); files that do not exist are left out."""
-    found = {}
+    identities = {}
     for path in paths:
         with suppress(OSError):
-            found[path] = identity(os.stat(path))
-    return found
+            identities[path] = identity(os.stat(path))
+    return identities
 
 
-def is_settled(found: Mapping[str, Identity], started: int) -> bool:
+def is_settled(identities: Mapping[str, Identity], started: int) -> bool:
     """Return True if none of these files changed since a process ``started``, by the system's clock."""
-    return not any(changed_since(stamp, started) for stamp in found.values())
+    return not any(changed_since(stamp, started) for stamp in identities.values())
 
 
 def hand_over(stand: socket.socket, environment: Mapping[str, str]) -> int | None:
@@ -87,11 +87,11 @@ def hand_over(stand: socket.socket, environment: Mapping[str, str]) -> int | Non
             signal.signal(number, lambda *_: None)
         while True:
             with suppress(KeyboardInterrupt):
-                told = ours.recv(NUMBER.size)
+                status = ours.recv(NUMBER.size)
                 break
-    if len(told) < NUMBER.size:
+    if len(status) < NUMBER.size:
         raise EOFError
-    return int(NUMBER.unpack(told)[0])
+    return int(NUMBER.unpack(status)[0])
 
 
 class Leaving:
@@ -122,9 +122,9 @@ class Leaving:
             return
         sys.stdout.flush()
         sys.stderr.flush()
-        told, self._told = os.pipe()
+        report, self._told = os.pipe()
         if os.fork():
-            os.close(told)
+            os.close(report)
             self._register.close()
             return
         with suppress(OSError):
@@ -133,15 +133,15 @@ class Leaving:
         self._close()
         os.close(self._told)
         take_streams([os.open(os.devnull, os.O_RDWR) for _ in range(3)])
-        self.in_fork, self._told = _Stand(self._register, code, told, look_ahead).serve(self._key)
+        self.in_fork, self._told = _Stand(self._register, code, report, look_ahead).serve(self._key)
 
     def tell(self) -> None:
         """Tell the preforked process at the end of a command what the next one will need."""
-        told = msgspec.json.encode(standing.NEXT.wanted)
+        report = msgspec.json.encode(standing.NEXT.wanted)
         if self._told >= 0:
             with suppress(OSError):
                 os.set_blocking(self._told, False)
-                os.write(self._told, told)
+                os.write(self._told, report)
             os.close(self._told)
 
 
@@ -149,11 +149,11 @@ class _Stand:
     """A preforked process: it only forks, and keeps what the next fork will need."""
 
     def __init__(
-        self, register: socket.socket, code: Mapping[str, Identity], told: int, look_ahead: Callable[[], None]
+        self, register: socket.socket, code: Mapping[str, Identity], report: int, look_ahead: Callable[[], None]
     ) -> None:
         self._register, self._code, self._look_ahead = register, code, look_ahead
         self._wants_look = False
-        self._told = {told}
+        self._told = {report}
         self._forks: dict[int, int] = {}  # processes by their descriptors
 
     def serve(self, key: bytes) -> tuple[socket.socket, int]:
@@ -174,8 +174,8 @@ class _Stand:
                     os._exit(0)
                 for descriptor in ready:
                     if descriptor == self._register.fileno():
-                        if (wanted := self._take()) is not None:
-                            return wanted
+                        if (request := self._take()) is not None:
+                            return request
                     elif descriptor in self._told:
                         self._learn(descriptor)
                     else:
@@ -203,13 +203,13 @@ class _Stand:
             os._exit(0)
         if len(descriptors) != 4:
             return None
-        told, tell = os.pipe()
+        report, tell = os.pipe()
         process = os.fork()
         if not process:
             return self._become(data, descriptors), tell
         for descriptor in (*descriptors, tell):
             os.close(descriptor)
-        self._told.add(told)
+        self._told.add(report)
         self._forks[os.pidfd_open(process)] = process
         return None
 

@@ -55,11 +55,11 @@ def main() -> int:
         words.remove("--no-server")
     if alone or not words or words[0] in _ALONE or "WATCH=1" in words or "--watch" in words or not is_wanted():
         return _here(words)
-    place = directory()
-    if place is None:
+    socket_dir = directory()
+    if socket_dir is None:
         return _here(words)
     situation = describe_situation()
-    socket_path = address(place, situation)
+    socket_path = address(socket_dir, situation)
     status = ask(socket_path, situation, words)
     if status is not None:
         return status

@@ -54,30 +54,30 @@ class _Jobs:
                 self._start(data, *descriptors)
             return bool(data)
 
-    def _start(self, data: bytes, output: int, told: int) -> None:
+    def _start(self, data: bytes, output: int, report: int) -> None:
         process = os.fork()
         if not process:
             os.setsid()
             self._owner.close()
             for _, other in self._running.values():
                 os.close(other)
-            os.close(told)
+            os.close(report)
             _work(data, output)
         with suppress(OSError):
-            os.write(told, NUMBER.pack(process))
+            os.write(report, NUMBER.pack(process))
         descriptor = os.pidfd_open(process)
-        self._running[descriptor] = process, os.dup(told)
+        self._running[descriptor] = process, os.dup(report)
         self._poll.register(descriptor, select.POLLIN)
 
     def _finish(self, descriptor: int) -> None:
-        process, told = self._running.pop(descriptor)
+        process, report = self._running.pop(descriptor)
         self._poll.unregister(descriptor)
         os.close(descriptor)
         _, status, usage = os.wait4(process, 0)
         signal_group(process, signal.SIGKILL)  # what it left behind
         with suppress(OSError):
-            os.write(told, NUMBER.pack(os.waitstatus_to_exitcode(status)) + NUMBER.pack(usage.ru_maxrss))
-        os.close(told)
+            os.write(report, NUMBER.pack(os.waitstatus_to_exitcode(status)) + NUMBER.pack(usage.ru_maxrss))
+        os.close(report)
 
     def _end(self) -> None:
         for process, _ in self._running.values():

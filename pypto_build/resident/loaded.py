@@ -64,10 +64,10 @@ def take_over(streams: Sequence[int], environment: Mapping[str, str], directory:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
-def _stream(descriptor: int, mode: str, like: Any, always_by_line: bool = False) -> Any:
+def _stream(descriptor: int, mode: str, template: Any, always_by_line: bool = False) -> Any:
     """A standard stream as Python opens it at its start."""
     by_line = always_by_line or os.isatty(descriptor)
-    encoding, errors = like.encoding, like.errors
+    encoding, errors = template.encoding, template.errors
     return os.fdopen(descriptor, mode, 1 if by_line else -1, encoding=encoding, errors=errors, closefd=False)
 
 

@@ -19,7 +19,7 @@ from pypto_build.artifact.first_sight import remember
 from pypto_build.artifact.manifest_writer import ways
 from pypto_build.facts.platforms import Platform
 from pypto_build.facts.run_options import SIMPLER
-from pypto_build.proof import Place
+from pypto_build.proof import OutputDir
 from pypto_build.proof.known import NEVER, few
 from pypto_build.rules.completion import open_artifact
 from pypto_build.rules.embedded_runtime import embedded_runtime
@@ -91,8 +91,8 @@ class ArtifactTargets:
     @property
     def binary_paths(self) -> list[str]:
         """Return the paths of all binaries that a runtime loads, as text: there may be thousands."""
-        place = os.path.join(self.binaries_dir, "")
-        own = [place + plan.binary for plan in self.plans]
+        prefix = os.path.join(self.binaries_dir, "")
+        own = [prefix + plan.binary for plan in self.plans]
         return [*own, *(path for part in self.parts for path in (*part.binary_paths, str(part.interface)))]
 
     def ensure(self, workspace: Workspace) -> int:
@@ -126,17 +126,17 @@ class Artifacts:
         self.parts: dict[Path, _Parts] = {}  # what rules ask for of an artifact, by its OUT
 
 
-def declare_artifact(env: Environment, **given: Any) -> Nodes:
+def declare_artifact(env: Environment, **attributes: Any) -> Nodes:
     """Implements the rule; returns the nodes of the artifact's directory and of its signed manifest in OUT."""
-    values = ARTIFACT.check(given, env)
+    values = ARTIFACT.check(attributes, env)
     manifest = _declare_parts(env, values["dir"], values["platform"], whole=True)[:1]
     stands_for(manifest, values["dir"])
     return [values["dir"], *manifest]
 
 
-def declare_kernel_config(env: Environment, **given: Any) -> Nodes:
+def declare_kernel_config(env: Environment, **attributes: Any) -> Nodes:
     """Implements ``KernelConfig``; returns the nodes of the manifest and of the interface."""
-    values = KERNEL_CONFIG.check(given, env)
+    values = KERNEL_CONFIG.check(attributes, env)
     return _declare_parts(env, values["artifact"], values["platform"], whole=False)
 
 
@@ -207,12 +207,12 @@ def declare_loaded(
     if variant not in declared:
         twin = next(iter(declared.values()), None)  # another variant has all but the binaries in common
         splices = twin.splices if twin else find_splices(workspace, artifact, output, platform)
-        place = workspace.place(output, artifact=artifact.root)
-        known = (workspace, place, artifact, platform, variant, splices)
-        planned = _planned(*known) if needed or platform.simulated else _Planned()
+        output_dir = workspace.output_dir(output, artifact=artifact.root)
+        selected = (workspace, output_dir, artifact, platform, variant, splices)
+        planned = _planned(*selected) if needed or platform.simulated else _Planned()
         plans = planned.plans
-        spliced = twin.spliced if twin else declare_splices(env, place, splices)
-        signing = twin.signing if twin else sign_step(workspace, place, artifact)
+        spliced = twin.spliced if twin else declare_splices(env, output_dir, splices)
+        signing = twin.signing if twin else sign_step(workspace, output_dir, artifact)
         targets = ArtifactTargets(
             artifact,
             platform,
@@ -228,7 +228,7 @@ def declare_loaded(
             True,
             twin.embedded if twin else embedded_runtime(env) if workspace.runtime(platform) != SIMPLER else None,
         )
-        proven = _look_at_units(place, planned, partial(early, targets) if early else None)
+        proven = _look_at_units(output_dir, planned, partial(early, targets) if early else None)
         steps = planned.steps()
         built = _declare_binaries(env, artifact, plans, steps, proven, spliced) if plans else _prebuilt(env, artifact)
         is_stale = bool(plans and built) and not workspace.whole_graph
@@ -255,12 +255,12 @@ class _Planned:
         return self.made
 
 
-def _look_at_units(place: Place, planned: _Planned, start: Callable[[], None] | None) -> list[bool]:
+def _look_at_units(output_dir: OutputDir, planned: _Planned, start: Callable[[], None] | None) -> list[bool]:
     """For each unit, return True if it is up to date. ``start`` is called as soon as one most likely has to be
     built.
     """
     in_fork = bool(planned.made)  # looking takes no longer than guessing, then
-    if start and not in_fork and place.may_differ(plan.compiled for plan in planned.plans):
+    if start and not in_fork and output_dir.may_differ(plan.compiled for plan in planned.plans):
         start()
     with span("plan units"):
         steps = planned.steps()
@@ -272,7 +272,7 @@ def _look_at_units(place: Place, planned: _Planned, start: Callable[[], None] | 
 
 
 def _planned(
-    workspace: Workspace, place: Place, artifact: Artifact, platform: Platform, variant: str, splices: Splices
+    workspace: Workspace, output_dir: OutputDir, artifact: Artifact, platform: Platform, variant: str, splices: Splices
 ) -> _Planned:
     """The plan of every unit; none with SKIP_COMPILE=1."""
     if workspace.options["SKIP_COMPILE"] and workspace.runtime(platform) == SIMPLER:
@@ -281,11 +281,11 @@ def _planned(
     detect_vintage(read_source(entry), entry)  # an unknown one ends here, in one line
     recipe = recipe_of(workspace, platform, variant, artifact.runtime)
     of = (artifact, platform, variant, splices, recipe)
-    planned = workspace.extras.get(f"units of {place.directory}")
+    planned = workspace.extras.get(f"units of {output_dir.directory}")
     if not isinstance(planned, _Planned) or planned.of != of:  # in a fork it is what it was before, if that is the same
-        compilation = Compilation(workspace, recipe, place, variant, artifact.root)
+        compilation = Compilation(workspace, recipe, output_dir, variant, artifact.root)
         planned = _Planned(of, _plan(artifact, compilation, splices), compilation)
-        workspace.extras[f"units of {place.directory}"] = planned
+        workspace.extras[f"units of {output_dir.directory}"] = planned
     return planned
 
 
@@ -294,8 +294,8 @@ def units_of(workspace: Workspace, artifact: Artifact, platform: Platform) -> li
     errors.
     """
     output = workspace.output(artifact.name, artifact.root, platform)
-    place = workspace.place(output, artifact=artifact.root)
-    return _planned(workspace, place, artifact, platform, workspace.variant(platform), Splices()).steps()
+    output_dir = workspace.output_dir(output, artifact=artifact.root)
+    return _planned(workspace, output_dir, artifact, platform, workspace.variant(platform), Splices()).steps()
 
 
 def look_ahead(workspace: Workspace, root: Path, platform: Platform) -> tuple[Sequence[Plan], Path]:
@@ -308,10 +308,10 @@ def look_ahead(workspace: Workspace, root: Path, platform: Platform) -> tuple[Se
         return (), root
     artifact = load_artifact(root, workspace.manifests)
     output = workspace.output_path(artifact.name, platform)
-    place = workspace.place(output, artifact=root)
+    output_dir = workspace.output_dir(output, artifact=root)
     with workspace.shown_as_output(output, root):
-        known = (workspace, place, artifact, platform, workspace.variant(platform), Splices())
-        planned = _planned(*known)
+        selected = (workspace, output_dir, artifact, platform, workspace.variant(platform), Splices())
+        planned = _planned(*selected)
         planned.steps()
     _are_proven(planned.steps(), again=True)
     workspace.manifests.look()
@@ -326,14 +326,14 @@ def _prebuilt(env: Environment, artifact: Artifact) -> list[Node]:
     return [env.File(escape(str(path))) for path in paths if path.is_file()]
 
 
-def sign_step(workspace: Workspace, place: Place, artifact: Artifact) -> Step:
+def sign_step(workspace: Workspace, output_dir: OutputDir, artifact: Artifact) -> Step:
     """Signs the manifest and derives the interface from manifest and orchestration."""
     manifest, interface = "kernel_config.py", "interface.json"
     inputs = [artifact.manifest_path, artifact.orchestration.source]
     if artifact.meta is not None:
         inputs.append(artifact.root / "compiled_meta.json")
-    argv = [str(artifact.root), "--manifest", f"{place.path(manifest)}.tmp"]
-    argv += ["--interface", f"{place.path(interface)}.tmp"]
+    argv = [str(artifact.root), "--manifest", f"{output_dir.path(manifest)}.tmp"]
+    argv += ["--interface", f"{output_dir.path(interface)}.tmp"]
     action = python_tool(
         workspace,
         "pypto_build.artifact.sign",
@@ -344,16 +344,16 @@ def sign_step(workspace: Workspace, place: Place, artifact: Artifact) -> Step:
         toolkits=False,
         settings={
             "the name of the artifact": artifact.name,
-            "where its files lie": "\n".join(ways(artifact, place.directory)),
+            "where its files lie": "\n".join(ways(artifact, output_dir.directory)),
         },
     )
-    step = Step(place, action, "[manifest] sign", workspace.short(artifact.manifest_path))
+    step = Step(output_dir, action, "[manifest] sign", workspace.short(artifact.manifest_path))
     return replace(step, spawn=workspace.forks.run, forks=workspace.forks) if workspace.forks else step
 
 
 def declare_config(env: Environment, step: Step) -> Nodes:
     """The nodes of the signed manifest and of the interface: those of a rule that signs them, if there is one."""
-    nodes = [env.File(escape(str(step.place.path(name)))) for name in step.action.outputs]
+    nodes = [env.File(escape(str(step.output_dir.path(name)))) for name in step.action.outputs]
     if nodes[0].has_builder():
         return nodes
     return declare_step(env, step, [env.File(escape(path)) for path in step.action.inputs])
@@ -385,22 +385,22 @@ def _declare_binaries(
     unsettled = [
         not looked or not (plan.spliced is None or spliced.proven) for plan, looked in zip(plans, proven, strict=True)
     ]
-    directory = steps[0][0].place.directory
+    directory = steps[0][0].output_dir.directory
     stale = [unit[-1].action.name for unit, changed in zip(steps, unsettled, strict=True) if changed]
     workspace.progress.expect((directory, name) for name in stale)
     made = set(made_by_users())
     includes = [includes_made(env, plan, made) if made else None for plan in plans]
-    wanted = [workspace.whole_graph or stale or bool(of) for stale, of in zip(unsettled, includes, strict=True)]
+    are_declared = [workspace.whole_graph or stale or bool(of) for stale, of in zip(unsettled, includes, strict=True)]
     if workspace.whole_graph:
         _declare_modules(env, artifact)
-    units = zip(steps, wanted, includes, strict=True)
+    units = zip(steps, are_declared, includes, strict=True)
     return [declare_unit(env, unit, *(of or ())) for unit, declared, of in units if declared]
 
 
 def _are_proven(units: Sequence[Sequence[Step]], again: bool = False) -> list[bool]:
     """For each of these units of a place, return True if it is up to date."""
-    found = iter(all_proven([step for unit in units for step in unit], again))
-    return [all(list(islice(found, len(unit)))) for unit in units]
+    proven = iter(all_proven([step for unit in units for step in unit], again))
+    return [all(list(islice(proven, len(unit)))) for unit in units]
 
 
 def _declare_modules(env: Environment, artifact: Artifact) -> None:
@@ -416,12 +416,12 @@ def tell_built(workspace: Workspace, targets: ArtifactTargets, why: str = "") ->
     """Print once which files were rebuilt and why; if none was, print ``why`` the replay runs. Users search logs for
     these.
     """
-    told = workspace.progress.told
+    reported = workspace.progress.told
     for part in targets.parts:
         tell_built(workspace, part, why)
-    if not targets.plans or (targets.output, targets.variant) in told:
+    if not targets.plans or (targets.output, targets.variant) in reported:
         return
-    told.add((targets.output, targets.variant))
+    reported.add((targets.output, targets.variant))
     several = f"{targets.artifact.name}: " if len(workspace.outputs) > 1 else ""
     built, restored = _renewed(workspace, targets, "built"), _renewed(workspace, targets, "restored")
     files = built | {name: reason for name, reason in restored.items() if name not in built}
@@ -433,8 +433,8 @@ def tell_built(workspace: Workspace, targets: ArtifactTargets, why: str = "") ->
         terminal.say(f"[cpp->.so] no cpp edits since last build; {kept}{because}")
         return
     listed = f"({len(files)} file(s)): {several}{few(list(files), 5)}"
-    place = f" in {targets.variant}/" if targets.variant else ""
-    done = f"rebuilding{place}" if built else f"restored{place} as they were made before"
+    where = f" in {targets.variant}/" if targets.variant else ""
+    done = f"rebuilding{where}" if built else f"restored{where} as they were made before"
     reasons = few(list(dict.fromkeys(filter(None, files.values()))), 2)
     terminal.say(
         f"[cpp->.so] cpp edits or missing binaries detected {listed}; {done}" + (f"  ({reasons})" if reasons else "")
@@ -449,11 +449,11 @@ def tell_all_built(target: Nodes, source: Nodes, env: Environment) -> None:
 
 def _renewed(workspace: Workspace, targets: ArtifactTargets, how: str) -> dict[str, str]:
     """The sources whose objects or binaries are new in this run, with the reason of the first step that had one."""
-    progress, found = workspace.progress, {}
+    progress, reasons = workspace.progress, {}
     for plan, steps in zip(targets.plans, targets.steps, strict=True):
-        keys = [(step.place.directory, step.action.name) for step in steps]
+        keys = [(step.output_dir.directory, step.action.name) for step in steps]
         if any(progress.how.get(key) == how for key in keys):
             name = workspace.short(plan.source)
             reason = next((progress.reasons[key] for key in keys if key in progress.reasons), "")
-            found[name] = "content changed" if reason == f"content of {name} changed" else reason
-    return found
+            reasons[name] = "content changed" if reason == f"content of {name} changed" else reason
+    return reasons

@@ -27,19 +27,19 @@ ARTIFACTS = Rule(
 )
 
 
-def declare_artifacts(env: Environment, **given: Any) -> Nodes:
+def declare_artifacts(env: Environment, **attributes: Any) -> Nodes:
     """Implements the rule; returns the nodes of all verdicts."""
-    values = ARTIFACTS.check(given, env)
+    values = ARTIFACTS.check(attributes, env)
     name, pattern = values["name"], values["pattern"]
     if bool(pattern) == bool(values["artifacts"]):
         raise RuleError(f"Artifacts: {name} takes either a pattern or artifacts")
-    found: list[Node] = values["artifacts"] or [node for node in env.Glob(pattern) if _is_one(node)]
-    if not found:
+    nodes: list[Node] = values["artifacts"] or [node for node in env.Glob(pattern) if _is_one(node)]
+    if not nodes:
         raise RuleError(
             f"Artifacts: pattern={pattern!r} matches no artifact; compile one, or declare its program above"
         )
-    more = {key: value for key, value in given.items() if key not in ("name", "pattern", "artifacts")}
-    names = {f"{name}.{node.name}": node for node in found}
+    more = {key: value for key, value in attributes.items() if key not in ("name", "pattern", "artifacts")}
+    names = {f"{name}.{node.name}": node for node in nodes}
     verdicts = [
         verdict
         for test, node in names.items()

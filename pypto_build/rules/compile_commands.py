@@ -36,9 +36,9 @@ def update_commands(workspace: Workspace, plans: Sequence[Plan], binaries: Path)
     directory = os.open(workspace.build_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(directory, fcntl.LOCK_EX)  # others may build other artifacts now
-        text, wanted = _texts(workspace, plans, binaries)
-        if wanted != text:
-            write_bytes(path, wanted)
+        text, updated = _texts(workspace, plans, binaries)
+        if updated != text:
+            write_bytes(path, updated)
     finally:
         os.close(directory)
 
@@ -47,9 +47,9 @@ def look_at_commands(workspace: Workspace, plans: Sequence[Plan], binaries: Path
     """Look at the entries, for a fork of this process; return True if there is nothing to replace."""
     path, started = _path(workspace), time.time_ns()
     seen = _identity(path)
-    text, wanted = _texts(workspace, plans, binaries)
+    text, updated = _texts(workspace, plans, binaries)
     settled = seen is not None and not changed_since(seen, started)
-    workspace.extras[_FOUND.format(binaries)] = (seen, tuple(plans)) if text == wanted and settled else None
+    workspace.extras[_FOUND.format(binaries)] = (seen, tuple(plans)) if text == updated and settled else None
 
 
 def _path(workspace: Workspace) -> Path:
@@ -67,11 +67,11 @@ def _texts(workspace: Workspace, plans: Sequence[Plan], binaries: Path) -> tuple
     """Return the text of the file, and the text that it should have."""
     try:
         text = read_bytes(_path(workspace))
-        known: list[dict[str, Any]] = [entry for entry in decode_json(text, list[Any]) if isinstance(entry, dict)]
+        recorded: list[dict[str, Any]] = [entry for entry in decode_json(text, list[Any]) if isinstance(entry, dict)]
     except (OSError, ValueError):
-        text, known = b"", []
+        text, recorded = b"", []
     prefix = str(binaries) + os.sep
-    entries = [entry for entry in known if not str(entry.get("output", "")).startswith(prefix)]
+    entries = [entry for entry in recorded if not str(entry.get("output", "")).startswith(prefix)]
     # A spliced file first: it is what the binary was compiled from, the kernel's own is what editors have open.
     compiled = [(plan, source) for plan in plans for source in (plan.spliced, plan.source) if source]
     entries += [_entry(workspace, plan, source, prefix) for plan, source in compiled]

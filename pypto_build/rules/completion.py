@@ -78,7 +78,7 @@ def _completed(workspace: Workspace, root: Path, platform: Platform) -> Path:
         raise ToolchainError(
             f"{root}: has only .pto modules, and {platform.name} needs ptoas; set PTOAS_ROOT or PTOAS="
         )
-    place, completed = workspace.place(output, artifact=root), output / tree
+    output_dir, completed = workspace.output_dir(output, artifact=root), output / tree
     argv = [str(root), "--platform", platform.name, "--output", str(completed)]
     argv += ["--ptoas", ptoas.path] if ptoas else []
     action = python_tool(
@@ -91,7 +91,7 @@ def _completed(workspace: Workspace, root: Path, platform: Platform) -> Path:
         settings={"the assembler": ptoas.identity if ptoas else "own"},
         shared=False,  # it links to the artifact's data
     )
-    outcome = place.perform(action, _run, tuple)
+    outcome = output_dir.perform(action, _run, tuple)
     if outcome.status:
         raise _error(outcome)
     return completed
@@ -108,10 +108,10 @@ def write_completed(artifact: Artifact, root: Path) -> list[tuple[Path, Path | N
     ]  # the manifest last: it says that all is there
     written: list[tuple[Path, Path | None]] = []
     for path in files:
-        place = root / path.relative_to(artifact.root)
-        if not place.exists():
-            write_bytes(place, path.read_bytes())
-            written.append((place, None))
+        target = root / path.relative_to(artifact.root)
+        if not target.exists():
+            write_bytes(target, path.read_bytes())
+            written.append((target, None))
     for path in sorted((root / "kernels").rglob("*.pto")):
         if (root / "ptoas" / path.name).exists():
             path.unlink()  # it has been copied
@@ -129,11 +129,11 @@ def _run(words: list[str], environment: dict[str, str]) -> tuple[int, str]:
 
 def _error(outcome: Outcome) -> ArtifactError:
     """Return the tool's error; the lines before it are printed."""
-    said = outcome.note or outcome.said
-    lines = [line for line in said.splitlines() if line.strip()] or ["error: : no reason given"]
+    output = outcome.note or outcome.printed
+    lines = [line for line in output.splitlines() if line.strip()] or ["error: : no reason given"]
     fault = next((line for line in lines if line.startswith("error: ")), lines[-1])
     for line in lines:
         if line != fault:
             terminal.complain(line)
-    place, _, message = fault.removeprefix("error: ").partition(": ")
-    return ArtifactError(place, message, kind="usage_error" if outcome.status == 2 else "build_error")
+    subject, _, message = fault.removeprefix("error: ").partition(": ")
+    return ArtifactError(subject, message, kind="usage_error" if outcome.status == 2 else "build_error")

@@ -29,21 +29,21 @@ def check_contract(
 
 def _check_signature(tensors: Sequence[Param], test: str, signature: Sequence[str] | Mapping[str, str]) -> None:
     has = {param.name: (param.direction or "OUT or INOUT").upper() for param in tensors}
-    said = ", ".join(f"{name}: {direction}" for name, direction in has.items())
-    given = dict(signature) if isinstance(signature, Mapping) else dict(zip(has, signature, strict=False))
-    wrong = [word for word in given.values() if str(word).upper() not in _DIRECTIONS]
+    listed = ", ".join(f"{name}: {direction}" for name, direction in has.items())
+    expected = dict(signature) if isinstance(signature, Mapping) else dict(zip(has, signature, strict=False))
+    wrong = [word for word in expected.values() if str(word).upper() not in _DIRECTIONS]
     if wrong:
         raise ArtifactError(
             f"{test}: signature", f"{wrong[0]!r} is not a direction", f"one of {', '.join(_DIRECTIONS)}"
         )
     if len(signature) != len(has):
         number = f"has {len(signature)} tensor{'' if len(signature) == 1 else 's'}, the artifact {len(has)}"
-        raise ArtifactError(f"{test}: signature", number, f"the artifact says {said}")
-    for name, word in given.items():
+        raise ArtifactError(f"{test}: signature", number, f"the artifact says {listed}")
+    for name, word in expected.items():
         direction = str(word).upper()
         if name not in has or direction not in has[name].split(" or "):
             there = f"it is {has[name]} in the artifact" if name in has else "the artifact has no such parameter"
-            raise ArtifactError(f"{test}: signature", f"'{name}' is {direction}, and {there}", f"that says {said}")
+            raise ArtifactError(f"{test}: signature", f"'{name}' is {direction}, and {there}", f"that says {listed}")
 
 
 def _check_golden(tensors: Sequence[Param], test: str, golden: Path) -> None:

@@ -32,7 +32,7 @@ class _Looked(msgspec.Struct):
 
     stamp: tuple[int, ...]
     digest: str
-    found: list[BrokenRule]
+    broken: list[BrokenRule]
 
 
 class _Record(msgspec.Struct):
@@ -53,14 +53,14 @@ def note_broken_rules(targets: ArtifactTargets) -> None:
         arch = targets.platform.name.removesuffix("sim")
         record = _Record(_version())
         for name, path in _kernels(targets):
-            known = before.kernels.get(f"{arch} {name}") if before.version == record.version else None
-            if looked := _look(name, path, arch, known):
+            previous = before.kernels.get(f"{arch} {name}") if before.version == record.version else None
+            if looked := _look(name, path, arch, previous):
                 record.kernels[f"{arch} {name}"] = looked
         record.seal = record.sealed()
         if record.seal != before.seal:
             write_bytes(targets.output / _RECORD, msgspec.json.encode(record))
-        found = [rule for looked in record.kernels.values() for rule in looked.found]
-        _leave(targets.output / FILE_NAME, found)
+        broken = [rule for looked in record.kernels.values() for rule in looked.broken]
+        _leave(targets.output / FILE_NAME, broken)
 
 
 def _kernels(targets: ArtifactTargets) -> Iterator[tuple[str, Path]]:
@@ -77,28 +77,28 @@ def _shown(source: Path, root: Path) -> str:
     return str(source) if path.startswith("..") else path
 
 
-def _look(name: str, path: Path, arch: str, known: _Looked | None) -> _Looked | None:
+def _look(name: str, path: Path, arch: str, previous: _Looked | None) -> _Looked | None:
     """Return the faults of one kernel, from memory if its text is the same; None if its file is missing."""
     with suppress(OSError):
         now = os.stat(path)
         stamp = (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
-        if known is not None and known.stamp == stamp:
-            return known
+        if previous is not None and previous.stamp == stamp:
+            return previous
         text = read_bytes(path)
         is_settled = time.time_ns() - max(now.st_mtime_ns, now.st_ctime_ns) > _TICK_NS
         digest = hashlib.sha256(text).hexdigest()
         kept = stamp if is_settled else ()
-        if known is not None and known.digest == digest:
-            return _Looked(kept, digest, known.found)
+        if previous is not None and previous.digest == digest:
+            return _Looked(kept, digest, previous.broken)
         from pypto_build.device.kernel import check_kernel  # reads the tables of all operations
 
         return _Looked(kept, digest, check_kernel(text, name, arch))
     return None
 
 
-def _leave(path: Path, found: list[BrokenRule]) -> None:
+def _leave(path: Path, broken: list[BrokenRule]) -> None:
     """Write the findings, unless the file has them already."""
-    data = msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n"
+    data = msgspec.json.format(msgspec.json.encode(broken), indent=1) + b"\n"
     with suppress(OSError):
         if read_bytes(path) == data:
             return

@@ -49,14 +49,14 @@ def _output(path: Path) -> Use:
 
 def others(build_dir: Path) -> list[Use]:
     """Archives that were opened, and logs."""
-    found = [*build_dir.glob(f"{PACKS}/*"), *build_dir.glob(f"{LOGS}/*.log")]
-    return [Use(path, _size(path), _used(path)) for path in sorted(found)]
+    paths = [*build_dir.glob(f"{PACKS}/*"), *build_dir.glob(f"{LOGS}/*.log")]
+    return [Use(path, _size(path), _used(path)) for path in sorted(paths)]
 
 
 def cached(cache: Path) -> list[Use]:
     """Return the builds that all workspaces share, a directory for each version."""
-    found = (path for kind in _CACHED for path in sorted((cache / kind).glob("*")) if path.is_dir())
-    return [Use(path, _size(path), _read(path)) for path in found]
+    paths = (path for kind in _CACHED for path in sorted((cache / kind).glob("*")) if path.is_dir())
+    return [Use(path, _size(path), _read(path)) for path in paths]
 
 
 def _size(path: Path) -> int:

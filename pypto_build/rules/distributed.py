@@ -10,7 +10,7 @@ from typing import Any
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.distributed import Distributed, load_distributed
 from pypto_build.facts.run_options import SIMPLER
-from pypto_build.proof import Place
+from pypto_build.proof import OutputDir
 from pypto_build.rules.artifact import (
     Artifacts,
     ArtifactTargets,
@@ -34,9 +34,9 @@ _OF_EACH_CHIP = ("pto_check", "passes", "torch", "splice")
 _USUAL = ("build", "replay", "graph")
 
 
-def refuse_verbs(distributed: Distributed, wanted: Sequence[str]) -> None:
-    """Raise a usage error if a target that is ``wanted`` looks at one chip program."""
-    other = next((target for target in wanted if target not in (*_USUAL, *_OF_RANKS, *_OF_EACH_CHIP)), None)
+def refuse_verbs(distributed: Distributed, targets: Sequence[str]) -> None:
+    """Raise a usage error if one of ``targets`` works on the program of one chip."""
+    other = next((target for target in targets if target not in (*_USUAL, *_OF_RANKS, *_OF_EACH_CHIP)), None)
     if other is not None:
         root = distributed.root
         chips = ", ".join(_as_named(chip, root) for chip in distributed.chips.values())
@@ -104,12 +104,12 @@ def distributed_targets(
     artifacts: Artifacts = env["PYPTO_ARTIFACTS"]
     declared = artifacts.by_output.setdefault(output, {})
     if variant not in declared:
-        place = workspace.place(output, artifact=distributed.root)
+        output_dir = workspace.output_dir(output, artifact=distributed.root)
         parts = tuple(
             declare_loaded(env, open_artifact(workspace, chip, platform_name), platform_name, variant)
             for chip in distributed.chips.values()
         )
-        signing = _sign_step(workspace, place, distributed)
+        signing = _sign_step(workspace, output_dir, distributed)
         declared[variant] = ArtifactTargets(
             artifact=distributed.as_artifact(),
             platform=platform,
@@ -137,10 +137,10 @@ def _require_chips(workspace: Workspace, distributed: Distributed) -> None:
         raise ArtifactError(distributed.root, "has no chip program under next_levels/", "compile again")
 
 
-def _sign_step(workspace: Workspace, place: Place, distributed: Distributed) -> Step:
+def _sign_step(workspace: Workspace, output_dir: OutputDir, distributed: Distributed) -> Step:
     """Derives the interface from the metadata."""
     interface = "interface.json"
-    argv: list[Any] = [str(distributed.root), "--interface", f"{place.path(interface)}.tmp"]
+    argv: list[Any] = [str(distributed.root), "--interface", f"{output_dir.path(interface)}.tmp"]
     action = python_tool(
         workspace,
         "pypto_build.artifact.distributed",
@@ -151,4 +151,4 @@ def _sign_step(workspace: Workspace, place: Place, distributed: Distributed) -> 
         toolkits=False,
         settings={"the name of the artifact": distributed.name},
     )
-    return Step(place, action, "[meta] sign", workspace.short(distributed.driver))
+    return Step(output_dir, action, "[meta] sign", workspace.short(distributed.driver))

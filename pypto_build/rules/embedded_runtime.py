@@ -40,7 +40,7 @@ def runtime_step(workspace: Workspace) -> Step:
     # Without packages and variables of this installation, with which it has nothing to do: others that differ share it.
     bare = (*own_tool("pypto_build.runtime.build", "-E", "-S"), *argv)
     return Step(
-        workspace.place(module.parent),
+        workspace.output_dir(module.parent),
         replace(action, argv=bare),
         "[runtime] build",
         "the embedded runtime, once",
@@ -55,7 +55,7 @@ def embedded_runtime(env: Environment) -> Node:
     if "embedded runtime" not in extras:  # it reads all of the runtime's sources
         extras["embedded runtime"] = runtime_step(workspace_of(env))
     step: Step = extras["embedded runtime"]
-    module = step.place.path(step.action.name)
+    module = step.output_dir.path(step.action.name)
     if step.proven:
         return env.File(escape(str(module)))
     return declare_step(env, step, [])[0]
@@ -68,4 +68,4 @@ def ensure_runtime() -> Path:
     if not step.proven and perform(workspace, step).status:
         raise RuntimeError("the embedded runtime cannot be built")
     workspace.save()
-    return step.place.path(step.action.name)
+    return step.output_dir.path(step.action.name)

@@ -35,18 +35,18 @@ GOLDEN_DATA = Rule(
 )
 
 
-def declare_golden_data(env: Environment, **given: Any) -> Nodes:
+def declare_golden_data(env: Environment, **attributes: Any) -> Nodes:
     """Implements the rule; returns the node of the directory."""
-    values = GOLDEN_DATA.check(given, env)
+    values = GOLDEN_DATA.check(attributes, env)
     workspace, name = workspace_of(env), values["name"]
     script, program = values["script"], values["program"]
     if (script is None) == (program is None):
         raise RuleError(f"GoldenData: {name} takes either a script or a program")
     output = workspace.build_dir / DATA / name
-    if output in workspace.places:
+    if output in workspace.output_dirs:
         raise RuleError(f"GoldenData: name={name!r}: two rules have this name; give each its own")
     made_from = path_of(script) if script else path_of(program) / "golden.py"
-    place = workspace.open_output(output, made_from)
+    output_dir = workspace.open_output(output, made_from)
     seed = workspace.options["SEED"] if values["seed"] is None else values["seed"]
     words = ["--script" if script else "--golden", str(made_from), "--output", str(output / _TREE), "--seed", str(seed)]
     action = python_tool(
@@ -59,10 +59,10 @@ def declare_golden_data(env: Environment, **given: Any) -> Nodes:
         runs_programs=True,
         variables=SHOWN,
     )
-    step = Step(place, action, "[data] make", name, spawn=run_with_errors, shown=True)
+    step = Step(output_dir, action, "[data] make", name, spawn=run_with_errors, shown=True)
     sources = [script or program, *(values["deps"] or ())]
     made = declare_step(env, step, sources, outputs=(".made",))
-    directory = directory_to_make(env, output / _TREE, place.file_digests)
+    directory = directory_to_make(env, output / _TREE, output_dir.file_digests)
     nodes = made_by_us(env, env.Command([directory], made, Action(_create, None)))
     leave_to_cleaning(nodes)
     if name not in TARGETS:

@@ -28,8 +28,8 @@ def graph_lines(workspace: Workspace, targets: ArtifactTargets) -> Iterator[str]
             yield f"    {' ' * depth}{workspace.short(module)}"
     yield _output(4, targets.signing, "interface.json")
     yield from (f"      {workspace.short(path)}" for path in targets.signing.action.inputs)
-    found = snapshot(targets.artifact)
-    for path in (*found.inputs.values(), *found.outputs.values()):
+    data = snapshot(targets.artifact)
+    for path in (*data.inputs.values(), *data.outputs.values()):
         yield f"    {workspace.short(path)}"
 
 

@@ -44,11 +44,11 @@ def hand_over() -> None:
     if not is_plain(words) or os.environ.get("SCONSFLAGS") or not is_wanted():
         return
     how = _how_scons_is_here()
-    place = directory() if how else None
-    if how is None or place is None:
+    socket_dir = directory() if how else None
+    if how is None or socket_dir is None:
         return
     situation = describe_situation()
-    path = address(place, situation)
+    path = address(socket_dir, situation)
     sys.stdout.flush()
     sys.stderr.flush()
     status = ask(path, situation, words, how)

@@ -119,11 +119,11 @@ def _megabytes(uses: Iterable[Use]) -> str:
 
 def _collect_store(workspace: Workspace) -> None:
     options = workspace.options
-    place, found = _looked_at(workspace)
+    store_dir, entries = _looked_at(workspace)
     oldest_ns = time.time_ns() - int(options["DAYS"] * _DAY_NS) if options["DAYS"] else 0
-    gone = excess(found, int(options["STORE_SIZE"] * _GIGABYTE), oldest_ns)
+    gone = excess(entries, int(options["STORE_SIZE"] * _GIGABYTE), oldest_ns)
     days = f", DAYS={options['DAYS']:g}" if options["DAYS"] else ""
-    terminal.say(f"[store] {place}: {_amount(found)}; STORE_SIZE={options['STORE_SIZE']:g} gigabytes{days}")
+    terminal.say(f"[store] {store_dir}: {_amount(entries)}; STORE_SIZE={options['STORE_SIZE']:g} gigabytes{days}")
     if not gone:
         terminal.say("[store] nothing has to go")
     elif options["WRITE"]:

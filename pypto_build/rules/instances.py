@@ -21,7 +21,7 @@ from pypto_build import terminal
 from pypto_build.artifact.files import write_bytes
 from pypto_build.facts import places
 from pypto_build.proof import Action
-from pypto_build.proof.action import Aid
+from pypto_build.proof.action import Helper
 from pypto_build.rules.machinery.actions import run_silently
 from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.workspace import Workspace
@@ -36,33 +36,33 @@ _OURS = ("_ZN3pto", "_ZNK3pto")
 
 
 class Instances:
-    """The instances that objects compiled by ``recipe`` call; ``aids`` are files that make their compilation faster."""
+    """Instances that objects compiled by ``recipe`` call; ``helpers`` are files that make their compilation faster."""
 
     def __init__(
         self,
         workspace: Workspace,
         recipe: UnitRecipe,
         environment: Mapping[str, str],
-        aids: Callable[[], tuple[Aid, ...]],
+        helpers: Callable[[], tuple[Helper, ...]],
     ) -> None:
         self._workspace = workspace
         self._recipe = recipe
         self._environment = environment
-        self._aids = aids
+        self._helpers = helpers
         self._lock = threading.Lock()
-        self._known: dict[str, Aid | None] = {}
+        self._known: dict[str, Helper | None] = {}
         words = [*recipe.settings.values(), recipe.main_header, *recipe.compile_argv("", "")]
         self._directory = cache_dir() / "instructions" / hashlib.sha256(json.dumps(words).encode()).hexdigest()[:32]
-        self._place = workspace.place(self._directory)
+        self._output_dir = workspace.output_dir(self._directory)
 
-    def of(self, symbols: list[str]) -> tuple[Aid, ...] | None:
+    def of(self, symbols: list[str]) -> tuple[Helper, ...] | None:
         """Return the files to link with an object that calls these; None if one of them cannot be compiled by
         itself.
         """
         with self._lock:
             self._look_up(symbol for symbol in symbols if symbol not in self._known)
-            found = [self._known[symbol] for symbol in symbols]
-        return tuple(aid for aid in found if aid) if all(found) else None
+            instances = [self._known[symbol] for symbol in symbols]
+        return tuple(helper for helper in instances if helper) if all(instances) else None
 
     def _look_up(self, symbols: Iterable[str]) -> None:
         missing = []
@@ -71,41 +71,41 @@ class Instances:
             if self._known[symbol] is None:
                 missing.append(symbol)
         if missing:
-            with self._place.alone():
+            with self._output_dir.alone():
                 self._build(missing)
-                self._place.save()
+                self._output_dir.save()
 
     def _build(self, symbols: list[str]) -> None:
         """Compile instances, several at a time. Instances that another process built meanwhile are used as they are."""
-        aids = self._aids()
+        helpers = self._helpers()
         for symbol in symbols:
             text = f"#include <{self._recipe.main_header}>\ntemplate {demangled(symbol)};\n"
             write_bytes(self._directory / f"{_stem(symbol)}.cpp", text.encode())
-        if wanted := [symbol for symbol in symbols if not self._proven(symbol)]:
-            terminal.detail(f"[instructions] instantiate {len(wanted)}, once for these flags")
+        if missing := [symbol for symbol in symbols if not self._proven(symbol)]:
+            terminal.detail(f"[instructions] instantiate {len(missing)}, once for these flags")
         from concurrent.futures import ThreadPoolExecutor  # an edit rarely needs a new instance
 
         with ThreadPoolExecutor(GetOption("num_jobs")) as pool:
-            list(pool.map(lambda symbol: self._compile(symbol, aids), wanted))
+            list(pool.map(lambda symbol: self._compile(symbol, helpers), missing))
         for symbol in symbols:
             self._known[symbol] = self._proven(symbol)
 
-    def _compile(self, symbol: str, aids: tuple[Aid, ...]) -> None:
+    def _compile(self, symbol: str, helpers: tuple[Helper, ...]) -> None:
         def spawn(command: list[str], env: dict[str, str]) -> tuple[int, str]:
             # The working directory is in the object, which all workspaces share.
-            status, said = run_silently(self._workspace.confine(command, self._directory), env, self._directory)
-            return (1, said) if not status and symbol not in read_elf(Path(command[-1])).defined else (status, said)
+            status, output = run_silently(self._workspace.confine(command, self._directory), env, self._directory)
+            return (1, output) if not status and symbol not in read_elf(Path(command[-1])).defined else (status, output)
 
-        self._place.perform(self._action(symbol), spawn, lambda: aids)
+        self._output_dir.perform(self._action(symbol), spawn, lambda: helpers)
 
-    def _proven(self, symbol: str) -> Aid | None:
+    def _proven(self, symbol: str) -> Helper | None:
         action = self._action(symbol)
-        result = self._place.proven(action)
+        result = self._output_dir.proven(action)
         if result is None:
             return None
         name = action.outputs[0]
-        path = str(self._place.path(name))
-        return Aid(path, result.outputs[name], self._place.contents(result), (path,), needed=True)
+        path = str(self._output_dir.path(name))
+        return Helper(path, result.outputs[name], self._output_dir.contents(result), (path,), needed=True)
 
     def _action(self, symbol: str) -> Action:
         name, source = f"{_stem(symbol)}.o", str(self._directory / f"{_stem(symbol)}.cpp")

@@ -60,14 +60,14 @@ HAZARD_TEST = Rule(
 )
 
 
-def declare_lint_test(env: Environment, **given: Any) -> Nodes:
+def declare_lint_test(env: Environment, **attributes: Any) -> Nodes:
     """Implements ``LintTest``; returns the node of its findings."""
-    return declare_instrument_test(env, "lint", given)
+    return declare_instrument_test(env, "lint", attributes)
 
 
-def declare_hazard_test(env: Environment, **given: Any) -> Nodes:
+def declare_hazard_test(env: Environment, **attributes: Any) -> Nodes:
     """Implements ``HazardTest``; returns the node of its findings."""
-    return declare_instrument_test(env, "hazards", given)
+    return declare_instrument_test(env, "hazards", attributes)
 
 
 def declare_instrument_test(env: Environment, tool: str, attributes: Mapping[str, Any]) -> Nodes:
@@ -88,7 +88,7 @@ class _Examination:
     result: Path
     targets: ArtifactTargets | None = None
     step: Step | None = None
-    said: list[str] = field(default_factory=list)
+    output: list[str] = field(default_factory=list)
     status: int = 0
     cached: bool = True
 
@@ -143,8 +143,8 @@ def _declare_run(run: _Examination, env: Environment, values: Mapping[str, Any])
         words += ["--binaries", str(targets.binaries_dir), *chip_words(targets)]
         data = path_of(values["data"]) if values.get("data") else None
         words += ["--data", str(data)] if data else []
-        found = snapshot(artifact, data)
-        inputs += [targets.interface, *map(Path, targets.binary_paths), *found.inputs.values()]
+        data_files = snapshot(artifact, data)
+        inputs += [targets.interface, *map(Path, targets.binary_paths), *data_files.inputs.values()]
         nodes += targets.all
         written += [targets.binaries_dir / name for name in NAMES]
     tree = f"{INSTRUMENTS}/{run.test}"
@@ -158,8 +158,8 @@ def _declare_run(run: _Examination, env: Environment, values: Mapping[str, Any])
         good=(0, 1),
         private=tuple(map(str, written)),
     )
-    place = workspace.place(output, artifact=artifact.root)
-    run.step = Step(place, action, f"[{run.tool}] run", run.test, spawn=partial(_listen, run))
+    output_dir = workspace.output_dir(output, artifact=artifact.root)
+    run.step = Step(output_dir, action, f"[{run.tool}] run", run.test, spawn=partial(_listen, run))
     target = escape(str(run.result.with_name(_EXAMINED)))
     sources = [env.File(escape(str(path))) for path in inputs if path.is_file()]
     node = env.Command(target, [*nodes, *sources], Action(_examine, announce), PYPTO_STEP=run.step, PYPTO_RUN=run)
@@ -170,8 +170,8 @@ def _declare_run(run: _Examination, env: Environment, values: Mapping[str, Any])
 def _listen(run: _Examination, command: list[str], environment: dict[str, str]) -> tuple[int, str]:
     """Run the instrument, and keep what it prints for the end."""
     run.cached = False
-    status, said = run_captured(command, environment)
-    run.said[:] = [terminal.plain(said)]
+    status, output = run_captured(command, environment)
+    run.output[:] = [terminal.plain(output)]
     return status, ""
 
 
@@ -188,7 +188,7 @@ def _examine(target: Nodes, source: Nodes, env: Environment) -> int:
 
 def _judge(run: _Examination) -> Outcome:
     """Return the outcome; accepted findings and notes are no failure."""
-    text = "".join(run.said)
+    text = "".join(run.output)
     try:
         report = msgspec.json.decode(read_bytes(run.result), type=_Report)
     except (OSError, msgspec.MsgspecError):

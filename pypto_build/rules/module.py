@@ -56,9 +56,9 @@ ORCHESTRATION = Rule(
 LOOSE = "units"
 
 
-def declare_kernel(env: Environment, **given: Any) -> Nodes:
+def declare_kernel(env: Environment, **attributes: Any) -> Nodes:
     """Implements ``PtoKernel``; returns the library's node."""
-    values = KERNEL.check(given, env)
+    values = KERNEL.check(attributes, env)
     workspace, name = workspace_of(env), values["name"]
     dirs = tuple(values["extra_include_dirs"] or ())
     paths = tuple(path for node in dirs for path in searched(node))
@@ -70,9 +70,9 @@ def declare_kernel(env: Environment, **given: Any) -> Nodes:
     return nodes
 
 
-def declare_orchestration(env: Environment, **given: Any) -> Nodes:
+def declare_orchestration(env: Environment, **attributes: Any) -> Nodes:
     """Implements ``PtoOrchestration``; returns the library's node."""
-    values = ORCHESTRATION.check(given, env)
+    values = ORCHESTRATION.check(attributes, env)
     compilation = _loose(workspace_of(env), values["platform"])
     plan = compilation.orchestration(Orchestration(path_of(values["source"])))
     return _declare(env, compilation, plan, values["source"], ())
@@ -83,8 +83,8 @@ def _declare(
 ) -> Nodes:
     """The node of a library; what its source includes of files that are made comes first."""
     steps = compilation.steps(plan)
-    _note_command(workspace_of(env), plan, steps[0].place.directory)
-    node = env.File(escape(str(steps[-1].place.path(steps[-1].action.outputs[0]))))
+    _note_command(workspace_of(env), plan, steps[0].output_dir.directory)
+    node = env.File(escape(str(steps[-1].output_dir.path(steps[-1].action.outputs[0]))))
     return [node if node.has_builder() else declare_unit(env, steps, source, include_dirs)]
 
 
@@ -103,9 +103,9 @@ def _update_commands(workspace: Workspace, plans: Mapping[Path, Sequence[Plan]])
 
 def _loose(workspace: Workspace, platform_name: str | None) -> Compilation:
     platform = workspace.platform(platform_name)
-    place = workspace.place(workspace.output(LOOSE, workspace.top, platform))
+    output_dir = workspace.output_dir(workspace.output(LOOSE, workspace.top, platform))
     recipe = recipe_of(workspace, platform, USUAL.directory, TENSORMAP)
-    return Compilation(workspace, recipe, place, USUAL.directory, workspace.top)
+    return Compilation(workspace, recipe, output_dir, USUAL.directory, workspace.top)
 
 
 MODULE = Rule(
@@ -122,15 +122,15 @@ MODULE = Rule(
 )
 
 
-def declare_module(env: Environment, **given: Any) -> Nodes:
+def declare_module(env: Environment, **attributes: Any) -> Nodes:
     """Implements the rule; returns the node of the C++ file."""
-    values = MODULE.check(given, env)
+    values = MODULE.check(attributes, env)
     workspace, name = workspace_of(env), values["name"]
     platform = workspace.platform(values["platform"])
     ptoas = find_ptoas(workspace.options["PTOAS"], os.environ)
     if ptoas is None and not platform.simulated:
         raise ToolchainError(f"PtoModule: {name}: {platform.name} needs ptoas; set PTOAS_ROOT or PTOAS=")
-    place = workspace.place(workspace.output(LOOSE, workspace.top, platform))
+    output_dir = workspace.output_dir(workspace.output(LOOSE, workspace.top, platform))
     given_files = {key: values[key] for key in ("source", "kernel", "orchestration") if values[key] is not None}
     paths = {key: path_of(node) for key, node in given_files.items()}
     source, kernel = paths["source"], paths["kernel"]
@@ -143,20 +143,20 @@ def declare_module(env: Environment, **given: Any) -> Nodes:
         raise RuleError(f"PtoModule: name={name!r}: two rules have this name; give each its own")
     workspace.extras["modules"].add(name)
     assemble = Step(
-        place,
-        Assembler(platform, ptoas).action(workspace, place, source, read_source(source) if ptoas else "", body),
+        output_dir,
+        Assembler(platform, ptoas).action(workspace, output_dir, source, read_source(source) if ptoas else "", body),
         "[pto->cpp] regenerating from",
         workspace.short(source),
         shown=True,
     )
-    argv = [str(place.path(body)), "--module", str(source)]
+    argv = [str(output_dir.path(body)), "--module", str(source)]
     argv += ["--orchestration", str(paths["orchestration"])] if "orchestration" in paths else []
-    argv += ["--into", str(values["func_id"]), str(kernel), f"{place.path(spliced)}.tmp"]
-    inputs = [place.path(body), *paths.values()]
+    argv += ["--into", str(values["func_id"]), str(kernel), f"{output_dir.path(spliced)}.tmp"]
+    inputs = [output_dir.path(body), *paths.values()]
     action = python_tool(
         workspace, "pypto_build.compiler.splice_files", argv, name=spliced, inputs=inputs, outputs=(spliced,)
     )
-    splice = Step(place, action, "[pto->cpp]   spliced ->", name)
+    splice = Step(output_dir, action, "[pto->cpp]   spliced ->", name)
     assembled = declare_step(env, assemble, [values["source"]])
     nodes = declare_step(env, splice, [*assembled, *given_files.values()])
     if name not in TARGETS:

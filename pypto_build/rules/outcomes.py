@@ -32,13 +32,13 @@ _WIDTH = 80
 _FEW = 5
 
 
-def outcome_of(told: Verdict, name: str, **more: Any) -> Outcome:
+def outcome_of(replayed: Verdict, name: str, **more: Any) -> Outcome:
     """The outcome that a verdict tells."""
-    wrong = sum(output.status == "mismatch" for output in told.outputs)
-    reason = f"{wrong} of {len(told.outputs)} outputs differ" if wrong else ""
-    if told.error is not None:
-        reason = told.error.message
-    return Outcome(name, _WORDS.get(told.status, "ERROR"), reason=reason, cached=told.cached, **more)
+    wrong = sum(output.status == "mismatch" for output in replayed.outputs)
+    reason = f"{wrong} of {len(replayed.outputs)} outputs differ" if wrong else ""
+    if replayed.error is not None:
+        reason = replayed.error.message
+    return Outcome(name, _WORDS.get(replayed.status, "ERROR"), reason=reason, cached=replayed.cached, **more)
 
 
 class Outcomes:
@@ -72,14 +72,16 @@ class Outcomes:
         self._write_files()
 
     def _add_unbuilt(self) -> None:
-        known = {outcome.name for outcome in self.tests}
+        names = {outcome.name for outcome in self.tests}
         for name, output in self.expected.items():
-            if name in known:
+            if name in names:
                 continue
-            said = [text for place, text in self._workspace.progress.failed if place == output]
-            others = [text for place, text in self._workspace.progress.failed if place not in self.expected.values()]
-            text = "".join(said or others)
-            reason = "it does not build" if said else _last_line(text) or "it did not run"
+            messages = [text for directory, text in self._workspace.progress.failed if directory == output]
+            others = [
+                text for directory, text in self._workspace.progress.failed if directory not in self.expected.values()
+            ]
+            text = "".join(messages or others)
+            reason = "it does not build" if messages else _last_line(text) or "it did not run"
             root = str(self._workspace.outputs.get(output, ""))
             self.add(Outcome(name, "ERROR", reason=reason, text=text, artifact=root, failed=True))
 
@@ -114,14 +116,14 @@ class Outcomes:
             terminal.say("those that failed, again: scons test FAILED=1")
 
     def _write_files(self) -> None:
-        workspace, told = self._workspace, self.tests or self.replays
-        if not told and workspace.progress.failed:
-            told = [self._unbuilt()]
-        write_outcomes(told, workspace.options, workspace.top, workspace.build_dir, workspace.environment)
+        workspace, written = self._workspace, self.tests or self.replays
+        if not written and workspace.progress.failed:
+            written = [self._unbuilt()]
+        write_outcomes(written, workspace.options, workspace.top, workspace.build_dir, workspace.environment)
 
 
 def write_outcomes(
-    told: Sequence[Outcome], options: Options, top: Path, build_dir: Path, environment: Mapping[str, str]
+    outcomes: Sequence[Outcome], options: Options, top: Path, build_dir: Path, environment: Mapping[str, str]
 ) -> None:
     """Write the files that ``options`` ask for, by a tool."""
     words = [f"{flag}={options[name]}" for name, flag in FILES.items() if options[name]]
@@ -130,7 +132,7 @@ def write_outcomes(
         return
     command = [*own_tool("pypto_build.diagnose.outcomes"), "--top", str(top), *words, "--build-dir", str(build_dir)]
     terminal.step_aside()
-    subprocess.run(command, input=msgspec.json.encode(told), env=dict(environment), check=False)
+    subprocess.run(command, input=msgspec.json.encode(outcomes), env=dict(environment), check=False)
 
 
 def _last_line(text: str) -> str:
@@ -175,5 +177,5 @@ def outcomes_of(workspace: Workspace) -> Outcomes:
     if "outcomes" not in workspace.extras:
         workspace.extras["outcomes"] = Outcomes(workspace)
         workspace.at_end.append(workspace.extras["outcomes"].finish)
-    found: Outcomes = workspace.extras["outcomes"]
-    return found
+    outcomes: Outcomes = workspace.extras["outcomes"]
+    return outcomes

@@ -39,9 +39,9 @@ def pack_words(
     return words + [word for name, value in options.items() for word in RUN_OPTIONS[name].words(value)]
 
 
-def pack_path(output: Path, artifact: str, way: str) -> Path:
+def pack_path(output: Path, artifact: str, configuration: str) -> Path:
     """Return the path for the pack of a replay: OUT/x.tar.zst, with its options in the name if it has any."""
-    return output / (f"{artifact}{_SUFFIX}" if way == "default" else f"{artifact}.{way}{_SUFFIX}")
+    return output / (f"{artifact}{_SUFFIX}" if configuration == "default" else f"{artifact}.{configuration}{_SUFFIX}")
 
 
 def write_pack(workspace: Workspace, words: Sequence[str], path: Path) -> str:

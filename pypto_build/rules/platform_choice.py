@@ -26,33 +26,35 @@ _ON_THE_CPU = frozenset({"torch"}) | {verb.name for verb in VERBS.values() if ve
 
 
 def choose_platform(
-    options: Options, given: Mapping[str, str], targets: Collection[str], nothing_is_run: bool
+    options: Options, arguments: Mapping[str, str], targets: Collection[str], nothing_is_run: bool
 ) -> Options:
     """Return the options with the platform that is meant, and print it if it is another than the one asked for.
 
     Raises:
         OptionError: hardware is insisted on, on a platform that has none.
     """
-    asked, running = options["PLATFORM"], set(targets) - _READ_ONLY
-    if PLATFORMS[asked].simulated:
+    platform, running = options["PLATFORM"], set(targets) - _READ_ONLY
+    if PLATFORMS[platform].simulated:
         if options["HARDWARE"]:
-            raise OptionError(f"HARDWARE=1: PLATFORM={asked} is simulated; name PLATFORM=a2a3 or a5, or leave it out")
+            raise OptionError(
+                f"HARDWARE=1: PLATFORM={platform} is simulated; name PLATFORM=a2a3 or a5, or leave it out"
+            )
         return options
-    reason = _why_here(options, given, running, nothing_is_run) if running else ""
+    reason = _why_here(options, arguments, running, nothing_is_run) if running else ""
     if not reason:
         return options
-    terminal.say(f"[RUN] PLATFORM={asked}: {reason}; on the CPU, as {asked}sim")
+    terminal.say(f"[RUN] PLATFORM={platform}: {reason}; on the CPU, as {platform}sim")
     default = {name: OPTIONS[name].default for name in ("HARDWARE", "DEVICE")}
-    return replace(options, values={**options.values, **default, "PLATFORM": f"{asked}sim"}, requested=asked)
+    return replace(options, values={**options.values, **default, "PLATFORM": f"{platform}sim"}, requested=platform)
 
 
-def _why_here(options: Options, given: Mapping[str, str], running: Collection[str], nothing_is_run: bool) -> str:
+def _why_here(options: Options, arguments: Mapping[str, str], running: Collection[str], nothing_is_run: bool) -> str:
     """Why what is asked for runs on this machine's CPU; empty if it is to run on hardware."""
     if set(running) <= _ON_THE_CPU:
         return "its kernels run here"
     if options["RUNTIME"] == TORCH:
         return "PyTorch runs here"
-    insisted = options["HARDWARE"] or given.get("DEVICE")
+    insisted = options["HARDWARE"] or arguments.get("DEVICE")
     if not insisted and not sign_of_hardware():
         return "no toolkit and no device here"
     return "with -n nothing is run" if nothing_is_run else ""

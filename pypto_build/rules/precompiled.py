@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from pypto_build.artifact.files import write_bytes
 from pypto_build.proof import Action
-from pypto_build.proof.action import Aid
+from pypto_build.proof.action import Helper
 from pypto_build.rules.machinery.actions import run_silently
 from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.steps import Step, perform
@@ -28,18 +28,18 @@ class Precompiled:
     def __init__(self, workspace: Workspace, recipe: UnitRecipe, environment: Mapping[str, str]) -> None:
         self._workspace = workspace
         self._lock = threading.Lock()
-        self._aid: list[Aid | None] = []
+        self._aid: list[Helper | None] = []
         words = [*recipe.settings.values(), *recipe.precompile_argv("", "")]
         directory = cache_dir() / "headers" / hashlib.sha256(json.dumps(words).encode()).hexdigest()[:32]
         header = directory / recipe.main_header.rpartition("/")[2]
         self._header, self._text = header, f"#include <{recipe.main_header}>\n".encode()
-        self._place = workspace.place(directory)
+        self._output_dir = workspace.output_dir(directory)
         compiled = f"{header.name}.gch"
         target = f"{directory / compiled}.tmp"
         # Some of what it names ends in what is compiled with it.
         named = recipe.names(*recipe.named) if recipe.located else ()
         self._step = Step(
-            self._place,
+            self._output_dir,
             Action(
                 name=compiled,
                 argv=tuple(recipe.precompile_argv(str(header), target, named)),
@@ -57,7 +57,7 @@ class Precompiled:
             in_common=True,
         )
 
-    def ready(self) -> Aid | None:
+    def ready(self) -> Helper | None:
         """The header to include and the file that stands for it, which is compiled if need be.
 
         None if that fails: the unit's own compilation then says what is wrong with the flags.
@@ -67,14 +67,16 @@ class Precompiled:
                 self._aid.append(self._make())
             return self._aid[0]
 
-    def _make(self) -> Aid | None:
+    def _make(self) -> Helper | None:
         if not self._header.is_file() or self._header.read_bytes() != self._text:
             write_bytes(self._header, self._text)
         if perform(self._workspace, self._step).status:
             return None
-        result = self._place.proven(self._step.action)
+        result = self._output_dir.proven(self._step.action)
         if result is None:
             return None
         compiled = self._step.action.outputs[0]
-        path = str(self._place.path(compiled))
-        return Aid(path, result.outputs[compiled], self._place.contents(result), ("-include", str(self._header)))
+        path = str(self._output_dir.path(compiled))
+        return Helper(
+            path, result.outputs[compiled], self._output_dir.contents(result), ("-include", str(self._header))
+        )

@@ -20,7 +20,7 @@ from pypto_build.artifact.compiled_files import (
     read_computed_data,
 )
 from pypto_build.facts.platforms import PLATFORMS, Platform
-from pypto_build.proof import Place
+from pypto_build.proof import OutputDir
 from pypto_build.rules.machinery.actions import run_with_errors
 from pypto_build.rules.machinery.attributes import Attribute, Kind, Rule, RuleError, path_attribute
 from pypto_build.rules.machinery.environment import SHOWN
@@ -49,24 +49,24 @@ PROGRAM = Rule(
 )
 
 
-def declare_program(env: Environment, **given: Any) -> Nodes:
+def declare_program(env: Environment, **attributes: Any) -> Nodes:
     """Implements the rule; returns the nodes of the artifact's directory and of its manifest."""
-    values = PROGRAM.check(given, env)
+    values = PROGRAM.check(attributes, env)
     workspace, name = workspace_of(env), values["name"]
     source = path_of(values["source"])
     platform = workspace.platform(values["platform"])
     artifact = Path(os.path.abspath(workspace.top / workspace.options.build_output)) / f"_jit_{name}"
     programs: dict[Path, _Program] = workspace.extras.setdefault("programs", {})
     program = _Program(source, platform.name)
-    known = programs.setdefault(artifact, program)
-    if (known.source, known.platform) != (source, platform.name):
-        first, second = (f"{workspace.short_of_top(one.source)} for {one.platform}" for one in (known, program))
+    declared = programs.setdefault(artifact, program)
+    if (declared.source, declared.platform) != (source, platform.name):
+        first, second = (f"{workspace.short_of_top(one.source)} for {one.platform}" for one in (declared, program))
         raise RuleError(f"PtoProgram: {artifact.name} is made of {first}, and of {second}; give one another name")
-    if not known.nodes:
-        known.nodes = _declare(env, workspace, name, values, artifact, platform)
+    if not declared.nodes:
+        declared.nodes = _declare(env, workspace, name, values, artifact, platform)
     if name not in TARGETS:
-        env.Alias(name, known.nodes)
-    return known.nodes
+        env.Alias(name, declared.nodes)
+    return declared.nodes
 
 
 @dataclass
@@ -84,7 +84,7 @@ def _declare(
     """The nodes of the artifact: its directory is there when it is compiled and has its data."""
     source = path_of(values["source"])
     output = workspace.output_path(f"programs.{name}", platform)
-    place = workspace.places.get(output) or workspace.open_output(output, source)
+    output_dir = workspace.output_dirs.get(output) or workspace.open_output(output, source)
     settings = {"the assembler": _assembler(workspace, platform)}
     by_pypto = workspace.options["COMPILER"] == "pypto"
     variables = (*SHOWN, *(values["variables"] or filter(None, workspace.options["VARIABLES"].split(","))))
@@ -101,7 +101,7 @@ def _declare(
         variables=variables,
     )
     step = Step(
-        place,
+        output_dir,
         action,
         "[py->pto] compile",
         workspace.short_of_top(source),
@@ -112,10 +112,10 @@ def _declare(
         otherwise="a file of the artifact is missing",
     )
     made = declare_step(env, step, [values["source"], *(values["deps"] or ())], outputs=("artifact",))
-    made = [*made, *(() if by_pypto else _declare_golden(env, workspace, place, artifact, made, variables))]
+    made = [*made, *(() if by_pypto else _declare_golden(env, workspace, output_dir, artifact, made, variables))]
     # SCons lets a directory depend on what it knows to be in it: on the manifest too.
     manifest = made_by_us(env, env.Command(escape(str(artifact / MANIFEST_NAME)), made, Action(_create, None)))
-    directory = directory_to_make(env, artifact, place.file_digests)
+    directory = directory_to_make(env, artifact, output_dir.file_digests)
     nodes = [*made_by_us(env, env.Command([directory], manifest, Action(_create, None))), *manifest]
     leave_to_cleaning(nodes)
     workspace.generated[output] = directory
@@ -130,7 +130,7 @@ def _create(target: Nodes, source: Nodes, env: Environment) -> None:
 def _declare_golden(
     env: Environment,
     workspace: Workspace,
-    place: Place,
+    output_dir: OutputDir,
     artifact: Path,
     compiled: Nodes,
     variables: tuple[str, ...],
@@ -147,7 +147,7 @@ def _declare_golden(
         variables=variables,
     )
     step = Step(
-        place,
+        output_dir,
         action,
         "[golden] make",
         workspace.short(artifact / "data"),
@@ -183,8 +183,8 @@ def _assembler(workspace: Workspace, platform: Platform) -> str:
     options = workspace.options
     if options["SKIP_PTOAS"] or options["COMPILER"] == "pypto" or (platform.simulated and not options["PTOAS"]):
         return ""
-    found = find_ptoas(options["PTOAS"], os.environ)
-    return found.identity if found else ""
+    ptoas = find_ptoas(options["PTOAS"], os.environ)
+    return ptoas.identity if ptoas else ""
 
 
 def _name_assembler(assembler: str, workspace: Workspace, _reason: str) -> None:

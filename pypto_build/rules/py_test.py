@@ -18,7 +18,7 @@ from SCons.Script import COMMAND_LINE_TARGETS
 
 from pypto_build import terminal
 from pypto_build.facts.outcomes import Outcome
-from pypto_build.proof import Place
+from pypto_build.proof import OutputDir
 from pypto_build.proof.witness import TEST_VARIABLE
 from pypto_build.rules.machinery.actions import run_captured
 from pypto_build.rules.machinery.attributes import Attribute, Kind, Rule, RuleError, path_attribute
@@ -53,7 +53,7 @@ PY_TEST = Rule(
 )
 
 
-class _Told(msgspec.Struct):
+class _Report(msgspec.Struct):
     """The last line that the tool prints."""
 
     seconds: float = 0.0
@@ -76,19 +76,19 @@ class _File:
     text: str = ""  # what pytest printed, of one that failed
     note: str = ""  # why it is not recorded
     seconds: float = 0.0
-    told: _Told = field(default_factory=_Told)
+    report: _Report = field(default_factory=_Report)
     cached: bool = False
 
     @property
     def junit(self) -> Path:
         """Return the path of pytest's report."""
-        path = self.step.place.path(self.step.action.outputs[0])
+        path = self.step.output_dir.path(self.step.action.outputs[0])
         return path if self.cache and self.status == 0 else path.with_name(f"{path.name}.tmp")
 
 
-def declare_py_test(env: Environment, **given: Any) -> Nodes:
+def declare_py_test(env: Environment, **attributes: Any) -> Nodes:
     """Implements the rule; returns the alias of the suite of all files."""
-    values = PY_TEST.check(given, env)
+    values = PY_TEST.check(attributes, env)
     workspace, replays, name = workspace_of(env), env["PYPTO_REPLAYS"], values["name"]
     if not values["files"]:
         raise RuleError(f"PyTest: {name} has no files; name them, such as files=Glob('tests/test_*.py')")
@@ -99,8 +99,8 @@ def declare_py_test(env: Environment, **given: Any) -> Nodes:
     if any(is_wanted(workspace, one, tags) for one in (name, *nodes)):
         if targets and find_spec("pytest") is None:
             raise RuleError(f"PyTest: {name}: pytest is not installed; pip install pytest")
-        place = workspace.open_output(workspace.build_dir / TESTS / name, workspace.top)
-        files = [_file(workspace, place, label, path_of(node), values) for label, node in nodes.items()]
+        output_dir = workspace.open_output(workspace.build_dir / TESTS / name, workspace.top)
+        files = [_file(workspace, output_dir, label, path_of(node), values) for label, node in nodes.items()]
         files.sort(key=partial(_rank, failed_tests(workspace.build_dir)))
     if not nodes.keys().isdisjoint(targets):
         run_all(workspace)
@@ -119,12 +119,12 @@ def _label(workspace: Workspace, taken: Mapping[str, Any], rule: str, node: Node
     return f"{rule}:{label}" if label in taken else label
 
 
-def _file(workspace: Workspace, place: Place, label: str, path: Path, values: Mapping[str, Any]) -> _File:
+def _file(workspace: Workspace, output_dir: OutputDir, label: str, path: Path, values: Mapping[str, Any]) -> _File:
     result = f"{label.replace('/', '.')}.xml"
     action = python_tool(
         workspace,
         _TOOL,
-        [str(path), str(place.path(f"{result}.tmp")), *map(str, values["args"] or ())],
+        [str(path), str(output_dir.path(f"{result}.tmp")), *map(str, values["args"] or ())],
         name=label,
         inputs=[path],
         outputs=(result,),
@@ -134,13 +134,13 @@ def _file(workspace: Workspace, place: Place, label: str, path: Path, values: Ma
         variables=values["variables"] or (),
         whole=True,
     )
-    return _File(label, Step(place, action, "[pytest] run", label), values["cache"])
+    return _File(label, Step(output_dir, action, "[pytest] run", label), values["cache"])
 
 
 def _rank(failed: Any, file: _File) -> tuple[bool, float]:
     """Order files: those that failed, and those that take longest first, by what they took the last time."""
-    told = _told(file.step.place.said(file.step.action.name))
-    return file.name not in failed, -told.seconds if told else float("-inf")
+    counts = _report(file.step.output_dir.printed(file.step.action.name))
+    return file.name not in failed, -counts.seconds if counts else float("-inf")
 
 
 def _declare_run(file: _File | None, env: Environment, _: Mapping[str, Any]) -> Nodes:
@@ -148,9 +148,9 @@ def _declare_run(file: _File | None, env: Environment, _: Mapping[str, Any]) -> 
     assert file is not None
     step = file.step
     if file.cache and step.proven:
-        file.told, file.cached = _told(step.place.said(step.action.name)) or _Told(), True
+        file.report, file.cached = _report(step.output_dir.printed(step.action.name)) or _Report(), True
         return ()
-    target = escape(str(step.place.path(f".{step.action.outputs[0]}.run")))
+    target = escape(str(step.output_dir.path(f".{step.action.outputs[0]}.run")))
     node = env.Command(target, [], Action(_run, announce), PYPTO_STEP=step, PYPTO_FILE=file)
     return made_by_us(env, node)
 
@@ -177,17 +177,17 @@ def _run(target: Nodes, source: Nodes, env: Environment) -> int:
 
     def begin() -> None:
         reason = step.reason
-        workspace.progress.begin(step.place.directory, step.action, f"{step.label} {file.name}", reason)
+        workspace.progress.begin(step.output_dir.directory, step.action, f"{step.label} {file.name}", reason)
         if workspace.verbose:
             terminal.say(step.line(reason))
 
     forks = _forks(workspace)
     try:
-        outcome = step.place.perform(step.action, spawn, begin, looked=True, forks=forks)
+        outcome = step.output_dir.perform(step.action, spawn, begin, looked=True, forks=forks)
     finally:
-        workspace.progress.end(step.place.directory, step.action)
+        workspace.progress.end(step.output_dir.directory, step.action)
     if outcome.how in ("kept", "restored"):
-        file.told, file.cached = _told(outcome.said) or _Told(), True
+        file.report, file.cached = _report(outcome.printed) or _Report(), True
     elif outcome.how == "failed":
         file.status = outcome.status
     file.note = outcome.note.removesuffix(", so it is made anew every time")
@@ -204,24 +204,24 @@ def _timed(file: _File, run: Any) -> tuple[int, str]:
 def _note(file: _File, status: int, text: str) -> None:
     """Record the tool's output, and the counts in its last line."""
     printed, _, last = text.rstrip("\n").rpartition("\n")
-    told = _told(last)
-    file.status, file.told, file.text = status, told or _Told(), f"{printed}\n" if told else text
+    counts = _report(last)
+    file.status, file.report, file.text = status, counts or _Report(), f"{printed}\n" if counts else text
 
 
-def _told(line: str) -> _Told | None:
+def _report(line: str) -> _Report | None:
     try:
-        return msgspec.json.decode(line, type=_Told)
+        return msgspec.json.decode(line, type=_Report)
     except msgspec.MsgspecError:
         return None
 
 
 def _judge(file: _File) -> Outcome:
-    counts = file.told.counts
-    reason = f"{file.told}; runs each time: {file.note}" if file.note else str(file.told)
+    counts = file.report.counts
+    reason = f"{file.report}; runs each time: {file.note}" if file.note else str(file.report)
     if file.status:
-        known = bool(counts.get("failed") or counts.get("error"))
-        ended = reason if known else file.note or f"pytest ended with status {file.status}"
-        return _outcome(file, "FAIL" if known else "ERROR", ended, failed=True, text=file.text)
+        has_failed = bool(counts.get("failed") or counts.get("error"))
+        ended = reason if has_failed else file.note or f"pytest ended with status {file.status}"
+        return _outcome(file, "FAIL" if has_failed else "ERROR", ended, failed=True, text=file.text)
     ran = sum(count for kind, count in counts.items() if kind != "skipped")
     return _outcome(file, "PASS" if ran else "SKIPPED", reason, cached=file.cached)
 
@@ -235,8 +235,8 @@ def _forks(workspace: Workspace) -> ForkedTools:
     if _FORKS not in workspace.extras:
         workspace.extras[_FORKS] = forks = ForkedTools((_TOOL,), TEST_VARIABLE, _ONE_PROCESSOR)
         workspace.at_end.append(forks.close)
-    found: ForkedTools = workspace.extras[_FORKS]
-    return found
+    fork_server: ForkedTools = workspace.extras[_FORKS]
+    return fork_server
 
 
 def _temporary(workspace: Workspace) -> Path:
@@ -247,5 +247,5 @@ def _temporary(workspace: Workspace) -> Path:
     if _TEMPORARY not in workspace.extras:
         workspace.extras[_TEMPORARY] = path = Path(tempfile.mkdtemp(prefix="tests-")).resolve()
         workspace.at_end.append(partial(shutil.rmtree, path, ignore_errors=True))
-    found: Path = workspace.extras[_TEMPORARY]
-    return found
+    directory: Path = workspace.extras[_TEMPORARY]
+    return directory

@@ -99,13 +99,13 @@ class Graph:
 
     def reach(self, names: Iterable[str], edges: dict[str, list[str]], depth: int | None = None) -> list[str]:
         """All that can be reached by ``edges`` from ``names``, these too."""
-        found = dict.fromkeys(names)
-        level = list(found)
+        reached = dict.fromkeys(names)
+        level = list(reached)
         while level and (depth is None or depth > 0):
-            level = [n for n in dict.fromkeys(d for name in level for d in edges.get(name, ())) if n not in found]
-            found |= dict.fromkeys(level)
+            level = [n for n in dict.fromkeys(d for name in level for d in edges.get(name, ())) if n not in reached]
+            reached |= dict.fromkeys(level)
             depth = None if depth is None else depth - 1
-        return list(found)
+        return list(reached)
 
     def path(self, start: Iterable[str], ends: Iterable[str]) -> list[str]:
         """A shortest way along dependencies; nothing where there is none."""
@@ -114,12 +114,12 @@ class Graph:
         while waiting:
             name = waiting.popleft()
             if name in goal:
-                way: list[str] = []
+                path: list[str] = []
                 step: str | None = name
                 while step is not None:
-                    way.insert(0, step)
+                    path.insert(0, step)
                     step = came[step]
-                return way
+                return path
             for dep in self.deps.get(name, ()):
                 if dep not in came:
                     came[dep] = name
@@ -203,8 +203,8 @@ class Query:
         if self._tokens[:1] == [","]:
             self._next()
             within, names = set(self._graph.reach(names, self._graph.deps)), self._union()
-        found = self._graph.reach(names, self._graph.rdeps)
-        return found if within is None else [name for name in found if name in within]
+        reached = self._graph.reach(names, self._graph.rdeps)
+        return reached if within is None else [name for name in reached if name in within]
 
     def _somepath(self) -> list[str]:
         start = self._union()

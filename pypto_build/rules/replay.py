@@ -74,17 +74,17 @@ def finish_replays(target: Nodes, source: Nodes, env: Environment) -> int:
     return finish(env, replays_of(env, source))
 
 
-def finish(env: Environment, found: Sequence[Replay]) -> int:
+def finish(env: Environment, replays: Sequence[Replay]) -> int:
     """Show the replays that did not have to run; return the status of the first that did not pass."""
     workspace = workspace_of(env)
-    _show_results(workspace, found)
-    for replay in found:
+    _show_results(workspace, replays)
+    for replay in replays:
         if not replay.ran:
             _show_cached(replay)
             if not replay.of_a_test:
                 _note_outcome(workspace, replay)
-    statuses = (read_verdict(replay.results / "verdict.json").exit_status for replay in found)
-    allowed = (status_of(workspace, status, replay) for status, replay in zip(statuses, found, strict=True))
+    statuses = (read_verdict(replay.results / "verdict.json").exit_status for replay in replays)
+    allowed = (status_of(workspace, status, replay) for status, replay in zip(statuses, replays, strict=True))
     return next(filter(None, allowed), 0)
 
 
@@ -93,8 +93,8 @@ def show_results(target: Nodes, source: Nodes, env: Environment) -> None:
     _show_results(workspace_of(env), replays_of(env, source))
 
 
-def _show_results(workspace: Workspace, found: Sequence[Replay]) -> None:
-    for replay in found:
+def _show_results(workspace: Workspace, replays: Sequence[Replay]) -> None:
+    for replay in replays:
         if not replay.ran:
             _amend_verdict(replay, requested=workspace.options.requested or replay.targets.platform.name)
         show(replay.results)
@@ -131,14 +131,22 @@ def declare_replay(
     workspace = workspace_of(env)
     replays: Replays = env["PYPTO_REPLAYS"]
     subject = subject or Subject(targets.artifact)
-    heard: list[str] = []
-    run = _run_of(workspace, targets, data, chosen, comparators or {}, golden, alone, of_a_test, subject, heard)
-    results, step = targets.output / REPLAYS / run.way.name, run.step
-    if known := replays.by_results.get(results):
-        known.of_a_test |= of_a_test
-        return known.nodes
+    output: list[str] = []
+    run = _run_of(workspace, targets, data, chosen, comparators or {}, golden, alone, of_a_test, subject, output)
+    results, step = targets.output / REPLAYS / run.configuration.name, run.step
+    if declared := replays.by_results.get(results):
+        declared.of_a_test |= of_a_test
+        return declared.nodes
     replay = Replay(
-        targets, results, run.way, step, tolerant or of_a_test, of_a_test, heard, subject.unchecked, subject.origin
+        targets,
+        results,
+        run.configuration,
+        step,
+        tolerant or of_a_test,
+        of_a_test,
+        output,
+        subject.unchecked,
+        subject.origin,
     )
     replay.checks_rules = _checks_rules(targets, run.options)
     replay.data_dir = run.data_dir
@@ -155,7 +163,10 @@ def declare_replay(
         escape(str(results / (TESTED if of_a_test else VERDICT))),
         [
             *targets.all,
-            *(env.File(escape(str(path))) for path in (*_files(targets, run.found), *_files_of(comparators or {}))),
+            *(
+                env.File(escape(str(path)))
+                for path in (*_files(targets, run.data_files), *_files_of(comparators or {}))
+            ),
         ],
         SConsAction(_replay, announce),
         PYPTO_REPLAY=replay,
@@ -165,10 +176,10 @@ def declare_replay(
     replays.by_results[results] = replay
     if _runs_by_itself(workspace, targets) and alone and not subject.judged:
         if not targets.parts:
-            environment = step.place.watched_environment(step.action)
+            environment = step.output_dir.watched_environment(step.action)
             standing.want(step.action.command(), environment, targets.artifact.root, targets.platform.name)
         if targets.is_stale:
-            step.place.start_ahead(step.action, standing.start_waiting)
+            step.output_dir.start_ahead(step.action, standing.start_waiting)
     return replay.nodes
 
 
@@ -181,18 +192,18 @@ def start_early(env: Environment, subject: Subject, chosen: Mapping[str, Any], t
     if _runs_by_itself(workspace, targets) and not subject.judged:
         with suppress(ArtifactError, OSError):
             step = _run_of(workspace, targets, subject.data, chosen, {}, None, True, False, subject, []).step
-            step.place.start_ahead(step.action, standing.start_waiting)
+            step.output_dir.start_ahead(step.action, standing.start_waiting)
 
 
 @dataclass(frozen=True)
 class _Run:
     """A run of a replay that can be declared."""
 
-    way: Configuration
+    configuration: Configuration
     step: Step
     data_dir: Path | None
     options: Mapping[str, Any]
-    found: Snapshot
+    data_files: Snapshot
 
 
 def _run_of(
@@ -205,19 +216,21 @@ def _run_of(
     alone: bool,
     of_a_test: bool,
     subject: Subject,
-    heard: list[str],
+    output: list[str],
 ) -> _Run:
     label = subject.origin.partition("::")[2]
     options, data, others = _settings(workspace, targets.platform, data, chosen, golden, subject.limits)
     data_dir = Path(os.path.abspath(workspace.top / data)) if data else None
-    found = snapshot(targets.artifact, None if is_reference(data, workspace.top) else data_dir, golden)
+    data_files = snapshot(targets.artifact, None if is_reference(data, workspace.top) else data_dir, golden)
     if is_reference(data, workspace.top):  # computed by the replay from the artifact's own data
         data_dir = Path(REFERENCE)
     elif data_dir:
         workspace.data_dirs.add(data_dir)
     named = data_dir.name if label and data_dir else str(data or "")
-    way = configuration(targets.platform, options, named, targets.variant, _shown(workspace, comparators), others)
-    step = _replay_step(workspace, targets, way, data_dir, golden, options, comparators, found, alone, of_a_test, heard)
+    config = configuration(targets.platform, options, named, targets.variant, _shown(workspace, comparators), others)
+    step = _replay_step(
+        workspace, targets, config, data_dir, golden, options, comparators, data_files, alone, of_a_test, output
+    )
     verdict, limit_s = targets.output / step.action.tree / "verdict.json", _time_limit(workspace, subject)
     step = replace(
         step,
@@ -228,7 +241,7 @@ def _run_of(
     )
     if subject.judges:
         step = replace(step, spawn=partial(_run_judged, step.spawn, subject.judges))
-    return _Run(way, step, data_dir, options, found)
+    return _Run(config, step, data_dir, options, data_files)
 
 
 def results_of(
@@ -288,11 +301,11 @@ class Replay:
 
     targets: ArtifactTargets
     results: Path
-    way: Configuration
+    configuration: Configuration
     step: Step
     tolerant: bool
     of_a_test: bool
-    heard: list[str]
+    output: list[str]
     unchecked: bool = False  # whether one without a golden passes
     origin: str = ""  # FILE::CLASS::CASE of a scene test
     checks_rules: bool = False  # whether kernels are held to the rules of the device
@@ -366,15 +379,15 @@ class Replays:
 def _replay_step(
     workspace: Workspace,
     targets: ArtifactTargets,
-    way: Configuration,
+    config: Configuration,
     data_dir: Path | None,
     golden: Path | None,
     options: Mapping[str, Any],
     comparators: Mapping[str, str],
-    found: Snapshot,
+    data_files: Snapshot,
     alone: bool,
     of_a_test: bool,
-    heard: list[str],
+    output: list[str],
 ) -> Step:
     """Return the step of the run. It leaves one result: verdict, outputs and records belong together."""
     simpler = targets.embedded is None
@@ -383,18 +396,18 @@ def _replay_step(
     action = python_tool(
         workspace,
         _tool(targets),
-        _argv(targets, workspace, way.name, data_dir, golden, options, comparators),
-        name=f"{REPLAYS}/{way.name}",
+        _argv(targets, workspace, config.name, data_dir, golden, options, comparators),
+        name=f"{REPLAYS}/{config.name}",
         inputs=[
             *embedded,
             targets.interface,
             *targets.files,
             *targets.binary_paths,
-            *_files(targets, found),
+            *_files(targets, data_files),
             *_files_of(comparators),
             *rules,
         ],
-        tree=f"{REPLAYS}/{way.name}",
+        tree=f"{REPLAYS}/{config.name}",
         good=(0, EXIT_STATUS["unchecked"]),
         settings={
             **({"simpler": workspace.simpler.identity} if simpler else {}),
@@ -413,11 +426,15 @@ def _replay_step(
     if not simpler and outside:
         action = replace(action, environment={**action.environment, **outside})
     return Step(
-        workspace.place(targets.output),
+        workspace.output_dir(targets.output),
         action,
         "[replay] run",
-        f"{targets.artifact.name} {way}".rstrip(),
-        spawn=partial(_run_heard, workspace, heard, run) if of_a_test else _shown_by(workspace) if alone else run_whole,
+        f"{targets.artifact.name} {config}".rstrip(),
+        spawn=partial(_run_heard, workspace, output, run)
+        if of_a_test
+        else _shown_by(workspace)
+        if alone
+        else run_whole,
         forks=forks,
         again=workspace.options["FORCE"] or not targets.platform.simulated or bool(outside),
         recorded=targets.platform.simulated and REGIONS not in outside,
@@ -447,17 +464,17 @@ def _repositories(workspace: Workspace) -> list[str]:
     already.
     """
     tree = workspace.simpler.tree
-    return [str(place) for checkout in (tree.root, tree.isa) for place in git.kept_at(checkout)]
+    return [str(path) for checkout in (tree.root, tree.isa) for path in git.kept_at(checkout)]
 
 
 def _run_heard(
-    workspace: Workspace, heard: list[str], run: Spawn, command: list[str], env: dict[str, str]
+    workspace: Workspace, output: list[str], run: Spawn, command: list[str], env: dict[str, str]
 ) -> tuple[int, str]:
     """Run a replay of a test; its report is kept, and shown with the other failures."""
-    status, said = run(command, env)
-    heard[:] = [terminal.plain(said)]
+    status, text = run(command, env)
+    output[:] = [terminal.plain(text)]
     if workspace.verbose:
-        terminal.pass_on(heard[0], error=False, ours=True)
+        terminal.pass_on(output[0], error=False, ours=True)
     return status, ""
 
 
@@ -473,8 +490,8 @@ def _under(workspace: Workspace, action: Action, subject: Subject) -> Action:
     """Return the run with further variables in its environment, and judged by a class of the user's."""
     limits, file = subject.limits, subject.origin.partition("::")[0]
     if subject.judged:
-        place = len(own_tool(""))
-        options = (*action.argv[place:], "--judge", subject.origin, "--by", action.argv[place - 1])
+        end = len(own_tool(""))
+        options = (*action.argv[end:], "--judge", subject.origin, "--by", action.argv[end - 1])
         argv = (*own_tool("pypto_build.interop.scene.run"), *options)
         action = replace(action, argv=argv, inputs=(*action.inputs, file))
     action = replace(action, environment={**action.environment, **limits}, settings={**action.settings, **limits})
@@ -557,7 +574,7 @@ def _perform_replay(env: Environment, replay: Replay) -> int:
     if replay.ran and not replay.of_a_test:
         _note_outcome(workspace, replay)
     renewed = outcome.how in ("built", "restored") and not replay.tolerant
-    if renewed and not outcome.status and not replay.way.given and not replay.targets.parts:
+    if renewed and not outcome.status and not replay.configuration.pairs and not replay.targets.parts:
         keep(replay.targets.output, replay.targets.artifact, begun)
     # The verdict of one that did not run tells the rest.
     return status_of(workspace, outcome.status, replay) if ended else 0
@@ -597,15 +614,14 @@ def _pack(workspace: Workspace, replay: Replay, status: int) -> None:
         return
     if workspace.options["PACK"] != "onfail":
         return
-    path = pack_path(replay.targets.output, replay.targets.artifact.name, replay.way.name)
+    path = pack_path(replay.targets.output, replay.targets.artifact.name, replay.configuration.name)
     if not status_of(workspace, status, replay):
         path.unlink(missing_ok=True)  # of an earlier failure
     elif (replay.results / "verdict.json").is_file():
         replay.pack = write_pack(workspace, replay.packing, path)
-        if replay.pack and replay.way.comparators:
-            terminal.say(
-                f"[pack] {replay.pack}: compares within tolerances, without {', '.join(replay.way.comparators)}"
-            )
+        if replay.pack and replay.configuration.comparators:
+            comparators = ", ".join(replay.configuration.comparators)
+            terminal.say(f"[pack] {replay.pack}: compares within tolerances, without {comparators}")
         if replay.pack and not replay.of_a_test:
             terminal.say(f"[pack] {replay.pack}: elsewhere, pypto-build replay {shlex.quote(path.name)}")
 
@@ -614,20 +630,20 @@ def _triage_command(workspace: Workspace, replay: Replay, test: str = "") -> str
     """Return the command that finds why a replay did not pass; a ``test`` has data, goldens and tolerances of its
     own.
     """
-    given = [pair for pair in replay.way.given if pair.partition("=")[0] in TARGETS["triage"].options]
+    pairs = [pair for pair in replay.configuration.pairs if pair.partition("=")[0] in TARGETS["triage"].options]
     requested = workspace.options.requested or replay.targets.platform.name
     platform = [f"PLATFORM={requested}"] if requested != OPTIONS["PLATFORM"].default else []
     named, name = "JIT", workspace.options["JIT"] or os.path.relpath(replay.targets.artifact.root, workspace.top)
     if replay.origin:
         named, name = "SCENE", os.path.relpath(replay.origin, workspace.top)
-        given = [pair for pair in given if not pair.startswith("DATA=")]
+        pairs = [pair for pair in pairs if not pair.startswith("DATA=")]
     elif test:
         named, name = "TEST", test
-        given = [pair for pair in given if workspace.options[key := pair.partition("=")[0]] != OPTIONS[key].default]
+        pairs = [pair for pair in pairs if workspace.options[key := pair.partition("=")[0]] != OPTIONS[key].default]
         platform = platform if workspace.options["PLATFORM"] != OPTIONS["PLATFORM"].default else []
     direct = STATUS_VARIABLE in os.environ and named != "TEST"
     by_hand = ["pypto-build", "triage", name] if direct else ["scons", "triage", f"{named}={name}"]
-    return shlex.join([*by_hand, *platform, *given])
+    return shlex.join([*by_hand, *platform, *pairs])
 
 
 def _note_outcome(workspace: Workspace, replay: Replay) -> None:
@@ -635,7 +651,7 @@ def _note_outcome(workspace: Workspace, replay: Replay) -> None:
     own.
     """
     if wants_files(workspace) and not replay.tolerant and (replay.results / "verdict.json").is_file():
-        name = f"{replay.targets.artifact.name} {replay.way}".rstrip()
+        name = f"{replay.targets.artifact.name} {replay.configuration}".rstrip()
         outcomes_of(workspace).replays.append(outcome_of_replay(workspace, replay, name))
 
 
@@ -655,22 +671,22 @@ def outcome_of_replay(workspace: Workspace, replay: Replay, name: str) -> Outcom
         seconds=replay.seconds,
         artifact=str(replay.targets.artifact.root),
         verdict=workspace.short_of_top(replay.results / "verdict.json"),
-        text="".join(replay.heard),
+        text="".join(replay.output),
         failed=bool(status_of(workspace, verdict.exit_status, replay)),
         pack=replay.pack,
         command=_triage_command(workspace, replay, test) if verdict.exit_status in _UNEXPLAINED else "",
     )
 
 
-def _amend_verdict(replay: Replay, **said: Any) -> Verdict:
-    """Write the fields of ``said`` into the verdict of an earlier run, because platforms and runs share results."""
+def _amend_verdict(replay: Replay, **fields: Any) -> Verdict:
+    """Write ``fields`` into the verdict of an earlier run, because platforms and runs share results."""
     verdict, step = replay.results / "verdict.json", replay.step
     result = read_verdict(verdict)
-    changed = {name: value for name, value in said.items() if getattr(result, name) != value}
+    changed = {name: value for name, value in fields.items() if getattr(result, name) != value}
     if changed:
         result = msgspec.structs.replace(result, **changed)
         write_verdict(result, verdict)
-        step.place.amend(step.action.name, f"{step.action.tree}/{verdict.name}")
+        step.output_dir.amend(step.action.name, f"{step.action.tree}/{verdict.name}")
     return result
 
 
@@ -680,10 +696,10 @@ def _show_cached(replay: Replay) -> None:
     outputs = ", ".join(f"'{output.name}'" for output in result.outputs) or "no outputs"
     word = "PASS" if result.status == "pass" else "UNCHECKED"
     tasks = f"{result.tasks} task{'' if result.tasks == 1 else 's'}"
-    subject = f"{result.artifact} {result.platform} {replay.way}".rstrip()
-    told = terminal.detail if replay.of_a_test else terminal.say
-    told(f"[RUN] {word}{result.where}{result.broken} (cached)  {subject}: {outputs}, {tasks}; FORCE=1 runs it again")
-    told(*rule_lines(result))
+    subject = f"{result.artifact} {result.platform} {replay.configuration}".rstrip()
+    tell = terminal.detail if replay.of_a_test else terminal.say
+    tell(f"[RUN] {word}{result.where}{result.broken} (cached)  {subject}: {outputs}, {tasks}; FORCE=1 runs it again")
+    tell(*rule_lines(result))
 
 
 def _argv(
@@ -723,6 +739,6 @@ def _options(workspace: Workspace, platform: Platform) -> dict[str, Any]:
     return options | ({"RUNTIME": runtime} if "RUNTIME" in options else {})
 
 
-def _files(targets: ArtifactTargets, found: Snapshot) -> list[Path]:
+def _files(targets: ArtifactTargets, data_files: Snapshot) -> list[Path]:
     golden = find_golden(targets.artifact.root)
-    return [*found.inputs.values(), *found.outputs.values(), *([golden] if golden else [])]
+    return [*data_files.inputs.values(), *data_files.outputs.values(), *([golden] if golden else [])]

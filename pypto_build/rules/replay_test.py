@@ -65,9 +65,9 @@ REPLAY_TEST = Rule(
 _RULES, _INSTRUMENTS = "rules", ("lint", "hazards")
 
 
-def declare_replay_test(env: Environment, **given: Any) -> Nodes:
+def declare_replay_test(env: Environment, **attributes: Any) -> Nodes:
     """Implements the rule; returns the node of the test's verdict."""
-    values = REPLAY_TEST.check(given, env)
+    values = REPLAY_TEST.check(attributes, env)
     workspace = workspace_of(env)
     inputs = [node for name in _INPUTS if (node := values[name]) and node != REFERENCE]
     if workspace.options["TEST"] == values["name"] and "triage" in map(str, COMMAND_LINE_TARGETS):
@@ -174,11 +174,11 @@ def _declare(env: Environment, values: Mapping[str, Any]) -> Nodes:
 
 def _tolerances(values: Mapping[str, Any]) -> dict[str, float]:
     """Return the tolerances that a test gives."""
-    given = {key: values[key.lower()] for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
-    for key, value in given.items():
+    tolerances = {key: values[key.lower()] for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
+    for key, value in tolerances.items():
         if not is_tolerance(value):
             raise RuleError(f"ReplayTest: {key.lower()}={value!r} is not a tolerance; write a finite number, 0 or more")
-    return {key: float(value) for key, value in given.items()}
+    return {key: float(value) for key, value in tolerances.items()}
 
 
 def _params(targets: ArtifactTargets) -> Sequence[Param]:

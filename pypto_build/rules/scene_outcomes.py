@@ -39,18 +39,18 @@ def tell_outcomes(env: Environment, refused: Sequence[CaseRefusal]) -> None:
     if file is None:
         return
     replays: Replays = env["PYPTO_REPLAYS"]
-    told = set[Path]()
+    reported = set[Path]()
 
     def tell(*outcomes: CaseOutcome) -> None:
         with open(file, "ab") as stream:
             stream.write(b"".join(msgspec.json.encode(outcome) + b"\n" for outcome in outcomes))
 
     def tell_replay(replay: Replay) -> None:
-        if replay.origin and replay.results not in told:
-            told.add(replay.results)
+        if replay.origin and replay.results not in reported:
+            reported.add(replay.results)
             why = "" if replay.reached else _why_not_built(workspace_of(env), replay)
             verdict = str(replay.results / "verdict.json")
-            tell(CaseOutcome(replay.origin, replay.reached, verdict, why, "".join(replay.heard)))
+            tell(CaseOutcome(replay.origin, replay.reached, verdict, why, "".join(replay.output)))
 
     def tell_rest() -> None:
         for replay in replays.by_results.values():
@@ -76,7 +76,7 @@ def tell_cases(env: Environment, refused: Sequence[CaseRefusal]) -> None:
         counts["passed" if good else "failed"] += 1
         if not good:
             terminal.say(f"[scene] FAIL {replay.origin.partition('::')[2]}")
-            terminal.pass_on("".join(replay.heard), error=False, ours=True)
+            terminal.pass_on("".join(replay.output), error=False, ours=True)
 
     def tell_counts() -> None:
         counts["not built"] = sum(not replay.reached for replay in replays.by_results.values() if replay.origin)
@@ -89,8 +89,8 @@ def tell_cases(env: Environment, refused: Sequence[CaseRefusal]) -> None:
 def _why_not_built(workspace: Workspace, replay: Replay) -> str:
     """Return the output of the first command that failed for a replay, or for a part that all replays share."""
     failed = workspace.progress.failed
-    own = [said for place, said in failed if place == replay.targets.output]
-    return terminal.plain((own or [said for _, said in failed] or [""])[0])
+    own = [message for directory, message in failed if directory == replay.targets.output]
+    return terminal.plain((own or [message for _, message in failed] or [""])[0])
 
 
 def say_refused(refused: Sequence[CaseRefusal]) -> int:

@@ -46,7 +46,7 @@ from pypto_build.artifact.scenes import (
     scene_artifact,
 )
 from pypto_build.facts.platforms import Platform
-from pypto_build.proof import Outcome, Place
+from pypto_build.proof import Outcome, OutputDir
 from pypto_build.proof.witness import VARIABLE
 from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.artifact import units_of
@@ -74,11 +74,11 @@ def open_node(workspace: Workspace, root: Path, of_class: Path) -> Distributed:
     """
     written: dict[Path, bytes] = workspace.extras.setdefault(_WRITTEN, {})
     links = root / CHILDREN_DIR
-    found = {file.stem: file.read_bytes() for file in sorted((root / PROGRAMS_DIR).glob("*.py"))}
-    for stale in [path for path in links.glob("*") if path.name not in found]:
+    programs = {file.stem: file.read_bytes() for file in sorted((root / PROGRAMS_DIR).glob("*.py"))}
+    for stale in [path for path in links.glob("*") if path.name not in programs]:
         _remove(stale)
     links.mkdir(parents=True, exist_ok=True)
-    for name, manifest in found.items():
+    for name, manifest in programs.items():
         shared = of_class / CHILDREN_DIR / name
         if written.setdefault(shared, manifest) == manifest:
             _write(shared / MANIFEST_NAME, manifest)
@@ -93,10 +93,10 @@ def open_node(workspace: Workspace, root: Path, of_class: Path) -> Distributed:
 def check_ranks(workspace: Workspace, subjects: Iterable[Subject]) -> None:
     """Raise a usage error for WORLD= and DEVICES= that are of another number of chips than a case is recorded for."""
     devices = read_devices(workspace.options["DEVICES"], workspace.options["WORLD"])
-    asked = len(devices) or workspace.options["WORLD"]
+    ranks = len(devices) or workspace.options["WORLD"]
     for subject in subjects:
-        if asked and subject.distributed is not None and subject.distributed.ranks != asked:
-            option = f"DEVICES={workspace.options['DEVICES']}" if devices else f"WORLD={asked}"
+        if ranks and subject.distributed is not None and subject.distributed.ranks != ranks:
+            option = f"DEVICES={workspace.options['DEVICES']}" if devices else f"WORLD={ranks}"
             case, count = subject.origin.partition("::")[2], subject.distributed.ranks
             raise ArtifactError(option, f"{case} is for {count} chips", "its config says how many: device_count")
 
@@ -143,7 +143,7 @@ class _File:
     """A file of scene tests, its place, and which of its classes and cases (CLASS[::CASE], "" for all) are meant."""
 
     path: Path
-    place: Place
+    output_dir: OutputDir
     selectors: tuple[str, ...]
 
 
@@ -215,7 +215,7 @@ class _Opening:
         for file, answer in zip(files, declared, strict=True):
             try:
                 scenes = answer.result()
-                found = [] if scenes.reason else _chosen(scenes, file, cases)
+                cases_of_scene = [] if scenes.reason else _chosen(scenes, file, cases)
             except ArtifactError as error:
                 if len(files) == 1:
                     raise
@@ -223,19 +223,19 @@ class _Opening:
                 descriptions[str(file.path)] = FileDescription(error=str(error))
                 continue
             descriptions[str(file.path)] = FileDescription(scenes)
-            chosen += found
+            chosen += cases_of_scene
             self.refused += [CaseRefusal(str(file.path), scenes.reason)] if scenes.reason else []
             self._workspace.data_dirs.add(file.path.parent)
-            self._choose(found, builds)
+            self._choose(cases_of_scene, builds)
         if cases and not (chosen or self.refused):
-            asked = f"CASE={','.join(cases)}"
-            raise ArtifactError(asked, f"no such case in {selector}", "write NAME, CLASS::NAME, CLASS:: or ::NAME")
-        if told := os.environ.get(DESCRIPTIONS_VARIABLE):
-            write_bytes(Path(told), msgspec.json.encode(descriptions))
+            option = f"CASE={','.join(cases)}"
+            raise ArtifactError(option, f"no such case in {selector}", "write NAME, CLASS::NAME, CLASS:: or ::NAME")
+        if target := os.environ.get(DESCRIPTIONS_VARIABLE):
+            write_bytes(Path(target), msgspec.json.encode(descriptions))
 
-    def _choose(self, found: Sequence[_Chosen], builds: bool) -> None:
+    def _choose(self, chosen: Sequence[_Chosen], builds: bool) -> None:
         """Take the cases that run here."""
-        for one in found:
+        for one in chosen:
             if why := _why_not(self._workspace, one, self._platform):
                 self.refused.append(CaseRefusal(one.origin, why))
                 continue
@@ -262,7 +262,7 @@ class _Opening:
 
 def _files(workspace: Workspace, selector: str) -> list[_File]:
     """The files that ``selector`` names, each once."""
-    found: dict[Path, list[str]] = {}
+    selectors_of: dict[Path, list[str]] = {}
     for name, _, rest in (text.partition("::") for text in selector.split(",") if text):
         path = Path(os.path.abspath(workspace.top / name))
         if not path.exists():
@@ -272,27 +272,27 @@ def _files(workspace: Workspace, selector: str) -> list[_File]:
             what = "has no scene test below it" if path.is_dir() else "declares no @scene_test class"
             raise ArtifactError(f"SCENE={name}", what, "name the file of a scene test")
         for file in files:
-            found.setdefault(file, []).append(rest)
-    return [_File(path, _place(workspace, path), tuple(selectors)) for path, selectors in found.items()]
+            selectors_of.setdefault(file, []).append(rest)
+    return [_File(path, _output_dir(workspace, path), tuple(selectors)) for path, selectors in selectors_of.items()]
 
 
-def _place(workspace: Workspace, file: Path) -> Place:
+def _output_dir(workspace: Workspace, file: Path) -> OutputDir:
     """The directory of a file's scenes: opened, locked and marked."""
     relative = os.path.relpath(file.parent, workspace.top)
     suffix = "" if relative == "." else f"-{hashlib.sha256(os.fsencode(relative)).hexdigest()[:6]}"
     directory = workspace.build_dir / SCENES_DIR / file_name(file.stem + suffix)
     lock_output(directory)
     mark_output(directory)
-    place = workspace.place(directory)
-    place.tidy()
-    return place
+    output_dir = workspace.output_dir(directory)
+    output_dir.tidy()
+    return output_dir
 
 
 def _build_early(workspace: Workspace, one: _Chosen, platform: Platform, early: Early) -> None:
     """Build the units of a case's class from now on; errors in them are reported in their turn."""
     if one.scene.level == NODE_LEVEL:
         return
-    artifact = scene_artifact(one.scene, one.file.path, _root(one.file.place, one.scene))
+    artifact = scene_artifact(one.scene, one.file.path, _root(one.file.output_dir, one.scene))
     if artifact.root in workspace.outputs.values():
         return
     with suppress(ArtifactError, ToolchainError, OSError):
@@ -306,11 +306,11 @@ def _declared(workspace: Workspace, tools: ForkedTools, file: _File, begin: Call
         return read_literal(file.path)
     except NotLiteral:
         pass
-    place = file.place
+    output_dir = file.output_dir
     action = python_tool(
         workspace,
         _DESCRIBE,
-        [str(file.path), "--output", f"{place.path(_DESCRIPTION)}.tmp"],
+        [str(file.path), "--output", f"{output_dir.path(_DESCRIPTION)}.tmp"],
         name=_DESCRIPTION,
         inputs=(file.path,),
         outputs=(_DESCRIPTION,),
@@ -318,21 +318,21 @@ def _declared(workspace: Workspace, tools: ForkedTools, file: _File, begin: Call
         runs_programs=True,
     )
 
-    outcome = place.perform(action, tools.run, begin, forks=tools)
+    outcome = output_dir.perform(action, tools.run, begin, forks=tools)
     if outcome.status:
         raise ArtifactError("", _last_error(outcome).removeprefix("error: "), "")
-    return read_scenes(place.path(_DESCRIPTION))
+    return read_scenes(output_dir.path(_DESCRIPTION))
 
 
 def _chosen(scenes: Scenes, file: _File, selectors: Sequence[str]) -> list[_Chosen]:
     """Return the cases of a file that are meant; with ``selectors``, those that one of them means too."""
-    found: dict[tuple[str, str], _Chosen] = {}
+    by_case: dict[tuple[str, str], _Chosen] = {}
     for rest in file.selectors:
         for scene, case in _matching(scenes, file.path, rest):
             if not selectors or any(matches(selector, scene.name, case.name) for selector in selectors):
                 one = _Chosen(file, scene, case, bool(selectors) or "::" in rest)
-                found[scene.name, case.name] = one
-    return list(found.values())
+                by_case[scene.name, case.name] = one
+    return list(by_case.values())
 
 
 def _matching(scenes: Scenes, file: Path, rest: str) -> list[tuple[Scene, SceneCase]]:
@@ -361,8 +361,8 @@ def _why_not(workspace: Workspace, one: _Chosen, platform: Platform) -> str:
     return "not manual" if mode == "only" and not manual else ""
 
 
-def _root(place: Place, scene: Scene) -> Path:
-    return place.directory / f"{place.directory.name}.{scene.name}"
+def _root(output_dir: OutputDir, scene: Scene) -> Path:
+    return output_dir.directory / f"{output_dir.directory.name}.{scene.name}"
 
 
 def _compares(workspace: Workspace, one: _Chosen) -> bool:
@@ -385,7 +385,7 @@ def _tree(workspace: Workspace, one: _Chosen) -> str:
 
     It holds the data, and for several chips the artifact too.
     """
-    root = _root(one.file.place, one.scene).name
+    root = _root(one.file.output_dir, one.scene).name
     if one.scene.level == NODE_LEVEL:
         return f"{root}.{file_name(one.case.name)}{_data_kind(workspace, one)}"
     return f"{root}/{_data_dir(workspace, one)}"
@@ -403,9 +403,9 @@ def _outputs(scene: Scene) -> list[str]:
 
 def _make_data(workspace: Workspace, tools: ForkedTools, one: _Chosen, begin_others: Callable[[], None]) -> Outcome:
     """Make the data of a case, unless it is there; ``begin_others`` is called if it is not."""
-    scene, place = one.scene, one.file.place
+    scene, output_dir = one.scene, one.file.output_dir
     tree = _tree(workspace, one)
-    argv = [one.origin, "--output", str(place.path(tree)), *_outputs(scene)]
+    argv = [one.origin, "--output", str(output_dir.path(tree)), *_outputs(scene)]
     argv += [] if _compares(workspace, one) else ["--skip-golden"]
     argv += ["--judged"] if scene.judged else []
     argv += ["--seed", str(workspace.options["SEED"])]
@@ -422,9 +422,9 @@ def _make_data(workspace: Workspace, tools: ForkedTools, one: _Chosen, begin_oth
 
     def begin() -> None:
         begin_others()
-        terminal.say(f"[scene] data {scene.name}::{one.case.name}  ({place.reason(action)})")
+        terminal.say(f"[scene] data {scene.name}::{one.case.name}  ({output_dir.reason(action)})")
 
-    return place.perform(action, tools.run, begin, forks=tools)
+    return output_dir.perform(action, tools.run, begin, forks=tools)
 
 
 def _refused(one: _Chosen, outcome: Outcome) -> CaseRefusal:
@@ -434,7 +434,7 @@ def _refused(one: _Chosen, outcome: Outcome) -> CaseRefusal:
 
 def _subject(workspace: Workspace, one: _Chosen, platform: Platform) -> Subject:
     """The artifact of a case's class, with the case's data."""
-    root = _root(one.file.place, one.scene)
+    root = _root(one.file.output_dir, one.scene)
     subject = _on_chips(workspace, one, root) if one.scene.level == NODE_LEVEL else _on_a_chip(workspace, one, root)
     return replace(
         subject,
@@ -447,7 +447,7 @@ def _subject(workspace: Workspace, one: _Chosen, platform: Platform) -> Subject:
 
 
 def _on_chips(workspace: Workspace, one: _Chosen, of_class: Path) -> Subject:
-    distributed = open_node(workspace, one.file.place.path(_tree(workspace, one)), of_class)
+    distributed = open_node(workspace, one.file.output_dir.path(_tree(workspace, one)), of_class)
     return Subject(distributed.as_artifact(), distributed=distributed)
 
 
@@ -489,6 +489,6 @@ def _write_artifact(artifact: Artifact, scene: Scene, data: Path) -> None:
 
 
 def _last_error(outcome: Outcome) -> str:
-    said = outcome.note or outcome.said
-    lines = [line for line in said.splitlines() if line.strip()] or ["no reason given"]
+    output = outcome.note or outcome.printed
+    lines = [line for line in output.splitlines() if line.strip()] or ["no reason given"]
     return next((line for line in reversed(lines) if line.startswith("error: ")), lines[-1])

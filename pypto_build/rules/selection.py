@@ -42,14 +42,14 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
     """Declare the artifact of ``JIT=`` under the targets of this module; ``verdicts`` are told which it is."""
     workspace = workspace_of(env)
     jit = workspace.options["JIT"]
-    wanted = [target for target in map(str, COMMAND_LINE_TARGETS) if target in OF_AN_ARTIFACT]
+    targets = [target for target in map(str, COMMAND_LINE_TARGETS) if target in OF_AN_ARTIFACT]
     places = artifact_dirs(workspace)
     _declare_without_artifact(env)
-    verbs = [VERBS[target].asked(workspace.options) for target in wanted if target in VERBS]
-    _require_torch(workspace, verbs, "replay" in wanted)
+    verbs = [VERBS[target].asked(workspace.options) for target in targets if target in VERBS]
+    _require_torch(workspace, verbs, "replay" in targets)
     without_nodes = [verb for verb in verbs if verb.needs in _WITHOUT_NODES]
     if workspace.options["SCENE"]:
-        _declare_scenes(env, wanted, verbs, verdicts)
+        _declare_scenes(env, targets, verbs, verdicts)
         return
     for name in ("CASE", "SKIP_GOLDEN"):
         if jit and workspace.options[name]:
@@ -58,15 +58,15 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
         verdicts.concern(workspace.options, workspace.outputs)
         of_files = [verb for verb in verbs if verb.needs is Needs.FILES]
         _declare_verbs(env, of_files, None)
-        wanted = [target for target in wanted if target not in {verb.name for verb in of_files}]
-        if workspace.options["TEST"] and "triage" in wanted:
+        targets = [target for target in targets if target not in {verb.name for verb in of_files}]
+        if workspace.options["TEST"] and "triage" in targets:
             from pypto_build.rules.triage_of_test import expect_test
 
             expect_test(env)
-            wanted.remove("triage")
-        if wanted:
+            targets.remove("triage")
+        if targets:
             listed = ", ".join([path.name for path in find_artifacts(*places)][:10]) or "none found"
-            raise ArtifactError("JIT=", f"'scons {wanted[0]}' needs an artifact", f"name one of: {listed}")
+            raise ArtifactError("JIT=", f"'scons {targets[0]}' needs an artifact", f"name one of: {listed}")
         return
     if workspace.options["TEST"]:
         raise ArtifactError("TEST=", "names a test with its artifact, and so does JIT=", "leave one of them out")
@@ -77,17 +77,17 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
         from pypto_build.artifact.distributed import load_distributed
 
         distributed = load_distributed(root)
-        _declare_several(env, [Subject(distributed.as_artifact(), distributed=distributed)], wanted, verbs)
+        _declare_several(env, [Subject(distributed.as_artifact(), distributed=distributed)], targets, verbs)
         verdicts.concern(workspace.options, workspace.outputs)
         return
     _declare_verbs(env, without_nodes, root)
-    if "pto_diff" in wanted:
+    if "pto_diff" in targets:
         from pypto_build.rules.pto_targets import declare_pto_diff
 
         declare_pto_diff(env, root, *places)
     alone = {"pto_diff", *(verb.name for verb in without_nodes)}
-    if not wanted or set(wanted) - alone:
-        _declare_nodes(env, root, wanted, [verb for verb in verbs if verb not in without_nodes])
+    if not targets or set(targets) - alone:
+        _declare_nodes(env, root, targets, [verb for verb in verbs if verb not in without_nodes])
     if workspace.outputs:
         verdicts.concern(workspace.options, workspace.outputs)
 
@@ -102,7 +102,7 @@ def _require_torch(workspace: Workspace, verbs: list[Verb], replays: bool) -> No
         require_torch(user)
 
 
-def _declare_scenes(env: Environment, wanted: list[str], verbs: list[Verb], verdicts: Verdicts) -> None:
+def _declare_scenes(env: Environment, targets: list[str], verbs: list[Verb], verdicts: Verdicts) -> None:
     """Declare the cases of ``SCENE=`` under the targets of an artifact."""
     from pypto_build.rules.scene_outcomes import say_refused, tell_cases, tell_outcomes
     from pypto_build.rules.scenes import check_ranks, open_scenes
@@ -110,29 +110,29 @@ def _declare_scenes(env: Environment, wanted: list[str], verbs: list[Verb], verd
     workspace = workspace_of(env)
     if workspace.options["JIT"]:
         raise ArtifactError("SCENE=", "names a program, and so does JIT=", "leave one of them out")
-    if "pto_diff" in wanted:
+    if "pto_diff" in targets:
         raise ArtifactError("SCENE=", "'scons pto_diff' compares modules, and scene tests have none", "use JIT=")
     subjects, refused = open_scenes(
         workspace,
         workspace.options["SCENE"],
         workspace.platform(),
         [*filter(None, workspace.options["CASE"].split(","))],
-        builds=set(wanted) <= {"build", "replay"} and not GetOption("no_exec"),
+        builds=set(targets) <= {"build", "replay"} and not GetOption("no_exec"),
     )
     check_ranks(workspace, subjects)
     if subjects and not any(subject.distributed for subject in subjects):
         _refuse_ranks(workspace, subjects[0].artifact.root)
     status = say_refused(refused)
     tell_outcomes(env, refused)
-    if len(subjects) > 1 and "replay" in wanted:
+    if len(subjects) > 1 and "replay" in targets:
         tell_cases(env, refused)
-    _declare_several(env, subjects, wanted, verbs)
-    for target in wanted if status or not subjects else ():
+    _declare_several(env, subjects, targets, verbs)
+    for target in targets if status or not subjects else ():
         env.AlwaysBuild(env.Alias(target, [], Action(_end_with_status, None), PYPTO_STATUS=status))
     verdicts.concern(workspace.options, workspace.outputs)
 
 
-def _declare_several(env: Environment, subjects: list[Subject], wanted: list[str], verbs: list[Verb]) -> None:
+def _declare_several(env: Environment, subjects: list[Subject], targets: list[str], verbs: list[Verb]) -> None:
     """The targets on programs, those among them that need no nodes too."""
     without_nodes = [verb for verb in verbs if verb.needs in _WITHOUT_NODES]
     for subject in {subject.artifact.root: subject for subject in subjects}.values():
@@ -141,11 +141,11 @@ def _declare_several(env: Environment, subjects: list[Subject], wanted: list[str
             continue
         from pypto_build.rules.distributed import declare_without_nodes, refuse_verbs
 
-        refuse_verbs(subject.distributed, wanted)
+        refuse_verbs(subject.distributed, targets)
         for verb in without_nodes:
             declare_without_nodes(env, verb, subject.distributed)
-    if subjects and (not wanted or set(wanted) - {verb.name for verb in without_nodes}):
-        _declare_subjects(env, subjects, wanted, [verb for verb in verbs if verb not in without_nodes])
+    if subjects and (not targets or set(targets) - {verb.name for verb in without_nodes}):
+        _declare_subjects(env, subjects, targets, [verb for verb in verbs if verb not in without_nodes])
 
 
 def _end_with_status(target: Nodes, source: Nodes, env: Environment) -> int:
@@ -161,12 +161,12 @@ def _declare_verbs(env: Environment, verbs: list[Verb], root: Path | None) -> No
         declare_verb(env, verb, root)
 
 
-def _declare_nodes(env: Environment, root: Path, wanted: list[str], verbs: list[Verb]) -> None:
+def _declare_nodes(env: Environment, root: Path, targets: list[str], verbs: list[Verb]) -> None:
     """The nodes of the artifact in ``root``, those of its parts if it has several, and the targets on them."""
     _refuse_ranks(workspace_of(env), root)
     with span("read the artifact"):
         artifacts = open_artifacts(workspace_of(env), root)
-    _declare_subjects(env, [Subject(artifact) for artifact in artifacts], wanted, verbs)
+    _declare_subjects(env, [Subject(artifact) for artifact in artifacts], targets, verbs)
 
 
 def _refuse_ranks(workspace: Workspace, root: Path) -> None:
@@ -176,22 +176,22 @@ def _refuse_ranks(workspace: Workspace, root: Path) -> None:
             raise ArtifactError(f"{name}={workspace.options[name]}", f"{root.name} runs on one chip", "leave it out")
 
 
-def _declare_subjects(env: Environment, subjects: list[Subject], wanted: list[str], verbs: list[Verb]) -> None:
+def _declare_subjects(env: Environment, subjects: list[Subject], requested: list[str], verbs: list[Verb]) -> None:
     """The nodes of programs with their data, and the targets on them."""
     workspace = workspace_of(env)
-    needs = [VERBS[target].asked(workspace.options).needs if target in VERBS else None for target in wanted]
+    needs = [VERBS[target].asked(workspace.options).needs if target in VERBS else None for target in requested]
     builds = not needs or any(need is not Needs.INTERFACE for need in needs)
-    tools = [VERBS[target] for target in wanted if target in VERBS and VERBS[target].needs is not Needs.TRIAGE]
-    variants = {_variant(workspace, verb) for verb in tools} | ({None} if len(tools) < len(wanted) else set())
+    tools = [VERBS[target] for target in requested if target in VERBS and VERBS[target].needs is not Needs.TRIAGE]
+    variants = {_variant(workspace, verb) for verb in tools} | ({None} if len(tools) < len(requested) else set())
     only = variants.pop() if len(variants) == 1 else None
     wished = {name: value for verb in verbs for name, value in verb.replay_with.items()}
     chosen = {name: value for name, value in wished.items() if workspace.options[name] == OPTIONS[name].default}
-    early = partial(start_early, env, subjects[0], chosen) if wanted == ["replay"] and len(subjects) == 1 else None
+    early = partial(start_early, env, subjects[0], chosen) if requested == ["replay"] and len(subjects) == 1 else None
     selected = [targets_of(env, subject, None, only, builds, early) for subject in subjects]
     built = [node for targets in _once(selected) for node in targets.all]
     looked_at = any(verb.needs in (Needs.REPLAY, Needs.TRIAGE) for verb in verbs)
     verdicts: list[Nodes] = []
-    if "replay" in wanted or not wanted or looked_at:
+    if "replay" in requested or not requested or looked_at:
         alone = len(selected) == 1
         verdicts = [
             declare_replay(
@@ -231,15 +231,15 @@ def _declare_subjects(env: Environment, subjects: list[Subject], wanted: list[st
         with span("commands for editors"):
             update_compile_commands(workspace, targets)
     env.Alias("build", built)
-    if "build" in wanted:
+    if "build" in requested:
         env.AlwaysBuild(env.Alias("build", [], Action(tell_all_built, None), PYPTO_BUILT=selected))
-    if "splice" in wanted or not wanted:
+    if "splice" in requested or not requested:
         from pypto_build.rules.pto_targets import declare_splice
 
         declare_splice(env, parts)
-    if "replay" in wanted and wants_files(workspace) and not looked_at:
+    if "replay" in requested and wants_files(workspace) and not looked_at:
         outcomes_of(workspace)  # written at the end, even if nothing comes of it
-    if "graph" in wanted:
+    if "graph" in requested:
         from pypto_build.rules.graph import declare_graph
 
         declare_graph(env, parts)
@@ -300,6 +300,8 @@ def _tell_next(workspace: Workspace, name: str) -> None:
     if workspace.progress.failures or not workspace.progress.renewed or workspace.options["SKIP_PTOAS"]:
         return
     build_output = Path(workspace.options.build_output)
-    found = name if build_output == Path("build_output") else str(build_output / name)
-    words = ["pypto-build", "replay", found] if STATUS_VARIABLE in os.environ else ["scons", "replay", f"JIT={found}"]
+    artifact = name if build_output == Path("build_output") else str(build_output / name)
+    words = (
+        ["pypto-build", "replay", artifact] if STATUS_VARIABLE in os.environ else ["scons", "replay", f"JIT={artifact}"]
+    )
     terminal.say(f"[pto] next: {shlex.join(words)}")

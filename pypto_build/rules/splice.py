@@ -14,7 +14,7 @@ from pypto_build import terminal
 from pypto_build.artifact import Artifact
 from pypto_build.artifact.files import write_bytes
 from pypto_build.facts.platforms import Platform
-from pypto_build.proof import Action, Place
+from pypto_build.proof import Action, OutputDir
 from pypto_build.rules.completion import assembled_units
 from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.python_tools import python_tool
@@ -35,9 +35,9 @@ class Assembler:
     platform: Platform
     ptoas: Ptoas | None
 
-    def action(self, workspace: Workspace, place: Place, path: Path, text: str, name: str) -> Action:
+    def action(self, workspace: Workspace, output_dir: OutputDir, path: Path, text: str, name: str) -> Action:
         """The action that assembles the module at ``path``, which holds ``text``."""
-        target, source = f"{place.path(name)}.tmp", str(path)
+        target, source = f"{output_dir.path(name)}.tmp", str(path)
         if self.ptoas is None:
             argv = [source, "--platform", self.platform.name, "-o", target]
             return python_tool(workspace, "pypto_build.pto.assemble", argv, name=name, inputs=[source], outputs=(name,))
@@ -79,9 +79,12 @@ def find_splices(workspace: Workspace, artifact: Artifact, output: Path, platfor
     if assembled and assembled.issuperset(unit.name for unit in units):
         return Splices()  # from their modules, just now
     stale = find_stale(artifact, output, units, workspace.options["PREFER"], assembled)
-    for said, chosen in (("skipped (PREFER=cpp)", stale.left), ("edited cpp skipped (PREFER=pto)", stale.without_body)):
+    for outcome, chosen in (
+        ("skipped (PREFER=cpp)", stale.left),
+        ("edited cpp skipped (PREFER=pto)", stale.without_body),
+    ):
         if chosen:
-            terminal.say(f"[pto->cpp] {said}: {', '.join(workspace.short(unit.path) for unit in chosen)}")
+            terminal.say(f"[pto->cpp] {outcome}: {', '.join(workspace.short(unit.path) for unit in chosen)}")
     if not stale.units:
         if units and not stale.left:
             terminal.detail("[pto->cpp] no .pto changes detected")
@@ -108,12 +111,12 @@ class Spliced:
     proven: bool = True
 
 
-def declare_splices(env: Environment, place: Place, splices: Splices) -> Spliced:
+def declare_splices(env: Environment, output_dir: OutputDir, splices: Splices) -> Spliced:
     """The nodes that assemble and splice."""
     nodes: list[Node] = []
     proven = True
     for unit in splices.units:
-        steps = _steps(workspace_of(env), place, splices, unit)
+        steps = _steps(workspace_of(env), output_dir, splices, unit)
         proven = proven and all(step.proven for step in steps)
         before: list[Node] = []
         for step in steps:
@@ -132,32 +135,32 @@ def _report(target: Nodes, source: Nodes, env: Environment) -> None:
         terminal.detail(f"[pto->cpp] updated {sum(len(action.outputs) for action in done)} kernel cpp(s)")
 
 
-def _steps(workspace: Workspace, place: Place, splices: Splices, unit: PtoUnit) -> list[Step]:
+def _steps(workspace: Workspace, output_dir: OutputDir, splices: Splices, unit: PtoUnit) -> list[Step]:
     """Assembles a unit, and splices its body into its kernels."""
     assert splices.assembler is not None and splices.files is not None
     body = f"ptoas/{unit.name}.cpp"
     assemble = Step(
-        place,
-        splices.assembler.action(workspace, place, unit.path, unit.text, body),
+        output_dir,
+        splices.assembler.action(workspace, output_dir, unit.path, unit.text, body),
         "[pto->cpp] regenerating from",
         workspace.short(unit.path),
         shown=True,
     )
-    argv = [str(place.path(body)), "--module", str(unit.path), "--orchestration", str(splices.orchestration)]
+    argv = [str(output_dir.path(body)), "--module", str(unit.path), "--orchestration", str(splices.orchestration)]
     for kernel in unit.kernels:
         argv += ["--into", str(kernel.func_id), str(kernel.source), f"{splices.files[kernel.name]}.tmp"]
     sources = [*(kernel.source for kernel in unit.kernels), splices.orchestration]
-    outputs = tuple(os.path.relpath(splices.files[kernel.name], place.directory) for kernel in unit.kernels)
+    outputs = tuple(os.path.relpath(splices.files[kernel.name], output_dir.directory) for kernel in unit.kernels)
     action = python_tool(
         workspace,
         "pypto_build.compiler.splice_files",
         argv,
         name=f"{SPLICED}{unit.name}",
-        inputs=[place.path(body), unit.path, *filter(None, sources)],
+        inputs=[output_dir.path(body), unit.path, *filter(None, sources)],
         outputs=outputs,
     )
     shown = ", ".join(workspace.short(kernel.source) for kernel in unit.kernels)
-    splice = Step(place, action, "[pto->cpp]   spliced ->", shown, restored=f"[pto->cpp]   restored -> {shown}")
+    splice = Step(output_dir, action, "[pto->cpp]   spliced ->", shown, restored=f"[pto->cpp]   restored -> {shown}")
     return [assemble, splice]
 
 

@@ -43,15 +43,15 @@ def declare_files(env: Environment, targets: Iterable[str]) -> None:
     """Let files that the command line names wait until the artifacts are made whose OUT they lie in."""
     workspace, paths = workspace_of(env), [Path(os.path.abspath(target)) for target in targets]
 
-    def wanted() -> list[Deferred]:
+    def all_deferred() -> list[Deferred]:
         return [one for output, one in workspace.deferred if any(path.is_relative_to(output) for path in paths)]
 
     def declare() -> None:
-        for deferred in wanted():
+        for deferred in all_deferred():
             deferred.nodes()
 
     if any(path.is_relative_to(workspace.build_dir) for path in paths):
-        declare_stage(env, lambda: [node for deferred in wanted() for node in deferred.inputs], declare)
+        declare_stage(env, lambda: [node for deferred in all_deferred() for node in deferred.inputs], declare)
 
 
 def declare_stage(env: Environment, inputs: Callable[[], Iterable[Node]], declare: Callable[[], object]) -> None:

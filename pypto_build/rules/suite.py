@@ -22,9 +22,9 @@ SUITE = Rule(
 )
 
 
-def declare_test_suite(env: Environment, **given: Any) -> Nodes:
+def declare_test_suite(env: Environment, **attributes: Any) -> Nodes:
     """Implements the rule; returns the alias of the suite."""
-    values = SUITE.check(given, env)
+    values = SUITE.check(attributes, env)
     if not (values["tests"] or values["tags"]):
         raise RuleError(f"TestSuite: {values['name']} has neither tests nor tags")
     names = [name for test in _listed(values["tests"]) for name in tests_of(test)]

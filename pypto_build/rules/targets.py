@@ -124,7 +124,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 OF_AN_ARTIFACT = ("build", "replay", "splice", "graph", "pto_diff", *VERBS)
 
 
-def check_taken(given: Mapping[str, str], targets: Collection[str]) -> None:
+def check_taken(arguments: Mapping[str, str], targets: Collection[str]) -> None:
     """Raise for an option that none of ``targets`` takes.
 
     Names that are not in the table are a workspace's own and take everything.
@@ -135,16 +135,16 @@ def check_taken(given: Mapping[str, str], targets: Collection[str]) -> None:
     if not targets or not all(target in TARGETS for target in targets):
         return
     for name in ("JIT", "SCENE"):
-        if name in given and set(targets) <= {"test", "compile", "fetch", "gc"}:
-            asked = _listed(f"'scons {target}'" for target in targets)
-            what = f"{name}={given[name]}: {asked} works on no artifact"
+        if name in arguments and set(targets) <= {"test", "compile", "fetch", "gc"}:
+            named = _listed(f"'scons {target}'" for target in targets)
+            what = f"{name}={arguments[name]}: {named} works on no artifact"
             raise OptionError(f"{what}; leave it out, or use 'scons replay'")
-    for name, text in given.items():
+    for name, text in arguments.items():
         if GROUP[name] is Group.COMMON or any(name in TARGETS[target].options for target in targets):
             continue
         takers = _listed(f"'scons {target}'" for target, row in TARGETS.items() if name in row.options)
-        asked = _listed(f"'scons {target}'" for target in targets)
-        raise OptionError(f"{name}={text}: {asked} does not take it; leave it out, or use {takers}")
+        named = _listed(f"'scons {target}'" for target in targets)
+        raise OptionError(f"{name}={text}: {named} does not take it; leave it out, or use {takers}")
 
 
 def _listed(names: Iterable[str]) -> str:

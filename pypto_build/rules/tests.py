@@ -63,9 +63,9 @@ def declare_test(
     missing = _missing_platform(workspace, values["platform"])
     test = Test(name, skipped=missing, judge=judge)
     test.deferred = Deferred(env, lambda: () if missing else inputs, partial(_declare_runs, env, test, values, declare))
-    place = escape(str(workspace.build_dir / f".test.{name.replace(os.sep, '.')}"))
+    target = escape(str(workspace.build_dir / f".test.{name.replace(os.sep, '.')}"))
     gate = made_by_us(
-        env, env.Command(place, [], Action(_nothing, None), target_scanner=SCANNER, PYPTO_DEFERRED=test.deferred)
+        env, env.Command(target, [], Action(_nothing, None), target_scanner=SCANNER, PYPTO_DEFERRED=test.deferred)
     )
     replays.tests[name] = test
     if result:
@@ -106,8 +106,8 @@ def declare_suite(
         run_all(workspace)
     for test in tests:
         suite.add(env, test)
-    for test, known in replays.tags.items():
-        suite.add_tagged(env, test, known)
+    for test, test_tags in replays.tags.items():
+        suite.add_tagged(env, test, test_tags)
     if suite.named:
         _expect(replays, suite, workspace)
     return env.AlwaysBuild(env.Alias(name, [], Action(_check_suite, None), PYPTO_SUITE=suite))
@@ -152,7 +152,7 @@ def _judge(target: Nodes, source: Nodes, env: Environment) -> int:
     test: Test = env["PYPTO_TEST"]
     status = _status(env, test)
     if status and not workspace_of(env).verbose:
-        terminal.pass_on("".join(text for replay in test.replays for text in replay.heard), error=False, ours=True)
+        terminal.pass_on("".join(text for replay in test.replays for text in replay.output), error=False, ours=True)
     return status
 
 
@@ -195,8 +195,8 @@ def _list_tests(workspace: Workspace, replays: Replays) -> None:
 def _prepare(env: Environment) -> None:
     """Prepare `scons test` before the first test. All tests run, whatever fails."""
     workspace = workspace_of(env)
-    known = {"TAGS": _check_tags, "NAMES": _check_names, "FAILED": _check_failed}
-    checks = [check for option, check in known.items() if workspace.options[option]]
+    all_checks = {"TAGS": _check_tags, "NAMES": _check_names, "FAILED": _check_failed}
+    checks = [check for option, check in all_checks.items() if workspace.options[option]]
     end = _print_names if workspace.options["LIST"] else _check_all
     env.AlwaysBuild(env.Alias("test", [], [Action(check, None) for check in (*checks, end)]))
     if "test" in map(str, COMMAND_LINE_TARGETS):
@@ -229,9 +229,9 @@ def _selected(workspace: Workspace, name: str, tags: Collection[str]) -> bool:
     patterns = [pattern for pattern in workspace.options["NAMES"].split(",") if pattern]
     if patterns and not any(fnmatchcase(name, pattern) for pattern in patterns):
         return False
-    wanted = {tag for tag in workspace.options["TAGS"].split(",") if tag}
+    tags_option = {tag for tag in workspace.options["TAGS"].split(",") if tag}
     again = not workspace.options["FAILED"] or name in failed_tests(workspace.build_dir)
-    return again and (not wanted or not wanted.isdisjoint(tags))
+    return again and (not tags_option or not tags_option.isdisjoint(tags))
 
 
 def _missing_platform(workspace: Workspace, platform: str | None) -> str:
@@ -270,41 +270,41 @@ def _finish(target: Nodes, source: Nodes, env: Environment) -> int:
     if test.elsewhere:
         return 0
     if test.skipped or test.broken:
-        said = f"{name}: {test.broken}" if test.broken else ""
-        reason = test.skipped or said.removeprefix(f"{name}: ").partition(";")[0]
-        text = f"{said}\n" if said else ""
-        outcomes.add(Outcome(name, "ERROR" if said else "SKIPPED", reason=reason, text=text, failed=bool(said)))
-        return EXIT_STATUS["usage_error"] if said and not _all_are_run(env) else 0
+        error = f"{name}: {test.broken}" if test.broken else ""
+        reason = test.skipped or error.removeprefix(f"{name}: ").partition(";")[0]
+        text = f"{error}\n" if error else ""
+        outcomes.add(Outcome(name, "ERROR" if error else "SKIPPED", reason=reason, text=text, failed=bool(error)))
+        return EXIT_STATUS["usage_error"] if error and not _all_are_run(env) else 0
     if test.judge:
         outcome = test.judge()
         outcomes.add(outcome)
         return int(outcome.failed and not _all_are_run(env))
     status = finish(env, test.replays)
     refused = env["PYPTO_REPLAYS"].refused.get(name, [])
-    found = [outcome_of_replay(workspace, replay, name) for replay in test.replays]
-    outcomes.add(_one_of(name, found, refused))
+    outcomes_of_test = [outcome_of_replay(workspace, replay, name) for replay in test.replays]
+    outcomes.add(_one_of(name, outcomes_of_test, refused))
     status = status or next((status for status, _ in refused if status), 0)
     return 0 if _all_are_run(env) else status
 
 
-def _one_of(name: str, found: list[Outcome], refused: list[tuple[int, str]]) -> Outcome:
+def _one_of(name: str, outcomes: list[Outcome], refused: list[tuple[int, str]]) -> Outcome:
     """Return the outcome of a test of several parts: that of the first that failed, else of the first."""
     wrong = [Outcome(name, "ERROR", reason=reason, failed=True) for status, reason in refused if status]
     skipped = [Outcome(name, "SKIPPED", reason=reason) for _, reason in refused]
-    outcome = next((one for one in (*found, *wrong) if one.failed), (*found, *skipped)[0])
-    outcome.seconds = sum(one.seconds for one in found)
+    outcome = next((one for one in (*outcomes, *wrong) if one.failed), (*outcomes, *skipped)[0])
+    outcome.seconds = sum(one.seconds for one in outcomes)
     return outcome
 
 
 def _check_tags(target: Nodes, source: Nodes, env: Environment) -> int:
     """Raise for TAGS= that choose no test."""
     replays: Replays = env["PYPTO_REPLAYS"]
-    given = workspace_of(env).options["TAGS"]
-    known = set().union(*replays.tags.values())
-    if known & set(given.split(",")):
+    text = workspace_of(env).options["TAGS"]
+    all_tags = set().union(*replays.tags.values())
+    if all_tags & set(text.split(",")):
         return 0
-    there_are = f"there are: {', '.join(sorted(known))}" if known else "no test has tags"
-    terminal.complain(f"scons: *** TAGS={given}: no test has one of these; {there_are}")
+    there_are = f"there are: {', '.join(sorted(all_tags))}" if all_tags else "no test has tags"
+    terminal.complain(f"scons: *** TAGS={text}: no test has one of these; {there_are}")
     return EXIT_STATUS["usage_error"]
 
 

@@ -185,21 +185,21 @@ def _declare_targets(env: Environment) -> None:
 def _is_plain_replay(options: Options) -> bool:
     """Return True if the command replays one artifact, with the given options and nothing else."""
     simulated = PLATFORMS[options["PLATFORM"]].simulated and not options.requested and not options["HARDWARE"]
-    asked = list(map(str, COMMAND_LINE_TARGETS)) == ["replay"] and bool(options["JIT"])
-    return asked and simulated and not (GetOption("clean") or GetOption("help") or GetOption("no_exec"))
+    is_replay = list(map(str, COMMAND_LINE_TARGETS)) == ["replay"] and bool(options["JIT"])
+    return is_replay and simulated and not (GetOption("clean") or GetOption("help") or GetOption("no_exec"))
 
 
 def _look_ahead(options: Options) -> None:
     """Look at the inputs of the most likely next command, for the forks of a process that waits at this call."""
-    wanted = standing.NEXT.wanted
-    if not wanted.artifact or options["SANDBOX"] or options["STORE_REMOTE"] or os.environ.get(REMOTE_VARIABLE):
+    command = standing.NEXT.wanted
+    if not command.artifact or options["SANDBOX"] or options["STORE_REMOTE"] or os.environ.get(REMOTE_VARIABLE):
         return
     workspace = standing.NEXT.workspace
     if workspace is None:
         workspace = _open_workspace(options)
-    for place in workspace.places.values():
-        place.renew(workspace.store)
-    plans, binaries = look_ahead(workspace, Path(wanted.artifact), PLATFORMS[wanted.platform])
+    for output_dir in workspace.output_dirs.values():
+        output_dir.renew(workspace.store)
+    plans, binaries = look_ahead(workspace, Path(command.artifact), PLATFORMS[command.platform])
     if plans:
         look_at_commands(workspace, plans, binaries)
     standing.NEXT.workspace = workspace

@@ -70,8 +70,8 @@ def _tell_unbuilt(workspace: Workspace, targets: ArtifactTargets) -> None:
     """Print the answer if nothing can be run: the first error of the compiler in each file."""
     if _REACHED in workspace.extras:
         return
-    said = "".join(text for place, text in workspace.progress.failed if place == targets.output)
-    first = {match["path"]: match for match in reversed(list(_ERROR.finditer(_COLOUR.sub("", said))))}
+    output = "".join(text for directory, text in workspace.progress.failed if directory == targets.output)
+    first = {match["path"]: match for match in reversed(list(_ERROR.finditer(_COLOUR.sub("", output))))}
     if not first:
         return
     name, root = targets.artifact.name, targets.artifact.root

@@ -48,8 +48,8 @@ def _triage(env: Environment, declare: Callable[[], Nodes]) -> None:
     workspace, nodes = workspace_of(env), declare()
     for replay in replays_of(env, nodes):
         targets = replay.targets
-        if replay.way.comparators:
-            terminal.say(f"[triage] compares within tolerances, without {', '.join(replay.way.comparators)}")
+        if replay.configuration.comparators:
+            terminal.say(f"[triage] compares within tolerances, without {', '.join(replay.configuration.comparators)}")
         variant = workspace.own_variant(CHECKED)
         if targets.parts:
             from pypto_build.artifact.distributed import load_distributed
@@ -64,7 +64,7 @@ def _triage(env: Environment, declare: Callable[[], Nodes]) -> None:
 
 def _given(replay: Replay) -> Mapping[str, Any]:
     """The options that the test sets, as the instruments take them."""
-    pairs = dict(pair.split("=", 1) for pair in replay.way.given)
+    pairs = dict(pair.split("=", 1) for pair in replay.configuration.pairs)
     return {name: pairs[name] for name in ("WORLD", "MEMORY", "RTOL", "ATOL") if name in pairs}
 
 

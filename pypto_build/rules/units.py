@@ -16,8 +16,8 @@ from SCons.Scanner.C import CScanner
 from pypto_build import terminal
 from pypto_build.artifact import Kernel, Orchestration
 from pypto_build.facts import places
-from pypto_build.proof import Action, Place
-from pypto_build.proof.action import Aid
+from pypto_build.proof import Action, OutputDir
+from pypto_build.proof.action import Helper
 from pypto_build.proof.place import Spawn
 from pypto_build.rules.machinery.actions import run_captured
 from pypto_build.rules.machinery.environment import search_paths
@@ -99,10 +99,10 @@ class Compilation:
     to.
     """
 
-    def __init__(self, workspace: Workspace, recipe: Recipe, place: Place, variant: str, root: Path) -> None:
+    def __init__(self, workspace: Workspace, recipe: Recipe, output_dir: OutputDir, variant: str, root: Path) -> None:
         self._workspace = workspace
         self._recipe = recipe
-        self._place = place
+        self._output_dir = output_dir
         self._variant = f"{variant}/" if variant else ""
         self._root = root
         self._hushed = variant == FOR_SIMPLER.directory  # simpler's own headers warn in every unit
@@ -136,7 +136,7 @@ class Compilation:
         """
         named = (
             (self._workspace.top, places.WORKSPACE),
-            (self._place.directory, places.OUTPUT),
+            (self._output_dir.directory, places.OUTPUT),
             *recipe.named,
             (self._root, places.ARTIFACT),
         )
@@ -145,46 +145,46 @@ class Compilation:
     def steps(self, plan: Plan) -> list[Step]:
         """The compilation of a unit, and the steps after it."""
         base = f"{self._variant}{plan.name}"
-        found = [self._compile(plan, f"{base}.o")]
+        steps = [self._compile(plan, f"{base}.o")]
         for step in plan.recipe.steps:
-            before, name = found[-1].action.outputs[0], f"{base}{step.suffix}"
-            source = self._place.word(before)
-            argv = step.argv(source, f"{self._place.word(name)}.tmp")
-            also = tuple(map(str, plan.recipe.also)) if len(found) == 1 else ()
+            before, name = steps[-1].action.outputs[0], f"{base}{step.suffix}"
+            source = self._output_dir.word(before)
+            argv = step.argv(source, f"{self._output_dir.word(name)}.tmp")
+            also = tuple(map(str, plan.recipe.also)) if len(steps) == 1 else ()
             argv += plan.extra_flags if also else ()  # these are compiled
-            calls = plan.recipe.calling and len(found) == 1
+            calls = plan.recipe.calling and len(steps) == 1
             action = self._action(plan, name, argv, (source, *also), source, self._called(plan) if calls else "")
             action = replace(action, python=step.python)
             subject = f"{plan.name}{step.suffix}"
             back = f"[cpp->.so] restored {subject}  (as it was made before)"
-            found.append(
+            steps.append(
                 Step(
-                    self._place,
+                    self._output_dir,
                     action,
                     f"[cpp->.so] {step.label}",
                     subject,
-                    aids=partial(self._callees, plan, before) if calls else None,
+                    helpers=partial(self._callees, plan, before) if calls else None,
                     restored=back if step.suffix == plan.recipe.suffix else "",
                     hushed=self._hushed,
                 )
             )
-        return found
+        return steps
 
     def _compile(self, plan: Plan, name: str) -> Step:
         source = str(plan.compiled)
-        argv = plan.calling_argv(source, f"{self._place.word(name)}.tmp")
+        argv = plan.calling_argv(source, f"{self._output_dir.word(name)}.tmp")
         action = self._action(plan, name, argv, (source,), main=source)
         if launcher := self._workspace.launcher:
             action = replace(action, prefix=(launcher.path,), private=launcher.private)
         return Step(
-            self._place,
+            self._output_dir,
             action,
             "[cpp->.so] compile",
             self._workspace.short(plan.source),
             spawn=partial(
                 _compile_by_name, partial(self._compile_calling, plan) if plan.recipe.calling else run_captured
             ),
-            aids=lambda: self._aids(plan),
+            helpers=lambda: self._helpers(plan),
             hushed=self._hushed,
         )
 
@@ -221,16 +221,16 @@ class Compilation:
 
         key = tuple(recipe.compile_argv("", ""))
         if key not in self._instances:
-            aids = partial(self._header, recipe)
-            self._instances[key] = Instances(self._workspace, recipe, self._environment, aids)
+            helpers = partial(self._header, recipe)
+            self._instances[key] = Instances(self._workspace, recipe, self._environment, helpers)
         return self._instances[key]
 
     def _compile_calling(self, plan: Plan, command: list[str], env: dict[str, str]) -> tuple[int, str]:
         """Compile a unit that calls instances. If these cannot be built, the unit is compiled with its own."""
         command = in_colours(command)
-        status, said = run_captured(command, env)
+        status, output = run_captured(command, env)
         if status or self._has_instances(plan, Path(command[-1]), env):
-            return status, said
+            return status, output
         return run_captured([word for word in command if word not in plan.recipe.calling], env)
 
     def _has_instances(self, plan: Plan, file: Path, env: dict[str, str]) -> bool:
@@ -263,31 +263,31 @@ class Compilation:
             return False
         return not (of_global_types and declares_names_of(headers, own))
 
-    def _callees(self, plan: Plan, compiled: str) -> tuple[Aid, ...]:
+    def _callees(self, plan: Plan, compiled: str) -> tuple[Helper, ...]:
         """The instances that an object calls."""
         from pypto_build.rules.instances import missing_instances
 
-        ours, _ = missing_instances(self._place.path(compiled))
-        found = self._instances_for(plan.recipe).of(ours) if ours else ()
-        if found is None:
+        ours, _ = missing_instances(self._output_dir.path(compiled))
+        instances = self._instances_for(plan.recipe).of(ours) if ours else ()
+        if instances is None:
             terminal.complain(f"scons: {plan.name}: the instructions that it calls could not be compiled; try again")
             raise Refused(1)
-        return found
+        return instances
 
-    def _aids(self, plan: Plan) -> tuple[Aid, ...]:
+    def _helpers(self, plan: Plan) -> tuple[Helper, ...]:
         """The main header, precompiled, if the unit begins with it: g++ then does not read its text."""
         if self._workspace.launcher or not begins_with(plan.compiled, plan.recipe.main_header):
             return ()
         return self._header(plan.recipe)
 
-    def _header(self, recipe: UnitRecipe) -> tuple[Aid, ...]:
+    def _header(self, recipe: UnitRecipe) -> tuple[Helper, ...]:
         if not recipe.main_header:
             return ()
         key = tuple(recipe.precompile_argv("", ""))
         if key not in self._precompiled:
             self._precompiled[key] = Precompiled(self._workspace, recipe, self._environment)
-        aid = self._precompiled[key].ready()
-        return (aid,) if aid else ()
+        helper = self._precompiled[key].ready()
+        return (helper,) if helper else ()
 
 
 def _compile_by_name(compile_: Spawn, command: list[str], env: dict[str, str]) -> tuple[int, str]:
@@ -295,17 +295,17 @@ def _compile_by_name(compile_: Spawn, command: list[str], env: dict[str, str]) -
 
     The object then contains the directories' paths, and is recorded to hold for them alone.
     """
-    status, said = compile_(command, env)
-    if not status or not _MISSING.search(said):
-        return status, said
+    status, output = compile_(command, env)
+    if not status or not _MISSING.search(output):
+        return status, output
     roots = [word[len(places.FLAG) :].rpartition("=")[0] for word in command if word.startswith(places.FLAG)]
     note = Path(env["TMPDIR"], "paths.h")
     note.write_text("".join(f"asm({json.dumps(f'.ident {json.dumps(root)}')});\n" for root in roots), encoding="utf-8")
     words = [word.replace(places.FLAG, places.OLD_FLAG) if word.startswith(places.FLAG) else word for word in command]
-    place = len(words) - 1 - words[::-1].index("-c")
-    words[place:place] = ["-include", str(note)]
+    end = len(words) - 1 - words[::-1].index("-c")
+    words[end:end] = ["-include", str(note)]
     again, said_again = compile_(words, env)
-    return (again, said_again) if not again else (status, said)
+    return (again, said_again) if not again else (status, output)
 
 
 def declare_unit(
@@ -341,8 +341,8 @@ def includes_made(env: Environment, plan: Plan, made: Collection[Node]) -> tuple
     source = env.File(escape(str(plan.compiled)))
     dirs = tuple(env.Dir(escape(str(path))) for path in plan.extra_dirs)
     path = (env.Dir(escape(str(plan.source.parent))), *dirs)
-    found = source.get_implicit_deps(env, CScanner(), lambda _scanner: path)
-    if set(found).isdisjoint(made) and not any(map(makers_above, path)):
+    included = source.get_implicit_deps(env, CScanner(), lambda _scanner: path)
+    if set(included).isdisjoint(made) and not any(map(makers_above, path)):
         return None
     return source, path
 
@@ -362,11 +362,11 @@ def _is_plain(plan: Plan) -> bool:
     """
     text = _text(plan).replace("\\\n", "")
     headers = plan.recipe.include_dirs[0]
-    for found in re.finditer(rf'(?m)^[ \t]*#[ \t]*include[ \t]*(?:<([\w./-]+)>|"([\w./-]+)"){_REMARK}$', text):
-        name, beside = found[1] or found[2], found[2] and (plan.source.parent / found[2]).exists()
-        if beside or not ((headers / name).is_file() or (found[1] and re.fullmatch(r"\w+(\.h)?", name))):
+    for match in re.finditer(rf'(?m)^[ \t]*#[ \t]*include[ \t]*(?:<([\w./-]+)>|"([\w./-]+)"){_REMARK}$', text):
+        name, beside = match[1] or match[2], match[2] and (plan.source.parent / match[2]).exists()
+        if beside or not ((headers / name).is_file() or (match[1] and re.fullmatch(r"\w+(\.h)?", name))):
             return False
-        text = text.replace(found[0], "", 1)
+        text = text.replace(match[0], "", 1)
     return not re.search(r"\b(include\w*|import|template|operator|_?pragma)\b|(?<!using )\bnamespace\b", text, re.I)
 
 
@@ -386,10 +386,10 @@ def begins_with(source: Path, header: str) -> bool:
         text = source.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
-    found = re.search(rf'^[ \t]*#[ \t]*include[ \t]*(["<]){re.escape(header)}[">]{_REMARK}$', text, re.MULTILINE)
-    if found is None or (found[1] == '"' and (source.parent / header).exists()):
+    match = re.search(rf'^[ \t]*#[ \t]*include[ \t]*(["<]){re.escape(header)}[">]{_REMARK}$', text, re.MULTILINE)
+    if match is None or (match[1] == '"' and (source.parent / header).exists()):
         return False
-    before = re.sub(r"//[^\n]*|/\*.*?\*/", "", text[: found.start()], flags=re.DOTALL)
+    before = re.sub(r"//[^\n]*|/\*.*?\*/", "", text[: match.start()], flags=re.DOTALL)
     before = re.sub(_FOR_DEVICES, "", before)
     lines = [line.strip() for line in before.split("\n") if line.strip()]
     return all(re.fullmatch(_HARMLESS, line) for line in lines)

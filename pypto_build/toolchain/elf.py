@@ -80,7 +80,7 @@ class Elf:
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
         """All symbols of both tables."""
-        found: list[Symbol] = []
+        symbols: list[Symbol] = []
         tables = [table for table in self.sections if table.kind in (_SYMTAB, _DYNSYM)]
         if sum(table.size for table in tables) > len(self._data):
             raise ElfError("has tables of symbols that overlap")
@@ -88,10 +88,10 @@ class Elf:
             for table in tables:
                 strings = self.sections[table.link].offset
                 rows = _SYMBOL.iter_unpack(self.content(table))
-                found += [Symbol(self._string(strings + row[0]), row[4], row[3]) for row in rows]
+                symbols += [Symbol(self._string(strings + row[0]), row[4], row[3]) for row in rows]
         except (struct.error, IndexError, ValueError, OverflowError):
             raise ElfError("has a damaged table of symbols") from None
-        return tuple(found)
+        return tuple(symbols)
 
     @cached_property
     def defined(self) -> frozenset[str]:

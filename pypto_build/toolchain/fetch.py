@@ -22,10 +22,10 @@ _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns its exit status."""
-    given = _parser().parse_args(argv)
+    options = _parser().parse_args(argv)
     try:
-        simpler = fetch(pins.SIMPLER, given.simpler)
-        fetch(pins.PTO_ISA, given.isa or pins.wanted_isa(simpler))
+        simpler = fetch(pins.SIMPLER, options.simpler)
+        fetch(pins.PTO_ISA, options.isa or pins.wanted_isa(simpler))
     except ToolchainError as error:
         print(error, file=sys.stderr)
         return 2
@@ -45,9 +45,9 @@ def fetch(project: str, chosen: str) -> Path:
         print(f"[fetch] {project} from {source}", flush=True)
         repository.fetch(source)
     commit = pins.find_commit(repository, chosen)
-    place = repository.checkout(commit)
-    print(f"[fetch] {project} {repository.describe(commit)} (from {source}) -> {place}")
-    return place
+    checkout = repository.checkout(commit)
+    print(f"[fetch] {project} {repository.describe(commit)} (from {source}) -> {checkout}")
+    return checkout
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -118,13 +118,13 @@ class ForkedTools:
         if not tool or list(command[:3]) != tool or command[2] not in self._modules:
             return run_tool(command, environment)
         output, write_output = os.pipe()
-        with open(output, "rb") as said:
+        with open(output, "rb") as printed:
             try:
                 with open(write_output, "wb") as stream:
                     status = ask(self.address(environment), command[2:], environment, stream.fileno())
             except OSError:
                 return run_tool(command, environment)
-            text = said.read().decode(errors="replace")
+            text = printed.read().decode(errors="replace")
             try:
                 return wait(status), text
             except OSError:  # the process ended before it took the request
@@ -194,9 +194,9 @@ def ask(address: str, words: Sequence[str], environment: Mapping[str, str], outp
         return forks.send(connection, request, [output])
 
 
-def wait(told: int) -> int:
+def wait(report: int) -> int:
     """Return the status of a command from the descriptor that `ask` gave. Raises `OSError` if it never began."""
-    with open(told, "rb") as news:
+    with open(report, "rb") as news:
         begun, *status = news.read() or b"\0"
     if bytes([begun]) != _BEGUN:
         raise OSError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
@@ -235,29 +235,29 @@ def _load(name: str) -> ModuleType:
     return importlib.import_module(main) if hasattr(module, "__path__") and find_spec(main) else module
 
 
-def _work(request: bytes, log_variable: str, log: int, output: int, told: int) -> NoReturn:
+def _work(request: bytes, log_variable: str, log: int, output: int, report: int) -> NoReturn:
     """Be the command, in this process, which ends with it."""
 
     def command() -> object:
-        os.write(told, _BEGUN)
+        os.write(report, _BEGUN)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.close(output)
-        os.set_inheritable(told, False)
-        threading.Thread(target=_end_unless_waited_for, args=(told,), daemon=True).start()
+        os.set_inheritable(report, False)
+        threading.Thread(target=_end_unless_waited_for, args=(report,), daemon=True).start()
         words, environment, directory = json.loads(request)
         become(words, environment, directory, log_variable, log)
         return _load(words[0]).main(words[1:])
 
-    forks.do(command, told)
+    forks.do(command, report)
 
 
-def _end_unless_waited_for(told: int) -> None:
+def _end_unless_waited_for(report: int) -> None:
     """End this process when no process holds the other end of a pipe."""
     waiting = select.poll()
-    waiting.register(told, 0)  # what is told of anyway: that it has no reader
+    waiting.register(report, 0)  # what is told of anyway: that it has no reader
     waiting.poll()
     os._exit(_KILLED)
 

@@ -53,17 +53,17 @@ def start(
 
 def send(connection: socket.socket, request: bytes, descriptors: Sequence[int], flags: int = 0) -> int:
     """Send a request; return the descriptor from which its outcome can be read. Raises `OSError`."""
-    told, tell = os.pipe()
+    reader, tell = os.pipe()
     try:
         if len(request) > LARGEST:
             raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
         socket.send_fds(connection, [request], [*descriptors, tell], flags)
     except OSError:
-        os.close(told)
+        os.close(reader)
         raise
     finally:
         os.close(tell)
-    return told
+    return reader
 
 
 @contextmanager

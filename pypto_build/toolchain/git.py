@@ -21,10 +21,10 @@ def run_git(*words: str) -> subprocess.CompletedProcess[str]:
         raise ToolchainError("git: not found on PATH; install it to use revisions") from None
 
 
-def find_commit(*place: str, revision: str) -> str:
-    """The full name of the commit that ``revision`` means in the repository of ``place`` (git's flags); "" for none."""
+def find_commit(*arguments: str, revision: str) -> str:
+    """Return the full name of the commit ``revision`` in the repository of git's flags ``arguments``; "" for none."""
     name = f"{revision}^{{commit}}"
-    return run_git(*place, "rev-parse", "--verify", "--quiet", "--end-of-options", name).stdout.strip()
+    return run_git(*arguments, "rev-parse", "--verify", "--quiet", "--end-of-options", name).stdout.strip()
 
 
 def revision_of(path: Path) -> str:
@@ -44,12 +44,12 @@ def kept_at(path: Path) -> list[Path]:
     name.
     """
     entry = path / ".git"
-    found = [entry]
+    paths = [entry]
     with suppress(OSError, ValueError):
         text = read_bytes(entry).decode()
         if text.startswith("gitdir: "):  # that of a work tree lies in `worktrees` of its repository
-            found.append(Path(os.path.normpath(path / text.removeprefix("gitdir: ").strip())).parents[1])
-    return found
+            paths.append(Path(os.path.normpath(path / text.removeprefix("gitdir: ").strip())).parents[1])
+    return paths
 
 
 def _head(path: Path) -> str:

@@ -95,8 +95,8 @@ def find_compiler(name: str = "") -> HostCompiler:
     for candidate in candidates:
         if path := shutil.which(candidate):
             return _probe(path)
-    wanted = f"CXX={name}: not found on PATH" if name else "no C++ compiler on PATH (looked for g++ and clang++)"
-    raise ToolchainError(f"{wanted}; install g++ 10 or newer, or name one with CXX=")
+    problem = f"CXX={name}: not found on PATH" if name else "no C++ compiler on PATH (looked for g++ and clang++)"
+    raise ToolchainError(f"{problem}; install g++ 10 or newer, or name one with CXX=")
 
 
 def _probe(path: str) -> HostCompiler:
@@ -107,8 +107,8 @@ def _probe(path: str) -> HostCompiler:
         raise ToolchainError(f"{path} --version does not answer like a C++ compiler; name one with CXX=")
     major = int(number.group(1))
     if major < _OLDEST[family]:
-        found = f"{path} is {family} {major}"
-        raise ToolchainError(f"{found}; {_OLDEST[family]} or newer is needed, name one with CXX=")
+        version = f"{path} is {family} {major}"
+        raise ToolchainError(f"{version}; {_OLDEST[family]} or newer is needed, name one with CXX=")
     return HostCompiler(path, family, line, major)
 
 

@@ -52,8 +52,8 @@ def _private(name: str, path: str, environment: Mapping[str, str]) -> list[str]:
 
 def _told(path: str, environment: Mapping[str, str], setting: str) -> list[str]:
     """Return a directory that ccache has in its environment or its configuration, as a list; empty if it has none."""
-    said = _said([path, "--get-config", setting], environment)
-    return [said] if os.path.isabs(said) else []
+    answer = _said([path, "--get-config", setting], environment)
+    return [answer] if os.path.isabs(answer) else []
 
 
 def _said(command: list[str], environment: Mapping[str, str]) -> str:

@@ -89,7 +89,7 @@ def leaves_templates_alone(text: str) -> bool:
     if _UNREAD.search(text):
         return False
     text = _LITERAL.sub('""', text)
-    if not all(_HARMLESS.match(found[1]) for found in _PRAGMA.finditer(text)):
+    if not all(_HARMLESS.match(match[1]) for match in _PRAGMA.finditer(text)):
         return False
     text = _PRAGMA.sub("", text)
     checks = {"namespace": _is_own, "template": _is_new, "operator": _is_member}
@@ -101,9 +101,9 @@ def _is_own(text: str, word: re.Match[str]) -> bool:
     """Return True for a namespace that is used, renamed, or the text's own."""
     if re.search(r"\busing\s*$", text[max(0, word.start() - 99) : word.start()]):
         return True
-    found = _NAMESPACE.match(text, word.end())
-    names = re.findall(r"\w+", found[1] or "") if found else []
-    return found is not None and not any(name in FOREIGN or name.startswith("__") for name in names)
+    match = _NAMESPACE.match(text, word.end())
+    names = re.findall(r"\w+", match[1] or "") if match else []
+    return match is not None and not any(name in FOREIGN or name.startswith("__") for name in names)
 
 
 def _is_new(text: str, word: re.Match[str]) -> bool:
@@ -114,8 +114,8 @@ def _is_new(text: str, word: re.Match[str]) -> bool:
         return True  # says that the name which follows is a template
     end = _end_of_parameters(text, word.end())
     words = _declarator(text, end) if end is not None else ""
-    if found := re.match(r"(?:struct|class|union)\b((?:[^:]|::)*)", words):
-        return "<" not in found[1] and "::" not in found[1]
+    if match := re.match(r"(?:struct|class|union)\b((?:[^:]|::)*)", words):
+        return "<" not in match[1] and "::" not in match[1]
     return bool(words) and not re.search(r"(?:>|::\s*~?\w+)$", words)
 
 
@@ -125,13 +125,13 @@ def _declarator(text: str, start: int) -> str:
     """
     words, position = "", start
     end = start + _LONGEST
-    while position < end and (found := _TO_BODY.match(text, position, end)):
-        words += found[1]
-        if found[2] != "(" or not (attribute := _WITH_VALUE.search(words)):
-            doubtful = found[2] == "(" and text[found.end() : found.end() + 1] in "*&("
+    while position < end and (match := _TO_BODY.match(text, position, end)):
+        words += match[1]
+        if match[2] != "(" or not (attribute := _WITH_VALUE.search(words)):
+            doubtful = match[2] == "(" and text[match.end() : match.end() + 1] in "*&("
             return "" if doubtful else words.strip()
         words = words[: attribute.start()]
-        depth, position = 1, found.end()
+        depth, position = 1, match.end()
         while depth and position < min(end, len(text)):
             depth += {"(": 1, ")": -1}.get(text[position], 0)
             position += 1
@@ -182,10 +182,10 @@ def declares_names_of(headers: Path, text: str) -> bool:
 
 @cache
 def _identifiers(headers: Path) -> frozenset[str]:
-    found = set[str]()
+    identifiers = set[str]()
     for file in (headers / "pto").rglob("*.h*"):
-        found.update(_CALLED.findall(file.read_text(encoding="utf-8", errors="replace")))
-    return frozenset(found - _NO_FUNCTIONS)
+        identifiers.update(_CALLED.findall(file.read_text(encoding="utf-8", errors="replace")))
+    return frozenset(identifiers - _NO_FUNCTIONS)
 
 
 def _declared(text: str) -> Iterator[str]:

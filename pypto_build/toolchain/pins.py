@@ -93,8 +93,8 @@ class Repository:
         if not self._git_dir.is_dir() or not _REVISION.fullmatch(revision):
             return None
         names = (revision, f"refs/{_slug(read_pins()[self.project].url)}/heads/{revision}")
-        found = (git.find_commit("--git-dir", str(self._git_dir), revision=name) for name in names)
-        return next(filter(None, found), None)
+        commits = (git.find_commit("--git-dir", str(self._git_dir), revision=name) for name in names)
+        return next(filter(None, commits), None)
 
     def between(self, good: str, bad: str) -> list[str]:
         """The commits from ``good`` to ``bad``, both included, the oldest first."""
@@ -111,14 +111,14 @@ class Repository:
 
     def checkout(self, commit: str) -> Path:
         """The directory with the files of ``commit``, written on first use and only read after."""
-        place = self.directory / commit[:12]
+        directory = self.directory / commit[:12]
         with _locked(self.directory / f"{commit[:12]}.lock"):
-            if not (place / ".git").exists():
+            if not (directory / ".git").exists():
                 self._git("worktree", "prune")
-                self._git("worktree", "add", "--force", "--detach", "--quiet", str(place), commit)
-            elif git.changed_files(place):
-                raise ToolchainError(f"{place}: was changed by hand; remove the directory, it is made again")
-        return place
+                self._git("worktree", "add", "--force", "--detach", "--quiet", str(directory), commit)
+            elif git.changed_files(directory):
+                raise ToolchainError(f"{directory}: was changed by hand; remove the directory, it is made again")
+        return directory
 
     def _git(self, *words: str) -> str:
         run = self._run(*words)
@@ -172,7 +172,7 @@ def find_commit(repository: Repository, chosen: str) -> str:
     return commit
 
 
-def build(project: str, place: Path, python: str, environment: Mapping[str, str] = os.environ) -> None:
+def build(project: str, source: Path, python: str, environment: Mapping[str, str] = os.environ) -> None:
     """Build a checkout, once for each command: the user's, or the project's own.
 
     ``{python}`` and ``{source}`` in a command stand for the interpreter that will import it and for the checkout.
@@ -181,16 +181,16 @@ def build(project: str, place: Path, python: str, environment: Mapping[str, str]
         ToolchainError: it failed.
     """
     variable = BUILD_VARIABLE[project]
-    marker, command = place / _BUILT, environment.get(variable) or _BUILD[project]
-    words = [word.format(python=python, source=place) for word in shlex.split(command)]
-    with _locked(place.with_name(f"{place.name}.lock")):
+    marker, command = source / _BUILT, environment.get(variable) or _BUILD[project]
+    words = [word.format(python=python, source=source) for word in shlex.split(command)]
+    with _locked(source.with_name(f"{source.name}.lock")):
         if marker.is_file() and marker.read_text(encoding="utf-8") == shlex.join(words):
             return
-        print(f"[pins] build {project} {place.name}", flush=True)
-        run = subprocess.run(words, cwd=place, env=dict(environment), stdin=subprocess.DEVNULL, check=False)
+        print(f"[pins] build {project} {source.name}", flush=True)
+        run = subprocess.run(words, cwd=source, env=dict(environment), stdin=subprocess.DEVNULL, check=False)
         if run.returncode:
             raise ToolchainError(
-                f"{place}: the build failed with exit status {run.returncode}; see its output above, "
+                f"{source}: the build failed with exit status {run.returncode}; see its output above, "
                 f"or set {variable} to a command that builds {project}"
             )
         marker.write_text(shlex.join(words), encoding="utf-8")

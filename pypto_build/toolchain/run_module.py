@@ -12,7 +12,7 @@ def main() -> None:
     """Run the module that the first argument names with the arguments after it."""
     here = os.path.dirname(os.path.abspath(__file__))
     package = os.path.dirname(os.path.dirname(here))
-    sys.path[:] = [place for place in sys.path if os.path.isabs(place) and place != here]
+    sys.path[:] = [path for path in sys.path if os.path.isabs(path) and path != here]
     if package not in sys.path:
         sys.path.insert(0, package)  # before another copy that is installed
     from pypto_build.startup import begin

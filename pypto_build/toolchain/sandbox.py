@@ -50,12 +50,12 @@ class Sandbox:
         hidden = _hidden()
         # With the modes that they have outside: a tool that asks for them hears the same.
         mounts = {
-            place: ["--perms", f"{os.stat(place).st_mode & 0o7777:04o}", "--tmpfs", place]
-            for place in hidden
-            if os.path.isdir(place)
+            directory: ["--perms", f"{os.stat(directory).st_mode & 0o7777:04o}", "--tmpfs", directory]
+            for directory in hidden
+            if os.path.isdir(directory)
         }
-        for place in {*map(str, self.readable), os.getcwd()}:
-            for path in {place, os.path.realpath(place)} - hidden:
+        for directory in {*map(str, self.readable), os.getcwd()}:
+            for path in {directory, os.path.realpath(directory)} - hidden:
                 if os.path.exists(path) and any(path.startswith(f"{above}/") for above in hidden):
                     mounts[path] = ["--ro-bind", path, path]
         seen = set(mounts) - hidden
@@ -63,16 +63,16 @@ class Sandbox:
             nearest = max((above for above in mounts if path.startswith(f"{above}/")), key=len)
             if nearest in seen:
                 del mounts[path]
-        mounts |= {place: ["--bind", place, place] for place in map(str, writable)}
-        for place in sorted(mounts):  # a directory before what lies in it
-            words += mounts[place]
+        mounts |= {directory: ["--bind", directory, directory] for directory in map(str, writable)}
+        for directory in sorted(mounts):  # a directory before what lies in it
+            words += mounts[directory]
         return [*words, "--chdir", os.getcwd(), "--", *argv]
 
 
 def _hidden() -> set[str]:
     """The directories that are hidden, without those that are links: these lead to one of the others."""
     places = {*_HIDDEN, os.environ.get("XDG_RUNTIME_DIR", "")}
-    return {place for place in places if os.path.isabs(place) and os.path.realpath(place) == place != "/"}
+    return {path for path in places if os.path.isabs(path) and os.path.realpath(path) == path != "/"}
 
 
 def find_sandbox(readable: Iterable[Path] = ()) -> Sandbox:
@@ -80,17 +80,17 @@ def find_sandbox(readable: Iterable[Path] = ()) -> Sandbox:
     program = shutil.which(_PROGRAM)
     if program is None:
         raise ToolchainError("bubblewrap is not installed")
-    found = Sandbox(program, _filter_file(), tuple(readable))
-    with tempfile.TemporaryDirectory(prefix="pypto-sandbox-") as place:
-        words = found.wrap(["true"], [Path(place)])
+    sandbox = Sandbox(program, _filter_file(), tuple(readable))
+    with tempfile.TemporaryDirectory(prefix="pypto-sandbox-") as directory:
+        words = sandbox.wrap(["true"], [Path(directory)])
         try:
             run = subprocess.run(words, capture_output=True, text=True, timeout=_TIME_LIMIT_S, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise ToolchainError(f"{program} cannot be run ({error})") from None
     if run.returncode:
-        said = run.stderr.strip().splitlines() or [f"exit status {run.returncode}"]
-        raise ToolchainError(f"{program} does not work here ({said[-1]})")
-    return found
+        output = run.stderr.strip().splitlines() or [f"exit status {run.returncode}"]
+        raise ToolchainError(f"{program} does not work here ({output[-1]})")
+    return sandbox
 
 
 def _filter_file() -> Path:

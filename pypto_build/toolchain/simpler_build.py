@@ -28,9 +28,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m pypto_build.toolchain.simpler_build", allow_abbrev=False)
     parser.add_argument("checkout", type=Path, help="the checkout")
     parser.add_argument("--python", default=sys.executable, help="the interpreter that will import it (this one)")
-    given = parser.parse_args(argv)
+    options = parser.parse_args(argv)
     try:
-        build(given.checkout.resolve(), given.python)
+        build(options.checkout.resolve(), options.python)
     except ToolchainError as error:
         print(error, file=sys.stderr)
         return 1
@@ -39,20 +39,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build(source: Path, python: str) -> None:
     """Configure and build. Raises `ToolchainError` for a missing program or a command that failed."""
-    found = subprocess.run(python_code(python, _NANOBIND), capture_output=True, text=True, check=False)
-    if found.returncode:
+    nanobind = subprocess.run(python_code(python, _NANOBIND), capture_output=True, text=True, check=False)
+    if nanobind.returncode:
         raise ToolchainError(f"{python}: has no package nanobind, which simpler is built with; pip install nanobind")
     path = os.pathsep.join([str(Path(python).parent), os.environ.get("PATH", os.defpath)])
     cmake, ninja = (shutil.which(name, path=path) for name in ("cmake", "ninja"))
     if cmake is None:
         raise ToolchainError("cmake: not found on PATH; simpler is built with it")
-    place = source / "build" / "pypto-build"
-    words = [cmake, "-S", str(source), "-B", str(place), *(["-G", "Ninja"] if ninja else [])]
-    words += [f"-DPython_EXECUTABLE={python}", f"-Dnanobind_DIR={found.stdout.strip()}", "-DCMAKE_BUILD_TYPE=Release"]
+    build_dir = source / "build" / "pypto-build"
+    words = [cmake, "-S", str(source), "-B", str(build_dir), *(["-G", "Ninja"] if ninja else [])]
+    words += [
+        f"-DPython_EXECUTABLE={python}",
+        f"-Dnanobind_DIR={nanobind.stdout.strip()}",
+        "-DCMAKE_BUILD_TYPE=Release",
+    ]
     _run(words, source, path)
     named = _SIMULATORS in (source / "CMakeLists.txt").read_text(encoding="utf-8", errors="replace")
     target = ["--target", _SIMULATORS] if named and not os.environ.get("ASCEND_HOME_PATH") else []
-    _run([cmake, "--build", str(place), "--parallel", str(len(os.sched_getaffinity(0))), *target], source, path)
+    _run([cmake, "--build", str(build_dir), "--parallel", str(len(os.sched_getaffinity(0))), *target], source, path)
 
 
 def _run(words: Sequence[str], source: Path, path: str) -> None:

@@ -68,41 +68,43 @@ def find_home(chosen: str, isa: str, environment: Mapping[str, str] = os.environ
     python: str = sys.executable
     paths: tuple[str, ...] = ()
     if chosen:
-        place = pins.resolve(pins.SIMPLER, chosen, option=variable)
-        if (place / "bin" / "python").exists():
-            python = str(place / "bin" / "python")
-        elif not (place / "src").is_dir():
+        checkout = pins.resolve(pins.SIMPLER, chosen, option=variable)
+        if (checkout / "bin" / "python").exists():
+            python = str(checkout / "bin" / "python")
+        elif not (checkout / "src").is_dir():
             lacks = "no environment (it has no bin/python) and no checkout of simpler (no src)"
             raise ToolchainError(f"{variable}={chosen}: is {lacks}; name one of the two")
         else:
             python = environment.get(PYTHON_VARIABLE) or python
-            paths = (str(place), str(place / "python"))
-            if _is_ours(place):
-                _give_isa(place, isa_dir)
-                pins.build(pins.SIMPLER, place, python, environment)
-    found = _probe(python, _first(paths, environment))
-    root = _root(found, f"{variable}={chosen}" if chosen else "RUNTIME=simpler", python)
-    if paths and root.resolve() != place.resolve():
+            paths = (str(checkout), str(checkout / "python"))
+            if _is_ours(checkout):
+                _give_isa(checkout, isa_dir)
+                pins.build(pins.SIMPLER, checkout, python, environment)
+    facts = _probe(python, _first(paths, environment))
+    root = _root(facts, f"{variable}={chosen}" if chosen else "RUNTIME=simpler", python)
+    if paths and root.resolve() != checkout.resolve():
         raise ToolchainError(
             f"{variable}={chosen}: {python} imports {root} instead; name another with {PYTHON_VARIABLE}"
         )
     return SimplerHome(open_tree(root, isa_dir), python, paths)
 
 
-def _is_ours(place: Path) -> bool:
-    return place.is_relative_to(pins.pins_dir())
+def _is_ours(checkout: Path) -> bool:
+    return checkout.is_relative_to(pins.pins_dir())
 
 
-def _give_isa(place: Path, isa: Path | None) -> None:
+def _give_isa(checkout: Path, isa: Path | None) -> None:
     """Put the pto-isa that a checkout of ours wants where simpler looks for it, so that it fetches none itself."""
-    link, wanted = place / "build" / "pto-isa", pins.wanted_isa(place)
+    link, revision = checkout / "build" / "pto-isa", pins.wanted_isa(checkout)
     if link.exists():
         return
-    if wanted and pins.Repository(pins.PTO_ISA).commit(wanted):
-        isa = pins.resolve(pins.PTO_ISA, wanted)
+    if revision and pins.Repository(pins.PTO_ISA).commit(revision):
+        isa = pins.resolve(pins.PTO_ISA, revision)
     if isa is None:
-        named = f"PATH@{wanted}" if wanted else "PATH"
-        raise ToolchainError(f"{place}: its pto-isa is not in the cache; name it with PTO_ISA={named}, or scons fetch")
+        named = f"PATH@{revision}" if revision else "PATH"
+        raise ToolchainError(
+            f"{checkout}: its pto-isa is not in the cache; name it with PTO_ISA={named}, or scons fetch"
+        )
     link.parent.mkdir(exist_ok=True)
     link.unlink(missing_ok=True)
     link.symlink_to(isa)
@@ -122,19 +124,19 @@ def _probe(python: str, environment: Mapping[str, str]) -> dict[str, object]:
         run = subprocess.run(
             python_code(python, _PROBE), env=environment, capture_output=True, text=True, timeout=60, check=False
         )
-        found = json.loads(run.stdout)
+        facts = json.loads(run.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         raise ToolchainError(
             f"{python}: does not answer like Python 3; correct SIMPLER= or {PYTHON_VARIABLE}"
         ) from None
-    assert isinstance(found, dict)
-    return found
+    assert isinstance(facts, dict)
+    return facts
 
 
-def _root(found: Mapping[str, object], what: str, python: str) -> Path:
+def _root(facts: Mapping[str, object], what: str, python: str) -> Path:
     """The tree behind an importable simpler: the checkout, or what an installed one carries with it."""
     way_out = "name a checkout, an environment or a revision with SIMPLER="
-    package, setup = found["simpler"], found["simpler_setup"]
+    package, setup = facts["simpler"], facts["simpler_setup"]
     if not isinstance(package, str) or not isinstance(setup, str):
         missing = "simpler" if not isinstance(package, str) else "simpler_setup"
         raise ToolchainError(f"{what}: {python} has no package '{missing}'; {way_out}")
@@ -142,12 +144,12 @@ def _root(found: Mapping[str, object], what: str, python: str) -> Path:
     if setup_dir.parent not in (package_dir.parent, package_dir.parent.parent):
         both = f"simpler from {package_dir} and simpler_setup from {setup_dir}"
         raise ToolchainError(f"{what}: two versions of simpler in one environment, {both}; uninstall one")
-    installed = found["installed"]
+    installed = facts["installed"]
     if isinstance(installed, list) and len(installed) > 1:
         raise ToolchainError(
             f"{what}: simpler is installed more than once, in {' and '.join(installed)}; uninstall one"
         )
-    if found["_task_interface"] is None:
+    if facts["_task_interface"] is None:
         _demand_interface(package_dir, what, python)
     assets = setup_dir / "_assets"
     return assets if (assets / "src").is_dir() else setup_dir.parent

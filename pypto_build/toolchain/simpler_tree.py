@@ -29,10 +29,12 @@ class SimplerTree:
     def runtime_dir(self, platform: Platform, runtime: str) -> Path:
         """The sources of one runtime. Raises `ToolchainError` if this revision has none of that name."""
         places = [self.root / "src" / platform.arch / "runtime", self.root / "src" / "runtime"]
-        for place in places:
-            if (place / runtime).is_dir():
-                return place / runtime
-        present = sorted({path.name for place in places if place.is_dir() for path in place.iterdir() if path.is_dir()})
+        for directory in places:
+            if (directory / runtime).is_dir():
+                return directory / runtime
+        present = sorted(
+            {path.name for directory in places if directory.is_dir() for path in directory.iterdir() if path.is_dir()}
+        )
         listed = ", ".join(present) or "none"
         raise ToolchainError(f"{places[0] / runtime}: no such runtime in this simpler; it has {listed}")
 
@@ -87,12 +89,14 @@ def open_tree(root: Path, isa: Path | None = None) -> SimplerTree:
     """
     if not (root / "src" / "common").is_dir() and not (root / "src" / "runtime").is_dir():
         raise ToolchainError(f"{root}: has no src/common, so it is no checkout of simpler; correct SIMPLER=")
-    place = isa or root / "build" / "pto-isa"
-    if not (place / "include" / "pto").is_dir():
+    isa_root = isa or root / "build" / "pto-isa"
+    if not (isa_root / "include" / "pto").is_dir():
         if isa is None:
-            raise ToolchainError(f"{place}: simpler has no pto-isa there; name a checkout or a revision with PTO_ISA=")
-        raise ToolchainError(f"{place}: has no include/pto, so it is no checkout of pto-isa; correct PTO_ISA=")
-    return SimplerTree(root, place)
+            raise ToolchainError(
+                f"{isa_root}: simpler has no pto-isa there; name a checkout or a revision with PTO_ISA="
+            )
+        raise ToolchainError(f"{isa_root}: has no include/pto, so it is no checkout of pto-isa; correct PTO_ISA=")
+    return SimplerTree(root, isa_root)
 
 
 def _present(directories: list[Path]) -> tuple[Path, ...]:

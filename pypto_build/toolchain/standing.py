@@ -57,7 +57,7 @@ def _work(
     module: Any, words: list[str], request: dict[str, Any], descriptors: list[int], log_variable: str, log: int
 ) -> NoReturn:
     """Be the command, in this process, which ends with it."""
-    *streams, turn, told = descriptors
+    *streams, turn, report = descriptors
     with suppress(OSError):
         os.setpgid(0, request["group"])
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -65,15 +65,15 @@ def _work(
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def command() -> object:
-        os.write(told, THERE)
+        os.write(report, THERE)
         forks.take_streams(streams)
         for output in (sys.stdout, sys.stderr):
             output.reconfigure(line_buffering=output is sys.stderr or os.isatty(1))  # type: ignore[union-attr]
         environment = request["environment"] | {request["turn"]: str(turn)}
         become(words, environment, request["directory"], log_variable, log)
-        return module.run(lambda: os.write(told, AT_WORK))
+        return module.run(lambda: os.write(report, AT_WORK))
 
-    forks.do(command, told)
+    forks.do(command, report)
 
 
 if __name__ == "__main__":

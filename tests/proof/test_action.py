@@ -23,9 +23,9 @@ def test_what_was_missed_above_a_workspace_lies_above_none(tmp_path: Path) -> No
         "{above}/lib/x.py",
     }
     assert not Path(other.path("{above}/conftest.py")).exists()
-    found = tmp_path / "a" / "deeper" / "conftest.py"
-    found.touch()
-    assert other.path("{above}/conftest.py") == str(found)
+    conftest = tmp_path / "a" / "deeper" / "conftest.py"
+    conftest.touch()
+    assert other.path("{above}/conftest.py") == str(conftest)
     assert other.names_missed(str(tmp_path / "a" / "conftest.py"), ()) == {str(tmp_path / "a" / "conftest.py")}
     assert not other.is_fixed("{above}/conftest.py")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.proof import Action, Place, Store
+from pypto_build.proof import Action, OutputDir, Store
 from pypto_build.proof.digests import TICK_S
 from pypto_build.proof.witness import library
 from pypto_build.rules.machinery.actions import WaitingTool
@@ -34,7 +34,7 @@ class Rig:
         self.root, self.out = root, root / "out"
         self.out.mkdir()
         watcher = library(find_compiler().path, root / "witness", os.environ)
-        self.place = Place(self.out, store, {"root": root}, watcher)
+        self.output_dir = OutputDir(self.out, store, {"root": root}, watcher)
         self.spawned: list[list[str]] = []
         self.write("tool.py", _TOOL)
         self.write("extra.py", "WORD = 'first '\n")
@@ -54,7 +54,7 @@ class Rig:
             tools.append(WaitingTool(command, environment))
             return tools[0]
 
-        self.place.start_ahead(self.action, start)
+        self.output_dir.start_ahead(self.action, start)
         process, deadline = tools[0]._process, time.monotonic() + 60
         before = os.getpriority(os.PRIO_PROCESS, 0)
         while time.monotonic() < deadline and _stat(process.pid)[0] != "Z":
@@ -75,7 +75,7 @@ class Rig:
         return subprocess.run(command, env=environment, check=False).returncode, ""
 
     def perform(self) -> str:
-        return self.place.perform(self.action, self.spawn, tuple).how
+        return self.output_dir.perform(self.action, self.spawn, tuple).how
 
     @property
     def built(self) -> str:
@@ -83,7 +83,7 @@ class Rig:
 
     @property
     def left(self) -> list[str]:
-        self.place.close()
+        self.output_dir.close()
         return sorted(path.name for path in self.out.glob(".work.*"))
 
 
@@ -98,7 +98,7 @@ def rig(tmp_path: Path) -> Rig:
 
 
 def test_what_is_started_before_its_turn_is_used_and_recorded(rig: Rig) -> None:
-    rig.place.start_ahead(rig.action, WaitingTool)
+    rig.output_dir.start_ahead(rig.action, WaitingTool)
     assert (rig.perform(), rig.built, rig.spawned, rig.left) == ("built", "first text", [], [])
     assert rig.perform() == "kept"
 
@@ -137,13 +137,13 @@ def test_one_that_nobody_needs_ends(rig: Rig) -> None:
         processes.append(WaitingTool(command, environment))
         return processes[0]
 
-    rig.place.start_ahead(rig.action, start)
-    rig.place.close()
+    rig.output_dir.start_ahead(rig.action, start)
+    rig.output_dir.close()
     assert (processes[0].status, (rig.out / "built").exists(), rig.left) == (9, False, [])
 
 
 def test_another_action_of_the_same_name_starts_its_own(rig: Rig) -> None:
     other = Action(rig.action.name, ("/bin/false",), (), outputs=("built",), environment=rig.action.environment)
-    rig.place.start_ahead(other, WaitingTool)
+    rig.output_dir.start_ahead(other, WaitingTool)
     assert (rig.perform(), rig.built, len(rig.spawned)) == ("built", "first text", 1)
-    rig.place.close()
+    rig.output_dir.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.proof import Action, Place, Store
+from pypto_build.proof import Action, OutputDir, Store
 from pypto_build.toolchain.host import find_compiler
 from tests.proof.test_place import Rig
 
@@ -279,8 +279,8 @@ def _action(rig: Rig, script: str) -> Action:
     return replace(rig.action(), argv=("/bin/sh", str(program), str(rig.out / "built.tmp")), main="")
 
 
-def _put(rig: Rig, way: Way, state: Callable[[Path], None]) -> None:
-    path = Path(os.path.join(rig.root, way.probe))
+def _put(rig: Rig, question: Way, state: Callable[[Path], None]) -> None:
+    path = Path(os.path.join(rig.root, question.probe))
     if path.is_dir() and not path.is_symlink():
         subprocess.run(["rm", "-r", str(path)], check=True)
     path.unlink(missing_ok=True)
@@ -290,20 +290,20 @@ def _put(rig: Rig, way: Way, state: Callable[[Path], None]) -> None:
 @pytest.mark.parametrize("name", _WAYS)
 def test_what_a_tool_learns_is_an_input(rig: Rig, tools: Path, tmp_path: Path, name: str) -> None:
     """Here, and in a second workspace with the same store."""
-    way = _WAYS[name]
-    action = _action(rig, way.script.replace("{tool}", str(tools / "tool")))
+    question = _WAYS[name]
+    action = _action(rig, question.script.replace("{tool}", str(tools / "tool")))
     try:
-        _put(rig, way, way.before)
+        _put(rig, question, question.before)
         assert [rig.run(action), rig.run(action)] == ["built", "kept"]
         before = rig.built
         other = Rig(tmp_path / "other" / "workspace", rig.watcher, rig.store)
-        _put(other, way, way.after)
-        assert other.run(_action(other, way.script.replace("{tool}", str(tools / "tool")))) == "built"
+        _put(other, question, question.after)
+        assert other.run(_action(other, question.script.replace("{tool}", str(tools / "tool")))) == "built"
         assert other.built != before
-        _put(rig, way, way.after)
+        _put(rig, question, question.after)
         assert rig.run(action) in ("built", "restored")
         assert rig.built == other.built.replace(str(other.root), str(rig.root)) != before
-        _put(rig, way, way.before)
+        _put(rig, question, question.before)
         assert rig.run(action) in ("built", "restored") and rig.built == before
     finally:
         Path(_SHM).unlink(missing_ok=True)
@@ -358,8 +358,8 @@ def test_what_cannot_be_seen_is_not_kept(rig: Rig, tools: Path, name: str) -> No
     script = _UNWATCHED[name].replace("{tools}", str(tools)).replace("{tool}", str(tools / "tool"))
     script = script.replace("{still}", str(tools / "still"))
     action = _action(rig, script)
-    place = rig.place()
-    outcomes = [place.perform(action, rig.spawn, tuple) for _ in range(2)]
+    output_dir = rig.output_dir()
+    outcomes = [output_dir.perform(action, rig.spawn, tuple) for _ in range(2)]
     assert [outcome.how for outcome in outcomes] == ["built", "built"]
     assert all(outcome.note.endswith("so it is made anew every time") for outcome in outcomes), outcomes
     other = Rig(rig.root.with_name("other"), rig.watcher, rig.store)
@@ -395,9 +395,9 @@ def test_a_name_is_no_search(rig: Rig, tmp_path: Path, named: str) -> None:
     _file("3", mode=0o755)(second / named)
 
     def run(searched: str) -> str:
-        place = Place(rig.out, rig.store, {"root": rig.root}, rig.watcher, searched)
-        outcome = place.perform(action, rig.spawn, tuple)
-        place.save()
+        output_dir = OutputDir(rig.out, rig.store, {"root": rig.root}, rig.watcher, searched)
+        outcome = output_dir.perform(action, rig.spawn, tuple)
+        output_dir.save()
         return outcome.how
 
     action = _action(rig, f"test -e {first / named} && cat {first / named} || echo none")
@@ -411,17 +411,17 @@ def test_a_name_is_no_search(rig: Rig, tmp_path: Path, named: str) -> None:
 
 def test_a_program_that_is_searched_for_is_told_by_the_search(rig: Rig, tmp_path: Path) -> None:
     """Another place has it elsewhere on its PATH, and takes the result; a new one in front of it is another program."""
-    found = {}
+    outcomes = {}
     for name in ("one", "two"):
         _file("#!/bin/sh\necho said\n", mode=0o755)(tmp_path / name / "program")
         other = Rig(tmp_path / f"workspace-{name}", rig.watcher, rig.store)
         searched = f"{tmp_path}/empty-{name}:{tmp_path / name}:{os.environ['PATH']}"
         action = _action(other, "program")
         action = replace(action, environment={"PATH": searched})
-        place = Place(other.out, other.store, {"root": other.root}, other.watcher, searched)
-        found[name] = place.perform(action, other.spawn, tuple).how
-        place.save()
-    assert found == {"one": "built", "two": "restored"}
+        output_dir = OutputDir(other.out, other.store, {"root": other.root}, other.watcher, searched)
+        outcomes[name] = output_dir.perform(action, other.spawn, tuple).how
+        output_dir.save()
+    assert outcomes == {"one": "built", "two": "restored"}
     _file("#!/bin/sh\necho more\n", mode=0o755)(tmp_path / "empty-two" / "program")
-    place = Place(other.out, other.store, {"root": other.root}, other.watcher, searched)
-    assert place.perform(action, other.spawn, tuple).how == "built" and other.built == "more\n"
+    output_dir = OutputDir(other.out, other.store, {"root": other.root}, other.watcher, searched)
+    assert output_dir.perform(action, other.spawn, tuple).how == "built" and other.built == "more\n"

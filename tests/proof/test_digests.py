@@ -35,9 +35,9 @@ def test_an_old_file_is_read_once(tmp_path: Path, old: None, monkeypatch: pytest
     file.write_text("one")
     seen = Digests()
     assert seen.of(str(file)) == sha("one")
-    known = Digests(seen.used)
+    digests = Digests(seen.used)
     monkeypatch.setattr(Digests, "_read", lambda *_: pytest.fail("read again"))
-    assert known.of(str(file)) == sha("one")
+    assert digests.of(str(file)) == sha("one")
 
 
 @pytest.mark.parametrize("how", ["write", "replace", "grow"])
@@ -89,11 +89,11 @@ def test_a_directory_counts_by_its_names(tmp_path: Path) -> None:
 def test_what_was_installed_counts_and_not_where(tmp_path: Path) -> None:
     records = {}
     compiled = "x/__pycache__/1.cpython-311.pyc,,\n"
-    for place, name, more in (("a", "1.py", ""), ("b", "1.py", compiled), ("c", "2.py", "")):
-        info = tmp_path / place / "x-1.dist-info"
+    for directory, name, more in (("a", "1.py", ""), ("b", "1.py", compiled), ("c", "2.py", "")):
+        info = tmp_path / directory / "x-1.dist-info"
         info.mkdir(parents=True)
-        own = "".join(f"{file},sha256={place},1\n" for file in ("../../../bin/x", "__editable__.x-1.pth"))
+        own = "".join(f"{file},sha256={directory},1\n" for file in ("../../../bin/x", "__editable__.x-1.pth"))
         info = info / "RECORD"
-        info.write_text(f"{own}x-1.dist-info/direct_url.json,sha256={place},1\n{more}x/{name},sha256=1,1\n")
-        records[place] = Digests().of(str(info))
+        info.write_text(f"{own}x-1.dist-info/direct_url.json,sha256={directory},1\n{more}x/{name},sha256=1,1\n")
+        records[directory] = Digests().of(str(info))
     assert records["a"] == records["b"] != records["c"]

@@ -16,9 +16,9 @@ from pypto_build.toolchain.host import find_compiler
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = library(find_compiler().path, tmp_path_factory.mktemp("looking"), os.environ, SOURCE)
-    assert found is not None
-    return found
+    built_library = library(find_compiler().path, tmp_path_factory.mktemp("looking"), os.environ, SOURCE)
+    assert built_library is not None
+    return built_library
 
 
 @pytest.fixture
@@ -47,10 +47,10 @@ def _alone(path: str, follow: bool) -> Identity:
 @pytest.mark.parametrize("follow", [False, True])
 def test_each_is_told_as_if_alone(built: Path, paths: list[str], follow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looking, "_MANY", 0)
-    asked = Paths(paths, follow)
-    found = Looker(lambda: built).look(asked)
-    assert found == Looker().look(asked)
-    assert list(unpack(found)) == [_alone(path, follow) for path in paths]
+    batch = Paths(paths, follow)
+    looks = Looker(lambda: built).look(batch)
+    assert looks == Looker().look(batch)
+    assert list(unpack(looks)) == [_alone(path, follow) for path in paths]
 
 
 @pytest.mark.parametrize("broken", [lambda path: None, lambda path: path, lambda path: path.parent / "none"])
@@ -66,8 +66,8 @@ def test_without_the_library_it_is_the_same(
 def test_a_name_that_no_file_has(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looking, "_MANY", 0)
     (tmp_path / "a").write_text("")
-    found = list(unpack(Looker(lambda: built).look(Paths([f"{tmp_path}/a\0b", f"{tmp_path}/a"]))))
-    assert found[0] == NOTHING and found[1] == identity((tmp_path / "a").stat())
+    looks = list(unpack(Looker(lambda: built).look(Paths([f"{tmp_path}/a\0b", f"{tmp_path}/a"]))))
+    assert looks[0] == NOTHING and looks[1] == identity((tmp_path / "a").stat())
 
 
 def test_few_files_load_no_library(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from pypto_build.proof import Action, Place, Store
-from pypto_build.proof.action import Aid
+from pypto_build.proof import Action, OutputDir, Store
+from pypto_build.proof.action import Helper
 from pypto_build.proof.digests import TICK_S, bytes_digest
 from pypto_build.proof.record import MORE, RECORD
 from pypto_build.proof.witness import VARIABLE
@@ -41,10 +41,10 @@ class Rig:
         os.utime(path, (past, past))
         return path
 
-    def place(self) -> Place:
+    def output_dir(self) -> OutputDir:
         """A place as a new run opens it."""
         self.out.mkdir(exist_ok=True)
-        return Place(self.out, self.store, {"root": self.root}, self.watcher)
+        return OutputDir(self.out, self.store, {"root": self.root}, self.watcher)
 
     def action(self, script: str = "cat source header; if test -e extra; then cat extra; fi") -> Action:
         argv = ("/bin/sh", "-c", f'cd "$0"; ({script}) > "$1"', str(self.root), str(self.out / "built.tmp"))
@@ -61,10 +61,10 @@ class Rig:
     def run(self, action: Action | None = None, **how: Any) -> str:
         """Perform the action in a new place; how it ended."""
         time.sleep(2 * TICK_S)  # what was written last is older than the run
-        place = self.place()
-        outcome = place.perform(action or self.action(), self.spawn, tuple, **how)
-        place.save()
-        place.close()
+        output_dir = self.output_dir()
+        outcome = output_dir.perform(action or self.action(), self.spawn, tuple, **how)
+        output_dir.save()
+        output_dir.close()
         return outcome.how
 
     @property
@@ -105,7 +105,7 @@ def test_an_edit_and_back(rig: Rig, name: str) -> None:
 def test_a_file_that_appears_where_it_was_looked_for(rig: Rig) -> None:
     assert rig.run() == "built"
     rig.write("extra", "more ")
-    assert rig.place().reason(rig.action()) == "extra is a new input"
+    assert rig.output_dir().reason(rig.action()) == "extra is a new input"
     assert rig.run() == "built"
     assert rig.built == "one h1 more "
     (rig.root / "extra").unlink()
@@ -189,18 +189,18 @@ class _Forks:
         return 0, ""
 
 
-@pytest.mark.parametrize("known", [False, True])
-def test_a_file_that_changes_after_the_process_has_read_it_that_is_forked(rig: Rig, known: bool) -> None:
+@pytest.mark.parametrize("is_seen", [False, True])
+def test_a_file_that_changes_after_the_process_has_read_it_that_is_forked(rig: Rig, is_seen: bool) -> None:
     def change() -> None:
         (rig.root / "header").write_text("h2 ")
         time.sleep(2 * TICK_S)
-        if known:  # by what another action has read
-            place.perform(replace(rig.action(), name="other"), rig.spawn, tuple)
+        if is_seen:  # by what another action has read
+            output_dir.perform(replace(rig.action(), name="other"), rig.spawn, tuple)
 
     forks = _Forks(rig, change)
     time.sleep(2 * TICK_S)
-    place = rig.place()
-    outcome = place.perform(rig.action(), forks.spawn, tuple, forks=forks)
+    output_dir = rig.output_dir()
+    outcome = output_dir.perform(rig.action(), forks.spawn, tuple, forks=forks)
     assert (outcome.how, rig.built) == ("built", "one h2 "), outcome
     assert [*filter("h1 ".__eq__, rig.ran), rig.ran[-1]] == ["h1 ", "h2 "]
 
@@ -215,7 +215,7 @@ def test_what_a_process_that_is_forked_has_for_itself_is_no_input(rig: Rig) -> N
         (rig.root / "header").write_text(str(time.time_ns()))
         return spawned
 
-    outcome = rig.place().perform(rig.action(), spawn, tuple, forks=forks)
+    outcome = rig.output_dir().perform(rig.action(), spawn, tuple, forks=forks)
     assert (outcome.how, outcome.note, len(rig.ran)) == ("built", "", 1)
 
 
@@ -224,8 +224,8 @@ def test_an_input_that_never_rests_is_an_error(rig: Rig) -> None:
         (rig.root / "header").write_text(str(time.time_ns()))
 
     rig.meanwhile = change
-    place = rig.place()
-    outcome = place.perform(rig.action(), rig.spawn, tuple)
+    output_dir = rig.output_dir()
+    outcome = output_dir.perform(rig.action(), rig.spawn, tuple)
     assert (outcome.how, outcome.status) == ("failed", 3)
     assert outcome.note == f"{rig.root}/header kept changing meanwhile; run it again"
 
@@ -235,7 +235,7 @@ def test_a_hard_link_made_elsewhere_is_no_change(rig: Rig, name: str) -> None:
     """It changes the time of status change only. A file that is put back with its old time looks the same."""
     links = iter(range(100))
     rig.meanwhile = lambda: os.link(rig.root / name, rig.root / f"link{next(links)}")
-    output = rig.place()
+    output = rig.output_dir()
     time.sleep(2 * TICK_S)
     outcome = output.perform(rig.action(), rig.spawn, tuple)
     assert (outcome.how, outcome.status, rig.built, len(rig.ran)) == ("built", 0, "one h1 ", 3)
@@ -253,7 +253,7 @@ def test_a_file_that_is_replaced_each_time_is_no_link(rig: Rig, name: str) -> No
         rig.write(f"{name}.new", f"new {next(turns)}").rename(rig.root / name)
 
     rig.meanwhile = replace_it
-    outcome = rig.place().perform(rig.action(), rig.spawn, tuple)
+    outcome = rig.output_dir().perform(rig.action(), rig.spawn, tuple)
     assert (outcome.how, outcome.note) == ("failed", f"{rig.root}/{name} kept changing meanwhile; run it again")
 
 
@@ -265,7 +265,7 @@ def test_a_file_that_is_rewritten_each_time_with_its_old_time_is_no_link(rig: Ri
         os.utime(rig.root / "header", ns=(past, past))
 
     rig.meanwhile = rewrite
-    outcome = rig.place().perform(rig.action(), rig.spawn, tuple)
+    outcome = rig.output_dir().perform(rig.action(), rig.spawn, tuple)
     assert (outcome.how, outcome.note) == ("failed", f"{rig.root}/header kept changing meanwhile; run it again")
 
 
@@ -284,7 +284,7 @@ def test_another_file_in_mounts_of_the_tools_own(rig: Rig, name: str) -> None:
     rig.write("other", "o1 ")
     action = rig.action(_MOUNTS.format(name=name))
     time.sleep(2 * TICK_S)
-    outcome = rig.place().perform(action, rig.spawn, tuple)
+    outcome = rig.output_dir().perform(action, rig.spawn, tuple)
     texts = {"source": "one ", "header": "h1 "} | {name: "o1 "}
     assert (outcome.how, rig.built) == ("built", "".join(texts.values()))
     mounts = f"{rig.root}/{name} is something else in the mounts of /bin/sh"
@@ -311,7 +311,7 @@ def test_directories_that_are_exchanged_each_time_are_no_mounts(rig: Rig) -> Non
         return ended
 
     time.sleep(2 * TICK_S)
-    outcome = rig.place().perform(rig.action("cat source inc/header"), spawn_then_exchange, tuple)
+    outcome = rig.output_dir().perform(rig.action("cat source inc/header"), spawn_then_exchange, tuple)
     assert (outcome.how, outcome.note) == ("failed", f"{rig.root}/inc/header kept changing meanwhile; run it again")
 
 
@@ -319,7 +319,7 @@ def test_a_failure_is_not_kept(rig: Rig) -> None:
     action = rig.action("cat source; false")
     assert [rig.run(action), rig.run(action)] == ["failed", "failed"]
     assert not (rig.out / "built").exists()
-    assert rig.place().reason(action, "again") == "again"
+    assert rig.output_dir().reason(action, "again") == "again"
 
 
 def test_a_failure_withdraws_what_was_good(rig: Rig) -> None:
@@ -355,7 +355,7 @@ def test_a_failure_elsewhere_withdraws_what_was_good_here(rig: Rig, tmp_path: Pa
         if lost:
             shutil.rmtree(rig.store.directory)
         assert other.run(of(other, False), again=True) == "failed"
-        assert [rig.place().proven(of(rig, True)), *rig.place().all_proven([of(rig, True)])] == [None, False]
+        assert [rig.output_dir().proven(of(rig, True)), *rig.output_dir().all_proven([of(rig, True)])] == [None, False]
         assert [rig.run(of(rig, True)), rig.run(of(rig, True))] == ["built", "kept"]
 
 
@@ -375,7 +375,7 @@ def test_permissions_are_the_same_built_or_restored(rig: Rig, tmp_path: Path) ->
     other = Rig(tmp_path / "another", rig.watcher, rig.store)
     elsewhere = replace(other.action(), argv=(*action.argv[:3], *other.action().argv[3:]))
     assert [rig.run(action), other.run(elsewhere)] == ["built", "restored"]
-    built, restored = ((place.out / "built").stat().st_mode for place in (rig, other))
+    built, restored = ((one.out / "built").stat().st_mode for one in (rig, other))
     assert built == restored
     assert rig.run(action) == "kept"
 
@@ -437,42 +437,43 @@ def test_settings_decide_and_are_told(rig: Rig) -> None:
     first = replace(rig.action(), settings={"the compiler": "12"})
     assert rig.run(first) == "built"
     second = replace(first, settings={"the compiler": "13"})
-    assert rig.place().reason(second) == "the compiler changed"
+    assert rig.output_dir().reason(second) == "the compiler changed"
     assert [rig.run(second), rig.run(first)] == ["built", "restored"]
     assert (
-        rig.place().reason(replace(rig.action("cat source"), settings={"the compiler": "14"})) == "the compiler changed"
+        rig.output_dir().reason(replace(rig.action("cat source"), settings={"the compiler": "14"}))
+        == "the compiler changed"
     )
-    assert rig.place().reason(rig.action("cat source")) == "its command line changed"
+    assert rig.output_dir().reason(rig.action("cat source")) == "its command line changed"
 
 
 def test_reasons(rig: Rig) -> None:
-    assert rig.place().reason(rig.action()) == "not built before"
+    assert rig.output_dir().reason(rig.action()) == "not built before"
     rig.run()
     rig.write("header", "h2 ")
-    assert rig.place().reason(rig.action()) == "content of header changed"
+    assert rig.output_dir().reason(rig.action()) == "content of header changed"
     rig.write("source", "two ")
-    assert rig.place().reason(rig.action()) == "content of source changed"
+    assert rig.output_dir().reason(rig.action()) == "content of source changed"
     rig.write("source", "one ")
     (rig.root / "header").unlink()
-    assert rig.place().reason(rig.action()) == "header is gone"
+    assert rig.output_dir().reason(rig.action()) == "header is gone"
     rig.write("header", "h1 ")
-    assert rig.place().reason(rig.action("cat source")) == "its command line changed"
-    assert rig.place().reason(rig.action(), "it was lost") == "it was lost"
+    assert rig.output_dir().reason(rig.action("cat source")) == "its command line changed"
+    assert rig.output_dir().reason(rig.action(), "it was lost") == "it was lost"
 
 
 def test_what_killed_runs_left_is_removed(rig: Rig) -> None:
     rig.run()
     (rig.out / ".work.1.1").mkdir()
     (rig.out / ".work.1.1" / "log").touch()
-    rig.place().tidy()
+    rig.output_dir().tidy()
     assert sorted(path.name for path in rig.out.iterdir() if path.name != MORE) == [RECORD, "built"]
 
 
 def test_a_hostile_record_leads_nowhere(rig: Rig, tmp_path: Path) -> None:
     """An entry of the store that names an output outside of the place is not followed."""
     assert rig.run() == "built"
-    place = rig.place()
-    record = place.proven(rig.action())
+    output_dir = rig.output_dir()
+    record = output_dir.proven(rig.action())
     assert record is not None
     import msgspec
 
@@ -538,7 +539,7 @@ def test_names_that_are_no_text(rig: Rig) -> None:
     action = replace(rig.action(f"{script}; true"), settings={"PATH": odd})
     assert [rig.run(action), rig.run(action)] == ["built", "kept"]
     rig.write(odd, "other ")
-    assert rig.place().reason(action) != "it was missing or had failed"
+    assert rig.output_dir().reason(action) != "it was missing or had failed"
     assert rig.run(action) == "built"
     assert rig.built == "one other "
     (rig.root / os.fsdecode(b"absent\xfe")).touch()
@@ -548,13 +549,13 @@ def test_names_that_are_no_text(rig: Rig) -> None:
 @pytest.mark.parametrize("needed, how", [(False, "built"), (True, "failed")])
 def test_what_only_makes_it_faster_may_change_meanwhile(rig: Rig, needed: bool, how: str) -> None:
     faster = rig.write("faster", "what was compiled before")
-    aid = Aid(str(faster), bytes_digest(faster.read_bytes()), (), (), needed)
+    helper = Helper(str(faster), bytes_digest(faster.read_bytes()), (), (), needed)
 
     def make_anew() -> None:
         faster.write_text(f"made anew by another run, number {len(rig.ran)}")
 
     rig.meanwhile = make_anew
-    outcome = rig.place().perform(rig.action(), rig.spawn, lambda: [aid])
+    outcome = rig.output_dir().perform(rig.action(), rig.spawn, lambda: [helper])
     assert (outcome.how, len(rig.ran)) == (how, 3 if needed else 2)
 
 
@@ -562,16 +563,16 @@ def test_saved_by_another_step_while_a_result_is_fetched(rig: Rig, monkeypatch: 
     """The record drops input sets that no result of it names, and those of this result come before the result."""
     assert rig.run() == "built"
     shutil.rmtree(rig.out)
-    place, read = rig.place(), Store.read
+    output_dir, read = rig.output_dir(), Store.read
 
     def reading(store: Store, digest: str) -> bytes | None:
-        place._known._takes_back = True  # as if another step had just been done, and failed
-        place.save()
+        output_dir._known._takes_back = True  # as if another step had just been done, and failed
+        output_dir.save()
         return read(store, digest)
 
     monkeypatch.setattr(Store, "read", reading)
-    assert place.perform(rig.action(), rig.spawn, tuple).how == "restored"
-    place.save()
+    assert output_dir.perform(rig.action(), rig.spawn, tuple).how == "restored"
+    output_dir.save()
     monkeypatch.undo()
     assert [rig.run(), len(rig.ran)] == ["kept", 1]
 

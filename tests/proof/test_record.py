@@ -71,15 +71,15 @@ def test_damage_costs_what_was_added_later(grown: RecordFile, tmp_path: Path) ->
     whole = (tmp_path / MORE).read_bytes()
     once = [list("0123"[:count]) for count in range(1, 5)]
     seen = set()
-    for place in range(len(whole)):
-        flipped = whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
-        for damaged in (flipped, whole[:place]):
+    for position in range(len(whole)):
+        flipped = whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :]
+        for damaged in (flipped, whole[:position]):
             (tmp_path / MORE).write_bytes(damaged)
             file = RecordFile(tmp_path)
             names = _names(file.read())
             assert names in once and names != once[-1]
             seen.add(len(names))
-            if place % 50 == 0 and damaged != b"":
+            if position % 50 == 0 and damaged != b"":
                 assert (
                     not file.add(Record({}, {}, {"9": _result("9")})) or _names(RecordFile(tmp_path).read())[-1] == "9"
                 )

@@ -57,12 +57,12 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def do_GET(self) -> None:
-        found = self.server.files.get(self.path)
-        self._answer(404 if found is None else 200, found or b"")
+        content = self.server.files.get(self.path)
+        self._answer(404 if content is None else 200, content or b"")
 
     def do_HEAD(self) -> None:
-        found = self.server.files.get(self.path)
-        self._answer(404 if found is None else 200, found or b"", head=True)
+        content = self.server.files.get(self.path)
+        self._answer(404 if content is None else 200, content or b"", head=True)
 
     def do_PUT(self) -> None:
         data = self.rfile.read(int(self.headers["Content-Length"]))
@@ -119,8 +119,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with serving() as found:
-        yield found
+    with serving() as started:
+        yield started
 
 
 def shared(

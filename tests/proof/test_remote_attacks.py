@@ -236,9 +236,9 @@ def test_eviction_follows_no_links(tmp_path: Path) -> None:
     (there / "cas" / "aa").symlink_to(mine)
     (there / "cas" / "bb").mkdir()
     (there / "cas" / "bb" / "link").symlink_to(mine / "thesis")
-    found = list(DirectoryStore(there).entries())
-    assert [entry.path for entry in found] == [there / "cas" / "bb" / "link"]
-    assert found[0].size < 1000
+    stored = list(DirectoryStore(there).entries())
+    assert [entry.path for entry in stored] == [there / "cas" / "bb" / "link"]
+    assert stored[0].size < 1000
     (there / "ac").symlink_to(tmp_path)
     assert len(list(entries(there, ("ac", "cas")))) == 1, "what a link for all of a kind leads to"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.proof import Action, Place, Store
+from pypto_build.proof import Action, OutputDir, Store
 from pypto_build.proof.digests import TICK_S
 from pypto_build.proof.known import Known
 from tests.proof.test_place import Rig
@@ -35,17 +35,17 @@ class Many(Rig):
         name = f"built{number}"
         return Action(name, ("/bin/sh", "-c", command), (source,), (name,), environment=environment, main=source)
 
-    def build(self) -> Place:
+    def build(self) -> OutputDir:
         """All results, looked at together in a place that stays."""
         time.sleep(2 * TICK_S)
-        place = self.place()
+        output_dir = self.output_dir()
         for action in self.actions:
-            place.perform(action, self.spawn, tuple)
-        place.save()
+            output_dir.perform(action, self.spawn, tuple)
+        output_dir.save()
         time.sleep(2 * TICK_S)  # what is younger is read each time
-        place = self.place()
-        assert all(place.all_proven(self.actions, again=True))
-        return place
+        output_dir = self.output_dir()
+        assert all(output_dir.all_proven(self.actions, again=True))
+        return output_dir
 
 
 @pytest.fixture
@@ -63,9 +63,9 @@ def _other_record(many: Many) -> None:
     """Another process builds what was edited, and so the record and the output are others."""
     many.write("source2", "other ")
     time.sleep(2 * TICK_S)
-    place = many.place()
-    assert place.perform(many.actions[2], many.spawn, tuple).how == "built"
-    place.save()
+    output_dir = many.output_dir()
+    assert output_dir.perform(many.actions[2], many.spawn, tuple).how == "built"
+    output_dir.save()
 
 
 _CHANGES: dict[str, tuple[Callable[[Many], object], list[int]]] = {
@@ -86,50 +86,50 @@ _CHANGES: dict[str, tuple[Callable[[Many], object], list[int]]] = {
 
 @pytest.mark.parametrize("change", _CHANGES)
 def test_what_changed_is_not_proven(many: Many, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = many.build()
+    output_dir = many.build()
     act, stale = _CHANGES[change]
     act(many)
     time.sleep(0.4)  # a set that was looked at just before is not looked at again
     looked, proven = [], Known.proven
 
-    def counted(known: Known, action: Action) -> object:
+    def counted(records: Known, action: Action) -> object:
         looked.append(action.name)
-        return proven(known, action)
+        return proven(records, action)
 
-    place.renew(many.store)
+    output_dir.renew(many.store)
     monkeypatch.setattr(Known, "proven", counted)
-    found = place.all_proven(many.actions)
+    proofs = output_dir.all_proven(many.actions)
     monkeypatch.undo()
-    assert [number for number, one in enumerate(found) if not one] == stale
-    assert found == [many.place().proven(action) is not None for action in many.actions]
+    assert [number for number, one in enumerate(proofs) if not one] == stale
+    assert proofs == [many.output_dir().proven(action) is not None for action in many.actions]
     assert change != "nothing" or looked == []
     assert len(looked) < _COUNT or change == "the header"
 
 
 def test_what_was_built_since_is_looked_at_together_too(many: Many, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = many.build()
+    output_dir = many.build()
     many.write("header", "h2 ")
     many.build()  # in another process
     time.sleep(2 * TICK_S)
-    place.renew(many.store)
-    assert place.all_proven(many.actions, again=True) == [True] * _COUNT
-    place.rest()
+    output_dir.renew(many.store)
+    assert output_dir.all_proven(many.actions, again=True) == [True] * _COUNT
+    output_dir.rest()
     monkeypatch.setattr(Known, "proven", None)
-    assert place.all_proven(many.actions) == [True] * _COUNT
+    assert output_dir.all_proven(many.actions) == [True] * _COUNT
 
 
 def test_other_actions_are_looked_at_one_by_one(many: Many) -> None:
-    place = many.build()
-    assert place.all_proven(many.actions[:3]) == [True] * 3
+    output_dir = many.build()
+    assert output_dir.all_proven(many.actions[:3]) == [True] * 3
     again = [many._action(number) for number in range(_COUNT)]
-    assert place.all_proven(again) == [True] * _COUNT
+    assert output_dir.all_proven(again) == [True] * _COUNT
     many.write("source1", "new ")
-    assert place.all_proven(again) == [number != 1 for number in range(_COUNT)]  # the second time: together
-    assert place.all_proven(many.actions) == [number != 1 for number in range(_COUNT)]
+    assert output_dir.all_proven(again) == [number != 1 for number in range(_COUNT)]  # the second time: together
+    assert output_dir.all_proven(many.actions) == [number != 1 for number in range(_COUNT)]
 
 
 def test_what_was_never_built_is_not_proven(many: Many) -> None:
-    place = many.place()
-    assert place.all_proven(many.actions, again=True) == [False] * _COUNT
-    assert place.all_proven(many.actions) == [False] * _COUNT
-    assert place.all_proven([]) == []
+    output_dir = many.output_dir()
+    assert output_dir.all_proven(many.actions, again=True) == [False] * _COUNT
+    assert output_dir.all_proven(many.actions) == [False] * _COUNT
+    assert output_dir.all_proven([]) == []

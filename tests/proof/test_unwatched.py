@@ -24,8 +24,8 @@ def _program(path: Path, text: str) -> str:
 
 
 def test_a_compiler_that_refuses_the_library_is_quoted(tmp_path: Path) -> None:
-    said = 'echo "witness.cpp:3:9: note: here"; echo "witness.cpp:4:1: error: no headers"; exit 1'
-    compiler = _program(tmp_path / "cxx", f"({said}) >&2; exit 1")
+    errors = 'echo "witness.cpp:3:9: note: here"; echo "witness.cpp:4:1: error: no headers"; exit 1'
+    compiler = _program(tmp_path / "cxx", f"({errors}) >&2; exit 1")
     assert library(compiler, tmp_path, os.environ) is None
     reason = "does not compile the library that watches: witness.cpp:4:1: error: no headers"
     assert obstacle(compiler, os.environ) == f"{compiler} {reason}"
@@ -67,7 +67,7 @@ def test_only_what_its_declared_inputs_stand_for_is_kept(tmp_path: Path) -> None
 def test_a_run_makes_nothing_twice(tmp_path: Path) -> None:
     """A replay looks at its binaries once more before it uses them."""
     rig = Rig(tmp_path, None, Store(tmp_path / "store"))
-    results, action = rig.place(), rig.action()
+    results, action = rig.output_dir(), rig.action()
 
     def how() -> str:
         return results.perform(action, rig.spawn, tuple).how

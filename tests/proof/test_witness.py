@@ -189,7 +189,9 @@ def test_tools_of_ours_ask_for_no_size(watcher: Path, tmp_path: Path) -> None:
     write(tmp_path, given="x")
     code = "import os; os.path.isfile('given'); os.lstat('given'); os.path.isdir('missing')"
     account = of_python(watched(watcher, tmp_path, sys.executable, "-c", code))
-    here = {question: told for question, told in account.asked.items() if question.startswith(f"{tmp_path}/given")}
+    here = {
+        question: answer for question, answer in account.answers.items() if question.startswith(f"{tmp_path}/given")
+    }
     assert here == {f"{tmp_path}/given//?": "file 600", f"{tmp_path}/given//@?": "file 600"}
 
 

@@ -1,4 +1,4 @@
-"""Modules that were reported as wrong on a device and keep every rule, each with the reason, and a twin that breaks one."""
+"""Modules that were reported as wrong on a device and keep every rule: the reason, and a twin that breaks one."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _FAULT_BYTES = 1 << 20
 
 @dataclass
 class Outcome:
-    """What came of a reader's inputs. `faults` are (input, kind, text)."""
+    """Result of a reader's inputs. `faults` are (input, kind, text)."""
 
     reader: str
     inputs: int = 0
@@ -83,7 +83,7 @@ def _damaged_once(row: Reader, rng: random.Random, data: bytes, seeds: Sequence[
 
 
 class _Child:
-    """What happens in a child process: reads inputs `first` to `last` one after the other."""
+    """Work of a child process: reads inputs `first` to `last` one after the other."""
 
     def __init__(self, row: Reader, seeds: Sequence[bytes], seed: int, state: mmap.mmap, directory: Path) -> None:
         self.row, self.seeds, self.seed, self.state = row, seeds, seed, state
@@ -200,8 +200,8 @@ def _batch(row: Reader, seeds: Sequence[bytes], seed: int, first: int, last: int
 def _wait(child: int, state: mmap.mmap) -> str:
     """Until the child ended; how, if not well."""
     while True:
-        found, status = os.waitpid(child, os.WNOHANG)
-        if found:
+        process, status = os.waitpid(child, os.WNOHANG)
+        if process:
             code = os.waitstatus_to_exitcode(status)
             return f"died: exit status {code}" if code else ""
         _, began, *_, reading, used = seen = _STATE.unpack_from(state, 0)
@@ -213,13 +213,13 @@ def _wait(child: int, state: mmap.mmap) -> str:
 
 
 def _stands(state: mmap.mmap, seen: tuple[float, ...]) -> bool:
-    """Whether the child is still where it was seen: what was read while it wrote is no longer there a moment later."""
+    """Return whether the child has stayed at the same input for a moment, so that its state was read whole."""
     time.sleep(0.05)
     return seen == _STATE.unpack_from(state, 0)
 
 
 def _took_too_long(child: int, began: float, used: float) -> bool:
-    """Whether an input takes more than the limit: of the processor, which others use too, or much more by the clock."""
+    """Return whether an input takes more than the limit of processor time, or much more by the clock."""
     waited = time.monotonic() - began
     if waited < TIME_LIMIT_S:
         return False
@@ -301,22 +301,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     made.add_argument("--first", type=int, default=0, help="number of the first input")
     made.add_argument("--save", type=Path, default=Path(tempfile.gettempdir()) / "readers-found")
     made.add_argument("--show", type=int, default=3, help="faults shown of each reader")
-    given = made.parse_args(argv)
-    names = [row.name for row in READERS] if given.reader == "all" else given.reader.split(",")
-    found = 0
+    options = made.parse_args(argv)
+    names = [row.name for row in READERS] if options.reader == "all" else options.reader.split(",")
+    faults = 0
     for row in READERS:
         if row.name in names:
             began = time.monotonic()
-            outcome = fuzz(row, given.count, given.seed, given.save, first=given.first, seconds=given.seconds)
-            found += len(outcome.faults)
+            outcome = fuzz(row, options.count, options.seed, options.save, first=options.first, seconds=options.seconds)
+            faults += len(outcome.faults)
             print(f"{outcome.line} in {time.monotonic() - began:.0f} s", flush=True)
             shown: set[str] = set()
             for (number, kind, text), path in zip(outcome.faults, outcome.files, strict=True):
                 last = text.strip().splitlines()[-1][:200] if kind == "traceback" else text[:300]
-                if last not in shown and len(shown) < given.show:
+                if last not in shown and len(shown) < options.show:
                     shown.add(last)
                     print(f"  #{number} {kind} {path}\n    " + text.strip()[-1500:].replace("\n", "\n    "))
-    return 1 if found else 0
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

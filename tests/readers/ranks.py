@@ -15,7 +15,7 @@ def meta_seeds() -> list[bytes]:
 
 
 def read_meta(path: Path) -> None:
-    """What a replay binds by."""
+    """Read the interface that a replay binds arguments by."""
     from pypto_build.artifact.distributed import interface_of, load_distributed
 
     interface_of(load_distributed(path.parent))
@@ -27,7 +27,7 @@ def driver_seeds() -> list[bytes]:
 
 
 def read_driver(path: Path) -> None:
-    """What lint says of it."""
+    """Lint a host driver."""
     from pypto_build.diagnose.lint.__main__ import lint
 
     lint(path.parents[1], "a2a3sim")

@@ -34,7 +34,7 @@ from pypto_build.artifact.layout import read_meta
 from pypto_build.artifact.manifest import read_manifest
 from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.facts.layouts import REPORT_BYTES, FlightHead, FlightTrack
-from pypto_build.proof import Action, Place, Result, Store
+from pypto_build.proof import Action, OutputDir, Result, Store
 from pypto_build.proof.action import InputSet
 from pypto_build.proof.digests import ABSENT
 from pypto_build.proof.record import MORE, RECORD, Record
@@ -172,14 +172,14 @@ def _compiled_seeds() -> list[bytes]:
 
 
 def _sights() -> Sequence[bytes]:
-    """What an artifact was, and what another one was."""
-    found = []
+    """Return the first-sight records of two artifacts."""
+    contents = []
     with tempfile.TemporaryDirectory() as directory:
         for name in ("_jit_vector_dag", "_jit_softmax"):
             (Path(directory) / name).mkdir()
             remember(Path(directory) / name, load_artifact(EXAMPLES / name))
-            found.append((Path(directory) / name / FIRST_SIGHT).read_bytes())
-    return found
+            contents.append((Path(directory) / name / FIRST_SIGHT).read_bytes())
+    return contents
 
 
 def _first_sight(path: Path) -> None:
@@ -288,13 +288,13 @@ def _result_seeds() -> list[bytes]:
 
 
 def _results(path: Path) -> None:
-    """What a record says, though it is whole by its seal."""
+    """Ask a damaged record whose seal is right."""
     if path.is_file():
         path.write_bytes(sealed(path.read_bytes()))
-    place = Place(path.parent, Store(path.parent / "store"), {"root": path.parent}, None)
+    output_dir = OutputDir(path.parent, Store(path.parent / "store"), {"root": path.parent}, None)
     action = Action("made", ("true",), (str(path.parent / "source"),), ("made",))
-    assert place.proven(action) is None
-    place.reason(action)
+    assert output_dir.proven(action) is None
+    output_dir.reason(action)
 
 
 def _added(path: Path) -> None:
@@ -305,10 +305,10 @@ def _added(path: Path) -> None:
         path.with_name(RECORD).write_bytes(seal)
         piece = len(data).to_bytes(4, "little") + data
         path.write_bytes(seal[:32] + piece + hashlib.sha256(seal[:32] + piece).digest())
-    place = Place(path.parent, Store(path.parent / "store"), {"root": path.parent}, None)
+    output_dir = OutputDir(path.parent, Store(path.parent / "store"), {"root": path.parent}, None)
     action = Action("made", ("true",), (str(path.parent / "source"),), ("made",))
-    assert place.proven(action) is None
-    place.reason(action)
+    assert output_dir.proven(action) is None
+    output_dir.reason(action)
 
 
 _UNITS = b"""{"kernel_add": {"pto": "0", "assembled": "", "bodies": {"kernel_add": "1"}, "chosen": {"prefer": "pto",
@@ -603,19 +603,19 @@ def _accesses(path: Path) -> None:
 
 def _trace_seeds() -> list[bytes]:
     tile = [0, 2, 0, 1, 0, 1, 4, 2, 8, 0, 0, 2, 8, 1, 1, 64, 0, 0, 64]
-    place = {"file": "kernels/aiv/kernel_add.so", "offset": "16"}
-    load = {"kind": "tiles", "name": "TLOAD", **place, "operands": [tile]}
+    code = {"file": "kernels/aiv/kernel_add.so", "offset": "16"}
+    load = {"kind": "tiles", "name": "TLOAD", **code, "operands": [tile]}
     view = {
-        "kind": "global", "name": "TLOAD", **place, "base": 4096, "access": 1, "layout": 0, "element": 4,
+        "kind": "global", "name": "TLOAD", **code, "base": 4096, "access": 1, "layout": 0, "element": 4,
         "shape": [1, 1, 1, 2, 8], "stride": [16, 16, 16, 8, 1], "rows": 2, "cols": 8,
     }  # fmt: skip
     boxed = [2, 1, 1, 2, 1, 0, 2, 16, 32, 0, 0, 16, 32, 16, 16, 0, 0, 64, 1024]
-    moved = {"kind": "tiles", "name": "TMATMUL", **place, "operands": [boxed, tile]}
-    flag = {"kind": "order", "name": "set_flag", **place, "from": 4, "to": 1, "id": 2}
-    told = {"kind": "variable", "name": "v3", "holds": "signed", "bits": "18446744073709551615"}
+    moved = {"kind": "tiles", "name": "TMATMUL", **code, "operands": [boxed, tile]}
+    flag = {"kind": "order", "name": "set_flag", **code, "from": 4, "to": 1, "id": 2}
+    variable = {"kind": "variable", "name": "v3", "holds": "signed", "bits": "18446744073709551615"}
     named = {"kind": "variable", "name": "v7", "holds": "tile", "operands": [[*tile[:16], 0, 0, 0]]}
     store = {**view, "name": "TSTORE", "access": 2, "at": 0, "runs": [[4096, 2, 32, 32]]}
-    lines = [msgspec.json.encode(event) for event in (load, view, moved, flag, told, named, store)]
+    lines = [msgspec.json.encode(event) for event in (load, view, moved, flag, variable, named, store)]
     return [b"[\n" + b"\n,".join(lines) + b"]\n"]
 
 
@@ -624,12 +624,12 @@ def _trace(path: Path) -> None:
     from pypto_build.diagnose.why.trace import read_trace
 
     path.with_suffix(".bin").write_bytes(bytes(64 + 1024))
-    found = read_trace(path.with_suffix("")).instructions
-    last_store(found, len(found), 4096)
-    for one in found:
+    instructions = read_trace(path.with_suffix("")).instructions
+    last_store(instructions, len(instructions), 4096)
+    for one in instructions:
         for tile in one.written:
             list(contributions(one, tile, 0, 0))
-            last_write(found, len(found), tile.space, tile.addresses[0])
+            last_write(instructions, len(instructions), tile.space, tile.addresses[0])
 
 
 def _chains_seeds() -> list[bytes]:
@@ -827,7 +827,7 @@ def _own_text(path: Path) -> None:
 
 
 def _decoded(path: Path) -> str:
-    """What a compiler's output is taken for, if the file can be read."""
+    """Return the file's text as output of a compiler; "" if the file cannot be read."""
     try:
         return read_bytes(path).decode(errors="replace")
     except OSError:
@@ -937,8 +937,8 @@ def _conformance_seeds() -> list[bytes]:
     from pypto_build.diagnose.conformance.kit import digest_of_inputs
     from pypto_build.diagnose.conformance.results import GivenOutput, Results, write_results
 
-    asked = [question for group in groups() for question in group.questions]
-    outputs = {each.name: GivenOutput(each.dtype, each.answers[0].values.tobytes().hex()) for each in asked[3:6]}
+    questions = [question for group in groups() for question in group.questions]
+    outputs = {each.name: GivenOutput(each.dtype, each.answers[0].values.tobytes().hex()) for each in questions[3:6]}
     return [write_results(Results(digest_of_inputs(), "a2a3", outputs))]
 
 
@@ -1028,7 +1028,7 @@ def reader(name: str) -> Reader:
 
 
 def check_error(row: Reader, error: BaseException, path: Path) -> str:
-    """What is wrong with one of a reader's own errors; empty if it is one line that says enough."""
+    """Return the fault of a reader's own error; "" if it is one line that says enough."""
     text = str(error)
     if "\n" in text or not text.strip():
         return "is not one line"

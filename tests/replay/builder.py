@@ -57,11 +57,11 @@ def library(text: str, flags: tuple[str, ...], name: str = "unit.cpp") -> bytes:
 
 def _precompiled(text: str, flags: tuple[str, ...]) -> tuple[str, ...]:
     """Return flags that use a precompiled header for the header of ours that the text begins with, if any."""
-    shared, found = os.environ.get("PYPTO_BUILD_TEST_LIBRARIES"), _FIRST_INCLUDE.match(text)
+    shared, include = os.environ.get("PYPTO_BUILD_TEST_LIBRARIES"), _FIRST_INCLUDE.match(text)
     compiler = find_compiler()
-    if not shared or found is None or compiler.family != "g++":
+    if not shared or include is None or compiler.family != "g++":
         return ()
-    header = found.group(1)
+    header = include.group(1)
     directory = Path(shared, hashlib.sha256(repr((header, flags)).encode()).hexdigest())
     if not directory.exists():
         with TemporaryDirectory(dir=shared) as work:

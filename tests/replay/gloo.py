@@ -13,11 +13,11 @@ import torch.distributed as dist
 from torch.distributed import FileStore  # type: ignore[attr-defined]
 
 
-def on_ranks(place: Path, ranks: int, work: Callable[[int], Any]) -> list[Any]:
+def on_ranks(directory: Path, ranks: int, work: Callable[[int], Any]) -> list[Any]:
     """Run `work(rank)` in one process for each rank of a group, and return the results. `place` is a directory for
     their files. Fails if one of them fails."""
     context = multiprocessing.get_context("fork")
-    processes = [context.Process(target=_rank, args=(place, ranks, rank, work)) for rank in range(ranks)]
+    processes = [context.Process(target=_rank, args=(directory, ranks, rank, work)) for rank in range(ranks)]
     for process in processes:
         process.start()
     for process in processes:
@@ -27,14 +27,14 @@ def on_ranks(place: Path, ranks: int, work: Callable[[int], Any]) -> list[Any]:
     finally:
         for process in processes:
             process.kill()
-    return [torch.load(place / f"{rank}.pt", weights_only=True) for rank in range(ranks)]
+    return [torch.load(directory / f"{rank}.pt", weights_only=True) for rank in range(ranks)]
 
 
-def _rank(place: Path, ranks: int, rank: int, work: Callable[[int], Any]) -> None:
+def _rank(directory: Path, ranks: int, rank: int, work: Callable[[int], Any]) -> None:
     torch.set_num_threads(1)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    store = FileStore(str(place / "store"), ranks)
+    store = FileStore(str(directory / "store"), ranks)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
-    torch.save(work(rank), place / f"{rank}.pt")
+    torch.save(work(rank), directory / f"{rank}.pt")
     dist.barrier()
     dist.destroy_process_group()

@@ -370,12 +370,12 @@ def provoke(tiny: Tiny, number: int, prefix: tuple[str, ...] = ()) -> tuple[Outc
 
 def survivors(tag: str) -> list[str]:
     """Return the processes that have a tag in their environment or on their command line."""
-    found = []
+    alive = []
     for process in Path("/proc").glob("[0-9]*"):
         for name in ("environ", "cmdline"):
             try:
                 if tag.encode() in (process / name).read_bytes() and int(process.name) != os.getpid():
-                    found.append(f"{process.name} {(process / 'comm').read_text().strip()}")
+                    alive.append(f"{process.name} {(process / 'comm').read_text().strip()}")
             except OSError:  # noqa: PERF203  (gone)
                 continue
-    return found
+    return alive

@@ -140,9 +140,9 @@ def _who_has_mapped(library: Path) -> int:
     return 0
 
 
-def _await(found: Callable[[], int]) -> int:
+def _await(probe: Callable[[], int]) -> int:
     for _ in range(400):
-        if number := found():
+        if number := probe():
             return number
         time.sleep(0.05)
     raise AssertionError("nothing was loaded ahead")

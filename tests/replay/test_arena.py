@@ -19,7 +19,7 @@ def test_tensors_are_zero_and_take_data() -> None:
 
 
 @pytest.mark.parametrize(
-    ("index", "offset", "found"),
+    ("index", "offset", "overrun"),
     [
         (0, 5, Overrun(0, 5)),
         (0, 100, Overrun(0, 100)),
@@ -29,11 +29,11 @@ def test_tensors_are_zero_and_take_data() -> None:
         (1, 300, Overrun(1, 300)),
     ],
 )
-def test_a_write_beside_a_tensor_is_found(index: int, offset: int, found: Overrun) -> None:
+def test_a_write_beside_a_tensor_is_found(index: int, offset: int, overrun: Overrun) -> None:
     arena = Arena([5, 256])
     start, _ = arena.layout[index]
     arena.memory[start + offset] = 0
-    assert arena.overrun() == found
+    assert arena.overrun() == overrun
 
 
 def test_every_tensor_owns_its_pages() -> None:

@@ -48,9 +48,9 @@ def _save(root: Path, files: dict[str, Any]) -> Path:
     return root
 
 
-def _bind(root: Path, interface: Interface = PROGRAM, **given: Any) -> Binding:
+def _bind(root: Path, interface: Interface = PROGRAM, **options: Any) -> Binding:
     data = snapshot(root)
-    return with_goldens(bind(interface, data, **given), data)
+    return with_goldens(bind(interface, data, **options), data)
 
 
 def _floats(data: bytes | memoryview | None) -> list[float]:
@@ -250,16 +250,16 @@ def test_nothing_tells_the_shape(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("scalars", "message"),
     [
         ({"beta": 1}, "--scalar beta: no such scalar; the artifact's scalars: alpha"),
         ({"x": 1}, "--scalar x: no such scalar; the artifact's scalars: alpha"),
         ({"alpha": 1e300}, "--scalar alpha: 1e+300 does not fit float32"),
     ],
 )
-def test_fault_of_a_given_scalar(tmp_path: Path, given: dict[str, float], message: str) -> None:
+def test_fault_of_a_given_scalar(tmp_path: Path, scalars: dict[str, float], message: str) -> None:
     with pytest.raises(ArtifactError) as error:
-        _bind(_save(tmp_path, FILES), scalars=given)
+        _bind(_save(tmp_path, FILES), scalars=scalars)
     assert (str(error.value), error.value.kind) == (message, "usage_error")
 
 

@@ -90,9 +90,9 @@ def test_a_deadlock_names_who_notified(tmp_path: Path) -> None:
     body = "notify(peer(signal, 0), 1); if (rank == 0) { notify(signal, 1); wait(signal, 4); }"
     run = Chips(tmp_path, 3, {"step": body}, [("step", rank) for rank in (0, 1)]).replay()
     assert run.verdict.error is not None
-    said = re.sub(r", [\d.]+ [mu]?s before", ", … before", run.verdict.error.message)
+    message = re.sub(r", [\d.]+ [mu]?s before", ", … before", run.verdict.error.message)
     by = "notified 2 times by rank 0 'step'; once by rank 1 'step'"
-    assert said.partition(" waits for comm_d0.signal+0 >= 4, it is 3 ")[2] in (
+    assert message.partition(" waits for comm_d0.signal+0 >= 4, it is 3 ")[2] in (
         f"({latest}; never by rank 2); ranks 1, 2 have nothing left to run"
         for latest in (f"{by}, … before", by.replace("; once", ", … before; once"))
     )
@@ -104,11 +104,11 @@ def test_a_rank_that_spins_is_asked_what_it_polls(tmp_path: Path) -> None:
     run = Chips(tmp_path, 2, {"step": body}, [("step", rank) for rank in range(2)]).replay("--timeout", "2")
     assert run.status == 6, run.stdout
     assert run.verdict.error is not None
-    said = [of_any_core(re.sub(r", since [\d.]+ s", "", line)) for line in run.verdict.error.detail]
-    assert said[0] == "rank 0 core N waits in task 0 block 0, kernel 'step'"
+    lines = [of_any_core(re.sub(r", since [\d.]+ s", "", line)) for line in run.verdict.error.detail]
+    assert lines[0] == "rank 0 core N waits in task 0 block 0, kernel 'step'"
     polls = "rank 1 core N runs task 0 block 0, kernel 'step': it polls byte 8 of tensor comm_d0.signal (256 bytes)"
-    assert said[1].startswith(polls)
-    assert said[1].endswith(", which holds 0 (int32)")
+    assert lines[1].startswith(polls)
+    assert lines[1].endswith(", which holds 0 (int32)")
 
 
 def test_kernels_that_wait_leave_their_core_to_others(tmp_path: Path) -> None:
@@ -200,11 +200,11 @@ def test_a_rank_that_is_killed_ends_all(tmp_path: Path) -> None:
         ours = [pid for pid in _descendants(process.pid) if _inner(pid) == inner]
         os.kill(ours[0], signal.SIGKILL)
         begun = time.monotonic()
-        said, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=30)
         assert time.monotonic() - begun < 25  # of a hundred
-        last = [line for line in said.splitlines() if line.startswith("[RUN] ")][-1]
+        last = [line for line in output.splitlines() if line.startswith("[RUN] ")][-1]
         assert "rank 1, d0 'step': " in last and "SIGKILL" in last
-        assert "rank 1 core N: begins task 0 step" in of_any_core(said)
+        assert "rank 1 core N: begins task 0 step" in of_any_core(output)
         assert process.returncode == 5
     finally:
         process.kill()

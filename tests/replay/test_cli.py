@@ -171,9 +171,9 @@ def test_a_closed_pipe_is_no_failure(built: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         assert run.stdout is not None and run.stderr is not None
         run.stdout.close()
-        said = run.stderr.read()
+        errors = run.stderr.read()
     verdict = read_verdict(built / "out" / "verdict.json")
-    assert (run.returncode, said, verdict.status) == (3, "", "build_error")
+    assert (run.returncode, errors, verdict.status) == (3, "", "build_error")
 
 
 def test_no_words_at_all(capsys: pytest.CaptureFixture[str]) -> None:

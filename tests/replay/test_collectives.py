@@ -38,30 +38,30 @@ _COUNTS = torch.tensor([[0, 2, 1], [2, 9, 0], [1, 1, 2]], dtype=torch.int32)  # 
 
 def _of_torch(rank: int) -> dict[str, torch.Tensor]:
     """Return the results of every collective by torch.distributed."""
-    found = {}
+    results = {}
     mine = _X[rank]
     for name, op in _REDUCTIONS.items():
-        found[f"all_reduce {name}"] = mine.clone()
-        dist.all_reduce(found[f"all_reduce {name}"], op)
+        results[f"all_reduce {name}"] = mine.clone()
+        dist.all_reduce(results[f"all_reduce {name}"], op)
         rows = [mine[row].clone() for row in range(_RANKS)]
-        found[f"reduce_scatter {name}"] = torch.empty(4)
-        dist.reduce_scatter(found[f"reduce_scatter {name}"], rows, op)
+        results[f"reduce_scatter {name}"] = torch.empty(4)
+        dist.reduce_scatter(results[f"reduce_scatter {name}"], rows, op)
     for root in range(_RANKS):
-        found[f"broadcast {root}"] = mine.clone()
-        dist.broadcast(found[f"broadcast {root}"], root)
+        results[f"broadcast {root}"] = mine.clone()
+        dist.broadcast(results[f"broadcast {root}"], root)
     parts = [torch.empty_like(mine) for _ in range(_RANKS)]
     dist.all_gather(parts, mine)
-    found["all_gather"] = torch.cat(parts)
-    found["all_to_all"] = torch.empty_like(mine)
-    dist.all_to_all_single(found["all_to_all"], mine)
+    results["all_gather"] = torch.cat(parts)
+    results["all_to_all"] = torch.empty_like(mine)
+    dist.all_to_all_single(results["all_to_all"], mine)
     sent = _COUNTS.clamp(max=2)
-    found["counts"] = torch.empty(_RANKS, dtype=torch.int32)
-    dist.all_to_all_single(found["counts"], sent[rank].contiguous())
-    given = torch.cat([block[:count] for block, count in zip(mine.chunk(_RANKS), sent[rank].tolist(), strict=True)])
-    taken = found["counts"].tolist()
-    found["all_to_all_v"] = torch.empty(sum(taken), 4)
-    dist.all_to_all_single(found["all_to_all_v"], given, taken, sent[rank].tolist())
-    return found
+    results["counts"] = torch.empty(_RANKS, dtype=torch.int32)
+    dist.all_to_all_single(results["counts"], sent[rank].contiguous())
+    blocks = torch.cat([block[:count] for block, count in zip(mine.chunk(_RANKS), sent[rank].tolist(), strict=True)])
+    taken = results["counts"].tolist()
+    results["all_to_all_v"] = torch.empty(sum(taken), 4)
+    dist.all_to_all_single(results["all_to_all_v"], blocks, taken, sent[rank].tolist())
+    return results
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def test_what_programs_of_collectives_write(of_torch: list[dict[str, torch.Tenso
 
 
 @pytest.mark.parametrize(
-    ("program", "found"),
+    ("program", "expected"),
     [
         ("builtin.tensor.allreduce__max__fp16", Collective("all_reduce", "max")),
         ("builtin.tensor.allreduce_ring__sum__fp32", Collective("all_reduce", "sum")),
@@ -126,8 +126,8 @@ def test_what_programs_of_collectives_write(of_torch: list[dict[str, torch.Tenso
         ("allreduce__sum__fp32", None),
     ],
 )
-def test_programs_of_collectives_are_known_by_name(program: str, found: Collective | None) -> None:
-    assert collective_of(program) == found
+def test_programs_of_collectives_are_known_by_name(program: str, expected: Collective | None) -> None:
+    assert collective_of(program) == expected
 
 
 def test_a_program_with_other_tensors_is_refused() -> None:
@@ -154,9 +154,9 @@ def _allgather_matmul(rank: int, x: torch.Tensor, w: torch.Tensor) -> torch.Tens
 
 
 def _all_to_all(rank: int, x: torch.Tensor) -> torch.Tensor:
-    found = torch.empty_like(x[rank])
-    dist.all_to_all_single(found, x[rank].contiguous())
-    return found
+    received = torch.empty_like(x[rank])
+    dist.all_to_all_single(received, x[rank].contiguous())
+    return received
 
 
 def _experts(rank: int, x: torch.Tensor, route: torch.Tensor, gates: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -171,9 +171,9 @@ def _experts(rank: int, x: torch.Tensor, route: torch.Tensor, gates: torch.Tenso
     made = (tokens @ w[rank]).relu()
     back = torch.empty_like(x[rank])
     dist.all_to_all_single(back, made, sent.tolist(), taken.tolist())
-    found = torch.empty_like(back)
-    found[order] = back
-    return found * gates[rank, 0][:, None]
+    ordered = torch.empty_like(back)
+    ordered[order] = back
+    return ordered * gates[rank, 0][:, None]
 
 
 def _pipeline(rank: int, x: torch.Tensor) -> torch.Tensor:
@@ -202,14 +202,14 @@ _PROGRAMS: dict[str, tuple[int, Callable[..., torch.Tensor]]] = {
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_references_of_the_examples_are_those_of_torch(tmp_path: Path, ranks: int) -> None:
     assert sorted(path.stem.removeprefix("dist_") for path in _EXAMPLES.glob("dist_*.py")) == sorted(_PROGRAMS)
-    prepared = {name: _prepared(name) for name, (wanted, _) in _PROGRAMS.items() if wanted == ranks}
+    prepared = {name: _prepared(name) for name, (needed, _) in _PROGRAMS.items() if needed == ranks}
 
     def work(rank: int) -> dict[str, torch.Tensor]:
-        return {name: _PROGRAMS[name][1](rank, *given) for name, (given, _) in prepared.items()}
+        return {name: _PROGRAMS[name][1](rank, *inputs) for name, (inputs, _) in prepared.items()}
 
-    found = on_ranks(tmp_path, ranks, work)
+    by_rank = on_ranks(tmp_path, ranks, work)
     for name, (_, expected) in prepared.items():
-        ours = found[1][name] if name == "pipeline" else torch.stack([one[name] for one in found])
+        ours = by_rank[1][name] if name == "pipeline" else torch.stack([one[name] for one in by_rank])
         torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-3)
 
 
@@ -219,9 +219,9 @@ def _prepared(name: str) -> tuple[list[torch.Tensor], torch.Tensor]:
     text = compile_host(host, _EXAMPLES, "a2a3sim")["golden.py"]
     golden: dict[str, Any] = {"__file__": "golden.py"}
     exec(text, golden)
-    given, (output,) = golden["make_inputs"](), golden["__outputs__"]
+    inputs, (output,) = golden["make_inputs"](), golden["__outputs__"]
     extents = re.search(rf'"{output}", torch.zeros\(\[([\d, ]+)\]', text)
     assert extents is not None
     made = torch.zeros([int(extent) for extent in extents[1].split(",")])
-    golden["compute_golden"]({**given, output: made}, None)
-    return [*given.values()], made
+    golden["compute_golden"]({**inputs, output: made}, None)
+    return [*inputs.values()], made

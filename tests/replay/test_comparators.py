@@ -21,14 +21,14 @@ from pypto_build.replay.comparators import (
 NAN, INF = float("nan"), float("inf")
 
 
-def _compare(comparator: Comparator, actual: Any, expected: Any, **given: Any) -> tuple[bool, str]:
+def _compare(comparator: Comparator, actual: Any, expected: Any, **options: Any) -> tuple[bool, str]:
     rest: dict[str, Any] = {
         "actual_outputs": {},
         "expected_outputs": {},
         "inputs": {},
         "rtol": 1e-5,
         "atol": 1e-5,
-    } | given
+    } | options
     return comparator(np.asarray(actual), np.asarray(expected), **rest)
 
 

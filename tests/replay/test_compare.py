@@ -34,24 +34,24 @@ def _floats(*values: float) -> npt.NDArray[np.float32]:
     ],
 )
 def test_floats(actual: list[float], expected: list[float], mismatched: list[int]) -> None:
-    found = difference(_floats(*actual), _floats(*expected), "float32", 0.01, 0.0)
-    assert np.flatnonzero(found.mask).tolist() == mismatched
+    result = difference(_floats(*actual), _floats(*expected), "float32", 0.01, 0.0)
+    assert np.flatnonzero(result.mask).tolist() == mismatched
 
 
 def test_errors_and_where_they_are() -> None:
     actual, expected = _floats(1.5, 10.0, 0.25, NAN, 5.0), _floats(1.0, 8.0, 0.0, 1.0, INF)
-    found = difference(actual, expected, "float32", 0.0, 0.0)
-    assert found.count == 5
-    assert (found.max_abs, found.max_abs_at) == (2.0, 1)
-    assert (found.max_rel, found.max_rel_at) == (0.5, 0)
+    result = difference(actual, expected, "float32", 0.0, 0.0)
+    assert result.count == 5
+    assert (result.max_abs, result.max_abs_at) == (2.0, 1)
+    assert (result.max_rel, result.max_rel_at) == (0.5, 0)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8", "uint64", "bool"])
 def test_integers_are_exact_whatever_the_tolerance(dtype: str) -> None:
     actual = np.array([0, 1, 1], dtype=dtype)
     expected = np.array([0, 1, 0], dtype=dtype)
-    found = difference(actual, expected, dtype, 10.0, 10.0)
-    assert (np.flatnonzero(found.mask).tolist(), found.max_abs) == ([2], 1.0)
+    result = difference(actual, expected, dtype, 10.0, 10.0)
+    assert (np.flatnonzero(result.mask).tolist(), result.max_abs) == ([2], 1.0)
 
 
 def test_large_integers_that_float64_cannot_tell_apart() -> None:
@@ -61,23 +61,23 @@ def test_large_integers_that_float64_cannot_tell_apart() -> None:
 
 def test_half_precision_differences_are_not_rounded_away() -> None:
     actual, expected = np.array([60000, -60000], dtype=np.float16), np.array([-60000, -60000], dtype=np.float16)
-    found = difference(actual, expected, "float16", 0.0, 0.0)
-    assert (found.count, found.max_abs) == (1, 120000.0)
+    result = difference(actual, expected, "float16", 0.0, 0.0)
+    assert (result.count, result.max_abs) == (1, 120000.0)
 
 
 def test_bfloat16_is_compared_by_value() -> None:
     actual, expected = encode(_floats(1.0, 2.0), "bfloat16"), encode(_floats(1.0, 2.03), "bfloat16")
-    found = difference(actual, expected, "bfloat16", 0.0, 0.0)
-    assert (found.count, found.max_abs) == (1, 0.03125)
+    result = difference(actual, expected, "bfloat16", 0.0, 0.0)
+    assert (result.count, result.max_abs) == (1, 0.03125)
 
 
 def test_chunks_make_no_difference() -> None:
     expected = np.zeros((1 << 18) + 7, dtype=np.float32)
     actual = expected.copy()
     actual[[0, (1 << 18) - 1, 1 << 18, (1 << 18) + 6]] = [1, 2, 4, 3]
-    found = difference(actual, expected, "float32", 0.0, 0.5)
-    assert np.flatnonzero(found.mask).tolist() == [0, (1 << 18) - 1, 1 << 18, (1 << 18) + 6]
-    assert (found.max_abs, found.max_abs_at) == (4.0, 1 << 18)
+    result = difference(actual, expected, "float32", 0.0, 0.5)
+    assert np.flatnonzero(result.mask).tolist() == [0, (1 << 18) - 1, 1 << 18, (1 << 18) + 6]
+    assert (result.max_abs, result.max_abs_at) == (4.0, 1 << 18)
 
 
 def test_first_mismatches_have_coordinates_and_plain_values() -> None:

@@ -35,7 +35,7 @@ def _death(number: int = 0, *, exit_status: int = 0, **more: Any) -> Death:
 
 
 @pytest.mark.parametrize(
-    ("death", "seen", "kind", "message", "place"),
+    ("death", "seen", "kind", "message", "culprit"),
     [
         (
             _death(signal.SIGSEGV),
@@ -89,9 +89,9 @@ def _death(number: int = 0, *, exit_status: int = 0, **more: Any) -> Death:
         ),
     ],
 )
-def test_death(death: Death, seen: Report | None, kind: str, message: str, place: tuple[str, str]) -> None:
+def test_death(death: Death, seen: Report | None, kind: str, message: str, culprit: tuple[str, str]) -> None:
     error = describe_death(death, seen)
-    assert (error.kind, error.message, (error.task, error.kernel)) == (kind, message, place)
+    assert (error.kind, error.message, (error.task, error.kernel)) == (kind, message, culprit)
     assert error.hint
 
 
@@ -183,5 +183,5 @@ ALONE = ", and nothing else runs or is ready that could change it"
     ],
 )
 def test_a_loop_that_polls_is_told_from_one_that_goes_on(seen: Report, touches: str) -> None:
-    (found,) = whereabouts(seen, ())
-    assert (found.touches, found.line) == (touches, "")
+    (item,) = whereabouts(seen, ())
+    assert (item.touches, item.line) == (touches, "")

@@ -24,11 +24,11 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tiny, str]:
 
 
 def test_it_outlives_a_process_that_is_killed(killed: tuple[Tiny, str]) -> None:
-    tiny, said = killed
+    tiny, output = killed
     kept = read_kept(tiny.out / "dfx_outputs" / FLIGHT)
     assert [event.what for event in kept.events][-1] == "kernel_begins"
     assert kept.fault is None
-    assert of_any_core(said.splitlines()[-1]).endswith("core N: begins task 0 step")
+    assert of_any_core(output.splitlines()[-1]).endswith("core N: begins task 0 step")
 
 
 def test_hang_reads_the_last_run(killed: tuple[Tiny, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,16 +45,16 @@ def test_hang_reads_the_last_run(killed: tuple[Tiny, str], tmp_path: Path, capsy
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (b"{", "holds no events: Input data was truncated"),
         (b'{"schema": 2, "ranks": 1, "events": []}', "schema: 2 is not read, only 1"),
         (b'{"schema": 1, "ranks": 1, "events": [], "fault": {"kind": 999}}', "fault: kind 999 is unknown"),
     ],
 )
-def test_a_file_that_somebody_else_wrote(tmp_path: Path, text: bytes, said: str) -> None:
+def test_a_file_that_somebody_else_wrote(tmp_path: Path, text: bytes, message: str) -> None:
     (tmp_path / FLIGHT).write_bytes(text)
-    with pytest.raises(ArtifactError, match=said):
+    with pytest.raises(ArtifactError, match=message):
         read_kept(tmp_path / FLIGHT)
 
 

@@ -195,9 +195,9 @@ def test_a_large_output_is_never_copied(dtype: str, change: str) -> None:
             actual = np.ascontiguousarray(expected.T).reshape(expected.shape)
     tracemalloc.start()
     try:
-        found = difference(actual, expected, dtype, 1e-5, 1e-5)
-        first_mismatches(actual, expected, dtype, found.mask)
-        hints = find_hints(Case(actual, expected, dtype, found))
+        result = difference(actual, expected, dtype, 1e-5, 1e-5)
+        first_mismatches(actual, expected, dtype, result.mask)
+        hints = find_hints(Case(actual, expected, dtype, result))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -206,4 +206,4 @@ def test_a_large_output_is_never_copied(dtype: str, change: str) -> None:
         "odd": ["zero wherever it differs", "every 2nd element differs, from element 1 on"],
         "transposed": ["it holds the transpose of the golden"],
     }[change]
-    assert peak < found.mask.nbytes + 24 * 2**20  # the mask, and pieces
+    assert peak < result.mask.nbytes + 24 * 2**20  # the mask, and pieces

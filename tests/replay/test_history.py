@@ -16,11 +16,11 @@ from pypto_build.replay.history import History, Past, Result, Run, flips
 @pytest.fixture
 def kept(tmp_path: Path) -> History:
     """Return a history with four runs of `a`, which failed in the middle, and one of `b`."""
-    found = History(tmp_path / "h.sqlite")
+    history = History(tmp_path / "h.sqlite")
     for number, status in enumerate(("pass", "mismatch", "hang", "hang")):
         results = [Result("a", status, 1.0 + number, 100 * number, cached=number == 3)]
-        found.add(Run(1000.0 + number, "replay", f"rev{number}"), results + [Result("b", "pass")] * (number == 0))
-    return found
+        history.add(Run(1000.0 + number, "replay", f"rev{number}"), results + [Result("b", "pass")] * (number == 0))
+    return history
 
 
 def test_since_when(kept: History) -> None:

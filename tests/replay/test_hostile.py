@@ -26,10 +26,10 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 
 def _files(root: Path) -> dict[str, str]:
     """Return the contents below a directory, without the results of a run."""
-    found = {path.relative_to(root): path for path in sorted(root.rglob("*")) if path.is_file()}
+    paths = {path.relative_to(root): path for path in sorted(root.rglob("*")) if path.is_file()}
     return {
         str(name): hashlib.sha256(path.read_bytes()).hexdigest()
-        for name, path in found.items()
+        for name, path in paths.items()
         if name.parts[0] not in _OURS
     }
 

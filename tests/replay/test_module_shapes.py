@@ -29,9 +29,9 @@ def test_they_are_those_that_the_compiler_declares(tmp_path: Path, name: str) ->
     assert all(param.shape is None for param in interface.params)
     names = {param.name for param in interface.params}
     declared = {p.name: (p.dtype, p.shape) for p in sign(load_artifact(EXAMPLES / name)).interface.params}
-    found = complete(interface, root, names)
-    assert {p.name: (p.dtype, p.shape) for p in found.params if p.kind == "tensor"} == {
-        p.name: declared[p.name] for p in found.params if p.kind == "tensor"
+    completed = complete(interface, root, names)
+    assert {p.name: (p.dtype, p.shape) for p in completed.params if p.kind == "tensor"} == {
+        p.name: declared[p.name] for p in completed.params if p.kind == "tensor"
     }
 
 

@@ -19,12 +19,12 @@ from tests.rules.project import Project
 def outputs(project: Project, name: str, numerics: str, runtime: str) -> tuple[dict[str, bytes], str]:
     """Run an artifact of the kit; return its outputs with all NaNs made equal, and the printed text."""
     run = project.cli("replay", f"kit/_jit_conformance_{name}", f"NUMERICS={numerics}", f"RUNTIME={runtime}")
-    found = {}
+    contents = {}
     for path in sorted((project.root / "build/a2a3sim" / f"_jit_conformance_{name}" / "actual").glob("*.pt")):
         tensor = read_pt(path)
         values = np.array(decode(np.frombuffer(bytes(tensor.data), STORAGE[tensor.dtype]), tensor.dtype))
-        found[path.stem] = np.where(values != values, np.nan, values).astype(values.dtype).tobytes()
-    return found, run.output
+        contents[path.stem] = np.where(values != values, np.nan, values).astype(values.dtype).tobytes()
+    return contents, run.output
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.mark.parametrize(
-    ("numerics", "name", "asked"),
+    ("numerics", "name", "questions"),
     [
         (DEVICE_RESULTS, "sums", {"row_sum_order", "row_sum_half", "col_sum_half"}),
         (DEVICE_RESULTS, "functions", {"subnormal"}),
@@ -47,13 +47,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
         (SIMULATOR, "products", {"accumulate_from_c"}),
     ],
 )
-def test_the_same_bits_as_compiled(numerics: str, name: str, asked: set[str], project: Project) -> None:
+def test_the_same_bits_as_compiled(numerics: str, name: str, questions: set[str], project: Project) -> None:
     compiled, _ = outputs(project, name, numerics, "embedded")
-    reference, said = outputs(project, name, numerics, "torch")
-    assert asked <= FOLLOWED[numerics] & compiled.keys()
-    assert {question for question in asked if compiled[question] != reference[question]} == set()
+    reference, output = outputs(project, name, numerics, "torch")
+    assert questions <= FOLLOWED[numerics] & compiled.keys()
+    assert {question for question in questions if compiled[question] != reference[question]} == set()
     line = line_on(numerics, project.root / "kit" / f"_jit_conformance_{name}")
-    assert (line in said) if line else ("does not follow" not in said)
+    assert (line in output) if line else ("does not follow" not in output)
 
 
 _PROGRAM = """
@@ -86,16 +86,16 @@ def test_products_of_rows(numerics: str, dtype: str, stored: Any, project: Proje
         path.write_text(text)
     values = np.random.default_rng(0).uniform(0.9, 1.1, (16, 48)).astype(stored)
     write_pt(root / "data/in/x.pt", values.dtype.name, values.shape, values.tobytes())
-    found: list[np.ndarray[Any, Any]] = []
+    products: list[np.ndarray[Any, Any]] = []
     for runtime in ("embedded", "torch"):
         words = (f"NUMERICS={numerics}", f"RUNTIME={runtime}", "ALLOW_UNCHECKED=1")
         run = project.cli("replay", f"build_output/_jit_{name}", *words)
         assert run.status == 0, run.output
         tensor = read_pt(project.root / f"build/a2a3sim/_jit_{name}/actual/y.pt")
-        found.append(np.frombuffer(bytes(tensor.data), stored))
+        products.append(np.frombuffer(bytes(tensor.data), stored))
     exact = values.astype(np.float64).prod(axis=1)
-    assert np.allclose(found[0], exact, rtol=0.05) and not np.array_equal(found[0], exact.astype(stored))
-    assert found[0].tobytes() == found[1].tobytes()
+    assert np.allclose(products[0], exact, rtol=0.05) and not np.array_equal(products[0], exact.astype(stored))
+    assert products[0].tobytes() == products[1].tobytes()
 
 
 def test_the_line_names_what_is_asked_and_not_followed(tmp_path: Path) -> None:

@@ -61,8 +61,8 @@ def test_a_flood_ends_with_a_line_of_ours(
     monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     monkeypatch.setattr("pypto_build.replay.listener.PRINTED_LIMIT", 5)
-    told = f"[RUN] more than {5 >> 20} MB are left out"
-    assert _passed_on(b"one\ntwo\nthree\n", capfdbinary) == f"| one\n| two\n| three\n{told}\n"
+    last = f"[RUN] more than {5 >> 20} MB are left out"
+    assert _passed_on(b"one\ntwo\nthree\n", capfdbinary) == f"| one\n| two\n| three\n{last}\n"
     assert PRINTED_LIMIT > 1 << 20
 
 

@@ -128,6 +128,6 @@ def test_a_collective_is_what_torch_distributed_says(tmp_path: Path, capsys: pyt
     capsys.readouterr()
     assert diverge.main(_words(tmp_path, name, names)) == 1
     first = capsys.readouterr().out.splitlines()[0]
-    place = r": error: rank [01] d1 'builtin.tensor.all_to_all_v__fp32__8x64' task 0 'builtin_tensor_all_to_all_v__"
-    assert re.search(place, first), first
+    subject = r": error: rank [01] d1 'builtin.tensor.all_to_all_v__fp32__8x64' task 0 'builtin_tensor_all_to_all_v__"
+    assert re.search(subject, first), first
     assert "by torch.distributed's all_to_all_v " in first

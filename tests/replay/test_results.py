@@ -10,11 +10,11 @@ import pytest
 from pypto_build.replay.results import NAMES, hide, show
 
 
-def write(place: Path, *names: str) -> Path:
+def write(directory: Path, *names: str) -> Path:
     for name in names:
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_text(str(place), encoding="utf-8")
-    return place
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(str(directory), encoding="utf-8")
+    return directory
 
 
 def shown(out: Path) -> dict[str, str]:

@@ -246,8 +246,8 @@ def test_fault(tmp_path: Path, fault: str) -> None:
     run = Tiny(tmp_path, body).build().replay("--timeout", "1" if kind == "hang" else "60", "--memory", "200")
     error = run.verdict.error
     assert error is not None
-    said = of_any_core(error.message)
-    assert (run.status, run.verdict.exit_status, error.kind, said) == (status, status, kind, message)
+    text = of_any_core(error.message)
+    assert (run.status, run.verdict.exit_status, error.kind, text) == (status, status, kind, message)
     assert (error.task, error.kernel) == ("0", "step")
     last = [line for line in run.stdout.splitlines() if line.startswith("[RUN] FAIL (")][-1]
     assert last.partition("s): ")[2] == f"{run.verdict.status}: {error}"

@@ -109,8 +109,8 @@ def test_what_is_recorded_comes_after_a_warm_up(
     ]
     assert run.verdict.rounds == counts
     timing = counted.out / "dfx_outputs" / "timing.json"
-    found = json.loads(timing.read_text(encoding="utf-8")) if timing.exists() else {"warm": None, "rounds": counts}
-    assert (found["warm"], found["rounds"]) == (warm, counts)
+    recorded = json.loads(timing.read_text(encoding="utf-8")) if timing.exists() else {"warm": None, "rounds": counts}
+    assert (recorded["warm"], recorded["rounds"]) == (warm, counts)
 
 
 def test_a_mismatch_in_the_warm_up_is_the_verdict(tmp_path: Path) -> None:

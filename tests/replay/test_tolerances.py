@@ -18,7 +18,7 @@ from pypto_build.rules.options import OptionError, parse_options
 
 
 @pytest.mark.parametrize(
-    ("golden", "given", "expected"),
+    ("golden", "chosen", "expected"),
     [
         (None, (None, None), (1e-5, 1e-5)),
         (None, (0.1, None), (0.1, 1e-5)),
@@ -30,11 +30,11 @@ from pypto_build.rules.options import OptionError, parse_options
     ],
 )
 def test_where_they_come_from(
-    tmp_path: Path, golden: str | None, given: tuple[float | None, float | None], expected: tuple[float, float]
+    tmp_path: Path, golden: str | None, chosen: tuple[float | None, float | None], expected: tuple[float, float]
 ) -> None:
     if golden is not None:
         (tmp_path / "golden.py").write_text(golden)
-    assert tolerances(tmp_path, *given) == expected
+    assert tolerances(tmp_path, *chosen) == expected
 
 
 def test_compared_outputs(tmp_path: Path) -> None:

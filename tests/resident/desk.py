@@ -57,8 +57,8 @@ class Desk:
     def _start(self, command: list[str], cwd: Path | None, more: dict[str, str]) -> subprocess.Popen[str]:
         environment = {**self.environment, **more}
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        place = cwd or self.project.root
-        return subprocess.Popen(command, cwd=place, env=environment, text=True, **streams)  # type: ignore[call-overload, no-any-return]
+        directory = cwd or self.project.root
+        return subprocess.Popen(command, cwd=directory, env=environment, text=True, **streams)  # type: ignore[call-overload, no-any-return]
 
     @property
     def server(self) -> int:

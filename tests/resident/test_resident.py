@@ -23,8 +23,8 @@ def test_a_served_command_says_and_does_the_same(resident: Desk) -> None:
     assert {name: status for name, (status, _) in served.items()} == {"pass": 0, "usage": 2, "lint": 0}
     for expression, status in (("3.0f * in[i]", 1), ("broken", 3), ("2.0f * in[i]", 0)):
         project.write_kernel("twice", expression)
-        found, output = resident.run("replay", artifact)
-        assert found == status, output
+        returned, output = resident.run("replay", artifact)
+        assert returned == status, output
 
 
 def test_directory_environment_and_umask_travel(resident: Desk) -> None:
@@ -116,7 +116,7 @@ def test_what_changes_between_commands_is_seen_by_all_that_stand(resident: Desk)
     for _ in range(2):
         assert resident.run(*words)[0] == 0
     tensor = (project.artifact / "data" / "out" / "y.pt").read_bytes()
-    found = []
+    statuses = []
     for number in range(6):
         if number % 2 == 0:
             project.write_kernel("twice", "3.0f * in[i]" if number < 4 else "2.0f * in[i]")
@@ -126,9 +126,9 @@ def test_what_changes_between_commands_is_seen_by_all_that_stand(resident: Desk)
             project.write_tensor("out/y", [0.0] * 16)
         else:
             (project.artifact / "data" / "out" / "y.pt").write_bytes(tensor)
-        found.append(resident.run(*words)[0])
-        assert found[-1] == resident.run(*words, "--no-server")[0]
-    assert found == [1, 0, 1, 1, 1, 0]
+        statuses.append(resident.run(*words)[0])
+        assert statuses[-1] == resident.run(*words, "--no-server")[0]
+    assert statuses == [1, 0, 1, 1, 1, 0]
     assert resident.stands
 
 

@@ -63,11 +63,11 @@ def test_it_says_and_does_the_same(served: Desk) -> None:
 
 def test_edits_are_seen_by_what_stands(served: Desk) -> None:
     assert [_is_served(served, *_REPLAY) for _ in range(3)] == [True, True, True]
-    found = []
+    statuses = []
     for expression in ("3.0f * in[i]", "broken", "2.0f * in[i]", "3.0f * in[i]", "2.0f * in[i]"):
         served.project.write_kernel("twice", expression)
-        found.append(served.scons(*_REPLAY)[0])
-    assert found == [2] * 2 + [0] + [2] + [0]
+        statuses.append(served.scons(*_REPLAY)[0])
+    assert statuses == [2] * 2 + [0] + [2] + [0]
     assert served.stands
 
 
@@ -135,9 +135,9 @@ def test_modules_are_looked_for_where_scons_does(served: Desk) -> None:
     served.project.write(
         "SConstruct", _TELLS + "import beside, sys\nprint(beside.SAID, sys.argv, len(sys.path), sys.path)\n"
     )
-    found = [served.scons(*_REPLAY)[1] for _ in range(3)]
-    assert "beside the script" in found[0]
-    assert {line for text in found for line in text.splitlines() if "beside" in line} == {
+    outputs = [served.scons(*_REPLAY)[1] for _ in range(3)]
+    assert "beside the script" in outputs[0]
+    assert {line for text in outputs for line in text.splitlines() if "beside" in line} == {
         line for line in served.scons(*_REPLAY, PYPTO_BUILD_SERVER="0")[1].splitlines() if "beside" in line
     }
 

@@ -225,8 +225,8 @@ class Project:
 
 def run_of(status: int, output: str) -> Run:
     """Return the actions of a run, from its output."""
-    found = [(f"{verb.strip()} {subject}", reason) for _, verb, subject, reason in _ACTION.findall(output)]
-    return Run(status, output, sorted(action for action, _ in found), dict(found))
+    actions = [(f"{verb.strip()} {subject}", reason) for _, verb, subject, reason in _ACTION.findall(output)]
+    return Run(status, output, sorted(action for action, _ in actions), dict(actions))
 
 
 class Saved:
@@ -234,14 +234,14 @@ class Saved:
 
     def __init__(self, project: Project) -> None:
         self.project, self.places = project, (str(project.root), project.store)
-        for place in self.places:
-            shutil.copytree(place, f"{place}.saved", symlinks=True)
+        for directory in self.places:
+            shutil.copytree(directory, f"{directory}.saved", symlinks=True)
 
     def again(self) -> Project:
         """The workspace as it was saved, and its store."""
-        for place in self.places:
-            shutil.rmtree(place)
-            shutil.copytree(f"{place}.saved", place, symlinks=True)
+        for directory in self.places:
+            shutil.rmtree(directory)
+            shutil.copytree(f"{directory}.saved", directory, symlinks=True)
         return self.project
 
 

@@ -44,21 +44,21 @@ def free_port() -> int:
 class RealServer:
     """A program that serves at ``url``; ``program`` has to be installed."""
 
-    def __init__(self, program: str, place: Path, url: str, command: Callable[[int], list[str]]) -> None:
+    def __init__(self, program: str, directory: Path, url: str, command: Callable[[int], list[str]]) -> None:
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
         self.port = free_port()
         self.url = url.format(port=self.port)
-        self._command, self._place = command(self.port), place
+        self._command, self._directory = command(self.port), directory
         self.start()
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        with (self._place / "server.log").open("ab") as log:
+        with (self._directory / "server.log").open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log, start_new_session=True)
         deadline = time.monotonic() + 60
         while not self._answers():
-            assert self._process.poll() is None and time.monotonic() < deadline, self._place
+            assert self._process.poll() is None and time.monotonic() < deadline, self._directory
             time.sleep(0.02)
 
     def _answers(self) -> bool:
@@ -75,28 +75,28 @@ class RealServer:
             self._process.wait()
 
 
-def redis(place: Path) -> RealServer:
+def redis(directory: Path) -> RealServer:
     """Keeps nothing when it is killed."""
-    words = ["redis-server", "--bind", "127.0.0.1", "--save", "", "--dir", str(place), "--port"]
-    return RealServer("redis-server", place, "redis://127.0.0.1:{port}/0", lambda port: [*words, str(port)])
+    words = ["redis-server", "--bind", "127.0.0.1", "--save", "", "--dir", str(directory), "--port"]
+    return RealServer("redis-server", directory, "redis://127.0.0.1:{port}/0", lambda port: [*words, str(port)])
 
 
-def nginx(place: Path) -> RealServer:
+def nginx(directory: Path) -> RealServer:
     """With its WebDAV module, as docs/dev/sharing.md has it."""
 
     def command(port: int) -> list[str]:
-        (place / "kept").mkdir(exist_ok=True, mode=0o777)
-        (place / "kept").chmod(0o777)
+        (directory / "kept").mkdir(exist_ok=True, mode=0o777)
+        (directory / "kept").chmod(0o777)
         user = "user root;\n"  # takes effect for root alone
-        (place / "nginx.conf").write_text(user + _NGINX.format(place=place, port=port))
-        return ["nginx", "-c", str(place / "nginx.conf"), "-p", str(place)]
+        (directory / "nginx.conf").write_text(user + _NGINX.format(place=directory, port=port))
+        return ["nginx", "-c", str(directory / "nginx.conf"), "-p", str(directory)]
 
-    return RealServer("nginx", place, "http://127.0.0.1:{port}/store", command)
+    return RealServer("nginx", directory, "http://127.0.0.1:{port}/store", command)
 
 
-def distccd(place: Path) -> RealServer:
+def distccd(directory: Path) -> RealServer:
     """A daemon of distcc's that compiles for this machine."""
     words = ["distccd", "--no-detach", "--daemon", "--allow", "127.0.0.1", "--listen", "127.0.0.1", "--jobs", "2"]
     words += ["--enable-tcp-insecure", "--log-stderr", "--log-level", "info"]  # any compiler, which is this machine's
 
-    return RealServer("distccd", place, "127.0.0.1:{port}", lambda port: [*words, "--port", str(port)])
+    return RealServer("distccd", directory, "127.0.0.1:{port}", lambda port: [*words, "--port", str(port)])

@@ -159,8 +159,8 @@ def test_an_edit_builds_what_follows(column: tuple[Project, bool], attribute: st
     run = project.scons("all")
     top = name.partition("/")[0]
     where = "made" if made else "src"
-    wanted = sorted([action.format(where) for action in expected] + ([f"make {top}"] if made else []))
-    assert (run.status, run.actions) == (0, wanted), run.output
+    actions = sorted([action.format(where) for action in expected] + ([f"make {top}"] if made else []))
+    assert (run.status, run.actions) == (0, actions), run.output
     assert project.scons("all").actions == []
 
 
@@ -226,16 +226,16 @@ def test_the_files_of_a_builder_are_one_directory(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("value", "message"),
     [
         (3, "R: a=3 is not a file, as text, path or node; it is a thing"),
         ([], "R: a: 0 nodes where one file is expected; it is a thing"),
         (["x", "y"], "R: a: 2 nodes where one file is expected; it is a thing"),
     ],
 )
-def test_what_is_no_file(given: object, message: str) -> None:
+def test_what_is_no_file(value: object, message: str) -> None:
     with pytest.raises(RuleError) as error:
-        as_node(Environment(tools=[]), given, Kind.FILE, "R: a", "a thing")
+        as_node(Environment(tools=[]), value, Kind.FILE, "R: a", "a thing")
     assert str(error.value) == message
 
 

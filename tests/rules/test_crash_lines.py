@@ -25,10 +25,10 @@ def test_crashes_of_a_kernel_and_of_the_orchestration(tmp_path: Path) -> None:
     project.edit("kernels/aiv/twice.cpp", "2.0f * in[i]", "*(volatile float*)(16 + 8 * (long)i)")
     assert project.replay().status
     error = _error(project)
-    place = f"kernels/aiv/twice.cpp:{_line(project.artifact / 'kernels/aiv/twice.cpp', '(volatile float*)')}"
-    text = f"kernel 'twice' crashed at build_output/_jit_chain/{place}: SIGSEGV (Segmentation fault) at address 0x10"
+    position = f"kernels/aiv/twice.cpp:{_line(project.artifact / 'kernels/aiv/twice.cpp', '(volatile float*)')}"
+    text = f"kernel 'twice' crashed at build_output/_jit_chain/{position}: SIGSEGV (Segmentation fault) at address 0x10"
     assert error["message"].startswith(text)
-    assert error["detail"][-1].endswith(f" ({project.artifact}/{place})")
+    assert error["detail"][-1].endswith(f" ({project.artifact}/{position})")
 
     entry = next((project.artifact / "orchestration").glob("*.cpp"))
     text = entry.read_text()

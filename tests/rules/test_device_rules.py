@@ -161,13 +161,13 @@ def test_files_for_ci(built: Project, tmp_path: Path) -> None:
     case = ElementTree.parse(junit).find(".//testcase")
     assert case is not None
     assert case.find("failure") is None
-    (told,) = [one.get("value", "") for one in case.iter("property") if one.get("name") == "rule"]
-    assert told.startswith(f"{KERNEL}:80: TRECIP(v24, v22) breaks the rule")
+    (message,) = [one.get("value", "") for one in case.iter("property") if one.get("name") == "rule"]
+    assert message.startswith(f"{KERNEL}:80: TRECIP(v24, v22) breaks the rule")
     (result,) = json.loads(sarif.read_text(encoding="utf-8"))["runs"][0]["results"]
     assert (result["ruleId"], result["level"]) == ("rules/overlap", "warning")
-    place = result["locations"][0]["physicalLocation"]
-    assert place["artifactLocation"]["uri"].endswith(KERNEL)
-    assert place["region"]["startLine"] == 80
+    location = result["locations"][0]["physicalLocation"]
+    assert location["artifactLocation"]["uri"].endswith(KERNEL)
+    assert location["region"]["startLine"] == 80
 
 
 def test_what_is_remembered_may_be_damaged(built: Project) -> None:

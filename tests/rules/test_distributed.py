@@ -141,17 +141,17 @@ def test_replay_tests_have_ranks(allreduce: Project) -> None:
         "env.ReplayTest(name='one', artifact='build_output/_jit_chain', world=2, tags=['ranks'])\n",
     )
     run = allreduce.quiet("test", "TAGS=ranks")
-    said = run.output
-    words = [line.split() for line in said.splitlines() if line.startswith("[test] ")]
+    output = run.output
+    words = [line.split() for line in output.splitlines() if line.startswith("[test] ")]
     assert {(line[2], line[1]) for line in words} == {
         ("two", "PASS"),
         ("three", "ERROR"),
         ("wrong", "ERROR"),
         ("one", "ERROR"),
     }
-    assert "one: world=2: _jit_chain runs on one chip; leave it out" in said
-    assert "wrong: signature: has 1 tensor, the artifact 2; the artifact says x: IN, total: OUT" in said
-    assert "orchestration/host_orch.py:25: IndexError: index 2 is out of bounds" in said  # data of two ranks
+    assert "one: world=2: _jit_chain runs on one chip; leave it out" in output
+    assert "wrong: signature: has 1 tensor, the artifact 2; the artifact says x: IN, total: OUT" in output
+    assert "orchestration/host_orch.py:25: IndexError: index 2 is out of bounds" in output  # data of two ranks
 
 
 def test_triage_finds_what_is_unordered(allreduce: Project) -> None:
@@ -261,12 +261,12 @@ _BUGS = [
 
 @pytest.mark.parametrize("bug", _BUGS, ids=[f"{bug[0]}-{number}" for number, bug in enumerate(_BUGS)])
 def test_planted_bugs(project: Project, bug: tuple[str, str, str, str, str]) -> None:
-    name, path, old, new, said = bug
+    name, path, old, new, message = bug
     _use(project, f"_jit_dist_{name}").edit(path, old, new)
-    target = "hazards" if "[hazards/" in said else "replay"
+    target = "hazards" if "[hazards/" in message else "replay"
     run = project.quiet(target, f"JIT={project.artifact.name}", "TIMEOUT=40")
     assert run.status != 0
-    assert said in run.output, run.output
+    assert message in run.output, run.output
 
 
 def test_instruments_as_tests(allreduce: Project) -> None:

@@ -110,8 +110,8 @@ def test_what_shows_one_artifact_takes_no_glob_of_several(project: Project) -> N
     (project.artifact.parent / "_jit_chair").mkdir()
     (project.artifact.parent / "_jit_chair" / "kernel_config.py").write_text("", encoding="utf-8")
     run = project.scons("graph", "JIT=_jit_cha*")
-    said = "JIT=_jit_cha*: means 2 artifacts, and 'scons graph' works on one; pick one of _jit_chain, _jit_chair"
-    assert (run.status, run.output) == (2, f"scons: *** {said}\n")
+    message = "JIT=_jit_cha*: means 2 artifacts, and 'scons graph' works on one; pick one of _jit_chain, _jit_chair"
+    assert (run.status, run.output) == (2, f"scons: *** {message}\n")
 
 
 @pytest.mark.parametrize(

@@ -105,14 +105,14 @@ def test_what_is_in_use_or_of_others_stays(built: Project) -> None:
 
 
 def test_versions_in_the_cache(built: Project) -> None:
-    place = built.root.with_name(f"{built.root.name}.cache") / "headers" / "0123"
-    place.mkdir(parents=True)
-    (place / "x.gch").write_bytes(b"x" * 2_000_000)
+    version = built.root.with_name(f"{built.root.name}.cache") / "headers" / "0123"
+    version.mkdir(parents=True)
+    (version / "x.gch").write_bytes(b"x" * 2_000_000)
     old = time.time() - 30 * _DAY_S
-    os.utime(place / "x.gch", (old, old))
+    os.utime(version / "x.gch", (old, old))
     assert _gc(built, "DAYS=40", "WRITE=1")[-1] == "[build] nothing has to go"
     assert _gc(built, "DAYS=20", "WRITE=1")[-1] == "[build] removed N MB"
-    assert not place.exists()
+    assert not version.exists()
 
 
 def test_clean_takes_the_logs_and_leaves_the_history(built: Project) -> None:

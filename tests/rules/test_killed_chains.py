@@ -20,10 +20,10 @@ pytest.importorskip("torch")
 _SCRIPT = """import os
 import signal
 
-from pypto_build.proof.place import Place
+from pypto_build.proof.place import OutputDir
 from pypto_build.rules import pypto
 
-build = Place._build
+build = OutputDir._build
 
 
 def note(event):
@@ -45,7 +45,7 @@ def noted(place, action, spawn, *others):
     return outcome
 
 
-Place._build = noted
+OutputDir._build = noted
 env = Environment(tools=[pypto])
 SetOption("num_jobs", 1)  # else what is recorded before a kill is chance
 env.ReplayTest(name="t", artifact=env.PtoProgram(name="p", source="p.py"))

@@ -24,11 +24,11 @@ _COUNT = 20
 
 @pytest.fixture(params=_SERVERS)
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RealServer]:
-    place = tmp_path / "server"
-    place.mkdir()
-    found = _SERVERS[request.param](place)
-    yield found
-    found.kill()
+    directory = tmp_path / "server"
+    directory.mkdir()
+    started = _SERVERS[request.param](directory)
+    yield started
+    started.kill()
 
 
 def _key(number: int) -> str:
@@ -69,9 +69,9 @@ def test_a_store_whose_server_is_killed(server: RealServer, tmp_path: Path, monk
         os.utime(path, (1, 1))
     assert send(Store(tmp_path / "one"), open_remote(server.url)) == len(left)
     other = _shared(tmp_path / "other", server.url)
-    found = [number for number in range(_COUNT) if list(other.find(_key(number))) == [b"result"]]
-    assert len(found) >= len(left)
-    for number in found:
+    stored = [number for number in range(_COUNT) if list(other.find(_key(number))) == [b"result"]]
+    assert len(stored) >= len(left)
+    for number in stored:
         assert other.read(hashlib.sha256(_content(number)).hexdigest()) == _content(number)
 
 
@@ -96,15 +96,15 @@ def test_daemons_of_distcc_that_are_killed(project: Project, tmp_path: Path, run
     if shutil.which("distcc") is None:
         pytest.skip("distcc is not installed")
     places = [tmp_path / name for name in ("one", "other")]
-    for place in places:
-        place.mkdir()
-    daemons = [distccd(place) for place in places]
+    for directory in places:
+        directory.mkdir()
+    daemons = [distccd(directory) for directory in places]
     environment = {"DISTCC_HOSTS": " ".join(daemon.url for daemon in daemons), "DISTCC_DIR": str(tmp_path / "distcc")}
     words = ("replay", f"JIT={project.artifact.name}", "LAUNCHER=distcc", "STORE_SIZE=0")
     (tmp_path / "distcc").mkdir()
     try:
         assert project.scons(*words, env=environment).status == 0
-        assert sum((place / "server.log").read_text().count("COMPILE_OK") for place in places) == 3
+        assert sum((directory / "server.log").read_text().count("COMPILE_OK") for directory in places) == 3
         project.edit("kernels/aiv/twice.cpp", "2.0f", "3.0f")
         project.edit("kernels/aiv/plus_one.cpp", "in[i] + 1.0f", "in[i] + 2.0f")
         daemons[0].kill()

@@ -54,11 +54,11 @@ def test_external_kernel_with_headers_of_its_own(project: Project) -> None:
 
 
 def test_names_that_a_shell_would_mind(project: Project) -> None:
-    place = project.root / "build output $HOME; touch gone"
-    shutil.move(project.artifact.parent, place)
-    run = project.scons("replay", "JIT=_jit_chain", f"BUILD_OUTPUT={place.name}")
+    moved = project.root / "build output $HOME; touch gone"
+    shutil.move(project.artifact.parent, moved)
+    run = project.scons("replay", "JIT=_jit_chain", f"BUILD_OUTPUT={moved.name}")
     assert run.status == 0, run.output
-    assert project.scons("replay", "JIT=_jit_chain", f"BUILD_OUTPUT={place.name}").actions == []
+    assert project.scons("replay", "JIT=_jit_chain", f"BUILD_OUTPUT={moved.name}").actions == []
     assert not (project.root / "gone").exists()
 
 

@@ -15,15 +15,15 @@ _WAITS = '    FILE* there = fopen("{mark}", "w"); fclose(there); sleep(30);\n   
 
 def _replays_of(project: Project) -> list[int]:
     """Return the processes of replays in the workspace."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*"):
+    numbers = []
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            words = (place / "cmdline").read_bytes().split(b"\0")
+            words = (process / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
         if b"pypto_build.replay" in words and str(project.artifact).encode() in words:
-            found.append(int(place.name))
-    return found
+            numbers.append(int(process.name))
+    return numbers
 
 
 def test_a_replay_that_is_killed_has_a_verdict(stocked: Project, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ _IMPORTED = re.compile(r"^\s*from pypto_build\.rules\.(\w+)", re.MULTILINE)
 def test_the_machinery_knows_no_rule() -> None:
     machinery = Path(pypto_build.rules.__file__).parent / "machinery"
     imported = {path.name: {*_IMPORTED.findall(path.read_text(encoding="utf-8"))} for path in machinery.glob("*.py")}
-    wrong = {name: rules for name, found in imported.items() if (rules := found - _TABLES - {"machinery"})}
+    wrong = {name: rules for name, names in imported.items() if (rules := names - _TABLES - {"machinery"})}
     assert imported and wrong == {}
 
 
@@ -66,14 +66,14 @@ def test_warnings_in_headers_of_others_are_details(
     def act(*_args: Any, **_options: Any) -> Outcome:
         return Outcome(how, int(how == "failed"), "x.h:1: warning: once more\n")
 
-    action: Any = SimpleNamespace(name="k.o", command=lambda aids: [])
-    place: Any = SimpleNamespace(
+    action: Any = SimpleNamespace(name="k.o", command=lambda helpers: [])
+    output_dir: Any = SimpleNamespace(
         proven=lambda action: None, directory=Path(), alone=nullcontext, perform=act, reason=lambda action, other: other
     )
     workspace: Any = SimpleNamespace(progress=Progress(), verbose=verbose)
-    assert perform(workspace, Step(place, action, "[cpp->.so] compile", "k.cpp", hushed=hushed)).how == how
-    told = capsys.readouterr()
-    assert (told.out + told.err).count("warning: once more") == shown
+    assert perform(workspace, Step(output_dir, action, "[cpp->.so] compile", "k.cpp", hushed=hushed)).how == how
+    printed = capsys.readouterr()
+    assert (printed.out + printed.err).count("warning: once more") == shown
 
 
 def test_what_is_done_is_counted_until_all_units_are_built() -> None:
@@ -144,14 +144,14 @@ def test_no_file_is_read_for_the_signature_of_an_alias(monkeypatch: pytest.Monke
     """The runtime's module has megabytes, and every replay depends on it."""
     for owner, name in ((Alias, "make_ready"), (SConsign, "Get_DataBase"), (SConsign, "ForDirectory")):
         monkeypatch.setattr(owner, name, getattr(owner, name))
-    asked = list[str]()
+    read = list[str]()
 
     def contents(alias: Alias) -> str:
-        asked.append(alias.name)
+        read.append(alias.name)
         return ""
 
     monkeypatch.setattr(Alias, "get_contents", contents)
     Alias("before").make_ready()
     keep_signatures_of_users(Path("build"), lambda: None)
     Alias("replay").make_ready()
-    assert asked == ["before"]
+    assert read == ["before"]

@@ -30,17 +30,17 @@ def watched(tree: Path) -> Watched:
 
 
 def _told(directory: Path, *files: Path) -> Notices:
-    told = Notices()
-    told.add(str(directory), True)
+    notices = Notices()
+    notices.add(str(directory), True)
     for path in files:
-        told.add(str(path), False)
-    return told
+        notices.add(str(path), False)
+    return notices
 
 
-def _next(told: Notices) -> News:
+def _next(notices: Notices) -> News:
     """All that is told within a moment."""
-    news = told.wait(5.0)
-    while more := told.wait(0.05):
+    news = notices.wait(5.0)
+    while more := notices.wait(0.05):
         news.paths.update(more.paths)
         news.unclear |= more.unclear
     return news
@@ -68,22 +68,22 @@ _SAVES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("how", _SAVES)
 def test_a_saved_file_is_told(tree: Path, how: str) -> None:
-    told = _told(tree / "artifact")
-    assert not told.wait(0.0)
+    notices = _told(tree / "artifact")
+    assert not notices.wait(0.0)
     _SAVES[how](tree / "artifact" / "a.cpp")
-    news = _next(told)
+    news = _next(notices)
     assert str(tree / "artifact" / "a.cpp") in news.paths and news.done and not news.unclear
-    told.close()
+    notices.close()
 
 
 def test_one_that_is_still_open_is_not_done(tree: Path) -> None:
-    told = _told(tree / "artifact")
+    notices = _told(tree / "artifact")
     with open(tree / "artifact" / "a.cpp", "w") as file:
         file.write("half")
         file.flush()
-        assert not _next(told).done
-    assert _next(told).done
-    told.close()
+        assert not _next(notices).done
+    assert _next(notices).done
+    notices.close()
 
 
 _CHANGES: list[Callable[[Path], None]] = [
@@ -94,21 +94,21 @@ _CHANGES: list[Callable[[Path], None]] = [
 
 @pytest.mark.parametrize("change", _CHANGES)
 def test_what_takes_a_look_is_unclear(tree: Path, change: Callable[[Path], None]) -> None:
-    told = _told(tree / "artifact", tree / "headers/h.h")
+    notices = _told(tree / "artifact", tree / "headers/h.h")
     change(tree)
-    assert _next(told).unclear
-    told.close()
+    assert _next(notices).unclear
+    notices.close()
 
 
 def test_too_few_watches_are_an_error(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     descriptors = len(os.listdir("/proc/self/fd"))
-    told = Notices()
+    notices = Notices()
     with pytest.raises(OSError, match="none"):
-        told.add(str(tree / "none"), True)
+        notices.add(str(tree / "none"), True)
     monkeypatch.setattr(module, "_file_systems", lambda: {os.stat(tree).st_dev: "nfs4"})
     with pytest.raises(OSError, match="is not told of all changes"):
-        told.add(str(tree / "artifact"), True)
-    told.close()
+        notices.add(str(tree / "artifact"), True)
+    notices.close()
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
@@ -127,10 +127,10 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 @pytest.mark.parametrize("how", _SAVES)
 @pytest.mark.parametrize("name", ["artifact/a.cpp", "artifact/kernels/b.cpp", "artifact/c.cpp", "headers/h.h"])
-def test_every_way_sees_the_same(tree: Path, watched: Watched, way: str, how: str, name: str) -> None:
-    seen, found = watched.look(), list[list[str]]()
+def test_every_way_sees_the_same(tree: Path, watched: Watched, method: str, how: str, name: str) -> None:
+    seen, changes = watched.look(), list[list[str]]()
     waits = Waiting(watched)
-    waiting = threading.Thread(target=lambda: found.append(waits.wait(seen)))
+    waiting = threading.Thread(target=lambda: changes.append(waits.wait(seen)))
     waiting.start()
     (tree / "headers" / "other.h").write_text("two")  # nobody asked for it
     (tree / "artifact" / "build").mkdir()
@@ -139,11 +139,11 @@ def test_every_way_sees_the_same(tree: Path, watched: Watched, way: str, how: st
     waiting.join(0.1)
     _SAVES[how]((tree / name).resolve())
     waiting.join(20)
-    told = set(found[0])
+    names = set(changes[0])
     while waits.now != watched.look():  # it was told between the parts of a save that has several
-        told.update(waits.wait(dict(waits.now)))
+        names.update(waits.wait(dict(waits.now)))
     beside = str((tree / name).with_name("beside"))  # what a save renames may be looked at before it is renamed
-    assert told - {beside} == {str(tree / name)}
+    assert names - {beside} == {str(tree / name)}
     waits.close()
 
 

@@ -20,7 +20,7 @@ def test_a_run_is_repeated_elsewhere(tmp_path: Path) -> None:
     run = there.cli("replay", str(archive))
     assert "[pack] unpacked to " in run.output and run.status == 1, run.output
     assert "ended otherwise" not in run.output
-    first, second = (json.loads((place.out / "verdict.json").read_text()) for place in (project, there))
+    first, second = (json.loads((one.out / "verdict.json").read_text()) for one in (project, there))
     assert (second["rtol"], second["outputs"]) == (0.001, first["outputs"])
     assert "-DNOTHING" in (tmp_path / "there" / "build" / "compile_commands.json").read_text()
 

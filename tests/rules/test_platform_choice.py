@@ -49,20 +49,20 @@ def test_who_means_hardware_gets_no_cpu(chain: Saved, tmp_path: Path) -> None:
     assert run.status == 0, run.output  # it runs nothing, and is for hardware
 
 
-def meant(target: str, *, sign: str = "", dry: bool = False, **given: str) -> str:
+def meant(target: str, *, sign: str = "", dry: bool = False, **variables: str) -> str:
     """Return the platform that PLATFORM=a2a3 becomes, and the platform that was requested."""
-    given = {"PLATFORM": "a2a3", **given}
+    variables = {"PLATFORM": "a2a3", **variables}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pypto_build.rules.platform_choice.sign_of_hardware", lambda: sign)
-        options = choose_platform(parse_options(given), given, [target], dry)
+        options = choose_platform(parse_options(variables), variables, [target], dry)
     return f"{options['PLATFORM']} {options.requested}".strip()
 
 
 @pytest.mark.parametrize("target", ["replay", "build", "test", "report", "dump", "triage", "splice", "own-alias"])
 def test_what_runs(target: str) -> None:
     assert meant(target) == "a2a3sim a2a3"
-    for given in ({"HARDWARE": "1"}, {"DEVICE": "0"}):
-        assert meant(target, **given) == "a2a3"  # type: ignore[arg-type]
+    for variables in ({"HARDWARE": "1"}, {"DEVICE": "0"}):
+        assert meant(target, **variables) == "a2a3"  # type: ignore[arg-type]
     assert meant(target, sign="/dev/davinci0") == "a2a3"
     assert meant(target, sign="/dev/davinci0", dry=True, DEVICE="3") == "a2a3sim a2a3"
     assert meant(target, sign="/dev/davinci0", RUNTIME="torch") == "a2a3sim a2a3"

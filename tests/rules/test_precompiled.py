@@ -48,12 +48,12 @@ def test_once_for_each_set_of_flags(project: Project, cache: dict[str, str]) -> 
 def test_once_for_all_workspaces(
     project: Project, cache: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    place = tmp_path_factory.mktemp("shared")
-    cache = {"PYPTO_BUILD_CACHE": str(place / "cache")}
+    shared = tmp_path_factory.mktemp("shared")
+    cache = {"PYPTO_BUILD_CACHE": str(shared / "cache")}
     assert "[headers]" in build(project, cache).output
-    (header,) = (place / "cache" / "headers").glob("*/*.gch")
+    (header,) = (shared / "cache" / "headers").glob("*/*.gch")
     begun = header.stat().st_mtime_ns
-    other = Project(place / "workspace")
+    other = Project(shared / "workspace")
     other.edit(f"{KERNEL}.cpp", '#include "tensor.h"', '#include <pto/pto-inst.hpp>\n#include "tensor.h"')
     other.edit(f"{KERNEL}.cpp", "2.0f", "3.0f")
     run = build(other, cache, "VERBOSE=1")

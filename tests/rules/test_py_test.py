@@ -54,8 +54,8 @@ class _Tests(Project):
 
 
 def _told(run: Run) -> dict[str, str]:
-    found = _LINE.findall(run.output)
-    return {name: f"{word} cached" if took == "cached" else word for word, name, took, _ in found}
+    rows = _LINE.findall(run.output)
+    return {name: f"{word} cached" if took == "cached" else word for word, name, took, _ in rows}
 
 
 def _expected(*ran: str, word: str = "PASS") -> dict[str, str]:
@@ -145,8 +145,8 @@ def test_files_by_name_options_suites_and_reports(tests: _Tests) -> None:
         "tests": "3", "failures": "0", "errors": "0", "skipped": "1",
     }  # fmt: skip
     cases = [(case.get("classname"), case.get("name")) for case in suite]
-    told = [("pypto-build", _B), ("tests.test_a", "test_one"), ("tests.test_c", "test_data")]
-    assert sorted(cases) == told
+    expected = [("pypto-build", _B), ("tests.test_a", "test_one"), ("tests.test_c", "test_data")]
+    assert sorted(cases) == expected
     assert set(tests.lines(_A, _C)) == {_A, _C}
     assert set(tests.lines("unit")) == {_A, _B, _C}
     assert tests.quiet("query", "kind(test, deps(unit))").output.split() == [_A, _B, _C]

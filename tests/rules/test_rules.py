@@ -35,7 +35,7 @@ RULE = Rule(
 
 
 @pytest.mark.parametrize(
-    "given, message",
+    "values, message",
     [
         ({}, "Example: attribute 'name' is missing; it is a name"),
         ({"name": 3}, "Example: name=3 is not a string; it is a name"),
@@ -45,9 +45,9 @@ RULE = Rule(
         ({"name": "x", "core_type": "gpu"}, "Example: core_type='gpu' is not one of aic, aiv"),
     ],
 )
-def test_attributes_are_checked(given: dict[str, object], message: str) -> None:
+def test_attributes_are_checked(values: dict[str, object], message: str) -> None:
     with pytest.raises(RuleError) as error:
-        RULE.check(given, Environment(tools=[]))
+        RULE.check(values, Environment(tools=[]))
     assert str(error.value) == message
 
 

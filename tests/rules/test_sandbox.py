@@ -161,8 +161,8 @@ def test_local_services_are_out_of_reach(
         server.bind(str(project.root / "s"))
         server.listen()
         run = project.scons("replay", "JIT=_jit_chain", *words)
-    told = {line.removeprefix("| ") for line in run.output.splitlines() if line.startswith("| reaches ")}
-    assert (run.status, told) == (0, {"reaches a pair", *more}), run.output
+    reached = {line.removeprefix("| ") for line in run.output.splitlines() if line.startswith("| reaches ")}
+    assert (run.status, reached) == (0, {"reaches a pair", *more}), run.output
     assert list(elsewhere.iterdir()) == [] and (project.out / "actual" / "y.pt").is_file()
 
 
@@ -255,9 +255,9 @@ def test_one_line_says_what_an_archive_is_without(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sandbox, "_PROGRAM", "no-such-program")
-    given = cli.parse(["replay", "x.tar.zst"])
-    cli._choose_sandbox(given)
-    assert not given.SANDBOX
+    options = cli.parse(["replay", "x.tar.zst"])
+    cli._choose_sandbox(options)
+    assert not options.SANDBOX
     assert capsys.readouterr().out == (
         "[pack] bubblewrap is not installed: what is in the archive runs with your rights\n"
     )

@@ -219,10 +219,10 @@ def test_both_edited(built: Project) -> None:
 
 def test_which_counts_is_asked_once(built: Project) -> None:
     """The choice holds, without PREFER=, until what does not count is edited once more."""
-    asked = "were both edited; say which one counts with PREFER=pto or PREFER=cpp\n"
+    question = "were both edited; say which one counts with PREFER=pto or PREFER=cpp\n"
     built.edit(UNIT, "pto.tmul", "pto.tsub")
     built.edit(KERNEL, "TMUL(", "TADD(")
-    assert asked in built.scons("build", "JIT=_jit_vector_dag").output
+    assert question in built.scons("build", "JIT=_jit_vector_dag").output
     compiled = ["compile kernels/aiv/kernel_mul.cpp", "link kernels/aiv/kernel_mul.so"]
     assert built.scons("build", "JIT=_jit_vector_dag", "PREFER=cpp").actions == compiled
     run = built.scons("build", "JIT=_jit_vector_dag")
@@ -231,7 +231,7 @@ def test_which_counts_is_asked_once(built: Project) -> None:
     built.edit(KERNEL, "TADD(", "TMAX(")
     assert built.scons("build", "JIT=_jit_vector_dag").actions == compiled
     built.edit(UNIT, "pto.tsub", "pto.tmin")
-    assert asked in built.scons("build", "JIT=_jit_vector_dag").output
+    assert question in built.scons("build", "JIT=_jit_vector_dag").output
     spliced = [action for action in SPLICED if not action.startswith("run")]
     assert built.scons("build", "JIT=_jit_vector_dag", "PREFER=pto").actions == spliced
     built.edit(UNIT, "pto.tmin", "pto.tadd")
@@ -242,7 +242,7 @@ def test_which_counts_is_asked_once(built: Project) -> None:
     built.edit(KERNEL, "TMAX(", "TMUL(")
     assert built.scons("build", "JIT=_jit_vector_dag").actions == spliced[-1:]  # as it was made: nothing to ask
     built.edit(KERNEL, "TMUL(", "TMIN(")
-    assert asked in built.scons("build", "JIT=_jit_vector_dag").output
+    assert question in built.scons("build", "JIT=_jit_vector_dag").output
 
 
 def test_prefer_without_two_edits(built: Project) -> None:

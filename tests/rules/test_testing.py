@@ -48,9 +48,9 @@ def test_every_test_has_its_line_and_failures_come_last(chain: Saved) -> None:
     run = project.quiet("test")
     there = f"{project.root}/build_output/_jit_gone: no such directory"
     assert run.status == 2
-    told = lines(run)
-    assert told[0].startswith(f"[test] ERROR gone {there[:30]}")
-    assert told[1:] == [
+    test_lines = lines(run)
+    assert test_lines[0].startswith(f"[test] ERROR gone {there[:30]}")
+    assert test_lines[1:] == [
         "[test] FAIL wrong 1 of 1 outputs differ",
         "[test] PASS right cached",
         "[test] SKIPPED hardware a2a3: no toolkit and no device here",
@@ -83,13 +83,13 @@ def test_triage_looks_at_a_test_as_it_is_declared(chain: Saved) -> None:
     assert "\n[triage] _jit_chain: 'y' differs, and no instrument finds a cause\n" in f"\n{run.output}"
     run = project.quiet("triage", "TEST=right")
     assert (run.status, run.output.count("[triage] _jit_chain: it passes")) == (0, 1)
-    for words, said in {
+    for words, message in {
         ("TEST=rong",): "scons: *** TEST=rong: no such test; did you mean wrong?",
         ("TEST=right", "JIT=_jit_chain"): "scons: *** TEST=: names a test with its artifact, and so does JIT=;",
         ("TEST=gone",): f"scons: *** {project.root}/build_output/_jit_gone: no such directory;",
     }.items():
         run = project.quiet("triage", *words)
-        assert run.status == 2 and said in run.output
+        assert run.status == 2 and message in run.output
 
 
 def test_a_test_by_its_name_decides_the_status(chain: Saved) -> None:
@@ -107,18 +107,18 @@ def test_a_test_that_does_not_build(chain: Saved) -> None:
     assert "[test] ERROR right it does not build" in lines(run)
     assert run.output.index("error: ") > run.output.index("[test] ERROR     right")
     (sarif,) = json.loads((project.root / "out.sarif").read_bytes())["runs"]
-    found = [
+    results = [
         (result["ruleId"], result["locations"][0]["physicalLocation"])
         for result in sarif["results"]
         if result.get("locations")
     ]
-    place = found[0][1]
-    assert found[0][0] == "build/error"
-    assert place["artifactLocation"] == {
+    location = results[0][1]
+    assert results[0][0] == "build/error"
+    assert location["artifactLocation"] == {
         "uri": "build_output/_jit_chain/kernels/aiv/twice.cpp",
         "uriBaseId": "ARTIFACT",
     }
-    assert place["region"] == {"startLine": 11}
+    assert location["region"] == {"startLine": 11}
     assert sarif["originalUriBaseIds"]["ARTIFACT"]["uri"] == f"{project.root.as_uri()}/"
 
 
@@ -146,9 +146,9 @@ def test_files_for_ci(chain: Saved) -> None:
     assert "Mismatched elements: 16/16" in (failure.text or "") and f"verdict: {_VERDICT}" in (failure.text or "")
     document = json.loads((project.root / "o" / "out.json").read_bytes())
     assert [document[name] for name in ("schema", "passed", "failed", "skipped")] == [1, 1, 2, 1]
-    told = {test["name"]: test for test in document["tests"]}
-    assert (told["wrong"]["word"], told["wrong"]["result"]["outputs"][0]["mismatched"]) == ("FAIL", 16)
-    assert (project.root / told["wrong"]["verdict"]).is_file()
+    tests = {test["name"]: test for test in document["tests"]}
+    assert (tests["wrong"]["word"], tests["wrong"]["result"]["outputs"][0]["mismatched"]) == ("FAIL", 16)
+    assert (project.root / tests["wrong"]["verdict"]).is_file()
     annotation = "::error file=build_output/_jit_chain/orchestration/chain.cpp,line=33,title=replay/mismatch::wrong: "
     assert annotation in run.output
     assert "::error" not in project.quiet("test", "ANNOTATE=0", env=environment).output
@@ -206,8 +206,8 @@ def test_failures_leave_their_packs(chain: Saved) -> None:
     assert pack.name.startswith("_jit_chain.golden=golden-")
     short = str(pack.relative_to(project.root))
     assert f"\n    pack     {short}\n" in run.output
-    told = {test["name"]: test["pack"] for test in json.loads((project.root / "r.json").read_text())["tests"]}
-    assert {name: value for name, value in told.items() if value} == {"wrong": short}
+    packs = {test["name"]: test["pack"] for test in json.loads((project.root / "r.json").read_text())["tests"]}
+    assert {name: value for name, value in packs.items() if value} == {"wrong": short}
     properties = ElementTree.parse(project.root / "r.xml").iter("property")
     assert [one.get("value") for one in properties if one.get("name") == "pack"] == [short]
     words = [sys.executable, "-m", "pypto_build.cli", "replay", str(pack)]

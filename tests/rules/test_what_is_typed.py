@@ -73,8 +73,8 @@ def test_without_pytorch_nothing_is_built_for_what_needs_it(project: Project) ->
         ("report", "DATA=reference"): "DATA=reference",
     }.items():
         run = project.quiet(*words, "JIT=_jit_chain", env=environment)
-        said = f"scons: *** {user}: needs PyTorch, which is not installed; pip install 'pypto-build[reference]'\n"
-        assert (run.status, run.output) == (2, said)
+        message = f"scons: *** {user}: needs PyTorch, which is not installed; pip install 'pypto-build[reference]'\n"
+        assert (run.status, run.output) == (2, message)
     assert not project.out.exists()
 
 
@@ -83,13 +83,13 @@ def test_an_artifact_where_its_outputs_would_go(tmp_path: Path) -> None:
     (tmp_path / "build").mkdir()
     project.artifact.rename(tmp_path / "moved")
     (tmp_path / "build" / "a2a3sim").mkdir()
-    place = tmp_path / "build" / "a2a3sim" / "_jit_chain"
-    (tmp_path / "moved").rename(place)
-    before = sorted(path.name for path in place.iterdir())
-    run = project.quiet("replay", f"JIT={place}")
+    artifact = tmp_path / "build" / "a2a3sim" / "_jit_chain"
+    (tmp_path / "moved").rename(artifact)
+    before = sorted(path.name for path in artifact.iterdir())
+    run = project.quiet("replay", f"JIT={artifact}")
     reason = "the artifact lies where what is built of it would go; move it, or name another directory with BUILD_DIR="
-    assert (run.status, run.output) == (2, f"scons: *** {place}: {reason}\n")
-    assert sorted(path.name for path in place.iterdir()) == before
+    assert (run.status, run.output) == (2, f"scons: *** {artifact}: {reason}\n")
+    assert sorted(path.name for path in artifact.iterdir()) == before
 
 
 def test_clean_with_declared_rules_leaves_nothing(chain: Saved) -> None:

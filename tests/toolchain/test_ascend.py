@@ -88,10 +88,10 @@ def test_a_kernel_becomes_machine_code(tmp_path: Path) -> None:
 def test_an_orchestration_is_for_the_devices_cpu(tmp_path: Path) -> None:
     home = toolkit(tmp_path / "toolkit")
     platform = PLATFORMS["a2a3"]
-    found = find_toolkit(platform, {"ASCEND_HOME_PATH": str(home)})
-    recipe = hardware_recipe(found, open_tree(STANDIN), platform, RUNTIME)["orchestration"]
+    ascend = find_toolkit(platform, {"ASCEND_HOME_PATH": str(home)})
+    recipe = hardware_recipe(ascend, open_tree(STANDIN), platform, RUNTIME)["orchestration"]
     words = recipe.compile_argv("o.cpp", "o.o")
-    assert words[:6] == [str(found.device_cxx), "-fPIC", "-O3", "-g", "-std=c++17", "-fno-gnu-unique"]
+    assert words[:6] == [str(ascend.device_cxx), "-fPIC", "-O3", "-g", "-std=c++17", "-fno-gnu-unique"]
     link = recipe.steps[0].argv("o.o", "o.so")
     common = STANDIN / "src" / "a2a3" / "runtime" / RUNTIME / "orchestration" / "common.cpp"
     assert link[6:10] == ["-shared", "-Wl,--build-id=sha1", "o.o", str(common)]

@@ -17,15 +17,15 @@ from tests.toolchain.test_pins import git
 def origins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Repositories of both projects where the pins say they are; simpler wants the first of two commits of pto-isa."""
     for name in ("pto-isa", "simpler"):
-        place = tmp_path / "origin" / name
-        place.mkdir(parents=True)
-        git(place, "init", "-q")
+        origin = tmp_path / "origin" / name
+        origin.mkdir(parents=True)
+        git(origin, "init", "-q")
         if name == "simpler":
-            (place / "pto_isa.pin").write_text(git(place.with_name("pto-isa"), "rev-parse", "HEAD~1") + "\n")
+            (origin / "pto_isa.pin").write_text(git(origin.with_name("pto-isa"), "rev-parse", "HEAD~1") + "\n")
         for number in range(2):
-            (place / "number").write_text(str(number))
-            git(place, "add", "-A")
-            git(place, "commit", "-q", "-m", f"{name} {number}")
+            (origin / "number").write_text(str(number))
+            git(origin, "add", "-A")
+            git(origin, "commit", "-q", "-m", f"{name} {number}")
     monkeypatch.setenv("PYPTO_BUILD_CACHE", str(tmp_path / "cache"))
     return tmp_path / "origin"
 
@@ -57,7 +57,7 @@ def test_from_local_clones(
     words = [f"--simpler={origins}/simpler@main~1", f"--isa={origins}/pto-isa@main"]
     assert fetch.main(words) == 0
     places = [Path(line.rpartition(" ")[2]) for line in capsys.readouterr().out.splitlines()]
-    assert [(place / "number").read_text() for place in places] == ["0", "1"]
+    assert [(checkout / "number").read_text() for checkout in places] == ["0", "1"]
     assert (origins / "simpler" / "number").read_text() == "edited"
     assert git(origins / "simpler", "worktree", "list").count("\n") == 0
     assert fetch.main([]) == 2

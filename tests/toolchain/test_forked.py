@@ -79,8 +79,8 @@ def test_status_and_output(tools: ForkedTools, environment: dict[str, str], tmp_
     assert first == (0, f"loaded by {process} in {os.getcwd()} to {tmp_path / 'work'} 1\n")
     assert second == (7, f"loaded by {process} in {os.getcwd()} to {tmp_path} 2\n")
     assert tools.run(command("speak"), environment)[1].endswith("\na child speaks\nand complains\n")
-    status, said = tools.run(command("raise", "no reason"), environment)
-    assert status == 1 and said.endswith("ValueError: no reason\n")
+    status, output = tools.run(command("raise", "no reason"), environment)
+    assert status == 1 and output.endswith("ValueError: no reason\n")
     assert tools.run(command("kill"), environment)[0] == 137
 
 
@@ -98,14 +98,14 @@ def test_any_process_may_ask(tools: ForkedTools, environment: dict[str, str], tm
         "print('status', wait(status))\n"
     )
     words = [sys.executable, "-c", asking, tools.address(environment)]
-    said = subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout
-    assert said.startswith(f"loaded by {process} ") and said.endswith("\nstatus 9\n")
+    output = subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout
+    assert output.startswith(f"loaded by {process} ") and output.endswith("\nstatus 9\n")
 
 
 def test_a_command_ends_with_who_waits_for_it(tools: ForkedTools, environment: dict[str, str], tmp_path: Path) -> None:
-    with (tmp_path / "said").open("wb") as said:
+    with (tmp_path / "said").open("wb") as output:
         words = ["forked_tool", "wait", str(tmp_path / "process")]
-        status = ask(tools.address(environment), words, environment, said.fileno())
+        status = ask(tools.address(environment), words, environment, output.fileno())
         while not (tmp_path / "process").exists() or not (tmp_path / "process").read_text():
             time.sleep(0.01)
         os.close(status)
@@ -148,7 +148,7 @@ def test_what_is_read_is_seen(tools: ForkedTools, environment: dict[str, str], t
 
 def test_a_fork_that_cannot_begin_ends_as_a_failed_command(tmp_path: Path) -> None:
     """Nothing of the process that forks is done in it, such as removing what that one has."""
-    told, tell = os.pipe()
+    reader, tell = os.pipe()
     with (tmp_path / "output").open("wb") as output:
         if (child := os.fork()) == 0:
             with suppress(BaseException), mock.patch("threading.Thread.start", side_effect=RuntimeError("no threads")):
@@ -156,7 +156,7 @@ def test_a_fork_that_cannot_begin_ends_as_a_failed_command(tmp_path: Path) -> No
             os._exit(99)
         os.close(tell)
         assert os.waitpid(child, 0)[1] == 0
-        with open(told, "rb") as news:
+        with open(reader, "rb") as news:
             assert news.read() == b"B\x01"
 
 
@@ -176,8 +176,8 @@ def test_the_log_of_the_process_forked_from_may_be_gone(
     before = (tmp_path / "log").read_bytes()
     os.truncate(tmp_path / "log", 0)
     Path(tools.address(watched)).with_name("log").unlink()
-    status, said = tools.run(command("nothing"), watched)
-    assert status == 0, said
+    status, output = tools.run(command("nothing"), watched)
+    assert status == 0, output
     assert b"heavy_to_load" in (tmp_path / "log").read_bytes() and b"heavy_to_load" in before
     assert str(Path(tools.address(watched)).parent).encode() + b"/log" not in (tmp_path / "log").read_bytes()
 
@@ -191,12 +191,12 @@ def test_a_request_that_waits_while_the_process_is_closed_is_done(
     os.kill(process, signal.SIGSTOP)
     try:
         with ThreadPoolExecutor(2) as pool, open(os.devnull, "wb") as output:
-            told = ask(address, ["forked_tool", "exit", "9"], environment, output.fileno())
+            reader = ask(address, ["forked_tool", "exit", "9"], environment, output.fileno())
             closing = pool.submit(tools.close)
             while tools._connection is None or tools._connection.fileno() >= 0:
                 time.sleep(0.001)
             os.kill(process, signal.SIGCONT)
-            assert wait(told) == 9
+            assert wait(reader) == 9
             closing.result()
     finally:
         with suppress(ProcessLookupError):

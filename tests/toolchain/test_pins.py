@@ -13,23 +13,23 @@ from pypto_build.toolchain.git import revision_of
 from pypto_build.toolchain.pins import Repository
 
 
-def git(place: Path, *words: str) -> str:
+def git(directory: Path, *words: str) -> str:
     identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]
-    run = subprocess.run(["git", "-C", str(place), *identity, *words], capture_output=True, text=True, check=True)
+    run = subprocess.run(["git", "-C", str(directory), *identity, *words], capture_output=True, text=True, check=True)
     return run.stdout.strip()
 
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """A repository with commits 0, 1 and 2, each of which writes its number."""
-    place = tmp_path / "clone"
-    place.mkdir()
-    git(place, "init", "-q")
+    directory = tmp_path / "clone"
+    directory.mkdir()
+    git(directory, "init", "-q")
     for number in range(3):
-        (place / "number").write_text(str(number))
-        git(place, "add", "number")
-        git(place, "commit", "-q", "-m", f"number {number}")
-    return place
+        (directory / "number").write_text(str(number))
+        git(directory, "add", "number")
+        git(directory, "commit", "-q", "-m", f"number {number}")
+    return directory
 
 
 def test_the_pins_of_this_project() -> None:
@@ -40,7 +40,7 @@ def test_each_revision_has_a_checkout(tmp_path: Path, clone: Path) -> None:
     cache = tmp_path / "cache"
     (clone / "number").write_text("edited")
     places = [pins.resolve(pins.SIMPLER, f"{clone}@{name}", cache) for name in ("main~1", "main")]
-    assert [(place / "number").read_text() for place in places] == ["1", "2"]
+    assert [(checkout / "number").read_text() for checkout in places] == ["1", "2"]
     assert (clone / "number").read_text() == "edited"
     assert git(clone, "worktree", "list").count("\n") == 0
     commit = git(clone, "rev-parse", "main~2")
@@ -71,8 +71,8 @@ def test_what_does_not_exist(tmp_path: Path, clone: Path, chosen: str, message: 
 
 
 def test_a_checkout_that_was_changed(tmp_path: Path, clone: Path) -> None:
-    place = pins.resolve(pins.SIMPLER, f"{clone}@main", tmp_path / "cache")
-    (place / "number").write_text("edited")
+    checkout = pins.resolve(pins.SIMPLER, f"{clone}@main", tmp_path / "cache")
+    (checkout / "number").write_text("edited")
     with pytest.raises(ToolchainError, match="was changed by hand; remove the directory, it is made again"):
         pins.resolve(pins.SIMPLER, f"{clone}@main", tmp_path / "cache")
 
@@ -87,14 +87,14 @@ def test_the_commits_between(tmp_path: Path, clone: Path) -> None:
 
 
 def test_built_once(tmp_path: Path, clone: Path) -> None:
-    place = pins.resolve(pins.SIMPLER, f"{clone}@main", tmp_path / "cache")
+    checkout = pins.resolve(pins.SIMPLER, f"{clone}@main", tmp_path / "cache")
     count = tmp_path / "count"
     command = f"{{python}} -c \"open('{count}', 'a').write('x')\""
     for _ in range(2):
-        pins.build(pins.SIMPLER, place, sys.executable, {"SIMPLER_BUILD": command})
+        pins.build(pins.SIMPLER, checkout, sys.executable, {"SIMPLER_BUILD": command})
     assert count.read_text() == "x"
     with pytest.raises(ToolchainError, match="the build failed with exit status 1; see its output above, or set SIMP"):
-        pins.build(pins.SIMPLER, place, sys.executable, {"SIMPLER_BUILD": "false"})
+        pins.build(pins.SIMPLER, checkout, sys.executable, {"SIMPLER_BUILD": "false"})
 
 
 def test_the_build_of_simpler_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,15 +109,15 @@ def test_the_build_of_simpler_itself(tmp_path: Path, capsys: pytest.CaptureFixtu
     python = str(programs / "python")
     assert simpler_build.main([str(source), "--python", python]) == 0
     configure, build = (tmp_path / "calls").read_text().splitlines()
-    place = source / "build" / "pypto-build"
+    build_dir = source / "build" / "pypto-build"
     assert configure.startswith(
-        f"-S {source} -B {place} -G Ninja -DPython_EXECUTABLE={python} -Dnanobind_DIR=/nanobind"
+        f"-S {source} -B {build_dir} -G Ninja -DPython_EXECUTABLE={python} -Dnanobind_DIR=/nanobind"
     )
-    assert build.startswith(f"--build {place} --parallel ") and build.endswith(" --target build_package_sim")
+    assert build.startswith(f"--build {build_dir} --parallel ") and build.endswith(" --target build_package_sim")
     (programs / "cmake").write_text("#!/bin/sh\necho what is wrong; exit 1\n")
     assert simpler_build.main([str(source), "--python", python]) == 1
-    told = capsys.readouterr()
-    assert (told.out, told.err) == ("what is wrong\n", f"{programs}/cmake: failed with exit status 1\n")
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("what is wrong\n", f"{programs}/cmake: failed with exit status 1\n")
     (programs / "python").write_text("#!/bin/sh\nexit 1\n")
     assert simpler_build.main([str(source), "--python", python]) == 1
     message = f"{python}: has no package nanobind, which simpler is built with; pip install nanobind\n"

@@ -11,10 +11,10 @@ from pypto_build.toolchain.git import changed_files, revision_of
 from pypto_build.toolchain.programs import find_program, identify, version_text
 
 
-def program(place: Path, text: str, mode: int = 0o755) -> str:
-    place.write_text(text)
-    place.chmod(mode)
-    return str(place)
+def program(path: Path, text: str, mode: int = 0o755) -> str:
+    path.write_text(text)
+    path.chmod(mode)
+    return str(path)
 
 
 def test_the_first_line_identifies(tmp_path: Path) -> None:

@@ -70,8 +70,8 @@ def test_an_empty_entry_of_the_path(project: Project) -> None:
 
 
 def test_entries_that_are_absolute_stay() -> None:
-    given = {"PYTHONPATH": os.pathsep.join(["", "/a", ".", "b/c", "/d", ""]), "HOME": "/h"}
-    assert own_environment(given) == {"PYTHONPATH": f"/a{os.pathsep}/d", "HOME": "/h"}
+    environment = {"PYTHONPATH": os.pathsep.join(["", "/a", ".", "b/c", "/d", ""]), "HOME": "/h"}
+    assert own_environment(environment) == {"PYTHONPATH": f"/a{os.pathsep}/d", "HOME": "/h"}
     assert own_environment({"PYTHONPATH": "", "HOME": "/h"}) == {"HOME": "/h"}
 
 

@@ -27,9 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         tested = Tested.prepare(home / "shared", options.python)
         if options.script:
-            found = attempt(tested, *read_script(Path(options.script).read_text(encoding="utf-8")))
-            print(found or "no fault")
-            return 1 if found else 0
+            fault = attempt(tested, *read_script(Path(options.script).read_text(encoding="utf-8")))
+            print(fault or "no fault")
+            return 1 if fault else 0
         return _explore(tested, options)
     finally:
         shutil.rmtree(home, ignore_errors=True)
@@ -51,51 +51,51 @@ def _explore(tested: Tested, options: argparse.Namespace) -> int:
     """Chunks of steps, each a seed of its own, by as many processes as there are jobs."""
     total, begun = Tally(), time.monotonic()
     chunks = [(tested, f"{options.seed}.{number}", options.shrink) for number in range(-(-options.steps // _CHUNK))]
-    told = 0
+    reported = 0
     with multiprocessing.Pool(options.jobs) as pool:
         for tally in pool.imap_unordered(_chunk, chunks):
             total.steps += tally.steps
             total.replays += tally.replays
             total.oracles += tally.oracles
-            for found in tally.found:
-                total.found.append(found)
-                print(f"\nfault {len(total.found)}, seed {found.seed}: {found}\n", flush=True)
-            if total.steps >= told + _CHUNK:
-                told = total.steps
+            for fault in tally.faults:
+                total.faults.append(fault)
+                print(f"\nfault {len(total.faults)}, seed {fault.seed}: {fault}\n", flush=True)
+            if total.steps >= reported + _CHUNK:
+                reported = total.steps
                 _tell(total, begun)
-            if total.steps >= options.steps or len(total.found) >= options.faults:
+            if total.steps >= options.steps or len(total.faults) >= options.faults:
                 pool.terminate()
                 break
-    print(f"{total.steps} steps, {len(total.found)} faults")
-    return 1 if total.found else 0
+    print(f"{total.steps} steps, {len(total.faults)} faults")
+    return 1 if total.faults else 0
 
 
 def _tell(total: Tally, begun: float) -> None:
     spent = time.monotonic() - begun
-    counts = f"{total.steps} steps, {total.replays} replays, {total.oracles} oracle runs, {len(total.found)} faults"
+    counts = f"{total.steps} steps, {total.replays} replays, {total.oracles} oracle runs, {len(total.faults)} faults"
     print(f"{counts}, {spent:.0f} s", flush=True)
 
 
-def _chunk(given: tuple[Tested, str, float]) -> Tally:
+def _chunk(arguments: tuple[Tested, str, float]) -> Tally:
     """One chunk of steps; after a fault the rest of it goes on in a new world."""
-    tested, seed, seconds = given
+    tested, seed, seconds = arguments
     tally, again = Tally(), 0
     while tally.steps < _CHUNK:
-        found: Found | None = explore(tested, f"{seed}.{again}", _CHUNK - tally.steps, tally)
+        fault: Found | None = explore(tested, f"{seed}.{again}", _CHUNK - tally.steps, tally)
         again += 1
-        if found:
-            tally.found.append(_smaller(tested, found, seconds))
+        if fault:
+            tally.faults.append(_smaller(tested, fault, seconds))
     return tally
 
 
-def _smaller(tested: Tested, found: Found, seconds: float) -> Found:
+def _smaller(tested: Tested, fault: Found, seconds: float) -> Found:
     try:
-        smaller: Any = shrink(tested, found, seconds)
+        smaller: Any = shrink(tested, fault, seconds)
     except Exception as error:  # the fault that was found counts, whatever becomes of a smaller one
         print(f"cannot shrink: {error!r}", flush=True)
-        return found
-    smaller.seed = found.seed
-    return smaller if isinstance(smaller, Found) else found
+        return fault
+    smaller.seed = fault.seed
+    return smaller if isinstance(smaller, Found) else fault
 
 
 if __name__ == "__main__":

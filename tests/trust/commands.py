@@ -187,7 +187,7 @@ def _end_those_left(mark: str, session: int, patience_s: float = 5.0) -> tuple[s
 
 def _of_command(mark: str, session: int) -> dict[int, str]:
     """The processes that are of a session, or whose environment has ``mark``, by number, with their command lines."""
-    found = {}
+    processes = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
@@ -195,5 +195,5 @@ def _of_command(mark: str, session: int) -> dict[int, str]:
                 here = int(of_session) == session and state != "Z"
                 if here or f"{MARK}={mark}".encode() in (entry / "environ").read_bytes():
                     line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                    found[int(entry.name)] = line.strip()
-    return found
+                    processes[int(entry.name)] = line.strip()
+    return processes

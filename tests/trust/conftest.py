@@ -22,7 +22,7 @@ def tested(tmp_path_factory: pytest.TempPathFactory) -> Tested:
 @pytest.fixture
 def chain(tested: Tested, tmp_path: Path) -> Space:
     """A workspace with the artifact of plain C++, and a cache of its own, which knows all but its first kernel."""
-    return write_chain(Space(tmp_path / "w", tested, tested.new_cache(tmp_path / "cache", known=True)))
+    return write_chain(Space(tmp_path / "w", tested, tested.new_cache(tmp_path / "cache", is_kept=True)))
 
 
 @pytest.fixture

@@ -84,12 +84,12 @@ def damage(path: Path, kind: str) -> None:
 
 def files_of(root: Path, without: tuple[str, ...] = ()) -> list[Path]:
     """The regular files below a directory, except those below names in ``without``."""
-    found = []
+    regular_files = []
     for directory, names, files in os.walk(root):
         names[:] = sorted(name for name in names if name not in without)
         paths = [Path(directory, name) for name in sorted(files)]
-        found += [path for path in paths if path.is_file() and not path.is_symlink()]
-    return found
+        regular_files += [path for path in paths if path.is_file() and not path.is_symlink()]
+    return regular_files
 
 
 def remove(path: Path) -> None:

@@ -94,8 +94,8 @@ class Victim:
 
 def flips(victim: Victim, kinds: Sequence[str], every: int = 1, first: int = 0) -> Iterator[Flip]:
     """The damages to do: each file in each way, or one of so many from the ``first``."""
-    found = [Flip(file, kind) for file in victim.files() for kind in kinds]
-    yield from found[first::every]
+    all_flips = [Flip(file, kind) for file in victim.files() for kind in kinds]
+    yield from all_flips[first::every]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

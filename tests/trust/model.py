@@ -88,7 +88,7 @@ class Tally:
     steps: int = 0
     replays: int = 0
     oracles: int = 0
-    found: list[Found] = field(default_factory=list)
+    faults: list[Found] = field(default_factory=list)
 
 
 def script(kind: str, steps: list[Step]) -> str:
@@ -244,8 +244,8 @@ class Chooser:
             return "twice", {"first": option, "second": self._option(world), "delay": delay}
         if draw < 0.93 or world.kind != "chain":
             probe = {"probe": self._random.choice(STATES)} if "question" in self._held else {}
-            place = self._random.choice(["elsewhere", "e", "a/much/longer/place"])
-            return "elsewhere", {"option": option, **probe, "place": place}
+            directory = self._random.choice(["elsewhere", "e", "a/much/longer/place"])
+            return "elsewhere", {"option": option, **probe, "name": directory}
         return "while_compiling", {"variant": self._random.choice(["right", "wrong", "same"])}
 
 
@@ -286,18 +286,18 @@ def attempt(tested: Tested, kind: str, steps: list[Step]) -> Found | None:
     return None
 
 
-def shrink(tested: Tested, found: Found, longest_s: float) -> Found:
+def shrink(tested: Tested, fault: Found, longest_s: float) -> Found:
     """The same fault, or another, with as few steps as can be found in that time."""
     deadline = time.monotonic() + longest_s
-    size = max(1, len(found.steps) // 2)
+    size = max(1, len(fault.steps) // 2)
     while size:
         start = 0
-        while start < len(found.steps) and time.monotonic() < deadline:
-            fewer = found.steps[:start] + found.steps[start + size :]
-            smaller = attempt(tested, found.kind, fewer)
+        while start < len(fault.steps) and time.monotonic() < deadline:
+            fewer = fault.steps[:start] + fault.steps[start + size :]
+            smaller = attempt(tested, fault.kind, fewer)
             if smaller:
-                found = smaller
+                fault = smaller
             else:
                 start += size
         size //= 2
-    return found
+    return fault

@@ -28,7 +28,7 @@ class Oracle:
     """Answers, kept in a directory that all share who test the same."""
 
     tested: Tested
-    asked: int = 0
+    runs: int = 0
     built: int = 0
     _known: dict[str, Answer] = field(default_factory=dict)
 
@@ -37,7 +37,7 @@ class Oracle:
 
         In options, ``{root}`` stands for the workspace.
         """
-        self.asked += 1
+        self.runs += 1
         variables = json.dumps(space.variables, sort_keys=True)
         state = [tree_digest(space.root, ("build", "pool")), package, space.name, list(options), variables]
         key = hashlib.sha256(json.dumps(state).encode()).hexdigest()

@@ -33,8 +33,8 @@ def _by_content(name: str, text: str, path: str, content: str = "#define SCALE {
     """A reading of a file, whose path is the artifact's unless it begins with ``/``, the workspace's."""
 
     def write(space: Space, factor: str) -> Path:
-        given = content.format(factor)
-        return space.write(path[1:], given) if path.startswith("/") else space.write_in(path, given)
+        text = content.format(factor)
+        return space.write(path[1:], text) if path.startswith("/") else space.write_in(path, text)
 
     return Reading(name, text, lambda space: write(space, RIGHT), lambda space: write(space, WRONG))
 
@@ -125,8 +125,8 @@ def appearing(space: Space) -> Iterator[Reading]:
     """A header that is looked for and appears, by every spelling of the question; and one that goes."""
     beside = _artifact(space) / KERNELS
     for name, condition in _CONDITIONS.items():
-        asked = condition.replace("opt.h", f"{name}.h")
-        text = _kernel(name, f"{asked}\n#define SCALE {WRONG}\n#else\n#define SCALE {RIGHT}\n#endif")
+        condition_of_file = condition.replace("opt.h", f"{name}.h")
+        text = _kernel(name, f"{condition_of_file}\n#define SCALE {WRONG}\n#else\n#define SCALE {RIGHT}\n#endif")
         yield _by_presence(name, text, beside / f"{name}.h", "", there_is_right=False)
     goes = _kernel("goes", f'{_PASTED}("goes.h")\n#define SCALE {RIGHT}\n#else\n#define SCALE {WRONG}\n#endif')
     yield _by_presence("goes", goes, beside / "goes.h", "", there_is_right=True)
@@ -167,17 +167,17 @@ class Searched:
 
 def searched(space: Space) -> Searched:
     """A header in a directory by each flag for one, in another one that comes before, and behind a link."""
-    found, root = Searched(), space.root
+    all_searched, root = Searched(), space.root
     for number, flag in enumerate(("-I", "-I ", "-isystem ", "-idirafter ", "-iquote ", "--include-directory=")):
         name = f"flag{number}"
         include = f'"{name}.h"' if "quote" in flag else f"<{name}.h>"
-        found.readings.append(_by_content(name, _kernel(name, f"#include {include}"), f"/{name}/{name}.h"))
-        found.flags.append(f"{flag}{root}/{name}")
-    found.flags += [f"-I{root}/one", f"-I{root}/two", f"-I{root}/linked"]
+        all_searched.readings.append(_by_content(name, _kernel(name, f"#include {include}"), f"/{name}/{name}.h"))
+        all_searched.flags.append(f"{flag}{root}/{name}")
+    all_searched.flags += [f"-I{root}/one", f"-I{root}/two", f"-I{root}/linked"]
     beside = _artifact(space) / KERNELS
     text = _kernel("shadows_ours", f"#include <cstdlib>\n#ifndef SCALE\n#define SCALE {RIGHT}\n#endif")
     evil = f"#define SCALE {WRONG}\n#include_next <cstdlib>\n"
-    found.readings += [
+    all_searched.readings += [
         _next("next_first", decides="one"),
         _next("next_second", decides="two"),
         _shadowed("shadows_another", "<shadows_another.h>", root / "one"),
@@ -185,7 +185,7 @@ def searched(space: Space) -> Searched:
         _by_presence("shadows_ours", text, root / "one" / "cstdlib", evil, there_is_right=False),
         _switched("linked_flag", _kernel("linked_flag", "#define NAME <scale.h>\n#include NAME"), root / "linked"),
     ]
-    return found
+    return all_searched
 
 
 def _next(name: str, decides: str) -> Reading:

@@ -68,8 +68,10 @@ class Sharing:
         self._random = random.Random(seed)
         self._alone = write_chain(Space(root / "alone" / "w", tested, tested.new_cache(root / "alone" / "cache")))
         self._spaces = [
-            write_chain(Space(place / "w", installed(tested, place, remote), tested.new_cache(place / "cache")))
-            for place in (root / "one", root / "in" / "another" / "place")
+            write_chain(
+                Space(directory / "w", installed(tested, directory, remote), tested.new_cache(directory / "cache"))
+            )
+            for directory in (root / "one", root / "in" / "another" / "place")
         ]
         self.tally = Tally()
 

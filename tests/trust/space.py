@@ -317,20 +317,20 @@ def contradictions(replayed: Replayed) -> list[str]:
         return ["it did not end in time"]
     passed = any(line.startswith("[RUN] PASS") for line in done.output.splitlines())
     expected = {PASS: "pass", MISMATCH: "mismatch", BUILD: "build_error", UNCHECKED: "unchecked"}
-    found = []
+    faults = []
     if passed != (outcome.exit == PASS) and "unchecked" not in outcome.status:
-        found.append(f"status {outcome.exit}, and the log says {'PASS' if passed else 'no PASS'}")
+        faults.append(f"status {outcome.exit}, and the log says {'PASS' if passed else 'no PASS'}")
     if outcome.exit == PASS and outcome.status not in ("pass", "unchecked"):
-        found.append(f"status 0, and the verdict is {outcome.status or 'missing'}")
+        faults.append(f"status 0, and the verdict is {outcome.status or 'missing'}")
     elif outcome.exit in expected and outcome.exit != PASS and outcome.status != expected[outcome.exit]:
-        found.append(f"status {outcome.exit}, and the verdict is {outcome.status or 'missing'}")
+        faults.append(f"status {outcome.exit}, and the verdict is {outcome.status or 'missing'}")
     elif outcome.exit != PASS and replayed.on_disk == "pass":
-        found.append(f"status {outcome.exit}, and the verdict that lies there says pass")
+        faults.append(f"status {outcome.exit}, and the verdict that lies there says pass")
     if "Traceback (most recent call last)" in done.output:
-        found.append("it ended with a traceback")
+        faults.append("it ended with a traceback")
     if done.left:
-        found.append(f"it left processes running: {done.left}")
-    return found
+        faults.append(f"it left processes running: {done.left}")
+    return faults
 
 
 def tensor_bytes(values: list[float]) -> bytes:

@@ -24,8 +24,8 @@ def test_3_everything_a_unit_reads_by_itself(tested: Tested, tmp_path: Path) -> 
 def test_3_everything_found_by_directories_in_the_flags(tested: Tested, tmp_path: Path) -> None:
     """Every flag that names a directory, headers that newly shadow others there, links to directories."""
     space = Space(tmp_path / "w", tested, tested.new_cache(tmp_path / "cache"))
-    found = searched(space)
-    decides_by_each(space, found.readings, f"KERNEL_FLAGS={' '.join(found.flags)}")
+    all_searched = searched(space)
+    decides_by_each(space, all_searched.readings, f"KERNEL_FLAGS={' '.join(all_searched.flags)}")
 
 
 def decides_by_each(space: Space, readings: list[Reading], *options: str) -> None:

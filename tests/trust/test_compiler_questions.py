@@ -55,16 +55,16 @@ _UNSEEN = {
 _SAID = ("so it is made anew every time", "what tools read cannot be watched here")
 
 
-@pytest.mark.parametrize("way", _UNSEEN)
-def test_8_what_cannot_be_seen_is_made_anew(chain: Space, tmp_path: Path, way: str) -> None:
+@pytest.mark.parametrize("how", _UNSEEN)
+def test_8_what_cannot_be_seen_is_made_anew(chain: Space, tmp_path: Path, how: str) -> None:
     chain.write("factor", "2")
-    compiler = write_compiler(chain, tmp_path / "unseen-g++", f"scale=\n{_UNSEEN[way].format(root=chain.root)}")
+    compiler = write_compiler(chain, tmp_path / "unseen-g++", f"scale=\n{_UNSEEN[how].format(root=chain.root)}")
     chain.kernel("twice", SCALED, "#ifndef SCALE\n#define SCALE 2.0f\n#endif")
     passes(chain, f"CXX={compiler}")
     replayed = passes(chain, f"CXX={compiler}")
     assert replayed.actions("[cpp->.so] compile kernels/aiv/twice.cpp"), replayed.done
     assert any(line in replayed.done.output for line in _SAID), replayed.done
-    if "library" in way:
+    if "library" in how:
         chain.write("factor", "3")
         fails(chain, f"CXX={compiler}")
 
@@ -87,10 +87,10 @@ def test_8_a_header_in_a_directory_of_path(chain: Space, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "place", ["/dev/shm/pypto-trust-{pid}", "/proc/self/root{root}/seen", "{root}/lib/python3.11/seen"]
+    "path_of_header", ["/dev/shm/pypto-trust-{pid}", "/proc/self/root{root}/seen", "{root}/lib/python3.11/seen"]
 )
-def test_8_headers_wherever_they_lie(chain: Space, place: str) -> None:
-    path = Path(place.format(pid=os.getpid(), root=chain.root))
+def test_8_headers_wherever_they_lie(chain: Space, path_of_header: str) -> None:
+    path = Path(path_of_header.format(pid=os.getpid(), root=chain.root))
     path.mkdir(parents=True, exist_ok=True)
     try:
         chain.kernel("twice", SCALED, f'#include "{path}/scale.h"')

@@ -36,8 +36,8 @@ def test_the_environment_goes_to_other_processes(tested: Tested) -> None:
 def test_a_script_is_done_step_by_step(tested: Tested) -> None:
     edit = '["edit", {"file": "twice", "variant": "wrong"}]'
     kind, steps = read_script(f'["world", {{"kind": "chain"}}]\n["replay", {{}}]\n{edit}\n["replay", {{}}]\n')
-    found = attempt(tested, kind, steps)
-    assert found is None, found
+    fault = attempt(tested, kind, steps)
+    assert fault is None, fault
 
 
 def test_digest_of_a_tree_sees_links_and_modes(tmp_path: Path) -> None:
@@ -56,13 +56,13 @@ def test_digest_of_a_tree_sees_links_and_modes(tmp_path: Path) -> None:
 
 def test_nothing_outlives_the_tests(tmp_path: Path) -> None:
     """Not even where the process that runs them is killed."""
-    told = tmp_path / "told"  # touched when it is known to those who would end it
+    touched = tmp_path / "told"  # touched when it is known to those who would end it
     code = "from tests.trust.commands import Command; from pathlib import Path; import os, time\n"
     shell = f"echo $$ > {tmp_path}/started; sleep 1000"
-    code += f"Command(['sh', '-c', {shell!r}], Path('/'), os.environ)\nPath({str(told)!r}).touch()\ntime.sleep(1000)"
+    code += f"Command(['sh', '-c', {shell!r}], Path('/'), os.environ)\nPath({str(touched)!r}).touch()\ntime.sleep(1000)"
     process = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
     file = tmp_path / "started"
-    assert wait_for(lambda: told.exists() and file.exists() and file.read_text().strip())
+    assert wait_for(lambda: touched.exists() and file.exists() and file.read_text().strip())
     process.kill()
     process.wait()
     assert wait_for(lambda: not goes_on(int(file.read_text())))

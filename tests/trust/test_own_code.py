@@ -93,8 +93,8 @@ def test_4_an_edited_module_beside_preferred_cpp(module: Space) -> None:
 def test_4_another_version_of_a_library(module: Space, tmp_path: Path, library: str, options: tuple[str, ...]) -> None:
     passes(module, *options)
     assert passes(module, *options).cached
-    found = module.tested.ask(f"import {library}; print({library}.__path__[0], {library}.__version__)")
-    installed, version = Path(found.split()[0]), found.split()[1]
+    location = module.tested.ask(f"import {library}; print({library}.__path__[0], {library}.__version__)")
+    installed, version = Path(location.split()[0]), location.split()[1]
     copy_of_links(installed, tmp_path / "site" / library)
     text = (installed / "version.py").read_text(encoding="utf-8")
     (tmp_path / "site" / library / "version.py").unlink()
@@ -105,11 +105,11 @@ def test_4_another_version_of_a_library(module: Space, tmp_path: Path, library: 
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {library}\nVersion: {version}.post1\n")
     (info / "RECORD").write_text(f"{library}/__init__.py,,\n")
     other = Space(module.root, module.tested.with_path(tmp_path / "site"), module.cache, {}, module.name)
-    found = other.tested.ask(
+    location = other.tested.ask(
         "import importlib.metadata, importlib.util\n"
         f"print(importlib.util.find_spec({library!r}).origin, importlib.metadata.version({library!r}))"
     )
-    assert found == f"{tmp_path / 'site' / library / '__init__.py'} {version}.post1"
+    assert location == f"{tmp_path / 'site' / library / '__init__.py'} {version}.post1"
     replayed = passes(other, *options)
     assert not replayed.cached and replayed.actions("[replay] run"), replayed.done
     passes(module, *options)

@@ -144,7 +144,7 @@ def test_every_kind_of_result_is_the_same_elsewhere(tested: Tested, tmp_path: Pa
         done = other.scons(*(word.format(place=places[1]) for word in words), "STORE_UPLOAD=no")
         assert done.status == 0, done
         assert [line for line in done.output.splitlines() if line.startswith(_WORK)] == [], done
-        for hits, asked in re.findall(r"^\[store\] .* had (\d+) of (\d+) results", done.output, re.MULTILINE):
-            assert hits == asked, done
+        for hits, requested in re.findall(r"^\[store\] .* had (\d+) of (\d+) results", done.output, re.MULTILINE):
+            assert hits == requested, done
             taken += int(hits)
     assert taken > 40

@@ -70,10 +70,10 @@ class Tested:
         """Return a cache in which the chain was built once, with another first kernel."""
         return self.home / "known"
 
-    def new_cache(self, directory: Path, known: bool = False) -> Path:
+    def new_cache(self, directory: Path, is_kept: bool = False) -> Path:
         """A cache with nothing but the runtime's module and the library that watches tools, or with what is known."""
         directory.mkdir(parents=True)
-        if known:
+        if is_kept:
             shutil.copytree(self.known, directory, dirs_exist_ok=True)
         shutil.copytree(self.witness, directory / "witness")
         shutil.copytree(self.runtime, directory / "runtime", symlinks=True)

@@ -95,7 +95,7 @@ class World:
         self.tested = self.tested.with_own_package(self.directory / "package").with_forks()
         self.package = "own"
         self._digests["own"] = tree_digest(self._package_dir, ("__pycache__",))
-        cache = self.tested.new_cache(self.directory / "cache", known=True)
+        cache = self.tested.new_cache(self.directory / "cache", is_kept=True)
         self.space = Space(self.directory / "w", self.tested, cache)
         if self.kind == "module":
             write_module(self.space)
@@ -423,10 +423,10 @@ class World:
                 raise Fault(_report("one of two at once", Outcome(done.status), str(done), answer))
         self.step_replay(second)
 
-    def step_elsewhere(self, option: str, probe: str = "", place: str = "elsewhere") -> None:
+    def step_elsewhere(self, option: str, probe: str = "", name: str = "elsewhere") -> None:
         """The same sources in another directory, with the same cache; what a compiler asks for may be different."""
         options = self.options[option]
-        other = self.space.fresh(self.directory / place, self.space.cache)
+        other = self.space.fresh(self.directory / name, self.space.cache)
         try:
             if probe:
                 put_probe(other.root, probe)

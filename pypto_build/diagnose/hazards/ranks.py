@@ -293,7 +293,7 @@ def of_signals(signals: Sequence[SignalRow]) -> Iterator[Finding]:
             ranks = ", ".join(f"rank {note.rank} '{note.kernel}'" for note in signal.notes)
             yield Finding(
                 rule="hazards/signal-set-by-several",
-                message=f"{signal.place} is notified by {ranks}, and set by rank {setting[0].rank}: "
+                message=f"{signal.label} is notified by {ranks}, and set by rank {setting[0].rank}: "
                 "a set overwrites what the others have notified",
                 hint="notify it by AtomicAdd, or give each rank a signal of its own",
                 kernel=setting[0].kernel,
@@ -308,7 +308,7 @@ def of_signals(signals: Sequence[SignalRow]) -> Iterator[Finding]:
             yield Finding(
                 rule="hazards/signals-share-a-line",
                 level="warning",
-                message=f"{cells[0].place} and {cells[1].place} lie in one 64-byte line, ranks "
+                message=f"{cells[0].label} and {cells[1].label} lie in one 64-byte line, ranks "
                 f"{', '.join(map(str, sorted(notifying)))} notify there, and rank {setter.rank} by Set",
                 hint="put signals of different ranks 64 bytes apart, or notify them by AtomicAdd",
                 kernel=setter.kernel,

@@ -10,8 +10,7 @@ import msgspec
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import write_bytes
-from pypto_build.diagnose.hazards.context import InstructionPosition, find_positions
-from pypto_build.diagnose.hazards.record import AccessSite
+from pypto_build.artifact.instruction_sites import AccessSite, InstructionPosition, find_positions
 from pypto_build.diagnose.recorded.names import artifact_names
 from pypto_build.diagnose.speed.model import Prediction, predict
 from pypto_build.diagnose.speed.rates import CHIPS, DEFAULT_CHIP, Rate, Rates, rates_of, read_rates

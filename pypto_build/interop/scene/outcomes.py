@@ -183,9 +183,9 @@ def _result(label: str, outcome: CaseOutcome | None, printed: str) -> CaseResult
         return CaseResult(label, FAILED if outcome.ran else SKIPPED, outcome.reason, printed=outcome.reason)
     try:
         path = Path(outcome.verdict)
-        return replace(_judged(label, read_verdict(path)), outputs=path.with_name("actual"), printed=outcome.said)
+        return replace(_judged(label, read_verdict(path)), outputs=path.with_name("actual"), printed=outcome.output)
     except ArtifactError as error:
-        return CaseResult(label, FAILED, str(error), printed=outcome.said)
+        return CaseResult(label, FAILED, str(error), printed=outcome.output)
 
 
 def _judged(label: str, verdict: Verdict) -> CaseResult:

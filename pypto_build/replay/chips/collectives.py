@@ -86,13 +86,13 @@ def collective_of(program: str) -> Collective | None:
     name, *options = program.removeprefix(_PROGRAM).split("__")
     if name not in _NAMES:
         return None
-    known = _NAMES[name][0]
-    if known in ("all_reduce", "reduce_scatter"):
-        return Collective(known, options[0]) if options and options[0] in _REDUCTIONS else None
-    if known == "broadcast":
+    kind = _NAMES[name][0]
+    if kind in ("all_reduce", "reduce_scatter"):
+        return Collective(kind, options[0]) if options and options[0] in _REDUCTIONS else None
+    if kind == "broadcast":
         root = options[0].removeprefix("root") if options else ""
-        return Collective(known, root) if root.isdecimal() else None
-    return Collective(known)
+        return Collective(kind, root) if root.isdecimal() else None
+    return Collective(kind)
 
 
 def signal_of(collective: Collective) -> int:
@@ -135,6 +135,6 @@ def results(collective: Collective, operands: Sequence[Parts], me: int) -> list[
         return [(0, mine)]
     if name == "all_to_all_v":
         counts = [part.reshape(-1)[: len(data)] for part in operands[3]]
-        found = received(counts, operands[1][me].shape[0] // len(data))[me]
-        return [(1, all_to_all(data)[me]), (4, found.reshape(operands[4][me].shape))]
+        counts_received = received(counts, operands[1][me].shape[0] // len(data))[me]
+        return [(1, all_to_all(data)[me]), (4, counts_received.reshape(operands[4][me].shape))]
     return []

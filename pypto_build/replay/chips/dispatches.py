@@ -57,8 +57,8 @@ class Dispatch:
     group: int | None = None
 
     def __str__(self) -> str:
-        place = "host" if self.rank is None else f"rank {self.rank} d{self.index}"
-        return f"{place} '{self.program}'"
+        where = "host" if self.rank is None else f"rank {self.rank} d{self.index}"
+        return f"{where} '{self.program}'"
 
 
 class DispatchGraph:
@@ -81,16 +81,16 @@ class DispatchGraph:
         """Append a dispatch."""
         index = self._per_rank.get(rank, 0)
         self._per_rank[rank] = index + 1
-        found = Dispatch(len(self.all), program, rank, index, tuple(tensors), tuple(scalars), line, group=group)
+        dispatch = Dispatch(len(self.all), program, rank, index, tuple(tensors), tuple(scalars), line, group=group)
         hosted = [item for item in tensors if not item.windowed]
         for item in hosted:
             if item.tag in _LOOKS_UP and (writer := self._writers.get(item.tensor.storage.address)) is not None:
-                found.producers.add(writer)
+                dispatch.producers.add(writer)
         for item in hosted:
             if item.tag in _REGISTERS:
-                self._writers[item.tensor.storage.address] = found.number
-        self.all.append(found)
-        return found
+                self._writers[item.tensor.storage.address] = dispatch.number
+        self.all.append(dispatch)
+        return dispatch
 
 
 class Queue:

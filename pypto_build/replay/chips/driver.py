@@ -48,8 +48,8 @@ def execute_driver(
 ) -> Plan:
     """Return the plan that `driver` makes for `world` ranks. Raises `RuntimeFault` with the driver's line for any
     exception in it."""
-    known = frozenset(programs)
-    orchestrator = Orchestrator(world, driver, known, regions)
+    names_of_programs = frozenset(programs)
+    orchestrator = Orchestrator(world, driver, names_of_programs, regions)
     names: dict[str, Any] = {**tensors, **scalars}
     try:
         code = compile(driver.read_text(encoding="utf-8"), str(driver), "exec")
@@ -58,7 +58,7 @@ def execute_driver(
             exec(code, namespace)
             entry = _entry(driver, namespace)
             _allocate(namespace.get("_alloc_intermediates"), names, world)
-            _call(entry, orchestrator, names, known, host_callables)
+            _call(entry, orchestrator, names, names_of_programs, host_callables)
     except RuntimeFault:
         raise
     except Exception as error:
@@ -68,11 +68,15 @@ def execute_driver(
 
 def _entry(driver: Path, namespace: Mapping[str, Any]) -> Callable[..., Any]:
     """Return the single function that carries the mark. Raises `RuntimeFault`."""
-    found = {name: value for name, value in namespace.items() if getattr(value, _MARK, False) is True}
-    if len(found) != 1:
-        what = f"{len(found)} functions carry {_MARK}: {', '.join(found)}" if found else f"no function carries {_MARK}"
+    entries = {name: value for name, value in namespace.items() if getattr(value, _MARK, False) is True}
+    if len(entries) != 1:
+        what = (
+            f"{len(entries)} functions carry {_MARK}: {', '.join(entries)}"
+            if entries
+            else f"no function carries {_MARK}"
+        )
         raise RuntimeFault(python_fault(FaultKind.DRIVER, f"{driver.name}: {what}", hint=_HINT))
-    function: Callable[..., Any] = next(iter(found.values()))
+    function: Callable[..., Any] = next(iter(entries.values()))
     return function
 
 
@@ -90,7 +94,7 @@ def _call(
     programs: Iterable[str],
     host_callables: Iterable[str],
 ) -> None:
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "tensors": names,
         "callables": {name: Handle(name) for name in programs},
         "sub_ids": {name: Handle(name) for name in host_callables},
@@ -99,7 +103,7 @@ def _call(
         "_domain_provider": None,
     }
     taken = inspect.signature(entry).parameters
-    entry(orchestrator, None, CallConfig(), **{name: value for name, value in given.items() if name in taken})
+    entry(orchestrator, None, CallConfig(), **{name: value for name, value in arguments.items() if name in taken})
 
 
 def _fault(driver: Path, error: Exception) -> RuntimeFault:

@@ -88,11 +88,11 @@ class ChipsEngine:
         """Return the chip programs that PyTorch executes. Those that consist of modules alone are in their completed
         form."""
         require_torch("RUNTIME=torch")
-        found = {}
+        directories = {}
         for name, root in artifact.chips.items():
             completed = self.chips[name] / "completed" if name in self.chips else root
-            found[name] = completed if (completed / MANIFEST_NAME).is_file() else root
-        return found
+            directories[name] = completed if (completed / MANIFEST_NAME).is_file() else root
+        return directories
 
 
 class ChipsWorker(Worker):
@@ -139,11 +139,11 @@ class ChipsWorker(Worker):
             origin.rank = 0
         if origin.status is not None:
             death = Death(origin.status, 0, self._memory_bytes, self._said.tail)
-            found = RunFault("runtime_error", describe_death(death, self._rank_report(origin.rank), "", self._binaries))
+            fault = RunFault("runtime_error", describe_death(death, self._rank_report(origin.rank), "", self._binaries))
         else:
-            found = super()._fault(reply)
-        _place(found.error, origin, self._world)
-        return found
+            fault = super()._fault(reply)
+        _place(fault.error, origin, self._world)
+        return fault
 
 
 def _options(request: Request) -> dict[str, SettingValue]:
@@ -154,5 +154,5 @@ def _options(request: Request) -> dict[str, SettingValue]:
 
 def _place(error: ErrorInfo, origin: Origin, world: int) -> None:
     """Prefix a message with its rank and dispatch."""
-    place = "host callable" if origin.rank == world else f"rank {origin.rank}, d{origin.dispatch}"
-    error.message = f"{place} '{origin.program}': {error.message}"
+    where = "host callable" if origin.rank == world else f"rank {origin.rank}, d{origin.dispatch}"
+    error.message = f"{where} '{origin.program}': {error.message}"

@@ -63,23 +63,23 @@ class Watch:
         if not all(waits.values()) or any(board.busy(rank) > 0 for rank in running):
             self._before = None
             return []
-        found = [wait for rank in waits.values() for wait in rank]
-        now = (epoch, tuple((wait.rank, wait.task, wait.address) for wait in found), tuple(running))
+        blocked = [wait for rank in waits.values() for wait in rank]
+        now = (epoch, tuple((wait.rank, wait.task, wait.address) for wait in blocked), tuple(running))
         self._still = self._still + 1 if now == self._before else 1
         self._before = now
         grouped = any(board.other_waits(rank) for rank in running)
         needed = self._LOOKS_WITH_GROUPS if grouped else self._LOOKS
-        if self._still < needed or board.epoch != epoch or any(wait.is_over for wait in found):
+        if self._still < needed or board.epoch != epoch or any(wait.is_over for wait in blocked):
             return []
-        return found
+        return blocked
 
 
 def explain(
     board: Board, waits: Sequence[Wait], running: Mapping[int, Dispatch], queue: Queue, domains: Sequence[Windows]
 ) -> tuple[str, str]:
     """Return the message of a deadlock, in one line, and the hint."""
-    told = [_wait(board, wait, running[wait.rank], domains) for wait in waits]
-    more = f"; and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
+    texts = [_wait(board, wait, running[wait.rank], domains) for wait in waits]
+    more = f"; and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
     behind = [(item.rank, item, producers) for item, producers in queue.waiting() if item.rank is not None]
     blocked = [
         f"{item} was submitted before {running[rank]} and has not begun: nothing orders them, "
@@ -94,16 +94,18 @@ def explain(
     ranks, have = ("ranks", "have") if len(over) > 1 else ("rank", "has")
     ended = f"; {ranks} {', '.join(map(str, over))} {have} nothing left to run" if over else ""
     hint = _TOKEN_HINT if blocked else _HINT
-    return f"the ranks wait for each other: {'; '.join(told[:_SHOWN])}{more}{because}{ended}", hint
+    return f"the ranks wait for each other: {'; '.join(texts[:_SHOWN])}{more}{because}{ended}", hint
 
 
 def _wait(board: Board, wait: Wait, dispatch: Dispatch, domains: Sequence[Windows]) -> str:
     """Return a description of one wait, and of the notifications of its signal."""
-    place = next(((windows, found) for windows in domains if (found := windows.place(wait.address)) is not None), None)
-    if place is None:
+    position = next(
+        ((windows, located) for windows in domains if (located := windows.place(wait.address)) is not None), None
+    )
+    if position is None:
         signal, members = f"the signal at 0x{wait.address:x}", tuple[int, ...]()
     else:
-        windows, (owner, buffer, offset) = place
+        windows, (owner, buffer, offset) = position
         members = windows.ranks
         name = buffer.name if buffer else "window"
         whose = "" if owner == wait.rank else f" of rank {owner}"
@@ -372,10 +374,10 @@ class _Host:
 
     def _start(self, ranks: list[RankProcess], item: Dispatch) -> None:
         """Let a rank begin a dispatch, with the clocks of the dispatches that it waited for."""
-        place = self._job.world if item.rank is None else item.rank
+        slot = self._job.world if item.rank is None else item.rank
         for producer in item.producers:
-            self._board.acquire(place, self._ended[producer])
-        ranks[place].start(item)
+            self._board.acquire(slot, self._ended[producer])
+        ranks[slot].start(item)
 
     def _finish(self, process: RankProcess, queue: Queue) -> int:
         """Read a rank's reply; return the number of its tasks."""
@@ -395,8 +397,8 @@ class _Host:
     def _check_windows(self, plan: Plan) -> None:
         """Raise for bytes beyond a window that a kernel wrote."""
         for windows in plan.domains:
-            if (found := windows.overrun()) is not None:
-                rank, offset = found
+            if (overrun := windows.overrun()) is not None:
+                rank, offset = overrun
                 text = f"domain '{windows.domain}': byte {offset} of rank {rank}'s window of {windows.size} was written"
                 hint = "look at the offsets of kernels that write to it, by put, remote store or notify"
                 raise RuntimeFault(python_fault(FaultKind.WINDOW_OVERRUN, text, hint=hint))

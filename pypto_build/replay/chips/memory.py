@@ -63,8 +63,8 @@ class Windows:
         for rank, base in zip(self.ranks, self.addresses, strict=True):
             offset = address - base
             if 0 <= offset < self.size:
-                found = next((item for item in self.buffers if 0 <= offset - item.offset < item.nbytes), None)
-                return rank, found, offset - (found.offset if found else 0)
+                buffer = next((item for item in self.buffers if 0 <= offset - item.offset < item.nbytes), None)
+                return rank, buffer, offset - (buffer.offset if buffer else 0)
         return None
 
     def overrun(self) -> tuple[int, int] | None:

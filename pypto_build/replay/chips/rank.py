@@ -44,9 +44,9 @@ def call_host(files: Mapping[str, Path], dispatch: Dispatch) -> RankReply:
         function = namespace.get(dispatch.program)
         if not callable(function):
             raise TypeError(f"defines no function '{dispatch.program}'")
-        given = [*(as_torch(item.tensor) for item in dispatch.tensors), *dispatch.scalars]
+        arguments = [*(as_torch(item.tensor) for item in dispatch.tensors), *dispatch.scalars]
         wrapped = list(inspect.signature(function).parameters) == ["args"]
-        function(*([given] if wrapped else given))
+        function(*([arguments] if wrapped else arguments))
     except Exception as error:
         raise RuntimeFault(_fault(path, error)) from None
     finally:

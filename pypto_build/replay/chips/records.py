@@ -70,7 +70,7 @@ class NoteRow(msgspec.Struct, frozen=True):
 class SignalRow(msgspec.Struct, frozen=True):
     """A signal at byte `offset` of the window of `owner`, and the ranks that notified it."""
 
-    place: str
+    label: str = msgspec.field(name="place")
     domain: str
     owner: int
     offset: int
@@ -200,8 +200,8 @@ def _domains_of(item: Dispatch, domains: Sequence[Windows]) -> list[str]:
 def _signals(board: Board, domains: Sequence[Windows]) -> Iterator[SignalRow]:
     for address in sorted(board.signals()):
         for windows in domains:
-            if (place := windows.place(address)) is not None:
-                owner, buffer, offset = place
+            if (position := windows.place(address)) is not None:
+                owner, buffer, offset = position
                 notes = [NoteRow(note.rank, note.kernel, note.count, note.sets) for note in board.notes(address)]
                 name = f"{windows.domain}.{buffer.name if buffer else 'window'}+{offset} of rank {owner}"
                 start = windows.addresses[windows.ranks.index(owner)]

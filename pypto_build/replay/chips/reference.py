@@ -44,17 +44,17 @@ class RanksReference:
                 continue
             try:
                 self._programs[name] = References(root)
-            except ArtifactError as found:
-                self._programs[name], error = None, found
+            except ArtifactError as refusal:
+                self._programs[name], error = None, refusal
         if error is not None and not any(self._programs.values()):
             raise error
 
     def hook(self, program: str, domains: Sequence[Windows]) -> Callable[[Any], None] | None:
         """Return the runtime's callback for each task of a program; None if the program runs as compiled."""
-        found = self._programs[program]
-        if isinstance(found, Collective):
-            return _CollectiveHook(found, domains)
-        return None if found is None else RankHook(found, domains)
+        reference = self._programs[program]
+        if isinstance(reference, Collective):
+            return _CollectiveHook(reference, domains)
+        return None if reference is None else RankHook(reference, domains)
 
 
 class RankHook:
@@ -119,9 +119,9 @@ class _CollectiveHook:
             operands = [[_view(slot, start - windows.addresses[me]) for start in windows.addresses] for slot in tensors]
             cells = [_address(tensors[signal]) + start - windows.addresses[me] for start in windows.addresses]
             _meet(call, cells, me)
-            found = results(self._collective, operands, me)
+            outputs = results(self._collective, operands, me)
             _meet(call, cells, me)
-            for number, value in found:
+            for number, value in outputs:
                 operands[number][me][: value.shape[0]] = value
         except (ValueError, RuntimeError, IndexError) as error:
             kernels = "+".join(name for _, _, name in call.kernels)
@@ -170,5 +170,5 @@ def _connect(namespace: dict[str, Any], call: Any) -> None:
 def _cells(signal: Any) -> Iterator[int]:
     """Yield the addresses of the signals in a view."""
     cells: torch.Tensor = signal.elements()
-    for place in itertools.product(*map(range, cells.shape)):
-        yield cells.data_ptr() + sum(i * stride for i, stride in zip(place, cells.stride(), strict=True)) * 4
+    for index in itertools.product(*map(range, cells.shape)):
+        yield cells.data_ptr() + sum(i * stride for i, stride in zip(index, cells.stride(), strict=True)) * 4

@@ -72,6 +72,6 @@ def _map(file: int, size: int) -> None:
     system = ctypes.CDLL(None, use_errno=True)
     system.mmap.restype = ctypes.c_void_p
     system.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-    found = system.mmap(ADDRESS, size, _PROT_READ_WRITE, _MAP_SHARED | _MAP_FIXED_NOREPLACE, file, 0)
-    if found != ADDRESS:
+    address = system.mmap(ADDRESS, size, _PROT_READ_WRITE, _MAP_SHARED | _MAP_FIXED_NOREPLACE, file, 0)
+    if address != ADDRESS:
         raise OSError(ctypes.get_errno(), f"0x{ADDRESS:x} is taken")

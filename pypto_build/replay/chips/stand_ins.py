@@ -86,12 +86,12 @@ class WindowBuffer:
         """Return a tensor at the beginning of the buffer. Raises `ValueError` for one that is larger."""
         name = _TORCH_NAMES[getattr(dtype, "name", str(dtype))]
         storage = Storage(f"{self.windows.domain}.{self.buffer.name}", self.base, self.buffer.nbytes)
-        found = WindowTensor(storage, name, shapes, None, offset)
-        if (offset + found.numel()) * ITEMSIZE[name] > self.buffer.nbytes:
+        tensor = WindowTensor(storage, name, shapes, None, offset)
+        if (offset + tensor.numel()) * ITEMSIZE[name] > self.buffer.nbytes:
             raise ValueError(
                 f"buffer '{self.buffer.name}' of {self.buffer.nbytes} bytes is too small for {list(shapes)} {name}"
             )
-        return found
+        return tensor
 
 
 @dataclass(frozen=True)
@@ -137,10 +137,10 @@ class Domain(ByRanks):
         windows = self.windows
         if rank not in windows.ranks:
             raise KeyError(f"rank {rank} is no member of domain '{windows.domain}' of ranks {list(windows.ranks)}")
-        place = windows.ranks.index(rank)
+        index = windows.ranks.index(rank)
         buffers = {buffer.name: WindowBuffer(windows, buffer, rank) for buffer in windows.buffers}
-        context, base = windows.contexts[place], windows.addresses[place]
-        return DomainMember(buffers, context, place, len(windows.ranks), windows.domain, base, windows.size)
+        context, base = windows.contexts[index], windows.addresses[index]
+        return DomainMember(buffers, context, index, len(windows.ranks), windows.domain, base, windows.size)
 
 
 @dataclass(frozen=True)
@@ -203,8 +203,8 @@ class Orchestrator:
 
     def submit_sub(self, handle: Any, args: TaskArgs | None = None) -> Dispatch:
         """Enqueue a host callable."""
-        given = args or TaskArgs()
-        return self.graph.add(handle.name, None, given.tensors, given.scalars, self._line())
+        arguments = args or TaskArgs()
+        return self.graph.add(handle.name, None, arguments.tensors, arguments.scalars, self._line())
 
     def submit_chip(self, handle: Any, args: TaskArgs, config: Any, worker: int | None) -> Dispatch:
         """Enqueue a chip program on a rank; None: on the next one in turn."""
@@ -246,7 +246,7 @@ def _tensor_from_continuous(tensor: Any) -> Any:
 
 
 def _modules(torch: bool) -> dict[str, ModuleType]:
-    found = {"torch": stand_in_torch()} if torch else {}
+    modules = {"torch": stand_in_torch()} if torch else {}
     for name, content in (
         ("simpler", {}),
         (
@@ -267,10 +267,10 @@ def _modules(torch: bool) -> dict[str, ModuleType]:
             {"_submit_chip": _submit_chip, "_tensor_from_continuous": _tensor_from_continuous},
         ),
     ):
-        module = found[name] = ModuleType(name)
+        module = modules[name] = ModuleType(name)
         module.__path__ = []
         vars(module).update(content)
-    return found
+    return modules
 
 
 @contextmanager

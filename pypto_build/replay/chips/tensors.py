@@ -57,8 +57,10 @@ class HostTensor:
 
     def is_contiguous(self) -> bool:
         """Return whether elements follow each other without gaps."""
-        wanted = row_major_strides(self.shape)
-        return all(size == 1 or have == want for size, have, want in zip(self.shape, self.strides, wanted, strict=True))
+        strides = row_major_strides(self.shape)
+        return all(
+            size == 1 or have == want for size, have, want in zip(self.shape, self.strides, strides, strict=True)
+        )
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -104,13 +106,13 @@ class HostTensor:
 
     def reshape(self, *shape: Any) -> HostTensor:
         """Return a contiguous tensor in another shape. Raises `ValueError`."""
-        wanted = list(shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
-        if -1 in wanted:
-            known = math.prod(extent for extent in wanted if extent != -1)
-            wanted[wanted.index(-1)] = self.numel() // max(known, 1)
-        if math.prod(wanted) != self.numel() or not self.is_contiguous():
-            raise ValueError(f"shape {wanted} is invalid for a tensor of shape {list(self.shape)}")
-        return HostTensor(self.storage, self.dtype, wanted, None, self.offset)
+        extents = list(shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
+        if -1 in extents:
+            others = math.prod(extent for extent in extents if extent != -1)
+            extents[extents.index(-1)] = self.numel() // max(others, 1)
+        if math.prod(extents) != self.numel() or not self.is_contiguous():
+            raise ValueError(f"shape {extents} is invalid for a tensor of shape {list(self.shape)}")
+        return HostTensor(self.storage, self.dtype, extents, None, self.offset)
 
     def view(self, *shape: Any) -> HostTensor:
         """Return the tensor in another shape, or a contiguous one with its bytes read as another type. Raises

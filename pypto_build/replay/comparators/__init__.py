@@ -57,27 +57,27 @@ def parse_comparator(spec: str) -> Comparator:
 
     Raises `ArtifactError` (usage) for an unknown name, arguments that are no literals, and arguments that do not fit.
     """
-    place = f"--comparator {spec}"
+    option = f"--comparator {spec}"
     try:
         tree = ast.parse(spec.strip(), mode="eval").body
     except SyntaxError:
-        raise ArtifactError(place, "not a call like ratio_allclose(max_error_ratio=0.01)") from None
+        raise ArtifactError(option, "not a call like ratio_allclose(max_error_ratio=0.01)") from None
     call = tree if isinstance(tree, ast.Call) else ast.Call(func=tree, args=[], keywords=[])
     if not isinstance(call.func, ast.Name) or call.func.id not in COMPARATORS:
-        raise ArtifactError(place, "unknown comparator", f"known ones: {', '.join(COMPARATORS)}")
+        raise ArtifactError(option, "unknown comparator", f"known ones: {', '.join(COMPARATORS)}")
     factory = COMPARATORS[call.func.id]
     try:
         positional = [ast.literal_eval(argument) for argument in call.args]
         keywords = {keyword.arg or "**": ast.literal_eval(keyword.value) for keyword in call.keywords}
     except ValueError:
-        raise ArtifactError(place, "its arguments must be literals", f"{call.func.id}{_signature(factory)}") from None
+        raise ArtifactError(option, "its arguments must be literals", f"{call.func.id}{_signature(factory)}") from None
     for name, value in (*(("", value) for value in positional), *keywords.items()):
         if (isinstance(value, float) or name in ("rtol", "atol")) and value is not None and not is_tolerance(value):
-            raise ArtifactError(place, f"{value} is no finite number that is 0 or more", "write one that is")
+            raise ArtifactError(option, f"{value} is no finite number that is 0 or more", "write one that is")
     try:
         return factory(*positional, **keywords)
     except TypeError as error:
-        raise ArtifactError(place, str(error), f"{call.func.id}{_signature(factory)}") from None
+        raise ArtifactError(option, str(error), f"{call.func.id}{_signature(factory)}") from None
 
 
 def _signature(factory: Callable[..., Comparator]) -> str:

@@ -38,12 +38,12 @@ def topk_pair_compare(vals_name: str, *, dim: int = -1, descending: bool = True,
             return True, ""
 
         def line(at: int) -> str:
-            place = np.unravel_index(at, bad.shape)
-            column = int(place[-1])
-            window = scores[place[:-1]][max(0, column - 1) : column + 2]
+            index = np.unravel_index(at, bad.shape)
+            column = int(index[-1])
+            window = scores[index[:-1]][max(0, column - 1) : column + 2]
             return (
-                f"{coordinates(at, bad.shape)} actual_idx={int(ours[place])}, expected_idx={int(theirs[place])}, "
-                f"score={float(scores[place]):.8g}, neighbours={[float(f'{value:.8g}') for value in window]}"
+                f"{coordinates(at, bad.shape)} actual_idx={int(ours[index])}, expected_idx={int(theirs[index])}, "
+                f"score={float(scores[index]):.8g}, neighbours={[float(f'{value:.8g}') for value in window]}"
             )
 
         return False, f"{int(np.count_nonzero(bad))} indices differ where the values are out of order" + listing(

@@ -45,40 +45,40 @@ def read_entry(source: str, functions: Sequence[str]) -> tuple[str, tuple[Passed
     text = re.sub(
         r"//[^\n]*|/\*.*?(?:\*/|\Z)|^[ \t]*#[^\n]*", " ", source[entry.end() : end.start()], flags=re.S | re.M
     )
-    known: dict[str, Passed] = {}
+    values: dict[str, Passed] = {}
     for statement in (" ".join(part.split()) for part in text.split(";")):
-        _learn(statement, known)
+        _learn(statement, values)
         call = _CALL.search(statement)
         if call is not None and call[1] in functions:
             names = [name.strip() for name in call[2].split(",") if name.strip()]
-            if any(name not in known for name in names):
+            if any(name not in values for name in names):
                 return None
-            return call[1], tuple(known[name]._replace(name=source_variable(name)) for name in names)
+            return call[1], tuple(values[name]._replace(name=source_variable(name)) for name in names)
     return None
 
 
-def _learn(statement: str, known: dict[str, Passed]) -> None:
+def _learn(statement: str, values: dict[str, Passed]) -> None:
     """Record the meaning of the variable that a statement assigns."""
     for function, kind in _LAUNCH.items():
-        found = re.search(rf"\b(\w+)\s*=\s*{function}\s*\(", statement)
-        if found is not None:
-            known[found[1]] = Passed(kind)
+        match = re.search(rf"\b(\w+)\s*=\s*{function}\s*\(", statement)
+        if match is not None:
+            values[match[1]] = Passed(kind)
             return
     extent = _EXTENT.search(statement)
-    if extent is not None and extent[2] in known:
-        known[extent[1]] = Passed(EXTENT, known[extent[2]].slot, int(extent[3]))
+    if extent is not None and extent[2] in values:
+        values[extent[1]] = Passed(EXTENT, values[extent[2]].slot, int(extent[3]))
         return
     address = _ADDRESS.search(statement)
-    if address is not None and address[2] in known:
-        known[address[1]] = Passed(TENSOR, known[address[2]].slot)
+    if address is not None and address[2] in values:
+        values[address[1]] = Passed(TENSOR, values[address[2]].slot)
         return
     slot = _SLOT.search(statement)
     if slot is not None:
-        known[slot[1]] = Passed(SCALAR, int(slot[2]))
+        values[slot[1]] = Passed(SCALAR, int(slot[2]))
         return
     value = _VALUE.search(statement)
-    if value is not None and value[2] in known:
-        known[value[1]] = known[value[2]]
+    if value is not None and value[2] in values:
+        values[value[1]] = values[value[2]]
 
 
 def positional(kinds: Sequence[str], tensors: int) -> tuple[Passed, ...]:

@@ -62,8 +62,10 @@ class References:
         if key not in self._members:
             tensors = sum(hasattr(argument, "shape") for argument in call.args)
             bodies = [(name, self.body(func_id, tensors), role) for role, func_id, name in key]
-            found = [Member(name, body, 1 if role == "aiv1" else 0) for name, body, role in bodies if body is not None]
-            self._members[key] = found if len(found) == len(bodies) else None
+            members = [
+                Member(name, body, 1 if role == "aiv1" else 0) for name, body, role in bodies if body is not None
+            ]
+            self._members[key] = members if len(members) == len(bodies) else None
         return self._members[key]
 
     def execute(self, call: Any, slots: list[Slot] | None = None) -> bool:
@@ -74,13 +76,13 @@ class References:
         members = self.members(call)
         if members is None:
             return False
-        given = slots_of(call) if slots is None else slots
+        arguments = slots_of(call) if slots is None else slots
         try:
             with flushed(self.units.numerics):
                 if call.block is None:
-                    run_blocks(members, given, call.block_num)
+                    run_blocks(members, arguments, call.block_num)
                 else:
-                    run_task(members, given, call.block, call.block_num)
+                    run_task(members, arguments, call.block, call.block_num)
         except (RuntimeError, IndexError, ValueError, TypeError, ZeroDivisionError, NameError) as error:
             kernels = "+".join(dict.fromkeys(member.name for member in members))
             kind = FaultKind.REFERENCE_DEADLOCK if _raiser(error) == _SCHEDULER else FaultKind.REFERENCE
@@ -104,15 +106,15 @@ def _raiser(error: BaseException) -> str:
 def _where(error: BaseException, members: list[Member]) -> str:
     """Return `gemm.pto:12: `, the innermost line of a unit in an exception's traceback."""
     files = {f"<{member.body.unit.path.name}>": member.body.unit for member in members}
-    found = ""
+    where = ""
     trace = error.__traceback__
     while trace is not None:
         unit = files.get(trace.tb_frame.f_code.co_filename)
-        place = unit.place(trace.tb_lineno) if unit is not None else None
-        if unit is not None and place is not None and place.line:
-            found = f"{unit.path.name}:{place.line}: "
+        position = unit.place(trace.tb_lineno) if unit is not None else None
+        if unit is not None and position is not None and position.line:
+            where = f"{unit.path.name}:{position.line}: "
         trace = trace.tb_next
-    return found
+    return where
 
 
 class ReferenceHook:

@@ -58,9 +58,9 @@ class _Reader(pickle.Unpickler):
         if (module, name) in _PLAIN:
             return super().find_class(module, name)
         if module.startswith("pypto_build.") and "." not in name:
-            found = super().find_class(module, name)
-            if isinstance(found, type) and found.__module__ == module and _is_record(found):
-                return found
+            cls = super().find_class(module, name)
+            if isinstance(cls, type) and cls.__module__ == module and _is_record(cls):
+                return cls
         raise pickle.UnpicklingError(f"{module}.{name} is no value")
 
 

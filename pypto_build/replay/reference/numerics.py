@@ -83,8 +83,8 @@ class Functions:
             halves = dim == 1 and name == "sum" and a.dtype == torch.float16  # in float, rounded once
             if pairs and not self._simulator and name == "sum":
                 return _pairs(a)
-            found = _one_by_one(a.float() if halves else a, dim, name)
-            return found.to(a.dtype)
+            reduced = _one_by_one(a.float() if halves else a, dim, name)
+            return reduced.to(a.dtype)
         return _sum_of_rows(a, self._a2a3) if name == "sum" else _product_of_rows(a)
 
     def _extreme(self, a: torch.Tensor, dim: int, name: str) -> torch.Tensor:
@@ -139,8 +139,8 @@ def _sum_of_rows(a: torch.Tensor, a2a3: bool) -> torch.Tensor:
     for at in range(0, cols, width):
         lanes = torch.zeros(rows, width, dtype=a.dtype)
         lanes[:, : min(width, cols - at)] = a[:, at : at + width]
-        found = _neighbours(lanes)
-        total = found if total is None else _add(total, found)
+        row_sum = _neighbours(lanes)
+        total = row_sum if total is None else _add(total, row_sum)
     return a if total is None else total
 
 

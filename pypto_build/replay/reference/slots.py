@@ -22,8 +22,8 @@ class TensorArgument(NamedTuple):
     def contiguous(self) -> bool:
         """Return whether the tensor is row-major without gaps."""
         stride = 1
-        for extent, given in zip(reversed(self.shape), reversed(self.strides), strict=True):
-            if extent != 1 and given != stride:
+        for extent, actual in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if extent != 1 and actual != stride:
                 return False
             stride *= extent
         return True

@@ -246,7 +246,7 @@ def _start(member: Member, slots: Sequence[Slot], block: int, blocks: int) -> An
         namespace["_current_sb"][0] = member.lane
     values: list[Any] = []
     for (kind, slot, axis, _), type_, address in zip(body.passed, body.types, body.addresses, strict=True):
-        given = slots[slot]
+        slot_value = slots[slot]
         if kind == BLOCK:
             values.append(block)
         elif kind == BLOCKS:
@@ -254,26 +254,26 @@ def _start(member: Member, slots: Sequence[Slot], block: int, blocks: int) -> An
         elif kind == LANE:
             values.append(member.lane)
         elif kind == SCALAR:
-            assert isinstance(given, int)
-            context = TensorArgument(given, CONTEXT_BYTES, 0, "int64", (), ())
-            values.append(_pointer(body.unit, context) if address else scalar_of(given, type_))
+            assert isinstance(slot_value, int)
+            context = TensorArgument(slot_value, CONTEXT_BYTES, 0, "int64", (), ())
+            values.append(_pointer(body.unit, context) if address else scalar_of(slot_value, type_))
         else:
-            assert isinstance(given, TensorArgument)
-            values.append(given.shape[axis] if kind == EXTENT else _pointer(body.unit, given))
+            assert isinstance(slot_value, TensorArgument)
+            values.append(slot_value.shape[axis] if kind == EXTENT else _pointer(body.unit, slot_value))
     return body.call(*values)
 
 
-def _pointer(unit: Unit, given: TensorArgument) -> Any:
+def _pointer(unit: Unit, argument: TensorArgument) -> Any:
     """Return a tensor in the form of the generated text. Results are cached, since the same memory recurs in loops."""
-    key = given[:4]
-    found = unit.pointers.get(key)
-    if found is None and "Pointer" in unit.namespace:
-        dtype = getattr(torch, given.dtype)
-        whole = memory(given.buffer, given.size)[: given.size // dtype.itemsize * dtype.itemsize].view(dtype)
+    key = argument[:4]
+    pointer = unit.pointers.get(key)
+    if pointer is None and "Pointer" in unit.namespace:
+        dtype = getattr(torch, argument.dtype)
+        whole = memory(argument.buffer, argument.size)[: argument.size // dtype.itemsize * dtype.itemsize].view(dtype)
         if len(unit.pointers) >= _POINTERS:
             unit.pointers.clear()
-        found = unit.pointers[key] = unit.namespace["Pointer"](whole, given.offset)
-    return found
+        pointer = unit.pointers[key] = unit.namespace["Pointer"](whole, argument.offset)
+    return pointer
 
 
 _POINTERS = 4096  # so many are remembered

@@ -40,23 +40,23 @@ class Attribute(msgspec.Struct, frozen=True):
         names = " or ".join(_TYPE_NAMES.get(kind, kind.__name__) for kind in self.types)
         return f"{names}, or a list" if self.name in MANY else names
 
-    def value(self, rule: str, given: Any, env: Environment) -> Any:
-        """The value of ``given``, checked; nodes for an attribute that names files.
+    def value(self, rule: str, value: Any, env: Environment) -> Any:
+        """Return ``value``, checked; nodes for an attribute that names files.
 
         Raises:
             RuleError: it has the wrong type or value.
         """
         if self.kind is not None:
-            if given in self.words if isinstance(given, str) else False:
-                return given
+            if value in self.words if isinstance(value, str) else False:
+                return value
             convert = as_nodes if self.kind.is_list else as_node
-            return convert(env, given, self.kind, f"{rule}: {self.name}", self.doc)
-        is_bool_for_number = isinstance(given, bool) and bool not in self.types
-        if not isinstance(given, self.types) or is_bool_for_number:
-            raise RuleError(f"{rule}: {self.name}={given!r} is not a {self.type_names}; it is {self.doc}")
-        if self.choices and given not in self.choices:
-            raise RuleError(f"{rule}: {self.name}={given!r} is not one of {', '.join(self.choices)}")
-        return given
+            return convert(env, value, self.kind, f"{rule}: {self.name}", self.doc)
+        is_bool_for_number = isinstance(value, bool) and bool not in self.types
+        if not isinstance(value, self.types) or is_bool_for_number:
+            raise RuleError(f"{rule}: {self.name}={value!r} is not a {self.type_names}; it is {self.doc}")
+        if self.choices and value not in self.choices:
+            raise RuleError(f"{rule}: {self.name}={value!r} is not one of {', '.join(self.choices)}")
+        return value
 
 
 PLATFORM = Attribute("platform", (str,), "what it is built for (default: PLATFORM=)", choices=tuple(PLATFORMS))
@@ -71,15 +71,15 @@ def path_attribute(name: str, kind: Kind, doc: str, **more: Any) -> Attribute:
 MANY = ("platform", "rtol", "atol", "memory", "world")
 
 
-def each_variant(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """``given`` with each combination of values of the attributes in `MANY` that are lists; names tell them apart."""
-    lists = {name: given[name] for name in MANY if isinstance(given.get(name), (list, tuple))}
+def each_variant(named: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield ``named`` with each combination of values of those attributes in `MANY` that are lists; names differ."""
+    lists = {name: named[name] for name in MANY if isinstance(named.get(name), (list, tuple))}
     for values in itertools.product(*lists.values()):
         chosen = dict(zip(lists, values, strict=True))
         words = [str(value) if name == "platform" else f"{name}-{value}" for name, value in chosen.items()]
-        variant = {**given, **chosen}
-        if "name" in given and words:
-            variant["name"] = ".".join([str(given["name"]), *words])
+        variant = {**named, **chosen}
+        if "name" in named and words:
+            variant["name"] = ".".join([str(named["name"]), *words])
         yield variant
 
 
@@ -90,26 +90,26 @@ class Rule(msgspec.Struct, frozen=True):
     doc: str
     attributes: tuple[Attribute, ...]
 
-    def check(self, given: Mapping[str, Any], env: Environment) -> dict[str, Any]:
-        """``given`` with defaults filled in.
+    def check(self, values: Mapping[str, Any], env: Environment) -> dict[str, Any]:
+        """Return ``values`` with defaults filled in.
 
         Raises:
             RuleError: an attribute that does not exist, is missing, or has the wrong type or value.
         """
-        known = {attribute.name: attribute for attribute in self.attributes}
-        for name in given:
-            if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                way_out = f"did you mean '{near[0]}'?" if near else f"it takes {', '.join(known)}"
+        attributes = {attribute.name: attribute for attribute in self.attributes}
+        for name in values:
+            if name not in attributes:
+                near = difflib.get_close_matches(name, attributes, n=1)
+                way_out = f"did you mean '{near[0]}'?" if near else f"it takes {', '.join(attributes)}"
                 raise RuleError(f"{self.name}: no attribute '{name}'; {way_out}")
-        return {name: self._value(attribute, given, env) for name, attribute in known.items()}
+        return {name: self._value(attribute, values, env) for name, attribute in attributes.items()}
 
-    def _value(self, attribute: Attribute, given: Mapping[str, Any], env: Environment) -> Any:
-        if given.get(attribute.name) is None:
+    def _value(self, attribute: Attribute, values: Mapping[str, Any], env: Environment) -> Any:
+        if values.get(attribute.name) is None:
             if attribute.required:
                 raise RuleError(f"{self.name}: attribute '{attribute.name}' is missing; it is {attribute.doc}")
             return attribute.default
-        return attribute.value(self.name, given[attribute.name], env)
+        return attribute.value(self.name, values[attribute.name], env)
 
 
 __all__ = ["PLATFORM", "Attribute", "Kind", "Rule", "RuleError", "is_path", "path_attribute"]

@@ -90,22 +90,22 @@ def clean_outputs(workspace: Workspace, platform: str) -> None:
     is_named = bool(COMMAND_LINE_TARGETS) and TARGETS.keys().isdisjoint(map(str, COMMAND_LINE_TARGETS))
     workspace.extras[_KEPT] = {Path(node.get_abspath()) for node in kept_by_users()}
     outputs = sorted(workspace.build_dir.glob(f"{platform or '*'}/{glob.escape(name) if name else '*'}/{MARKER}"))
-    found = [marker for marker in outputs if not is_named or _is_asked(marker.parent)]
+    markers = [marker for marker in outputs if not is_named or _is_asked(marker.parent)]
     lists = bool(GetOption("no_exec")) or terminal.shows_details()
     if not name:
         _clean_generated(workspace, platform, lists)
-    for output in found:
+    for output in markers:
         if not GetOption("no_exec"):
             lock_output(output.parent)
         before = _count(output.parent)
         _clean(output.parent, workspace, terminal.say if lists else terminal.detail)
         if not lists:
             _tell(workspace, output.parent, before)
-    if name and not found:
+    if name and not markers:
         built = sorted({path.parent.name for path in workspace.build_dir.glob(f"{platform or '*'}/*/{MARKER}")})
         there = f"there are: {', '.join(built)}" if built else "nothing is built"
         terminal.complain(f"scons: JIT={workspace.options['JIT']}: nothing of it is built; {there}")
-    is_all = not name and found == outputs
+    is_all = not name and markers == outputs
     for artifact in _artifacts(workspace.build_dir / "scenes", "worker.*", "node.*") if is_all else ():
         _remove(artifact, workspace)  # of tests that drive a worker themselves
     is_all = is_all and not platform
@@ -130,8 +130,12 @@ def _clean_generated(workspace: Workspace, platform: str, lists: bool) -> None:
     kept: set[Path] = workspace.extras[_KEPT]
     for output, node in workspace.generated.items():
         artifact = Path(node.get_abspath())
-        asked = not COMMAND_LINE_TARGETS or is_reached(node)
-        if not asked or platform not in ("", output.parent.name) or any(one.is_relative_to(artifact) for one in kept):
+        is_selected = not COMMAND_LINE_TARGETS or is_reached(node)
+        if (
+            not is_selected
+            or platform not in ("", output.parent.name)
+            or any(one.is_relative_to(artifact) for one in kept)
+        ):
             continue
         if output.is_dir() and not GetOption("no_exec"):
             lock_output(output)
@@ -186,7 +190,7 @@ def _clean(output: Path, workspace: Workspace, tell: Callable[[str], None]) -> N
 def _artifacts(directory: Path, *names: str) -> list[Path]:
     """The artifacts that we wrote in a directory, those for several chips and directories of chip programs too."""
     marks = ("kernel_config.py", META_NAME, f"{CHILDREN_DIR}/*/kernel_config.py")
-    return sorted({place for name in names for place in directory.glob(name) if any(map(any, map(place.glob, marks)))})
+    return sorted({path for name in names for path in directory.glob(name) if any(map(any, map(path.glob, marks)))})
 
 
 def _built_files(output: Path) -> Iterator[Path]:

@@ -30,23 +30,23 @@ _COMPARATOR = "comparator "
 class Configuration:
     """One way to replay an artifact: what was given besides the defaults, as ``NAME=value``."""
 
-    given: tuple[str, ...] = ()
+    pairs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return " ".join(self.given)
+        return " ".join(self.pairs)
 
     @property
     def comparators(self) -> tuple[str, ...]:
         """Return the comparators; tools other than the replay compare within tolerances."""
-        return tuple(pair.partition("=")[2] for pair in self.given if pair.startswith(_COMPARATOR))
+        return tuple(pair.partition("=")[2] for pair in self.pairs if pair.startswith(_COMPARATOR))
 
     @property
     def name(self) -> str:
         """Return the name of its directory: readable, and different for each configuration."""
-        if not self.given:
+        if not self.pairs:
             return "default"
-        digest = hashlib.sha256(json.dumps(self.given).encode()).hexdigest()[:8]
-        return f"{re.sub(r'[^A-Za-z0-9._=+,-]', '_', ','.join(self.given))[:_NAME_LENGTH]}-{digest}"
+        digest = hashlib.sha256(json.dumps(self.pairs).encode()).hexdigest()[:8]
+        return f"{re.sub(r'[^A-Za-z0-9._=+,-]', '_', ','.join(self.pairs))[:_NAME_LENGTH]}-{digest}"
 
 
 def configuration(
@@ -58,13 +58,13 @@ def configuration(
     environment: Mapping[str, str],
 ) -> Configuration:
     """The configuration of a replay with these options of the run, data and binaries."""
-    given = {"DATA": data} if data else {}
-    given |= {"CHECK": "1"} if VARIANTS[variant].checked else {}
+    values = {"DATA": data} if data else {}
+    values |= {"CHECK": "1"} if VARIANTS[variant].checked else {}
     for name, value in options.items():
         if value != OPTIONS[name].default and (platform.simulated or name != "RUNTIME"):  # hardware has one runtime
-            given[name] = "1" if value is True else str(value)
-    given |= {f"{_COMPARATOR}{output}": comparator for output, comparator in comparators.items()}
-    return Configuration(tuple(f"{name}={value}" for name, value in (given | dict(environment)).items()))
+            values[name] = "1" if value is True else str(value)
+    values |= {f"{_COMPARATOR}{output}": comparator for output, comparator in comparators.items()}
+    return Configuration(tuple(f"{name}={value}" for name, value in (values | dict(environment)).items()))
 
 
 def evict(results: Path, used: Set[Path]) -> None:

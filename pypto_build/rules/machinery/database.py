@@ -67,7 +67,7 @@ def decide_verdicts(decide: Decide) -> Decide:
         if not differs or dependency.name != VERDICT or not hasattr(before, "csig"):
             return differs
         text = Path(dependency.get_abspath()).read_bytes()
-        other = _CACHED.sub(lambda found: found[1] + (b"true" if found[2] == b"false" else b"false"), text)
+        other = _CACHED.sub(lambda match: match[1] + (b"true" if match[2] == b"false" else b"false"), text)
         return bool(before.csig != hash_signature(other))
 
     return changed

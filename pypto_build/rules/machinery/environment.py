@@ -45,9 +45,9 @@ def program_environment(environment: Mapping[str, str], more: Iterable[str] = ()
 
 def passed_environment() -> dict[str, str]:
     """Return the part of the caller's environment that commands get."""
-    found = own_environment()
-    passed = {name: found[name] for name in _PASSED_ON if name in found}
-    passed |= {name: value for name, value in found.items() if name.startswith(_PASSED_PREFIXES)}
+    variables = own_environment()
+    passed = {name: variables[name] for name in _PASSED_ON if name in variables}
+    passed |= {name: value for name, value in variables.items() if name.startswith(_PASSED_PREFIXES)}
     return passed | {"LC_ALL": "C.UTF-8"}
 
 

@@ -116,13 +116,13 @@ def kept_by_users() -> list[Node]:
     return [node for node in _made() if node.noclean not in (0, _LEFT_TO_US)]
 
 
-def as_node(env: Environment, given: Any, kind: Kind, where: str, doc: str) -> Node:
-    """The node of the one file or directory that ``given`` names.
+def as_node(env: Environment, value: Any, kind: Kind, where: str, doc: str) -> Node:
+    """The node of the one file or directory that ``value`` names.
 
     Raises:
         RuleError: it names none, several, or one of the other kind.
     """
-    nodes = list(_nodes(env, given, kind, where, doc))
+    nodes = list(_nodes(env, value, kind, where, doc))
     if len(nodes) > 1 and kind.is_directory:
         nodes = _common_directory(env, nodes)
     if len(nodes) != 1:
@@ -130,12 +130,12 @@ def as_node(env: Environment, given: Any, kind: Kind, where: str, doc: str) -> N
     return _checked(env, nodes[0], kind, where, doc)
 
 
-def as_nodes(env: Environment, given: Any, kind: Kind, where: str, doc: str) -> tuple[Node, ...]:
-    """The nodes of the files or directories that ``given`` names, in its order. Raises as ``as_node``.
+def as_nodes(env: Environment, value: Any, kind: Kind, where: str, doc: str) -> tuple[Node, ...]:
+    """The nodes of the files or directories that ``value`` names, in its order. Raises as ``as_node``.
 
     Files stand for their directories, where directories are expected: for those that lie in none of the others.
     """
-    nodes = list(_nodes(env, given, kind, where, doc))
+    nodes = list(_nodes(env, value, kind, where, doc))
     checked = list(dict.fromkeys(_checked(env, node, kind, where, doc) for node in nodes))
     if not kind.is_directory:
         return tuple(checked)
@@ -296,17 +296,17 @@ def _entries(node: Any) -> list[Any]:
     return [entry for name, entry in list(node.entries.items()) if name not in (os.curdir, os.pardir)]
 
 
-def _nodes(env: Environment, given: Any, kind: Kind, where: str, doc: str) -> Iterator[Node]:
-    if isinstance(given, SCons.Node.Node):
-        meant = getattr(given.attributes, _STANDS_FOR, None) if kind.is_directory else None
-        yield meant or given
+def _nodes(env: Environment, value: Any, kind: Kind, where: str, doc: str) -> Iterator[Node]:
+    if isinstance(value, SCons.Node.Node):
+        meant = getattr(value.attributes, _STANDS_FOR, None) if kind.is_directory else None
+        yield meant or value
         return
-    if isinstance(given, (list, tuple)) or type(given).__name__ in ("NodeList", "UserList"):
-        yield from dict.fromkeys(node for one in given for node in _nodes(env, one, kind, where, doc))
+    if isinstance(value, (list, tuple)) or type(value).__name__ in ("NodeList", "UserList"):
+        yield from dict.fromkeys(node for one in value for node in _nodes(env, one, kind, where, doc))
         return
-    if not is_path(given):
-        raise RuleError(f"{where}={given!r} is not a {kind.value}, as text, path or node; it is {doc}")
-    text = os.fspath(given)
+    if not is_path(value):
+        raise RuleError(f"{where}={value!r} is not a {kind.value}, as text, path or node; it is {doc}")
+    text = os.fspath(value)
     make: Any = env.Dir if kind.is_directory else env.File
     try:
         yield make(text)
@@ -333,10 +333,10 @@ def _checked(env: Environment, node: Any, kind: Kind, where: str, doc: str) -> N
             node = node.fs.Dir(node.get_abspath())
         else:
             node = node.disambiguate()
-    wanted = SCons.Node.FS.Dir if kind.is_directory else SCons.Node.FS.File
+    node_type = SCons.Node.FS.Dir if kind.is_directory else SCons.Node.FS.File
     if kind.is_directory and isinstance(node, SCons.Node.FS.File):
         node = node.dir
-    if not isinstance(node, wanted):
+    if not isinstance(node, node_type):
         what = "an alias" if isinstance(node, SCons.Node.Alias.Alias) else "a directory"
         raise RuleError(f"{where}: {node} is {what} where a {kind.value} is expected; it is {doc}")
     return node  # type: ignore[no-any-return]

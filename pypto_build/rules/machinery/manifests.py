@@ -66,9 +66,9 @@ class EvaluatedManifests:
 
     def checked(self, path: Path, root: Path, text: str) -> Manifest | None:
         """Return the manifest that was read from this text, if its files are unchanged in place."""
-        known = self._read.get(_READ_FROM.format(path, root))
-        same = isinstance(known, _Checked) and known.text == text and known.holds(self._looker)
-        return known.manifest if isinstance(known, _Checked) and same else None
+        recorded = self._read.get(_READ_FROM.format(path, root))
+        same = isinstance(recorded, _Checked) and recorded.text == text and recorded.holds(self._looker)
+        return recorded.manifest if isinstance(recorded, _Checked) and same else None
 
     def keep_checked(self, path: Path, root: Path, text: str, names: dict[str, Any], manifest: Manifest) -> None:
         """Remember a manifest that was read from a text with these module globals, if it names plain files below the
@@ -83,9 +83,9 @@ class EvaluatedManifests:
 
     def look(self) -> None:
         """Look at the files of remembered manifests, for processes that are forked from this one."""
-        for known in self._read.values():
-            if isinstance(known, _Checked):
-                known.holds(self._looker)
+        for recorded in self._read.values():
+            if isinstance(recorded, _Checked):
+                recorded.holds(self._looker)
 
     def find(self, path: Path, text: str) -> dict[str, Any] | None:
         """The module globals of a manifest, without lines; None if they are not known."""
@@ -140,10 +140,10 @@ def _key(path: Path, text: str) -> str:
 @cache
 def _code() -> str:
     """Return a digest of the code that evaluates."""
-    place = Path(pypto_build.artifact.__file__).parent
+    directory = Path(pypto_build.artifact.__file__).parent
     digest = hashlib.sha256(sys.version.encode())
     for name in _EVALUATOR:
-        digest.update((place / name).read_bytes())
+        digest.update((directory / name).read_bytes())
     return digest.hexdigest()
 
 

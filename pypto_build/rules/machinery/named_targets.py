@@ -38,7 +38,7 @@ def _line(target: str, progress: Progress) -> str:
     steps = [step for node in below if (step := _step(node))]
     if not steps:
         return ""
-    made = [(step, how) for step in steps if (how := progress.how.get((step.place.directory, step.action.name)))]
+    made = [(step, how) for step in steps if (how := progress.how.get((step.output_dir.directory, step.action.name)))]
     if any(step.shown and how == "built" for step, how in made):
         return ""
     if not made:

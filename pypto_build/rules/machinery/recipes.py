@@ -27,7 +27,7 @@ def recipe_of(workspace: Workspace, platform: Platform, variant: str, runtime: s
         from pypto_build.toolchain.simpler import simulator_recipe
 
         return simulator_recipe(workspace.simpler.tree, platform, runtime)
-    way = VARIANTS[variant]
+    binaries = VARIANTS[variant]
     users = shlex.split(workspace.options["KERNEL_FLAGS"])
-    shared, alone = ((), [*way.kernel_flags, *users]) if way.alone else (way.kernel_flags, users)
+    shared, alone = ((), [*binaries.kernel_flags, *users]) if binaries.alone else (binaries.kernel_flags, users)
     return host_recipe(workspace.compiler, platform, runtime, workspace.options["ARCH"], shared, alone)

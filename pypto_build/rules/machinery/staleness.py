@@ -91,16 +91,16 @@ def find_stale(
         ArtifactError: both were edited, and the user did not choose; or a module lacks a kernel's function.
     """
     units = list(units)
-    known = _load(output / RECORD)
-    _check_defined(artifact, units, known)
+    recorded = _load(output / RECORD)
+    _check_defined(artifact, units, recorded)
     # A module may be gone for a moment while an editor saves it. What is remembered of it stays valid.
-    record = known | {
-        unit.name: _entry(unit, None if unit.name in assembled else known.get(unit.name)) for unit in units
+    record = recorded | {
+        unit.name: _entry(unit, None if unit.name in assembled else recorded.get(unit.name)) for unit in units
     }
     edited = [unit for unit in units if unit.digest != record[unit.name]["module"]]
     counts = {unit.name: _what_counts(unit, record[unit.name], prefer) for unit in edited}
     record |= {name: record[name] | {"chosen": chosen} for name, chosen in counts.items() if chosen}
-    if record != known:
+    if record != recorded:
         _write(output / RECORD, record)
     words = {name: chosen["prefer"] if chosen else "" for name, chosen in counts.items()}
     return Stale(
@@ -110,11 +110,11 @@ def find_stale(
     )
 
 
-def _check_defined(artifact: Artifact, units: Iterable[PtoUnit], known: Mapping[str, Any]) -> None:
+def _check_defined(artifact: Artifact, units: Iterable[PtoUnit], recorded: Mapping[str, Any]) -> None:
     """Raise ArtifactError if an edited module no longer defines the function that a kernel was built from."""
-    built = {name: entry["bodies"].keys() for name, entry in known.items()}
+    built = {name: entry["bodies"].keys() for name, entry in recorded.items()}
     modules = (artifact.root / "ptoas").glob("*.pto")
-    built |= {path.stem: _assembled_functions(path) for path in modules if path.stem not in known}
+    built |= {path.stem: _assembled_functions(path) for path in modules if path.stem not in recorded}
     if not built:
         return
     defined = {kernel.name for unit in units for kernel in unit.kernels}
@@ -164,11 +164,11 @@ def _what_counts(unit: PtoUnit, entry: Mapping[str, Any], prefer: str) -> dict[s
     raise ArtifactError(unit.path, both, "say which one counts with PREFER=pto or PREFER=cpp")
 
 
-def _entry(unit: PtoUnit, known: dict[str, Any] | None) -> dict[str, Any]:
+def _entry(unit: PtoUnit, recorded: dict[str, Any] | None) -> dict[str, Any]:
     """Return the remembered entry of a unit; a new one if the unit was compiled anew and all its files changed."""
-    if known is None or (known["assembled"] != unit.assembled and known["module"] != unit.digest):
+    if recorded is None or (recorded["assembled"] != unit.assembled and recorded["module"] != unit.digest):
         return _first_look(unit)
-    return known
+    return recorded
 
 
 def _first_look(unit: PtoUnit) -> dict[str, Any]:

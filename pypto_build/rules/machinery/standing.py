@@ -184,18 +184,18 @@ def look(look_ahead: Callable[[], None]) -> None:
     gc.freeze()  # else a fork's collector would write to all that it has in common with this process
 
 
-def keep(wanted: Kept) -> None:
-    """Keep a process for the command that a round has ``wanted``; end one that is kept for another."""
+def keep(kept: Kept) -> None:
+    """Keep a process for the command ``kept``; end one that is kept for another command."""
     standing = NEXT.standing
     if standing is not None:
         standing.rounds += 1
-    if not wanted.words or (standing is not None and standing.kept == wanted and not standing.is_worn):
+    if not kept.words or (standing is not None and standing.kept == kept and not standing.is_worn):
         return
     if standing is not None:
         standing.close()
         NEXT.standing = None
     with suppress(OSError):
-        NEXT.standing = Standing(wanted)
+        NEXT.standing = Standing(kept)
 
 
 def _kept(command: list[str], environment: Mapping[str, str]) -> Kept:

@@ -16,8 +16,8 @@ from SCons.Action import Action as SConsAction
 from SCons.Script import GetOption
 
 from pypto_build import terminal
-from pypto_build.proof import Action, Outcome, Place
-from pypto_build.proof.action import Aid
+from pypto_build.proof import Action, Outcome, OutputDir
+from pypto_build.proof.action import Helper
 from pypto_build.proof.place import Forks, Spawn
 from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.machinery.actions import run_captured
@@ -38,20 +38,20 @@ class Refused(Exception):
 class Step:
     """One command of a build: its action, and its line of output.
 
-    ``aids`` is asked, just before the command runs, for files that make it faster. A step that is done ``again`` runs
-    even if it is proven. One that is not ``recorded`` leaves no result. ``otherwise`` is the reason if no input
-    differs.
+    ``helpers`` is called just before the command runs, and returns files that make it faster. A step that is done
+    ``again`` runs even if it is proven. One that is not ``recorded`` leaves no result. ``otherwise`` is the reason if
+    no input differs.
 
     The line of a step is a detail, unless the step is ``shown`` or fails; ``lead`` is called with the reason before.
     """
 
-    place: Place
+    output_dir: OutputDir
     action: Action
     label: str
     subject: str
     spawn: Spawn = run_captured
     otherwise: str = "it was missing or had failed"
-    aids: Callable[[], tuple[Aid, ...]] | None = None
+    helpers: Callable[[], tuple[Helper, ...]] | None = None
     restored: str = ""  # what is announced when it came from the store; empty: nothing
     again: bool = False
     stands: Callable[[], bool] = lambda: True  # whether a result that is proven is one that this run may show
@@ -66,7 +66,7 @@ class Step:
     @property
     def reason(self) -> str:
         """Return why the step runs."""
-        return self.place.reason(self.action, self.otherwise)
+        return self.output_dir.reason(self.action, self.otherwise)
 
     def line(self, reason: str = "") -> str:
         """Return the line that is printed when it runs."""
@@ -75,7 +75,7 @@ class Step:
     @property
     def proven(self) -> bool:
         """Return True if the step is up to date."""
-        return not self.again and self.place.proven(self.action) is not None and self.stands()
+        return not self.again and self.output_dir.proven(self.action) is not None and self.stands()
 
 
 def all_proven(steps: Sequence[Step], again: bool = False) -> list[bool]:
@@ -84,8 +84,8 @@ def all_proven(steps: Sequence[Step], again: bool = False) -> list[bool]:
     """
     if not steps:
         return []
-    found = steps[0].place.all_proven([step.action for step in steps], again)
-    return [proven and not step.again and step.stands() for step, proven in zip(steps, found, strict=True)]
+    proofs = steps[0].output_dir.all_proven([step.action for step in steps], again)
+    return [proven and not step.again and step.stands() for step, proven in zip(steps, proofs, strict=True)]
 
 
 def declare_step(
@@ -93,7 +93,7 @@ def declare_step(
 ) -> Nodes:
     """The nodes of a step's outputs, which depend on ``sources`` at least; ``more`` is for their builder."""
     names = step.action.outputs if outputs is None else outputs
-    targets = [escape(str(step.place.path(name))) for name in names]
+    targets = [escape(str(step.output_dir.path(name))) for name in names]
     nodes = env.Command(targets, list(sources), SConsAction(_perform, announce), PYPTO_STEP=step, **more)
     return made_by_us(env, nodes)
 
@@ -128,30 +128,30 @@ def perform(workspace: Workspace, step: Step, early: bool = False) -> Outcome:
     progress = workspace.progress
     reasons: list[str] = []
 
-    def begin() -> tuple[Aid, ...]:
-        reasons.append(progress.early.pop((step.place.directory, step.action.name), "") or step.reason)
-        progress.begin(step.place.directory, step.action, f"{step.label} {step.subject}", reasons[0])
-        aids = step.aids() if step.aids else ()
+    def begin() -> tuple[Helper, ...]:
+        reasons.append(progress.early.pop((step.output_dir.directory, step.action.name), "") or step.reason)
+        progress.begin(step.output_dir.directory, step.action, f"{step.label} {step.subject}", reasons[0])
+        helpers = step.helpers() if step.helpers else ()
         if step.lead:
             step.lead(reasons[0])
         if workspace.verbose:
-            terminal.say(step.line(reasons[0]), " ".join(step.action.command(aids)))
+            terminal.say(step.line(reasons[0]), " ".join(step.action.command(helpers)))
         elif step.shown:
             terminal.say(step.line(reasons[0]))
-        return aids
+        return helpers
 
     def spawn(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
         with workspace.turn():
             return step.spawn(workspace.confine(command, step.writes_to), environment)
 
     try:
-        with step.place.alone() if step.in_common else nullcontext():
-            do = partial(step.place.perform, step.action, spawn, begin, record=step.recorded, forks=step.forks)
+        with step.output_dir.alone() if step.in_common else nullcontext():
+            do = partial(step.output_dir.perform, step.action, spawn, begin, record=step.recorded, forks=step.forks)
             outcome = do(again=step.again, looked=not step.in_common)
             if outcome.how == "restored" and not step.stands():
                 outcome = do(again=True)
             if step.in_common:
-                step.place.save()
+                step.output_dir.save()
     except Refused as refused:
         return Outcome("failed", refused.status)
     except IsADirectoryError as error:
@@ -159,25 +159,25 @@ def perform(workspace: Workspace, step: Step, early: bool = False) -> Outcome:
         terminal.complain(f"scons: {path}: a directory lies where this build writes a file; remove it")
         return Outcome("failed", EXIT_STATUS["usage_error"])
     finally:
-        progress.end(step.place.directory, step.action)
+        progress.end(step.output_dir.directory, step.action)
     if early and outcome.how == "failed":
         if reasons:
-            progress.early[step.place.directory, step.action.name] = reasons[0]
+            progress.early[step.output_dir.directory, step.action.name] = reasons[0]
         return outcome
     if outcome.how == "restored":
         terminal.detail(*filter(None, [step.restored]))
-    if outcome.how == "failed" and outcome.said:
+    if outcome.how == "failed" and outcome.printed:
         line = step.line(reasons[0] if reasons else "")
-        progress.failed.append((step.place.directory, f"{line}\n{outcome.said}"))
+        progress.failed.append((step.output_dir.directory, f"{line}\n{outcome.printed}"))
     if not (outcome.how == "failed" and progress.hold):
-        told = outcome.said if outcome.how == "failed" or workspace.verbose or not step.hushed else ""
-        if told and reasons and not (workspace.verbose or step.shown):
+        output = outcome.printed if outcome.how == "failed" or workspace.verbose or not step.hushed else ""
+        if output and reasons and not (workspace.verbose or step.shown):
             terminal.say(step.line(reasons[0]))
-        terminal.pass_on(told)
+        terminal.pass_on(output)
     if outcome.how in ("built", "restored"):
-        progress.note(step.place.directory, step.action, outcome.how)
+        progress.note(step.output_dir.directory, step.action, outcome.how)
     if outcome.how == "failed":
-        progress.failures.append(terminal.plain(outcome.said))
+        progress.failures.append(terminal.plain(outcome.printed))
     if outcome.note and outcome.note not in progress.notes:
         progress.notes.add(outcome.note)
         terminal.complain(f"{step.label.split()[0]} {step.subject}: {outcome.note}")

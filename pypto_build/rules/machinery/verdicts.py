@@ -71,8 +71,8 @@ class Verdicts:
         for options, output, _ in self._outputs():
             self._write(options, output, kind, info)
 
-    def record_failures(self, said: Sequence[str]) -> None:
-        """Write the verdicts of a build that failed, from the output of its commands (``said``); replays have written
+    def record_failures(self, outputs: Sequence[str]) -> None:
+        """Write the verdicts of a build that failed, from the ``outputs`` of its commands; replays have written
         their own.
         """
         if not self._concerned:
@@ -88,7 +88,7 @@ class Verdicts:
         if failures:
             self._report(EXIT_STATUS[_kind(broken[0])] if broken else failures[0].status)
         for options, output, failure in self._that_fail(broken):
-            message = _first_error("\n".join(said)) or f"{failure.node}: {failure.errstr}"
+            message = _first_error("\n".join(outputs)) or f"{failure.node}: {failure.errstr}"
             info = ErrorInfo(kind=_kind(failure), message=message, hint="correct it and run the same command again")
             self.message = self.message or message
             self._write(options, output, _kind(failure), info)
@@ -99,8 +99,8 @@ class Verdicts:
         for options, output, directories in outputs:
             paths = [Path(failure.node.get_abspath()) for failure in broken]
             own = [one for one, path in zip(broken, paths, strict=True) if any(map(path.is_relative_to, directories))]
-            if found := own or (broken if len(outputs) == 1 else []):
-                yield options, output, found[0]
+            if errors := own or (broken if len(outputs) == 1 else []):
+                yield options, output, errors[0]
 
     def _is_a_result(self, failure: BuildError) -> bool:
         """Return True if the failure is a replay or another tool, whose status is a finding."""
@@ -132,5 +132,5 @@ def _kind(failure: BuildError) -> Status:
 
 def _first_error(text: str) -> str:
     """Return the line of a failed command's output that has the error."""
-    found = re.search(_FIRST_ERROR, text) or re.search(r"\S.*", text)
-    return found.group(0).strip() if found else ""
+    match = re.search(_FIRST_ERROR, text) or re.search(r"\S.*", text)
+    return match.group(0).strip() if match else ""

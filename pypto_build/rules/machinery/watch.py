@@ -127,8 +127,8 @@ def _file_systems() -> dict[int, str]:
     kinds = {}
     with suppress(OSError, ValueError, IndexError):
         for line in Path("/proc/self/mountinfo").read_text("utf-8", "replace").splitlines():
-            place, _, source = line.partition(" - ")
-            major, minor = place.split()[2].split(":")
+            mount, _, source = line.partition(" - ")
+            major, minor = mount.split()[2].split(":")
             kinds[os.makedev(int(major), int(minor))] = source.split()[0]
     return kinds
 
@@ -188,17 +188,17 @@ class Watched(msgspec.Struct):
         impossible.
         """
         places = (*self.sources, *self.headers, *self.scripts)
-        return {path: stamp for place in places for path, stamp in self._below(place, notices)}
+        return {path: stamp for directory in places for path, stamp in self._below(directory, notices)}
 
-    def _below(self, place: str, notices: Notices | None) -> Iterator[tuple[str, Stamp]]:
-        is_directory, entries = os.path.isdir(place), list[os.DirEntry[str]]()
+    def _below(self, path: str, notices: Notices | None) -> Iterator[tuple[str, Stamp]]:
+        is_directory, entries = os.path.isdir(path), list[os.DirEntry[str]]()
         if notices:  # an error for a missing path: there would be no notice when it appears
-            notices.add(place, is_directory)
+            notices.add(path, is_directory)
         with suppress(OSError):  # it was removed while we look; the others still count
             if is_directory:
-                entries += os.scandir(place)
+                entries += os.scandir(path)
             else:
-                yield place, _stamp(os.stat(place))
+                yield path, _stamp(os.stat(path))
         for entry in entries:
             if not self.counts(entry.path):
                 continue
@@ -315,11 +315,11 @@ def each_round(look_ahead: Callable[[], None]) -> Callable[[Sequence[Workspace]]
                 os.close(reader)
                 return partial(_report, writer)
             os.close(writer)
-            told, status = _end_of(child, reader)
-            watched = told if told.sources else watched
+            report, status = _end_of(child, reader)
+            watched = report if report.sources else watched
             if not watched.sources:
                 break
-            _keep(told.replay, look_ahead)
+            _keep(report.replay, look_ahead)
             spent = (time.time_ns() - begun) / 1e9
             # A file that no round depended on before counts as changed if it was saved since this one began.
             waiting = Waiting(watched)
@@ -342,10 +342,10 @@ def each_round(look_ahead: Callable[[], None]) -> Callable[[Sequence[Workspace]]
     os._exit(status)
 
 
-def _keep(wanted: standing.Kept, look_ahead: Callable[[], None]) -> None:
+def _keep(kept: standing.Kept, look_ahead: Callable[[], None]) -> None:
     """Keep a process ready for the most likely command of the next round."""
-    standing.NEXT.wanted = wanted
-    standing.keep(wanted)
+    standing.NEXT.wanted = kept
+    standing.keep(kept)
     if standing.NEXT.workspace is None:
         standing.look(look_ahead)
 
@@ -357,12 +357,12 @@ def _end_of(child: int, reader: int) -> tuple[Watched, int]:
     """
     with open(reader, "rb") as stream:
         try:
-            told = stream.read()
+            report = stream.read()
         except KeyboardInterrupt:
             os.waitpid(child, 0)
             raise
     _, status = os.waitpid(child, 0)
-    return msgspec.json.decode(told or b"{}", type=Watched), os.waitstatus_to_exitcode(status)
+    return msgspec.json.decode(report or b"{}", type=Watched), os.waitstatus_to_exitcode(status)
 
 
 def _report(writer: int, workspaces: Sequence[Workspace]) -> None:
@@ -399,8 +399,8 @@ def _headers(workspace: Workspace) -> Iterator[str]:
     """Yield directories of headers, and files that tools read, without the system's files and without our outputs."""
     yield from map(str, workspace.include_dirs)
     others = (*_OF_THE_SYSTEM, f"{workspace.build_dir}/")
-    for place in workspace.places.values():
-        yield from (path for path in place.read_files() if not path.startswith(others))
+    for output_dir in workspace.output_dirs.values():
+        yield from (path for path in output_dir.read_files() if not path.startswith(others))
 
 
 def _scripts(workspaces: Sequence[Workspace]) -> Iterator[Path]:

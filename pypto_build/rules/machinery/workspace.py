@@ -19,7 +19,7 @@ from pypto_build.artifact.outputs import mark_output
 from pypto_build.artifact.snapshot import is_reference
 from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.facts.run_options import SIMPLER
-from pypto_build.proof import Place, Store, looking, witness
+from pypto_build.proof import OutputDir, Store, looking, witness
 from pypto_build.rules.machinery.actions import Confine
 from pypto_build.rules.machinery.environment import passed_environment
 from pypto_build.rules.machinery.locks import lock_output
@@ -75,7 +75,7 @@ class Workspace:
         self.turn: Callable[[], AbstractContextManager[None]] = nullcontext  # while a command runs
         self.forks: ForkedTools | None = None  # what tools are forked from, where many are run
         self.of_batch = False  # whether this is one of many jobs
-        self.places: dict[Path, Place] = {}  # of every OUT, and of what all workspaces share
+        self.output_dirs: dict[Path, OutputDir] = {}  # of every OUT, and of what all workspaces share
         self.outputs: dict[Path, Path] = {}  # OUT to the artifact's directory
         self.generated: dict[Path, Node] = {}  # the directories of artifacts that programs make, by their OUT
         self.selected: Path | None = None  # the artifact of JIT=
@@ -140,10 +140,10 @@ class Workspace:
         """The manifests that were read before."""
         return EvaluatedManifests(self.store, self.extras, self.looker)
 
-    def place(self, directory: Path, **roots: str | Path) -> Place:
+    def output_dir(self, directory: Path, **roots: str | Path) -> OutputDir:
         """The outputs in ``directory``, with the directories that their records are told by."""
-        if directory not in self.places:
-            known = {
+        if directory not in self.output_dirs:
+            all_roots = {
                 "tool": _PACKAGE,
                 "python": sys.executable,
                 **_BASE,
@@ -156,33 +156,33 @@ class Workspace:
                 **self._outside,
             }
             path = self.environment.get("PATH", "")
-            self.places[directory] = Place(directory, self.store, known, self.watcher, path, self.looker)
-        return self.places[directory]
+            self.output_dirs[directory] = OutputDir(directory, self.store, all_roots, self.watcher, path, self.looker)
+        return self.output_dirs[directory]
 
     @cached_property
     def _outside(self) -> dict[str, Path]:
         """Return the paths outside of the workspace that this run uses; other users may have them elsewhere."""
-        found = {}
+        directories = {}
         data: str = self.options["DATA"]
         if data and not is_reference(data, self.top):
-            found["data"] = Path(os.path.abspath(self.top / data))
+            directories["data"] = Path(os.path.abspath(self.top / data))
         with suppress(ToolchainError):  # said by whoever needs it
             prefix = _prefix(self.compiler.path)
             if _is_anywhere(prefix, self.top):
                 from pypto_build.rules.machinery.runtime_module import module_path  # reads all sources
 
-                found |= {"compiler": prefix, "runtime": module_path(self.compiler).parent}
+                directories |= {"compiler": prefix, "runtime": module_path(self.compiler).parent}
         platform = PLATFORMS.get(self.options["PLATFORM"])
         if platform is not None and self.runtime(platform) == SIMPLER:
             with suppress(ToolchainError):
                 tree, python = self.simpler.tree, self.simpler.python
-                found |= {"simpler": tree.root, "pto_isa": tree.isa}
-                found |= {"simpler_python": _prefix(python)} if python != sys.executable else {}
+                directories |= {"simpler": tree.root, "pto_isa": tree.isa}
+                directories |= {"simpler_python": _prefix(python)} if python != sys.executable else {}
             from pypto_build.toolchain.ascend import VARIABLE
 
             if home := self.environment.get(VARIABLE):
-                found["toolkit"] = Path(home)
-        return {name: path for name, path in found.items() if _is_anywhere(path, self.top)}
+                directories["toolkit"] = Path(home)
+        return {name: path for name, path in directories.items() if _is_anywhere(path, self.top)}
 
     def renewed(self) -> Workspace | None:
         """Return the same workspace in a fork, without values that may have changed since it was opened.
@@ -190,29 +190,31 @@ class Workspace:
         Return None if programs have changed.
         """
         self.__dict__.pop("store", None)
-        known = {name: self.__dict__.pop(name) for name in _LOOKED_UP if name in self.__dict__}
+        previous = {name: self.__dict__.pop(name) for name in _LOOKED_UP if name in self.__dict__}
         before, self.environment = self.environment, passed_environment()
-        if _lasting(before) != _lasting(self.environment) or any(getattr(self, name) != known[name] for name in known):
+        if _lasting(before) != _lasting(self.environment) or any(
+            getattr(self, name) != previous[name] for name in previous
+        ):
             return None
-        for place in self.places.values():
-            place.renew(self.store)
+        for output_dir in self.output_dirs.values():
+            output_dir.renew(self.store)
         return self
 
     def look_again(self) -> None:
         """Forget which files were just looked at: other code has written some."""
-        for place in list(self.places.values()):
-            place.rest()
+        for output_dir in list(self.output_dirs.values()):
+            output_dir.rest()
 
     def save(self) -> None:
         """Save the results that this run has proven."""
-        for place in self.places.values():
-            place.close()
-            _save(place)
+        for output_dir in self.output_dirs.values():
+            output_dir.close()
+            _save(output_dir)
         if "store" not in self.__dict__:  # it was not used, or could not be opened
             return
         self.store.close()
-        if said := self.store.report():
-            terminal.say(f"[store] {said}")
+        if report := self.store.report():
+            terminal.say(f"[store] {report}")
 
     def runtime(self, platform: Platform) -> str:
         """Return the runtime that executes a replay on ``platform``; on hardware it is always simpler."""
@@ -285,23 +287,25 @@ class Workspace:
             self.open_output(path, root, artifact=root)
             self.outputs[path] = root
             self._shortened.clear()
-        known = self.outputs[path]
-        if known != root and not any(one.is_relative_to(path) for one in (known, root)):  # which completing it writes
+        previous = self.outputs[path]
+        if previous != root and not any(
+            one.is_relative_to(path) for one in (previous, root)
+        ):  # which completing it writes
             way_out = "give one another name, or build it with another BUILD_DIR="
-            raise ArtifactError(root, f"is built where {self.short_of_top(known)} is", way_out)
+            raise ArtifactError(root, f"is built where {self.short_of_top(previous)} is", way_out)
         return path
 
-    def open_output(self, path: Path, source: Path, **roots: Path) -> Place:
+    def open_output(self, path: Path, source: Path, **roots: Path) -> OutputDir:
         """The place in ``path`` of what is built of ``source``: marked, locked, and without what a killed run left."""
         try:
             lock_output(path)
             mark_output(path, source)
-            place = self.place(path, **roots)
-            place.tidy()
+            output_dir = self.output_dir(path, **roots)
+            output_dir.tidy()
         except OSError as error:
             reason = f"nothing can be built there: {error.strerror or error}"
             raise ArtifactError(path, reason, "name another directory with BUILD_DIR=") from None
-        return place
+        return output_dir
 
     def short_of_top(self, path: Path) -> str:
         """``path`` relative to the workspace if it lies in there, as people can open it."""
@@ -348,9 +352,9 @@ def as_it_is(words: list[str], _writes_to: Path | None) -> list[str]:
     return words
 
 
-def _save(place: Place) -> None:
+def _save(output_dir: OutputDir) -> None:
     try:
-        place.save()
+        output_dir.save()
     except OSError as error:
         terminal.complain(
             f"scons: {error.filename}: {error.strerror}; what was built in this run will be looked at again"

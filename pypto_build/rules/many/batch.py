@@ -40,8 +40,8 @@ _SHARE = 0.9
 
 def available() -> int:
     """Bytes that this machine, or the control group of this process, has left; nine tenths of them."""
-    found = [_of_the_machine(), *_of_the_group()]
-    return int(_SHARE * min(found))
+    sizes = [_of_the_machine(), *_of_the_group()]
+    return int(_SHARE * min(sizes))
 
 
 def _of_the_machine() -> int:
@@ -56,10 +56,10 @@ def _of_the_group() -> list[int]:
     """Return the bytes that the control group may still take; an empty list if it has no limit."""
     with suppress(OSError, ValueError, IndexError):
         group = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()[0].rpartition(":")[2]
-        place = Path("/sys/fs/cgroup", group.lstrip("/"))
-        limit = (place / "memory.max").read_text(encoding="ascii").strip()
+        directory = Path("/sys/fs/cgroup", group.lstrip("/"))
+        limit = (directory / "memory.max").read_text(encoding="ascii").strip()
         if limit != "max":
-            return [max(int(limit) - int((place / "memory.current").read_text(encoding="ascii")), ASSUMED)]
+            return [max(int(limit) - int((directory / "memory.current").read_text(encoding="ascii")), ASSUMED)]
     return []
 
 
@@ -86,7 +86,7 @@ class Running:
     job: Job | None = None
     need: int = 0
     farm: Farm | None = None
-    said: bytearray = field(default_factory=bytearray)
+    report: bytearray = field(default_factory=bytearray)
 
 
 #: Looks at jobs in a process of its own: yields each with what is known of it.
@@ -191,8 +191,8 @@ class Batch:
 
     def _next(self) -> Job | None:
         """Return the next job: jobs that failed last come first, then long ones. None if no job may start now."""
-        busy = {_place(running.job) for running in self._running.values() if running.job}
-        ready = [job for job in self._waiting.values() if _place(job) not in busy]
+        busy = {_output_dir(running.job) for running in self._running.values() if running.job}
+        ready = [job for job in self._waiting.values() if _output_dir(job) not in busy]
         fits = [job for job in ready if not self._running or self._taken() + self._need(job) <= self._limits.memory]
         return min(fits, key=self._urgency, default=None)
 
@@ -239,7 +239,7 @@ class Batch:
     def _listen(self) -> None:
         for reader, _ in self._poll.poll(_EVERY_S * 1000):
             running, data = self._running[reader], os.read(reader, 1 << 20)
-            running.said += data
+            running.report += data
             if running.farm:
                 self._take_results(running)
             elif running.job is None:
@@ -249,20 +249,20 @@ class Batch:
 
     def _take_looks(self, running: Running) -> None:
         """Take the reports of a process that looks at jobs, as far as their lines are complete."""
-        *lines, rest = running.said.split(b"\n")
-        running.said[:] = rest
+        *lines, rest = running.report.split(b"\n")
+        running.report[:] = rest
         for line in lines:
-            label, told = msgspec.json.decode(line, type=tuple[str, Told | None])
+            label, report = msgspec.json.decode(line, type=tuple[str, Told | None])
             job = self._by_label[label]
-            if told is None:
+            if report is None:
                 self._waiting[label] = job
             else:
-                self.rows[label] = row_of(job, told, cached=True)
+                self.rows[label] = row_of(job, report, cached=True)
 
     def _take_results(self, running: Running) -> None:
         """Take the results of the farm, as far as their lines are complete."""
-        *lines, rest = running.said.split(b"\n")
-        running.said[:] = rest
+        *lines, rest = running.report.split(b"\n")
+        running.report[:] = rest
         for line in lines:
             result = msgspec.json.decode(line, type=FarmLine)
             if isinstance(result, FarmReady):
@@ -280,11 +280,11 @@ class Batch:
             self.refused = "the farm did not do all jobs"
         if job is None:
             return
-        told = heard(bytes(running.said)) or _unheard(status, self._log(job))
-        if told.status and not told.message:
-            told.message = finding(text_of(self._log(job)))
+        report = heard(bytes(running.report)) or _unheard(status, self._log(job))
+        if report.status and not report.message:
+            report.message = finding(text_of(self._log(job)))
         seconds, peak = time.monotonic() - running.began, usage.ru_maxrss << 10
-        self.rows[job.label] = row_of(job, told, seconds, peak, from_here(self._log(job)))
+        self.rows[job.label] = row_of(job, report, seconds, peak, from_here(self._log(job)))
 
     def _doing(self) -> str:
         failed = sum(row.failed for row in self.rows.values())
@@ -294,7 +294,7 @@ class Batch:
         return f"[{' '.join(self._verbs)}] {len(self.rows)} of {len(self._jobs)}{bad}: {now}"
 
 
-def _place(job: Job) -> tuple[str, str]:
+def _output_dir(job: Job) -> tuple[str, str]:
     """Return the place in which a job builds: one job at a time works there."""
     return job.name, job.platform.removesuffix("sim")
 
@@ -328,8 +328,8 @@ def _become(job: Job) -> None:
 def _tell_each(writer: int, looks: Any) -> None:
     """Report each job that needs no run as soon as that is known; ends this process."""
     try:
-        for job, told in looks:
-            os.write(writer, msgspec.json.encode((job.label, told)) + b"\n")
+        for job, report in looks:
+            os.write(writer, msgspec.json.encode((job.label, report)) + b"\n")
     except (KeyboardInterrupt, BrokenPipeError):
         pass
     finally:

@@ -43,8 +43,8 @@ class Job:
     @property
     def label(self) -> str:
         """For people, and for the history: the artifact, and what it is given."""
-        given = (f"{name}={value}" for name, value in self.options.items())
-        return self.title or " ".join([self.name, self.platform, *given])
+        pairs = (f"{name}={value}" for name, value in self.options.items())
+        return self.title or " ".join([self.name, self.platform, *pairs])
 
 
 def choose(arguments: Mapping[str, str], targets: Sequence[str], build_output: Path, examples: Path) -> list[Job]:
@@ -56,14 +56,14 @@ def choose(arguments: Mapping[str, str], targets: Sequence[str], build_output: P
     platforms = _listed("PLATFORM", arguments.get("PLATFORM", "")) or [parse_options({})["PLATFORM"]]
     if unknown := [name for name in platforms if name not in PLATFORMS]:
         raise OptionError(f"PLATFORM={unknown[0]}: is not one of {', '.join(PLATFORMS)}; name those that exist")
-    found: dict[str, Job] = {}
+    selected: dict[str, Job] = {}
     for pattern, options, tags in _lines(arguments["JIT"], build_output, examples):
         own = {name: value for name, value in options.items() if name != "PLATFORM"}
         for root in _matches(pattern, build_output, examples):
             for platform in _listed("PLATFORM", options.get("PLATFORM", "")) or platforms:
                 job = Job(root, platform, own, tags)
-                _check_name(found.setdefault(job.label, job), job)
-    jobs = _tagged(list(found.values()), arguments.get("TAGS", ""))
+                _check_name(selected.setdefault(job.label, job), job)
+    jobs = _tagged(list(selected.values()), arguments.get("TAGS", ""))
     return _share(jobs, arguments.get("SHARD", ""))
 
 
@@ -80,8 +80,8 @@ def check(jobs: Sequence[Job], arguments: Mapping[str, str], targets: Sequence[s
             listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
             reason = f"means {len(jobs)} artifacts, and 'scons {target}' works on one"
             raise ArtifactError(f"JIT={arguments['JIT']}", reason, f"pick one of {listed}")
-    for given in {tuple(job.options.items()): job for job in jobs}.values():
-        _check_options({**arguments, **given.options}, targets)
+    for with_options in {tuple(job.options.items()): job for job in jobs}.values():
+        _check_options({**arguments, **with_options.options}, targets)
 
 
 def _check_options(arguments: Mapping[str, str], targets: Sequence[str]) -> None:
@@ -129,20 +129,20 @@ def _lines(jit: str, *places: Path) -> Iterator[tuple[str, dict[str, str], froze
 _SHAPE = "write an artifact, then NAME=value words, such as: _jit_x TAGS=fast RTOL=1e-3"
 
 
-def _line(words: Sequence[str], place: str) -> tuple[str, dict[str, str], frozenset[str]]:
-    pattern, *given = words
-    options = {name: value for name, sign, value in (word.partition("=") for word in given) if sign}
-    if len(options) < len(given) or "=" in pattern:
-        raise ArtifactError(place, f"is not a line of a list: {' '.join(words)}", _SHAPE)
+def _line(words: Sequence[str], position: str) -> tuple[str, dict[str, str], frozenset[str]]:
+    pattern, *pairs = words
+    options = {name: value for name, sign, value in (word.partition("=") for word in pairs) if sign}
+    if len(options) < len(pairs) or "=" in pattern:
+        raise ArtifactError(position, f"is not a line of a list: {' '.join(words)}", _SHAPE)
     tags = frozenset(_listed("TAGS", options.pop("TAGS", "")))
     wrong = next((name for name in options if name in OF_ALL - {"PLATFORM"} or name in FILES), "")
     if wrong:
-        raise ArtifactError(place, f"{wrong}= is for the whole command", "give it to scons")
+        raise ArtifactError(position, f"{wrong}= is for the whole command", "give it to scons")
     try:
         for platform in _listed("PLATFORM", options.get("PLATFORM", "")) or [""]:
             parse_options({**options, "PLATFORM": platform} if platform else options)
     except OptionError as error:
-        raise ArtifactError(place, str(error)) from None
+        raise ArtifactError(position, str(error)) from None
     return pattern, options, tags
 
 
@@ -150,32 +150,34 @@ def _matches(pattern: str, build_output: Path, examples: Path) -> list[Path]:
     """Every artifact that a name, a path or a glob means."""
     if not any(sign in pattern for sign in SIGNS) or named_exactly(pattern, build_output, examples):
         return [resolve_jit(pattern, build_output, examples)]
-    for place in (build_output, examples):
+    for directory in (build_output, examples):
         if os.sep in pattern:
             paths = [Path(os.path.abspath(path)) for path in glob.glob(os.path.expanduser(pattern))]
         else:
-            names = os.listdir(place) if place.is_dir() else []
-            paths = [place / name for name in fnmatch.filter(names, pattern)]
-        if found := sorted(path for path in paths if is_artifact(path)):
-            return found
+            names = os.listdir(directory) if directory.is_dir() else []
+            paths = [directory / name for name in fnmatch.filter(names, pattern)]
+        if artifacts := sorted(path for path in paths if is_artifact(path)):
+            return artifacts
     return [resolve_jit(pattern, build_output, examples)]  # which says what there is
 
 
-def _check_name(known: Job, job: Job) -> None:
+def _check_name(other: Job, job: Job) -> None:
     """Raise for two artifacts of the same name: their outputs would be built over each other."""
-    if known.root != job.root:
-        raise ArtifactError(f"{job.root}", f"has the name of {known.root}", "select one of them, or rename it")
+    if other.root != job.root:
+        raise ArtifactError(f"{job.root}", f"has the name of {other.root}", "select one of them, or rename it")
 
 
-def _tagged(jobs: list[Job], given: str) -> list[Job]:
-    wanted = frozenset(_listed("TAGS", given))
-    if not wanted:
+def _tagged(jobs: list[Job], text: str) -> list[Job]:
+    tags = frozenset(_listed("TAGS", text))
+    if not tags:
         return jobs
-    if chosen := [job for job in jobs if job.tags & wanted]:
+    if chosen := [job for job in jobs if job.tags & tags]:
         return chosen
-    known = sorted(frozenset().union(*(job.tags for job in jobs)))
-    there_are = f"there are: {', '.join(known)}" if known else "lines of a list have tags, as in: _jit_x TAGS=fast"
-    raise OptionError(f"TAGS={given}: no artifact has one of these; {there_are}")
+    all_tags = sorted(frozenset().union(*(job.tags for job in jobs)))
+    there_are = (
+        f"there are: {', '.join(all_tags)}" if all_tags else "lines of a list have tags, as in: _jit_x TAGS=fast"
+    )
+    raise OptionError(f"TAGS={text}: no artifact has one of these; {there_are}")
 
 
 def _share(jobs: list[Job], shard: str) -> list[Job]:

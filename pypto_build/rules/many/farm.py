@@ -50,12 +50,12 @@ _NOT_DONE = 3  # the status of what could not be built
 _OF_THE_TOOL = frozenset({"BUILD_DIR", "BUILD_OUTPUT", "DATA", "AGAINST", "PTOAS", "JSON", *OF_ALL})
 
 
-def spread_flags(scheduler: str, memory_gb: float, given: Mapping[str, str]) -> list[str]:
+def spread_flags(scheduler: str, memory_gb: float, arguments: Mapping[str, str]) -> list[str]:
     """The flags by which a tool learns of the farm, and what its jobs have to be asked for. Raises OptionError."""
     check_scheduler(scheduler)
-    asked = {name: value for name, value in given.items() if name not in _OF_THE_TOOL}
-    _check_options(asked)
-    words = [word for name, value in asked.items() for word in ("--asked", f"{name}={value}")]
+    passed_on = {name: value for name, value in arguments.items() if name not in _OF_THE_TOOL}
+    _check_options(passed_on)
+    words = [word for name, value in passed_on.items() for word in ("--asked", f"{name}={value}")]
     return ["--scheduler", scheduler, "--memory", str(int(memory_gb * (1 << 30))), *words]
 
 
@@ -65,23 +65,23 @@ def check_scheduler(scheduler: str) -> None:
         raise OptionError(f"SCHEDULER={scheduler}: is not a scheduler; name local, tcp://HOST:PORT or tls://HOST:PORT")
 
 
-def _check_options(given: Mapping[str, str]) -> None:
-    if wrong := option_of_this_machine(given):
-        raise OptionError(f"{wrong}={given[wrong]}: works on this machine only; leave out SCHEDULER=")
+def _check_options(arguments: Mapping[str, str]) -> None:
+    if wrong := option_of_this_machine(arguments):
+        raise OptionError(f"{wrong}={arguments[wrong]}: works on this machine only; leave out SCHEDULER=")
 
 
 class Farm:
     """The scheduler that gets the jobs that are handed over, with their verb and further options."""
 
     def __init__(
-        self, scheduler: str, targets: Sequence[str], given: Mapping[str, str], limits: Limits, memory_gb: float
+        self, scheduler: str, targets: Sequence[str], arguments: Mapping[str, str], limits: Limits, memory_gb: float
     ) -> None:
         check_scheduler(scheduler)
         if len(targets) != 1 or targets[0] not in _DONE_THERE:
             done = ", ".join((*_DONE_THERE, *SPREAD))
             raise OptionError(f"SCHEDULER={scheduler}: does one of {done}; leave it out for others")
-        _check_options(given)
-        self._scheduler, self._verb, self._given = scheduler, targets[0], dict(given)
+        _check_options(arguments)
+        self._scheduler, self._verb, self._given = scheduler, targets[0], dict(arguments)
         self._workers, self._memory = limits.processors, int(memory_gb * (1 << 30))
 
     def start(self, jobs: Sequence[Job], *, apart: bool = True) -> tuple[int, int]:
@@ -109,9 +109,9 @@ class Farm:
         return FarmJob(job.label, str(job.root), self._verb, options)
 
 
-def option_of_this_machine(given: Mapping[str, str]) -> str:
+def option_of_this_machine(arguments: Mapping[str, str]) -> str:
     """An option that would mean something else on another machine; empty if there is none."""
-    return next((name for name in _OF_THIS_MACHINE if name in given), "")
+    return next((name for name in _OF_THIS_MACHINE if name in arguments), "")
 
 
 def row_of_result(job: Job, result: FarmResult, log: Path, finding: str) -> Row:
@@ -121,16 +121,16 @@ def row_of_result(job: Job, result: FarmResult, log: Path, finding: str) -> Row:
     shown = os.path.relpath(log)
     if result.lost:
         return row_of(job, Told(_NOT_DONE, result.lost), log=shown)
-    told = Told(result.status, finding if result.status else "")
+    report = Told(result.status, finding if result.status else "")
     if result.verdict and (verdict := _verdict(result.verdict)):
         write_verdict(verdict, log.with_suffix(".verdict.json"))
         failed = bool(result.status)
-        told.outcomes = [
+        report.outcomes = [
             outcome_of(
                 verdict, job.label, seconds=result.seconds, artifact=str(job.root), failed=failed, text=result.log
             )
         ]
-    return row_of(job, told, result.seconds, result.memory, shown)
+    return row_of(job, report, result.seconds, result.memory, shown)
 
 
 def _verdict(data: bytes) -> Verdict | None:

@@ -64,10 +64,10 @@ def hand_over(env: Environment, name: str, values: Mapping[str, Any], replay: Re
         deferred = Deferred(
             env, lambda: [node for test in tests for node in test.deferred.inputs], partial(_declare_all, tests)
         )
-        place = escape(str(workspace.build_dir / ".farm"))
-        handed.nodes = declare_deferred(env, place, deferred, partial(_run, workspace, handed))
-    given = {key: str(values[key.lower()]) for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
-    handed.jobs[name] = Job(replay.targets.artifact.root, replay.targets.platform.name, given, title=name)
+        target = escape(str(workspace.build_dir / ".farm"))
+        handed.nodes = declare_deferred(env, target, deferred, partial(_run, workspace, handed))
+    tolerances = {key: str(values[key.lower()]) for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
+    handed.jobs[name] = Job(replay.targets.artifact.root, replay.targets.platform.name, tolerances, title=name)
     return handed.nodes
 
 
@@ -80,9 +80,9 @@ def _declare_all(tests: Iterable[Test]) -> Nodes:
 
 def _farm(workspace: Workspace) -> Farm:
     options = workspace.options
-    given = {name: value for name, value in ARGUMENTS.items() if name not in _OF_THE_COMMAND}
+    arguments = {name: value for name, value in ARGUMENTS.items() if name not in _OF_THE_COMMAND}
     limits = Limits(max(1, GetOption("num_jobs")), 0)
-    return Farm(options["SCHEDULER"], ["replay"], given, limits, options["MEM"])
+    return Farm(options["SCHEDULER"], ["replay"], arguments, limits, options["MEM"])
 
 
 def _run(workspace: Workspace, handed: _Handed) -> None:

@@ -40,11 +40,11 @@ def look(env: Environment, jobs: Iterable[Job], opened: Opened) -> Iterator[tupl
     terminal.redirect(lambda text, error: None)  # a job that has to run prints its own errors
     workspaces: dict[tuple[str, ...], Workspace] = {}
     for job in jobs:
-        known = (job.platform, *(f"{name}={value}" for name, value in job.options.items()))
+        key = (job.platform, *(f"{name}={value}" for name, value in job.options.items()))
         try:
-            if known not in workspaces:
-                workspaces[known] = opened(job)
-            yield job, _look_at(env, job, workspaces[known])
+            if key not in workspaces:
+                workspaces[key] = opened(job)
+            yield job, _look_at(env, job, workspaces[key])
         except (ArtifactError, OptionError, RuleError, ToolchainError, OSError):
             yield job, None  # its own process says what is wrong
 
@@ -58,8 +58,8 @@ def _look_at(env: Environment, job: Job, workspace: Workspace) -> Told | None:
         return _known(env, job, workspace)
     finally:
         for output in (*outputs, *workspace.outputs):
-            if place := workspace.places.pop(output, None):
-                place.save()
+            if output_dir := workspace.output_dirs.pop(output, None):
+                output_dir.save()
             workspace.outputs.pop(output, None)
             release_output(output)
 
@@ -76,11 +76,11 @@ def _known(env: Environment, job: Job, workspace: Workspace) -> Told | None:
     if "replay" not in map(str, COMMAND_LINE_TARGETS):
         return Told(0)
     nodes = [node for targets in declared for node in declare_replay(env, targets, alone=False)]
-    found = replays_of(env, nodes)
-    if not all(replay.step.proven for replay in found):
+    replays_of_job = replays_of(env, nodes)
+    if not all(replay.step.proven for replay in replays_of_job):
         return None
     status = finish_replays(nodes, nodes, env)
-    return Told(status, outcomes=[outcome_of_replay(workspace, replay, job.label) for replay in found])
+    return Told(status, outcomes=[outcome_of_replay(workspace, replay, job.label) for replay in replays_of_job])
 
 
 def _is_built(targets: ArtifactTargets) -> bool:

@@ -42,10 +42,10 @@ class Row:
     @property
     def outcome(self) -> Outcome:
         """Return the outcome for the files of CI: that of its replay, else one made from the row."""
-        found = next((one for one in self.outcomes if one.failed), next(iter(self.outcomes), None))
-        if found is not None:
-            found.name, found.seconds = self.job.label, found.seconds or self.seconds
-            return found
+        outcome = next((one for one in self.outcomes if one.failed), next(iter(self.outcomes), None))
+        if outcome is not None:
+            outcome.name, outcome.seconds = self.job.label, outcome.seconds or self.seconds
+            return outcome
         word = _WORDS.get(self.status, "ERROR")
         root = str(self.job.root)
         return Outcome(
@@ -60,13 +60,13 @@ class Row:
         )
 
 
-def row_of(job: Job, told: Told, seconds: float = 0.0, peak: int = 0, log: str = "", cached: bool = False) -> Row:
+def row_of(job: Job, report: Told, seconds: float = 0.0, peak: int = 0, log: str = "", cached: bool = False) -> Row:
     """The line of a job that ended."""
-    reason = next((one.reason for one in told.outcomes if one.failed), "") or told.message
+    reason = next((one.reason for one in report.outcomes if one.failed), "") or report.message
     reason = reason.replace(f"{job.root}/", "")
-    command = told.command or next((one.command for one in told.outcomes if one.failed and one.command), "")
-    cached = cached or (bool(told.outcomes) and all(one.cached for one in told.outcomes) and not told.built)
-    return Row(job, told.status, seconds, peak, cached, reason, command, log, tuple(told.outcomes))
+    command = report.command or next((one.command for one in report.outcomes if one.failed and one.command), "")
+    cached = cached or (bool(report.outcomes) and all(one.cached for one in report.outcomes) and not report.built)
+    return Row(job, report.status, seconds, peak, cached, reason, command, log, tuple(report.outcomes))
 
 
 def severity(status: int) -> int:

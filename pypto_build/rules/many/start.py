@@ -89,8 +89,8 @@ def since(row: Row, past: Past | None) -> str:
 
 
 def _flipped(row: Row, past: Mapping[str, Past]) -> bool:
-    known = past.get(row.job.label)
-    return known is not None and known.status != row.word
+    last = past.get(row.job.label)
+    return last is not None and last.status != row.word
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
@@ -100,8 +100,8 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 def _show_slowest(rows: Sequence[Row], shown: Sequence[Row]) -> None:
     """Print the slowest jobs that the table does not show."""
-    known = {id(row) for row in shown}
-    slow = sorted((row for row in rows if not row.cached and id(row) not in known), key=lambda row: -row.seconds)
+    listed = {id(row) for row in shown}
+    slow = sorted((row for row in rows if not row.cached and id(row) not in listed), key=lambda row: -row.seconds)
     if slow:
         named = ", ".join(f"{row.job.label} {row.seconds:.1f} s" for row in slow[:_SLOWEST])
         terminal.say(f"slowest of the others: {named}")
@@ -115,20 +115,20 @@ _FEWEST = 10
 _ON_A_CLUSTER = 16
 
 
-def split_rounds(jobs: Sequence[Job], targets: Sequence[str], given: Mapping[str, str], workers: int) -> list[Job]:
+def split_rounds(jobs: Sequence[Job], targets: Sequence[str], arguments: Mapping[str, str], workers: int) -> list[Job]:
     """Return ``jobs`` for these ``workers`` (0 for an unknown number); jobs of `scons flaky` are split by rounds.
 
     Orders are seeded one by one from SEED on, so all shares together run the orders that one job would run.
     """
-    wanted = (workers or _ON_A_CLUSTER) // len(jobs)
-    if list(targets) != ["flaky"] or wanted < 2:
+    shares = (workers or _ON_A_CLUSTER) // len(jobs)
+    if list(targets) != ["flaky"] or shares < 2:
         return list(jobs)
-    return [share for job in jobs for share in _shares(job, {**given, **job.options}, wanted)]
+    return [share for job in jobs for share in _shares(job, {**arguments, **job.options}, shares)]
 
 
-def _shares(job: Job, options: Mapping[str, str], wanted: int) -> list[Job]:
+def _shares(job: Job, options: Mapping[str, str], most: int) -> list[Job]:
     rounds, seed = int(options.get("ROUNDS", 0)), int(options.get("SEED", 0))
-    count = max(1, min(wanted, rounds // _FEWEST))
+    count = max(1, min(most, rounds // _FEWEST))
     if count == 1:
         return [job]
     bounds = [rounds * number // count for number in range(count + 1)]
@@ -214,22 +214,22 @@ class _Command:
 
     def _farm(self, limits: Limits) -> Farm | None:
         """Return the farm that does the jobs; None if this process does them."""
-        given = {
+        arguments = {
             name: value for name, value in ARGUMENTS.items() if name not in OF_ALL and name not in (*FILES, "ANNOTATE")
         }
         scheduler: str = self._options["SCHEDULER"]
         handed = scheduler and not self._spread
-        return Farm(scheduler, self._targets, given, limits, self._options["MEM"]) if handed else None
+        return Farm(scheduler, self._targets, arguments, limits, self._options["MEM"]) if handed else None
 
     def _past(self) -> dict[str, Past]:
         try:
-            found = self._history.past([f"{self._named} {job.label}" for job in self._jobs])
+            past_runs = self._history.past([f"{self._named} {job.label}" for job in self._jobs])
         except ArtifactError as error:
             terminal.complain(f"scons: {error}")
             with suppress(OSError):
                 self._history.path.replace(self._history.path.with_suffix(".bak"))
             return {}
-        return {label.removeprefix(f"{self._named} "): past for label, past in found.items()}
+        return {label.removeprefix(f"{self._named} "): past for label, past in past_runs.items()}
 
     @property
     def _named(self) -> str:
@@ -240,17 +240,17 @@ class _Command:
 
         if not can_look(self._targets, self._options):
             return None, []
-        failed = {label for label, known in past.items() if known.status not in ("pass", "unchecked")}
+        failed = {label for label, last in past.items() if last.status not in ("pass", "unchecked")}
         jobs = [job for job in self._jobs if job.label not in failed and exists(job, self._build_dir)]
 
-        def looker(given: Sequence[Job]) -> Iterator[tuple[Job, Told | None]]:
-            return look(self._env, given, self._open)
+        def looker(jobs: Sequence[Job]) -> Iterator[tuple[Job, Told | None]]:
+            return look(self._env, jobs, self._open)
 
         return looker, jobs
 
     def _open(self, job: Job) -> Workspace:
-        given = {name: value for name, value in ARGUMENTS.items() if name not in OF_ALL}
-        return self._opener(parse_options({**given, "JIT": str(job.root), "PLATFORM": job.platform, **job.options}))
+        arguments = {name: value for name, value in ARGUMENTS.items() if name not in OF_ALL}
+        return self._opener(parse_options({**arguments, "JIT": str(job.root), "PLATFORM": job.platform, **job.options}))
 
     def _keep(self, rows: Sequence[Row]) -> None:
         """Add to the history."""

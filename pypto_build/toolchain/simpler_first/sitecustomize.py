@@ -28,7 +28,7 @@ def go_on() -> None:
     """Import the environment's own ``sitecustomize``, which this one hides."""
     here = os.path.dirname(os.path.abspath(__file__))
     ours = sys.modules.pop("sitecustomize", None)
-    sys.path[:] = [place for place in sys.path if os.path.abspath(place) != here]
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]
     try:
         import sitecustomize  # type: ignore[import-not-found, unused-ignore]  # noqa: F401
     except ImportError:

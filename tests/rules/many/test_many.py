@@ -249,7 +249,7 @@ def test_a_directory_of_exactly_that_name_comes_before_a_glob(project: Project, 
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["JIT=@list.txt"], "JIT=@list.txt: the list has no artifact; write an artifact, then NAME=value words"),
         (["JIT=,,,"], "JIT=,,,: names nothing; write names with commas between them"),
@@ -260,28 +260,28 @@ def test_a_directory_of_exactly_that_name_comes_before_a_glob(project: Project, 
     ],
 )
 @pytest.mark.parametrize("text", ["", "# _jit_chain\n\n   # nothing\n"])
-def test_a_selection_of_nothing_is_a_usage_error(project: Project, words: list[str], said: str, text: str) -> None:
+def test_a_selection_of_nothing_is_a_usage_error(project: Project, words: list[str], message: str, text: str) -> None:
     project.write("list.txt", text)
     run = project.quiet("replay", *words)
     assert run.status == 2, run.output
-    assert said in run.output
+    assert message in run.output
     assert not project.out.exists()
     assert "Traceback" not in run.output
-    given = [word.removeprefix("JIT=") for word in words]
-    assert project.cli("replay", *given).status == 2
+    names = [word.removeprefix("JIT=") for word in words]
+    assert project.cli("replay", *names).status == 2
 
 
 def _of_hang() -> list[str]:
     """Processes that still work for the artifact that hangs."""
-    found = []
-    for place in os.listdir("/proc"):
+    commands = []
+    for process in os.listdir("/proc"):
         try:
-            with open(f"/proc/{place}/cmdline", "rb") as file:
+            with open(f"/proc/{process}/cmdline", "rb") as file:
                 line = file.read().decode(errors="replace")
         except OSError:
             continue
-        found += [line] if "pypto_build.replay" in line and "_jit_hang" in line else []
-    return found
+        commands += [line] if "pypto_build.replay" in line and "_jit_hang" in line else []
+    return commands
 
 
 def test_a_process_that_is_killed_is_one_failed_job(project: Project, add: Add) -> None:

@@ -37,8 +37,8 @@ def work(x: Row, y: pl.Out[Results], data: Window, rows: Rows, more: Rows, signa
 
 
 @pl.jit.incore
-def take(data: Window, y: pl.InOut[Results], place: pl.Scalar[pl.INT32]):
-    pl.store(pl.load(data, [0, 0], [1, N]), [0, place * N], y)
+def take(data: Window, y: pl.InOut[Results], column: pl.Scalar[pl.INT32]):
+    pl.store(pl.load(data, [0, 0], [1, N]), [0, column * N], y)
 
 
 @pl.jit
@@ -47,8 +47,8 @@ def chip(x: Row, y: pl.Out[Results], data: Window, rows: Rows, more: Rows, signa
 
 
 @pl.jit
-def take_out(data: Window, y: pl.InOut[Results], place: pl.Scalar[pl.INT32]):
-    take(data, y, place)
+def take_out(data: Window, y: pl.InOut[Results], column: pl.Scalar[pl.INT32]):
+    take(data, y, column)
 
 
 @pl.jit.host(ranks=NR)

@@ -13,16 +13,16 @@ Ints = pld.DistributedTensor[[NR, 1], pl.INT32]
 
 
 @pl.jit.incore
-def stage(x: Rows, counts: Counts, given: Window, sent: Ints):
-    me = pld.rank(pld.get_comm_ctx(given))
-    pld.tensor.remote_store(x, given, me, [0, 0])
+def stage(x: Rows, counts: Counts, source: Window, sent: Ints):
+    me = pld.rank(pld.get_comm_ctx(source))
+    pld.tensor.remote_store(x, source, me, [0, 0])
     for r in pl.range(NR):
         pl.write(sent, [r, 0], pl.read(counts, [r, 0]))
 
 
 @pl.jit
-def publish(x: Rows, counts: Counts, given: Window, sent: Ints):
-    stage(x, counts, given, sent)
+def publish(x: Rows, counts: Counts, source: Window, sent: Ints):
+    stage(x, counts, source, sent)
 
 
 @pl.jit.incore
@@ -44,19 +44,19 @@ def exchanged(
     y: pl.Out[pl.Tensor[[NR, NR * M, N], pl.FP32]],
     got: pl.Out[pl.Tensor[[NR, NR, 1], pl.INT32]],
 ):
-    given_buf = pld.alloc_window_buffer([NR * M, N], dtype=pl.FP32)
+    source_buf = pld.alloc_window_buffer([NR * M, N], dtype=pl.FP32)
     target_buf = pld.alloc_window_buffer([NR * M, N], dtype=pl.FP32)
     signal_buf = pld.alloc_window_buffer([NR, 1], dtype=pl.INT32)
     sent_buf = pld.alloc_window_buffer([NR, 1], dtype=pl.INT32)
     taken_buf = pld.alloc_window_buffer([NR, 1], dtype=pl.INT32)
-    given = pld.window(given_buf, [NR * M, N], dtype=pl.FP32)
+    source = pld.window(source_buf, [NR * M, N], dtype=pl.FP32)
     target = pld.window(target_buf, [NR * M, N], dtype=pl.FP32)
     signal = pld.window(signal_buf, [NR, 1], dtype=pl.INT32)
     sent = pld.window(sent_buf, [NR, 1], dtype=pl.INT32)
     taken = pld.window(taken_buf, [NR, 1], dtype=pl.INT32)
     for r in pl.range(pld.world_size()):
-        publish(x[r], counts[r], given, sent, device=r)
-    pld.tensor.all_to_all_v(given, target, signal, sent, taken)
+        publish(x[r], counts[r], source, sent, device=r)
+    pld.tensor.all_to_all_v(source, target, signal, sent, taken)
     for r in pl.range(pld.world_size()):
         consume(target, taken, y[r], got[r], device=r)
 
