@@ -3,8 +3,9 @@
 python -m tests.pto.device_coverage RULES.tsv [INSTRUCTION…]
 
 The list has a rule a line: instruction, platform, kind, rule, separated by tabs. A rule that can be said in the language
-of constraints is broken by a planted violation, and counts as checked if that is found. The others are listed: those in
-words that are no expression, and those of operations in another format.
+of constraints is broken by a planted violation, and counts as checked if that is found; so does one of an operation with a
+format of its own that `device_formats` breaks. The others are listed: those in words that are no expression, and those of
+operations in another format.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from pypto_build.pto.ops import TABLE
 from pypto_build.pto.ops.constraints import Constraint, parse_constraints
 from tests.pto.device_cases import bases, planted
+from tests.pto.device_formats import plant_of
 from tests.pto.device_words import EXPRESSIONS, NO_DEMAND
 
 _WORDS: tuple[tuple[str, str], ...] = (
@@ -56,6 +58,9 @@ _WORDS: tuple[tuple[str, str], ...] = (
 _EACH = re.compile(r"\b(elem|loc|blayout|slayout|width|size)\((\w+(?:, ?\w+)+)\) (in|==) (\{[^}]*\}|\w+)")
 
 
+_RESULTS = ("checked", "missed", "words", "format", "description")
+
+
 def translated(rule: str, name: str = "") -> str:
     """The rule in the language of constraints, as far as it is an expression."""
     for names, words, expression in EXPRESSIONS:
@@ -86,6 +91,8 @@ def judge(name: str, arch: str, rule: str) -> str:
         return "description"
     if rule.startswith("a5 only"):
         return "checked" if any(use.findings("a2a3") for use in bases(name, "a5")) else "missed"
+    if plant := plant_of(name, rule):
+        return "checked" if plant.is_found() else "missed"
     rows = constraints_of(rule, arch, name)
     if name not in TABLE or any(variant.format for variant in TABLE[name].variants):
         return "format"
@@ -110,11 +117,12 @@ def main(words: list[str]) -> None:
         counts[kind, arch, result] += 1
         if result != "checked":
             print(f"{result}\t{name}\t{arch}\t{kind}\t{rule}", flush=True)
-    for kind, arch in dict.fromkeys((kind, arch) for kind, arch, _ in counts):
-        numbers = {
-            result: counts[kind, arch, result] for result in ("checked", "missed", "words", "format", "description")
-        }
+    for kind, arch in sorted({(kind, arch) for kind, arch, _ in counts}):
+        numbers = {result: counts[kind, arch, result] for result in _RESULTS}
         print(f"# {kind} {arch}: " + ", ".join(f"{count} {result}" for result, count in numbers.items() if count))
+    total = {result: sum(counts[key] for key in counts if key[2] == result) for result in _RESULTS}
+    demands = sum(total.values()) - total["description"]
+    print(f"# {total['checked']} of {demands} demands are checked, {100 * total['checked'] / max(demands, 1):.1f} %")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pypto_build.pto.ops import TABLE
 from pypto_build.pto.ops.constraints import KINDS, SOURCES, Constraint, Facts, parse_constraints
 from pypto_build.pto.ops.device import constrained, constraints
 from tests.pto.device_cases import is_of_kernels, planted, violations
+from tests.pto.device_formats import PLANTS, Plant
 
 
 @pytest.mark.parametrize("name", constrained())
@@ -35,6 +36,11 @@ def test_violation_is_found_at_its_line(name: str) -> None:
         if not is_of_kernels(row, name) and planted(row, name, arch) is None
     ]
     assert missed == []
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: f"{plant.names} {plant.rule}")
+def test_violation_of_an_operation_with_its_own_format(plant: Plant) -> None:
+    assert plant.is_found()
 
 
 def test_the_order_that_the_assembler_chooses_is_no_violation_of_a_module() -> None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from math import prod
 
 from ..attributes import case_of
+from ..errors import DeviceRule
 from ..model import Operation
 from ..resolve import Resolved
-from ..types import DYNAMIC, MultiTileType, TileType, ViewType
+from ..types import DYNAMIC, LocalArrayType, MultiTileType, PtrType, TileType, ViewType
 from .rules import AXES, Messages, RuleFunction, extents_of, tile_of
 
 
@@ -109,7 +110,36 @@ def _gemv(resolved: Resolved, op: Operation) -> Messages:
         yield f"dst has {rows} valid rows, expected 1"
 
 
+def _resized(resolved: Resolved, op: Operation) -> Messages:
+    """Valid extents that are set lie within the tile, and its type leaves them open."""
+    value = resolved.value(op, "tile")
+    if value is None or not isinstance(value.type, TileType):
+        return
+    open_ = (value.type.v_row, value.type.v_col)
+    for axis, role, extent, is_set in zip(AXES, ("row", "col"), (value.type.rows, value.type.cols), open_, strict=True):
+        number = resolved.constant(op, role)
+        if number is not None and not 0 <= number <= extent:
+            yield f"sets {number} valid {axis} of a tile with {extent}"
+        if is_set not in (DYNAMIC, number):
+            yield f"sets the valid {axis} of a tile whose type has {is_set}"
+
+
+def _stored_scalar(resolved: Resolved, op: Operation) -> Messages:
+    """A number goes into memory of its own type, at a place that is there."""
+    value, where = resolved.value(op, "value"), resolved.value(op, "array" if "array" in op.operands else "ptr")
+    if value is None or where is None or not isinstance(where.type, (PtrType, LocalArrayType)):
+        return
+    if value.type is not None and value.type != where.type.element:
+        yield f"stores {value.type} into elements {where.type.element}"
+    if isinstance(where.type, LocalArrayType):
+        for index, extent in zip(resolved.values(op, "indices"), where.type.shape, strict=False):
+            if index.constant is not None and not 0 <= index.constant < extent:
+                yield DeviceRule(f"element {index.constant} lies outside of the array, which has {extent}")
+
+
 RULES: dict[str, RuleFunction] = {
+    "resized": _resized,
+    "stored_scalar": _stored_scalar,
     "not_empty": _alloc,
     "several_tiles": _slots,
     "slot_there": _slot,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..attributes import int_value
+from ..errors import DeviceRule
 from ..model import Operation, Region
 from ..ops import TABLE
-from ..resolve import Resolved
+from ..resolve import Resolved, Value
 from ..types import DYNAMIC, PtrType, TileType, Type, ViewType
 from .rules import Messages, RuleFunction
 
@@ -47,8 +48,19 @@ def _staged(resolved: Resolved, op: Operation, stages: str, moved: str) -> Messa
     for tile in tiles:
         if element and _element(tile.type) != element:
             yield f"{tile.name} stages elements {_element(tile.type)}, {moved} has {element}"
+    if len(tiles) == 2 and _share(resolved, *tiles):
+        yield DeviceRule(f"{tiles[0].name} and {tiles[1].name} share bytes: one is filled while the other is sent")
     if stages in ("recv", "buffers") and len(tiles) > 2:
         yield f"takes one tile to pass through, or two, found {len(tiles)}"
+
+
+def _share(resolved: Resolved, one: Value, other: Value) -> bool:
+    first, second = resolved.address(one), resolved.address(other)
+    if one is other or not isinstance(one.type, TileType) or not isinstance(other.type, TileType):
+        return one is other
+    if first is None or second is None or one.type.loc != other.type.loc:
+        return False
+    return first < second + other.type.bytes and second < first + one.type.bytes
 
 
 def _group(resolved: Resolved, op: Operation) -> Messages:

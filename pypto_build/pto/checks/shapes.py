@@ -7,10 +7,11 @@ from functools import partial
 from math import prod
 
 from ..attributes import int_value
+from ..errors import DeviceRule
 from ..model import Operation
 from ..ops import TABLE
 from ..resolve import Resolved, Value
-from ..types import DYNAMIC, PtrType, ScalarType, TileType, ViewType, element_bytes
+from ..types import DYNAMIC, PtrType, ScalarType, TileType, Type, ViewType, element_bytes
 from .rules import AXES, Messages, RuleFunction
 
 
@@ -310,6 +311,26 @@ def _subview(resolved: Resolved, op: Operation) -> Messages:
     for axis, (at, size, extent) in enumerate(zip(offsets, sizes, (src.type.rows, src.type.cols), strict=True)):
         if at.constant is not None and (at.constant < 0 or at.constant + size > extent):
             yield f"{AXES[axis]} {at.constant} to {at.constant + size} lie outside src, which has {extent}"
+    yield from _subview_type(src.type, op.result_types[0] if op.result_types else None)
+    yield from _subview_start(src.type, [at.constant for at in offsets], sizes)
+
+
+def _subview_type(src: TileType, result: Type | None) -> Messages:
+    if isinstance(result, TileType) and (result.loc, result.dtype) != (src.loc, src.dtype):
+        yield f"the window has elements {result.dtype} in {result.loc}, src {src.dtype} in {src.loc}"
+
+
+def _subview_start(src: TileType, offsets: list[int | None], sizes: list[int]) -> Messages:
+    """The window begins with a block of 32 bytes, or consists of whole fractals."""
+    row, col = offsets
+    if src.slayout != "none_box":
+        for axis, at, size, extent in zip(AXES, offsets, sizes, src.fractal_extents, strict=True):
+            if (at or 0) % extent or size % extent:
+                yield f"the window's {axis} are not a multiple of the fractal's {extent}"
+    elif row is not None and col is not None:
+        first = row * src.cols + col if src.blayout == "row_major" else col * src.rows + row
+        if first * element_bytes(src.dtype) % 32:
+            yield DeviceRule(f"the window begins at byte {first * element_bytes(src.dtype)}, not a multiple of 32")
 
 
 RULES: dict[str, RuleFunction] = {

@@ -83,8 +83,8 @@ for _name in ("treshape", "bitcast"):
     )  # fmt: skip
 define("pto.tassign", "src:tile addr:int", formats="$src , $addr : T$src -> T=", results=1, family="tile", fn="assign")
 define(
-    "pto.set_validshape", "tile:tile row:index col:index", formats="$tile , $row , $col : T$tile", family="tile",
-    fn="set_valid",
+    "pto.set_validshape", "tile:tile row:index col:index", formats="$tile , $row , $col : T$tile", rules="resized",
+    family="tile", fn="set_valid",
 )  # fmt: skip
 define(
     "pto.get_validshape", "tile:tile", formats="$tile : T$tile", results=2, result="index", family="tile",
@@ -106,7 +106,7 @@ define(
 )  # fmt: skip
 define(
     "pto.store_scalar", "value:scalar ptr:ptr=w index:index",
-    formats="$value , $ptr ~[ $index ] : T$ptr , T$value", family="scalar", fn="store",
+    formats="$value , $ptr ~[ $index ] : T$ptr , T$value", rules="stored_scalar", family="scalar", fn="store",
 )  # fmt: skip
 define("pto.declare_local_array", formats="-> T=", results=1, family="array", fn="declare")
 define(
@@ -115,7 +115,7 @@ define(
 )  # fmt: skip
 define(
     "pto.local_array_set", "array:array=w indices*:index value:scalar",
-    formats="$array ~[ $indices ] , $value : T$array , T$value", family="array", fn="set",
+    formats="$array ~[ $indices ] , $value : T$array , T$value", rules="stored_scalar", family="array", fn="set",
 )  # fmt: skip
 
 # --- data movement
