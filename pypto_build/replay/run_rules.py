@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
@@ -32,14 +33,20 @@ def rules_of_run(request: Request, interface: Interface) -> RunRules:
     return RunRules(sources, root, request.platform.removesuffix("sim"))
 
 
+def read_executed(path: Path) -> ExecutedRecord:
+    """Return what a run recorded. Raises a usage error for another file."""
+    record = read_record(path, ExecutedRecord, "is no record of operands", _AGAIN)
+    if any(one.site >= len(record.sites) or len(one.numbers) % 8 for one in record.executed):
+        raise ArtifactError(path, "has operands of an instruction that is not there", _AGAIN)
+    return record
+
+
 def broken_in_run(request: Request, rules: RunRules) -> Iterator[BrokenRule]:
     """Yield the rules that the run broke, and remove its record. A run that ended early may have none."""
     path = request.results_dir / "dfx_outputs" / "executed.json"
     if not path.exists():
         return
-    record = read_record(path, ExecutedRecord, "is no record of operands", _AGAIN)
-    if any(one.site >= len(record.sites) or len(one.numbers) % 8 for one in record.executed):
-        raise ArtifactError(path, "has operands of an instruction that is not there", _AGAIN)
+    record = read_executed(path)
     path.unlink()
     with suppress(OSError):
         path.parent.rmdir()  # unless the run left something else

@@ -16,7 +16,7 @@ from pypto_build.pto.ops.constraints import Constraint
 from pypto_build.pto.ops.device import constraints
 from tests.pto.device_cases import Use, planted
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "artifacts"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 VEC = "Tile<TileType::Vec, {dtype}, {rows}, {cols}, BLayout::{order}, {valid}, SLayout::NoneBox, 512, PadValue::Null>"
 
 

@@ -601,6 +601,21 @@ def _accesses(path: Path) -> None:
     analyse(load_artifact(DAG), read_record(path.parent), [])
 
 
+def _executed_seeds() -> list[bytes]:
+    site = {"kernel": 0, "instruction": "TRECIP", "file": "kernels/aiv/kernel_add.so", "offset": "16"}
+    tiles = [0, 1, 4, 8, 64, 8, 64, 0, 0, 2, 4, 8, 64, 8, 64, 2048]
+    return [msgspec.json.encode({"sites": [site], "executed": [[0, tiles]]})]
+
+
+def _executed(path: Path) -> None:
+    from pypto_build.device.run import RunRules
+    from pypto_build.replay.run_rules import read_executed
+
+    record = read_executed(path)
+    source = DAG / "kernels" / "aiv" / "kernel_add.cpp"
+    list(RunRules({0: source}, DAG, "a2a3").broken(record.sites, record.executed))
+
+
 def _trace_seeds() -> list[bytes]:
     tile = [0, 2, 0, 1, 0, 1, 4, 2, 8, 0, 0, 2, 8, 1, 1, 64, 0, 0, 64]
     code = {"file": "kernels/aiv/kernel_add.so", "offset": "16"}
@@ -999,6 +1014,8 @@ READERS: tuple[Reader, ...] = (
     Reader("accesses", _accesses_seeds, _accesses, mutate.damage_json, "accesses.json"),
     Reader("chains", _chains_seeds, _chains, mutate.damage_json, "why/chains.json"),
     Reader("trace", _trace_seeds, _trace, mutate.damage_json, "trace.0.1.json"),
+    Reader("executed", _executed_seeds, _executed, mutate.damage_json, "executed.json",
+           modules=("pypto_build.replay.run_rules",)),
     Reader("regions", lambda: [_regions()], _accesses, mutate.damage_fields, "accesses.bin", named=False),
     Reader("pack", _pack_seeds, _pack, mutate.damage_pack, "x.tar.zst"),
     Reader("passes", _passes_seeds(".py"), _passes, mutate.damage_text, "passes_dump/01_after_X.py"),

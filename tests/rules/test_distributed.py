@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -57,6 +59,28 @@ def test_one_edit_is_one_compile(allreduce: Project) -> None:
     verdict = allreduce.verdict()  # of the whole, not of the pass before
     assert verdict["status"] == "build_error"
     assert "TMULT" in str(verdict["error"])
+
+
+def test_kernels_of_all_chips_are_held_to_the_rules_of_the_device(allreduce: Project, tmp_path: Path) -> None:
+    """A wait that is deleted changes no object; it is told of the chip program's file, wherever verdicts go."""
+    allreduce.edit(_KERNEL, "  wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);\n", "")
+    message = f"{_KERNEL}:45: set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0) without its wait_flag"
+    junit, sarif = tmp_path / "junit.xml", tmp_path / "out.sarif"
+    run = allreduce.replay(f"JUNIT={junit}", f"SARIF={sarif}")
+    assert run.status == 0, run.output
+    assert "[RUN] PASS, 1 device rule broken" in run.output
+    assert f"[rules] {message}: nothing waits for the flag: what follows runs ahead" in run.output
+    (rule,) = json.loads((allreduce.out / "verdict.json").read_text())["rules"]
+    assert (rule["path"], rule["line"], rule["rule"]) == (_KERNEL, 45, "flag")
+    (property_,) = [
+        one.get("value", "") for one in ElementTree.parse(junit).iter("property") if one.get("name") == "rule"
+    ]
+    assert property_.startswith(message)
+    (result,) = json.loads(sarif.read_text(encoding="utf-8"))["runs"][0]["results"]
+    where = result["locations"][0]["physicalLocation"]
+    assert (where["artifactLocation"]["uri"].endswith(_KERNEL), where["region"]["startLine"]) == (True, 45)
+    assert allreduce.replay("RULES=error").status == 2
+    assert allreduce.verdict()["status"] == "rule_broken"
 
 
 def test_the_driver_is_an_input_and_runs_in_the_replay_alone(allreduce: Project) -> None:
