@@ -314,18 +314,19 @@ def colours_of_commands() -> bool:
 
 
 @contextmanager
-def progress(doing: Callable[[], str] | None) -> Iterator[None]:
+def progress(doing: Callable[[], str] | None) -> Iterator[bool]:
     """Show a line of progress on the terminal while the block runs, once it takes longer than two seconds.
 
-    None hides the line of an outer block, for a block in which other code writes. If output is piped there is no line.
+    None hides the line of an outer block, for a block in which other code writes. If output is piped there is no line,
+    and the block gets False.
     """
     if not (_is_terminal(sys.stdout) and _is_terminal(sys.stderr)) or _SHOWN.write is not None:
-        yield
+        yield False
         return
     before = _SHOWN.doing, _SHOWN.since
     _begin(doing, before[1] if before[0] is not None else time.monotonic())
     try:
-        yield
+        yield True
     finally:
         with _SHOWN.lock:
             _SHOWN.erase()

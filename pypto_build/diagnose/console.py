@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import wraps
@@ -154,7 +155,7 @@ def require_one_rank(rank: str) -> None:
         raise ArtifactError(f"RANK={rank}", "the artifact is for one chip, which is rank 0", "leave it out")
 
 
-def taking_long(doing: str) -> AbstractContextManager[None]:
+def taking_long(doing: str) -> AbstractContextManager[bool]:
     """Show the text `doing` on a terminal if the block takes more than two seconds."""
     return terminal.progress(lambda: doing)
 
@@ -184,10 +185,27 @@ def counted(number: int, one: str, several: str = "") -> str:
     return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
-def progress(items: Iterable[Item], doing: str, total: int) -> Iterator[Item]:
-    """Yield the items. After two seconds, a line on the terminal counts the items that are done."""
-    done = 0
-    with terminal.progress(lambda: f"{doing}: {done} of {total}"):
+#: Seconds between two lines of progress where output is piped.
+_EVERY_S = 10.0
+
+
+def progress(
+    items: Iterable[Item], doing: str, total: int, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Item]:
+    """Yield the items. After two seconds, a line on the terminal counts the items that are done, and estimates the
+    rest. Where output is piped, a line every ten seconds does.
+    """
+    done, began = 0, clock()
+    said = began
+
+    def line() -> str:
+        left = (clock() - began) / done * (total - done) if done else 0.0
+        return f"{doing}: {done} of {total}" + (f", about {left:.0f} s left" if left >= 1 else "")
+
+    with terminal.progress(line) as shown:
         for item in items:
             yield item
             done += 1
+            if not shown and done < total and clock() - said >= _EVERY_S:
+                said = clock()
+                print(line(), file=sys.stderr, flush=True)

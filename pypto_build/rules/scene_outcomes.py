@@ -16,6 +16,7 @@ from pypto_build.rules.machinery.scons_types import Environment
 from pypto_build.rules.machinery.workspace import Workspace, workspace_of
 from pypto_build.rules.replay import Replay, Replays
 
+_NONE_RUNS = 2
 _COUNTED = ("passed", "failed", "skipped", "not built")
 
 
@@ -93,11 +94,17 @@ def _why_not_built(workspace: Workspace, replay: Replay) -> str:
     return terminal.plain((own or [message for _, message in failed] or [""])[0])
 
 
-def say_refused(refused: Sequence[CaseRefusal]) -> int:
-    """Print the cases that do not run, and why; return the status of the first that should have run."""
+def say_refused(refused: Sequence[CaseRefusal], runs: bool) -> int:
+    """Print the cases that do not run, and why. Return the status of the first that should have run.
+
+    ``runs`` says whether any case runs; where all are skipped, the status is that of wrong usage.
+    """
     for one in refused:
         if one.status:
             terminal.complain(f"[scene] FAIL {one.label}: {one.reason}")
         else:
             terminal.say(f"[scene] SKIP {one.label}: {one.reason}")
+    if refused and not runs and not any(one.status for one in refused):
+        terminal.complain(f"[scene] no case runs: {len(refused)} skipped, nothing passed")
+        return _NONE_RUNS
     return next((one.status for one in refused if one.status), 0)

@@ -62,7 +62,7 @@ def _declare(env: Environment, values: Mapping[str, Any]) -> Nodes:
     subjects, refused = open_scenes(
         workspace, workspace.short_of_top(path_of(values["file"])), platform, values["cases"] or ()
     )
-    say_refused(refused)
+    say_refused(refused, runs=True)
     verdicts: list[Node] = []
     for subject in subjects:
         targets = targets_of(env, subject, platform.name)

@@ -122,7 +122,7 @@ def _declare_scenes(env: Environment, targets: list[str], verbs: list[Verb], ver
     check_ranks(workspace, subjects)
     if subjects and not any(subject.distributed for subject in subjects):
         _refuse_ranks(workspace, subjects[0].artifact.root)
-    status = say_refused(refused)
+    status = say_refused(refused, bool(subjects))
     tell_outcomes(env, refused)
     if len(subjects) > 1 and "replay" in targets:
         tell_cases(env, refused)

@@ -28,6 +28,19 @@ def _fail(error: BaseException) -> int:
     raise error
 
 
+def test_piped_progress_counts_and_estimates_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+
+    def clock() -> float:
+        return now
+
+    for _ in progress(range(40), "sweeping", 40, clock):
+        now += 4.0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] == ["sweeping: 3 of 40, about 148 s left", "sweeping: 6 of 40, about 136 s left"]
+    assert len(lines) == 13
+
+
 @pytest.mark.parametrize(
     ("error", "status", "said"),
     [

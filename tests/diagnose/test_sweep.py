@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pypto_build.diagnose.sweep import work
 from pypto_build.diagnose.sweep.__main__ import main
 from pypto_build.diagnose.sweep.cases import GROUPS, Symbol, cases, kinds_of, make, seeds_of, sizes_of
-from pypto_build.diagnose.sweep.run import compare, proposal
+from pypto_build.diagnose.sweep.run import Result, compare, proposal, run_all
 from pypto_build.replay.values import STORAGE, decode
 from tests.diagnose.checked import EXAMPLES, copy_example
 from tests.replay.builder import build_artifact, embedded_module, replay
@@ -48,6 +50,22 @@ def test_what_fails_only_for_large_inputs(tmp_path: Path, capsys: pytest.Capture
     assert f"seed {found['smallest']['seed']} (large): scons replay JIT=" in capsys.readouterr().out
     build_artifact(root, tmp_path / "again")
     assert replay(root, tmp_path / "again").verdict.status == "mismatch"
+
+
+def test_ctrl_c_keeps_the_cases_that_ran(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*words: Any) -> Iterator[Result]:
+        for number, result in enumerate(run_all(*words)):
+            if number == 3:
+                raise KeyboardInterrupt
+            yield result
+
+    monkeypatch.setattr(work, "run_all", interrupted)
+    status, found = sweep(EXAMPLES / "_jit_vector_dag", tmp_path, "--seeds", "1-12")
+    assert (status, len(found["cases"])) == (130, 3)
+    said = capsys.readouterr().out
+    assert "[sweep] Ctrl-C after 3 of 12 cases\n[sweep] 3 cases against the .pto modules, 0 fail\n" in said
 
 
 def test_sizes_of_dynamic_dimensions(tmp_path: Path) -> None:

@@ -269,6 +269,21 @@ def test_a_file_whose_cases_are_all_manual_does_not_pass(workspace: Workspace) -
     assert "no case runs; its cases are manual: --manual include runs them" in run.stdout
 
 
+def test_a_replay_of_cases_that_are_all_skipped_does_not_pass(workspace: Workspace) -> None:
+    run = workspace.run("replay", "scenes/scene_chain.py::TestOnChip")
+    assert run.returncode == 2, run.stdout
+    assert "[scene] SKIP TestOnChip::any: needs hardware: a2a3\n" in run.stdout
+    assert "[scene] no case runs: 1 skipped, nothing passed\n" in run.stdout
+    file = workspace.root / "scenes" / "scene_manual.py"
+    text = (workspace.root / "scenes" / "scene_methods.py").read_text()
+    text = text.replace('["a5sim"], "manual"', '["a2a3sim"], "manual"')
+    file.write_text(text.replace('{"name": "any"', '{"name": "by", "manual": True'))
+    run = workspace.run("replay", "scenes/scene_manual.py")
+    file.unlink()
+    assert run.returncode == 2, run.stdout
+    assert "[scene] no case runs: 2 skipped, nothing passed\n" in run.stdout
+
+
 def test_the_list(workspace: Workspace) -> None:
     run = workspace.run("scene", "--list", "scenes")
     assert run.returncode == 0

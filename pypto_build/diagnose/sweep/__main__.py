@@ -6,7 +6,9 @@ python -m pypto_build.diagnose.sweep ARTIFACT_DIR --platform P --build-dir OUT -
 The smallest case that fails is kept as the artifact <name>_sweep, with its data. What is right is known by the
 artifact's golden.py, or, with --data reference and where there is none, by PyTorch made from its modules.
 
-Exit status: 0 all cases pass, 1 some fail, 2 usage, 3 build, 4 golden.
+Ctrl-C ends the sweep and reports the cases that ran.
+
+Exit status: 0 all cases pass, 1 some fail, 2 usage, 3 build, 4 golden, 130 Ctrl-C.
 """
 
 from __future__ import annotations

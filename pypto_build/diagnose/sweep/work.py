@@ -79,6 +79,7 @@ def _results(share: FarmResult) -> list[Result]:
 
 
 _TOLD = 5
+_INTERRUPTED = 130  # the exit status, as a shell has it
 
 
 def sweep(given: argparse.Namespace) -> int:
@@ -98,10 +99,13 @@ def sweep(given: argparse.Namespace) -> int:
     refuse_here(given, DATA=data)
     jobs = given.jobs or os.cpu_count() or 1
     running = run_on_farm(given, every, chosen) if given.scheduler else run_all(whole, chosen, jobs)
-    results = sorted(progress(running, "sweeping", len(chosen)), key=lambda one: (one.seed, one.sizes))
+    collected, interrupted = _collected(progress(running, "sweeping", len(chosen)))
+    results = sorted(collected, key=lambda one: (one.seed, one.sizes))
     failing = [one for one in results if one.failed]
     smallest = min(failing, key=lambda one: plainness(one.case, one.elements), default=None)
     found = _distributions(results)
+    if interrupted:
+        print(f"[sweep] Ctrl-C after {len(results)} of {len(chosen)} cases")
     print("\n".join(_lines(whole, results, found)))
     if given.json:
         names = [symbol.name for symbol in known]
@@ -111,7 +115,18 @@ def sweep(given: argparse.Namespace) -> int:
         _keep(whole, smallest.case, root)
         short = shlex.quote(os.path.relpath(root))
         print(f"[sweep] the smallest that fails, {smallest.case.title}: scons replay JIT={short}")
-    return 1 if failing else 0
+    return _INTERRUPTED if interrupted else 1 if failing else 0
+
+
+def _collected(running: Iterator[Result]) -> tuple[list[Result], bool]:
+    """Return the results, and whether Ctrl-C ended the cases before the last one."""
+    results: list[Result] = []
+    try:
+        for result in running:
+            results.append(result)  # noqa: PERF402 - Ctrl-C keeps those before
+    except KeyboardInterrupt:
+        return results, True
+    return results, False
 
 
 def _encoded(document: Document, path: Path) -> bytes:
