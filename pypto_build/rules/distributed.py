@@ -28,7 +28,7 @@ from pypto_build.rules.verb_targets import declare_verb
 from pypto_build.rules.verbs import Needs, Verb
 
 #: Verbs that look at all ranks together.
-_OF_RANKS = ("hazards", "deps", "dump", "report", "lint", "diverge", "flaky", "pack", "triage")
+_OF_RANKS = ("hazards", "speed", "deps", "dump", "report", "lint", "diverge", "flaky", "pack", "triage")
 #: Verbs that look at one chip program after the other.
 _OF_EACH_CHIP = ("pto_check", "passes", "torch", "splice")
 _USUAL = ("build", "replay", "graph")

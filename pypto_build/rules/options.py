@@ -157,7 +157,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
             False,
             "1: write (splice: into the artifact, and keep the old files as .bak) or remove (gc)",
         ),
-        Option("OTHER", TEXT, "", "pto_diff: the artifact to compare with"),
+        Option("OTHER", TEXT, "", "pto_diff, speed: the artifact to compare with"),
         Option(
             "TASK",
             TEXT,
@@ -222,6 +222,8 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
             "",
             "speed: the chip to predict for (default: 910B2, or 950PR on a5)",
         ),
+        Option("CALIBRATE", TEXT, "", "speed: a measured chip_swimlane_records.json to fit rates to"),
+        Option("WHATIF", TEXT, "", "speed: changes to predict: double, nobanks, nodispatch, cores=N, l2=all"),
         Option("RATES", TEXT, "", "speed: a TOML file whose rows replace rates of the model"),
         Option("OUT", TEXT, "", "why: the output, by name (default: the only one)"),
         Option(

@@ -616,6 +616,49 @@ def _executed(path: Path) -> None:
     list(RunRules({0: source}, DAG, "a2a3").broken(record.sites, record.executed))
 
 
+_INSTRUCTION_TILE = [0, 0, 1, 0, 1, 1, 1, 4, 2, 8, 2, 8, 0, 0, 2, 8]
+
+
+def _instructions_seeds() -> list[bytes]:
+    place = {"file": "kernels/aiv/kernel_add.so", "offset": 16}
+    view = [1, 0, 4, [1, 1, 1, 2, 8], [16, 16, 16, 8, 1], 2, 8]
+    rows = [
+        {"kind": 100, "name": "TLOAD", "pipe": 4, **place, "tiles": [_INSTRUCTION_TILE], "views": [view]},
+        {"kind": 0, "pipe": 4, "to": 1, "id": 0},
+        {"kind": 1, "pipe": 4, "to": 1, "id": 0},
+        {"kind": 100, "name": "TADD", "pipe": 1, **place, "tiles": [_INSTRUCTION_TILE, _INSTRUCTION_TILE]},
+        {"kind": 101, "name": "consumer", "to": 2, "id": 1},
+    ]
+    document = {"schema": 1, "complete": True, "calls": 2, "bases": 2, "rows": rows, "streams": [4]}
+    return [msgspec.json.encode(document)]
+
+
+def _instruction_calls() -> bytes:
+    calls = np.array([[0, 0, 1, 0, 0, 1], [1, 0, 1, 0, 0, 1]], np.uint32)
+    return np.array([4096, 8192], np.uint64).tobytes() + calls.tobytes() + np.arange(4, dtype=np.uint32).tobytes()
+
+
+def _instructions(path: Path) -> None:
+    from pypto_build.diagnose.speed.model import predict
+    from pypto_build.diagnose.speed.rates import rates_of
+    from pypto_build.diagnose.speed.record import read_recording
+
+    if path.suffix == ".json":
+        path.with_suffix(".bin").write_bytes(_instruction_calls())
+    else:
+        path.with_suffix(".json").write_bytes(_instructions_seeds()[0])
+    predict(read_recording(path.parent), rates_of("910B2"))
+
+
+def _rates(path: Path) -> None:
+    from pypto_build.diagnose.speed.rates import rates_of, read_rates
+
+    rates_of("910B2", read_rates(path))
+
+
+_RATES = b'[[rate]]\nname = "slope.TPOW"\nvalue = 7.5\nunit = "cycles"\nchip = "a2a3"\nevidence = "D"\nsource = "x"\n'
+
+
 def _trace_seeds() -> list[bytes]:
     tile = [0, 2, 0, 1, 0, 1, 4, 2, 8, 0, 0, 2, 8, 1, 1, 64, 0, 0, 64]
     code = {"file": "kernels/aiv/kernel_add.so", "offset": "16"}
@@ -1012,6 +1055,9 @@ READERS: tuple[Reader, ...] = (
     Reader("name_map", lambda: [b'{"level": 2, "callable_id_to_name": {"0": "add", "1": "mul"}}'], _name_map, mutate.damage_json, "name_map_x.json"),
     Reader("findings", _findings_seeds, _findings, mutate.damage_json, "lint.json"),
     Reader("accesses", _accesses_seeds, _accesses, mutate.damage_json, "accesses.json"),
+    Reader("instructions", _instructions_seeds, _instructions, mutate.damage_json, "instructions.json"),
+    Reader("instruction_calls", lambda: [_instruction_calls()], _instructions, mutate.damage_fields, "instructions.bin", named=False),
+    Reader("rates", lambda: [_RATES], _rates, mutate.damage_text, "rates.toml"),
     Reader("chains", _chains_seeds, _chains, mutate.damage_json, "why/chains.json"),
     Reader("trace", _trace_seeds, _trace, mutate.damage_json, "trace.0.1.json"),
     Reader("executed", _executed_seeds, _executed, mutate.damage_json, "executed.json",

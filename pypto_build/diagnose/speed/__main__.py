@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pypto_build import terminal
-from pypto_build.diagnose.console import add_run_options, command, taking_long, tool_parser
+from pypto_build.diagnose.console import add_chips, add_run_options, command, taking_long, tool_parser
 from pypto_build.diagnose.requests import request_of
 from pypto_build.replay import replay
 from pypto_build.replay.verdict import Verdict
@@ -26,6 +26,12 @@ def parser() -> argparse.ArgumentParser:
     add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
     add("--chip-name", default="", metavar="NAME", help="the chip, such as 910B2 (default: one of the platform)")
     add("--rates", type=Path, metavar="FILE", help="rows that replace rates of the model")
+    add(
+        "--what-if", default="", metavar="CHANGES", help="double, nobanks, nodispatch, cores=N, l2=all; several: commas"
+    )
+    add("--calibrate", type=Path, metavar="FILE", help="a measured timeline to fit rates to; they go to OUT/rates.toml")
+    add("--other", default="", metavar="ARTIFACT", help="a second prediction to compare with: an artifact, or its JSON")
+    add_chips(options)
     add("--json", type=Path, metavar="FILE", help="also write the prediction as JSON")
     return options
 
@@ -33,7 +39,8 @@ def parser() -> argparse.ArgumentParser:
 def recorded_replay(given: argparse.Namespace) -> tuple[Verdict, Path]:
     """Replay the checked binaries and record all instructions. Returns the verdict and the directory of the record."""
     binaries = given.binaries = given.binaries or given.build_dir / "check"
-    (binaries / "dfx_outputs" / "instructions.json").unlink(missing_ok=True)
+    for name in ("instructions.json", "ranks.json"):
+        (binaries / "dfx_outputs" / name).unlink(missing_ok=True)
     request = replace(
         request_of(given, binaries), options={"instructions": True, "judge": False, "dep_gen": True, "poison": False}
     )
@@ -45,6 +52,10 @@ def main(given: argparse.Namespace) -> int:
     """Return 0, 1 if an instruction has no price, or the exit status of a replay that left no record."""
     with taking_long("recording the instructions"):
         verdict, directory = recorded_replay(given)
+    if given.chip and (directory / "ranks.json").is_file():
+        from pypto_build.diagnose.speed.ranks import answer_ranks
+
+        return answer_ranks(given, directory, terminal.say)
     if not (directory / "instructions.json").is_file():
         error = verdict.error
         print(f"speed: {error.message}; {error.hint}" if error else "speed: no record", file=sys.stderr)

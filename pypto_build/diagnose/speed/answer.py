@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.files import write_bytes
+from pypto_build.artifact.files import decode_json, read_bytes, write_bytes
 from pypto_build.artifact.instruction_sites import AccessSite, InstructionPosition, find_positions
-from pypto_build.diagnose.recorded.names import artifact_names
+from pypto_build.diagnose.recorded.names import Names, artifact_names
+from pypto_build.diagnose.recorded.timeline import read_timeline
+from pypto_build.diagnose.speed.calibrate import calibrate, write_rates
 from pypto_build.diagnose.speed.model import Prediction, predict
 from pypto_build.diagnose.speed.rates import CHIPS, DEFAULT_CHIP, Rate, Rates, rates_of, read_rates
 from pypto_build.diagnose.speed.record import Recording, read_recording
-from pypto_build.diagnose.speed.text import screen, unpriced_lines
+from pypto_build.diagnose.speed.text import changed_line, compared_lines, screen, unpriced_lines
+from pypto_build.diagnose.speed.what_if import read_what_if
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -33,7 +36,33 @@ class Document(msgspec.Struct, frozen=True):
     names: dict[int, str]
     lines: tuple[Line, ...]
     rates: tuple[Rate, ...]
+    what_if: dict[str, Prediction] = {}
+    artifact: str = ""
     schema: int = 1
+
+
+#: The file in OUT that keeps the last prediction, for `OTHER=`.
+KEPT = "speed.json"
+_LARGEST = 1 << 32
+
+
+def read_document(path: Path) -> Document:
+    """Read a prediction that `JSON=` or an earlier run wrote. Raises a usage error."""
+    try:
+        return decode_json(read_bytes(path, _LARGEST), Document)
+    except OSError as error:
+        raise ArtifactError(path, f"cannot be read: {error.strerror}", "run `scons speed` on it first") from None
+    except msgspec.MsgspecError as error:
+        raise ArtifactError(path, f"is no prediction: {error}", "run `scons speed` on it again") from None
+
+
+def other_document(name: str, build_dir: Path) -> Document:
+    """Return the prediction that OTHER= names: a file, or an artifact that was predicted beside this one."""
+    path = Path(name)
+    if path.suffix != ".json":
+        beside = [build_dir.parent / path.name / KEPT, build_dir.parent / f"_jit_{path.name}" / KEPT]
+        path = next((found for found in beside if found.is_file()), beside[0])
+    return read_document(path)
 
 
 def chip_rates(chip: str, platform: str, replaced: Path | None) -> Rates:
@@ -57,18 +86,42 @@ def positions_of(recording: Recording, root: Path) -> dict[int, InstructionPosit
     return {number: found[site] for number, site in sites.items()}
 
 
+def document_of(
+    prediction: Prediction,
+    kernels: Names,
+    positions: Mapping[int, InstructionPosition],
+    rates: Rates,
+    artifact: str,
+    changed: Mapping[str, Prediction] | None = None,
+) -> Document:
+    """Return a prediction with names of kernels, positions of rows and the rates that it rests on."""
+    names = {kernel.kernel: kernels.kernel(kernel.kernel) for kernel in prediction.kernels}
+    lines = tuple(Line(number, at.path, at.line) for number, at in positions.items() if at.line)
+    return Document(prediction, names, lines, tuple(rates.rows.values()), dict(changed or {}), artifact)
+
+
 def answer(given: argparse.Namespace, directory: Path, say: Callable[..., None]) -> int:
     """Print the prediction for a recorded run. Returns 1 if an instruction has no price, else 0."""
     rates = chip_rates(given.chip_name, given.platform, given.rates)
+    changes = read_what_if(given.what_if)
+    other = other_document(given.other, given.build_dir) if given.other else None
     recording = read_recording(directory)
     prediction = predict(recording, rates)
-    names = {kernel.kernel: artifact_names(given.artifact).kernel(kernel.kernel) for kernel in prediction.kernels}
+    changed = {name: predict(recording, rates, change) for name, change in changes.items()}
+    kernels = artifact_names(given.artifact)
+    names = {kernel.kernel: kernels.kernel(kernel.kernel) for kernel in prediction.kernels}
     positions = positions_of(recording, given.artifact)
     say(*(f"[speed] {line}".rstrip() for line in screen(prediction, recording, names, positions)))
+    say(*(f"[speed] {changed_line(name, prediction, after)}" for name, after in changed.items()))
+    if other:
+        say(*(f"[speed] {line}" for line in compared_lines(given.artifact.name, prediction, names, other)))
     wrong = unpriced_lines(prediction, recording, positions)
     say(*wrong)
+    if given.calibrate:
+        found = calibrate(recording, rates, read_timeline(given.calibrate), names)
+        say(*(f"[speed] {line}" for line in write_rates(given.build_dir / "rates.toml", found)))
+    document = document_of(prediction, kernels, positions, rates, given.artifact.name, changed)
+    write_bytes(given.build_dir / KEPT, msgspec.json.encode(document))
     if given.json:
-        lines = tuple(Line(number, at.path, at.line) for number, at in positions.items() if at.line)
-        document = Document(prediction, names, lines, tuple(rates.rows.values()))
         write_bytes(given.json, msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
     return int(bool(wrong))

@@ -281,9 +281,9 @@ def _slopes(name: str) -> tuple[str, ...]:
 
 def _vector(row: Row, rates: Rates) -> Cost:
     name, tiles = row.name, row.tiles
-    if not tiles:
+    widest = max((tile for tile in tiles if not tile.access & SCRATCH), key=lambda tile: tile.bytes, default=None)
+    if widest is None:
         return Cost(V, unpriced=f"{name} without tiles")
-    widest = max((tile for tile in tiles if not tile.access & SCRATCH), key=lambda tile: tile.bytes)
     count, partial = repeats(widest)
     head = rates["vector.head"]
     for kind in ("row", "column"):
@@ -308,7 +308,7 @@ def _vector(row: Row, rates: Rates) -> Cost:
     if name == "TMRGSORT":
         count = -(-count * REPEAT // (64 * 8))
     light = count * slope
-    at_banks = count * conflict(tiles, rates) * len(names) + rates["bank.head"] - head
+    at_banks = count * conflict(tiles, rates) * len(names) + (rates["bank.head"] - head)
     lost = max(0.0, at_banks - light)
     cycles = light + lost + (rates["count.mode"] if partial else 0.0)
     used = {names[0]: cycles, "vector.head": head}

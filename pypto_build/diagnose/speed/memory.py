@@ -19,7 +19,7 @@ from pypto_build.diagnose.speed.record import Array, Recording, View
 _MOST_LINES = 1 << 22
 _LONGEST_LINE = 1 << 20
 #: Parts of a call in which misses are counted.
-_BINS = 16
+_PARTS = 16
 
 
 @dataclass(frozen=True)
@@ -41,86 +41,121 @@ class Hits:
     stored: int
 
 
+@dataclass(frozen=True)
+class _Touches:
+    """All accesses to lines, in the order in which they happen: a row an access of an instruction to a line.
+
+    `group` counts the calls that run together: those blocks of a task that the cores can take at once. `part` is the
+    part of its call in which an access lies.
+    """
+
+    line: Array
+    call: Array
+    group: Array
+    part: Array
+    weight: Array
+    loads: Array
+
+
 def hits(recording: Recording, rates: Rates) -> Hits:
-    """Return the hits of all calls, taken in the order of submission."""
-    calls = recording.calls
-    order = sorted(range(len(calls)), key=lambda index: (calls[index].task, calls[index].block, calls[index].member))
-    width = {member: rates.cores["aiv" if member else "aic"] for member in range(3)}
+    """Return the hits of all calls."""
+    count = len(recording.calls)
     views = [row.views[0] if row.views else None for row in recording.rows]
     sizes = np.array([view.bursts[0] * view.bursts[1] if view else 0 for view in views], np.int64)
-    writes = np.array([bool(view and view.writes) for view in views])
-    has_view = np.array([view is not None for view in views])
-    touched = [stream[has_view[stream]] for stream in recording.streams]  # rows with a view, by stream
-    total = int(sum(sizes[touched[call.stream]].sum() for call in calls))
+    viewed = np.array([view is not None for view in views], bool)
+    rows = [stream[viewed[stream]] for stream in recording.streams]
+    total = int(sum(sizes[rows[call.stream]].sum() for call in recording.calls))
+    if not total:
+        return Hits(np.zeros(count), np.ones(count), np.ones(count), 1.0, 0, 0, 0.0, 0)
     line = int(rates["l2.line"])
     while total > line * _MOST_LINES and line < _LONGEST_LINE:
         line *= 2
-    offsets = [_lines(view, line) if view else np.zeros(0, np.int64) for view in views]
-    counts = np.array([len(found) for found in offsets], np.int64)
-    rows = [touched[calls[index].stream] for index in order]
-    if not rows or not sum(map(len, rows)):
-        return Hits(np.zeros(len(calls)), np.ones(len(calls)), np.ones(len(calls)), 1.0, 0, 0, 0.0, 0)
-    number = np.concatenate(rows)
-    base = np.concatenate([recording.bases[calls[index].bases] for index in order]).astype(np.int64)
-    lengths = np.array([len(found) for found in rows])
-    owner = np.repeat(np.array(order), lengths)
-    turn = np.concatenate([np.arange(length) / length for length in lengths if length])
-    task = np.repeat(np.array([calls[index].task for index in order]), lengths)
-    wave = np.repeat(np.array([calls[index].block // width[calls[index].member] for index in order]), lengths)
-    by_turn = np.lexsort((turn, wave, task))
-    number, base, owner = number[by_turn], base[by_turn], owner[by_turn]
-    group = np.cumsum(np.diff(task[by_turn] * len(calls) + wave[by_turn], prepend=-1) != 0)
-    bins = (turn[by_turn] * _BINS).astype(np.int64)
-    each = counts[number]
-    lines = np.repeat(base, each) + _joined(number, offsets)
-    lines //= line
-    access = np.repeat(np.arange(len(number)), each)
-    weight = np.repeat(sizes[number] / np.maximum(each, 1), each)
-    moment = np.cumsum(weight)
-    by_line = np.lexsort((np.arange(len(lines)), lines))
-    earlier = np.full(len(lines), -np.inf)
-    same = lines[by_line[1:]] == lines[by_line[:-1]]
-    earlier[by_line[1:][same]] = moment[by_line[:-1][same]]
+    touches = _touches(recording, rates, rows, views, sizes, line)
+    by_line = np.argsort(touches.line, kind="stable")
+    sorted_lines = touches.line[by_line]
+    again = sorted_lines[1:] == sorted_lines[:-1]
+    moment = np.cumsum(touches.weight)
+    earlier = np.full(len(moment), -np.inf)
+    earlier[by_line[1:][again]] = moment[by_line[:-1][again]]
     capacity = rates["l2"] * 2**20 * rates["l2.reuse"]
-    hit = moment - earlier <= capacity
-    loads = ~writes[number][access]
-    together = np.zeros(len(calls), np.int64)  # calls that run at the same time share what one of them missed
-    together[owner] = group
-    binned = (group * _BINS + bins)[access]
-    shape = (int(group.max()) + 1, _BINS)
-    loaded = np.bincount(binned[loads], weight[loads], shape[0] * _BINS).reshape(shape)
-    missed = np.bincount(binned[loads & ~hit], weight[loads & ~hit], shape[0] * _BINS).reshape(shape)
-    rate = np.divide(missed, loaded, out=np.zeros(shape), where=loaded > 0)
-    mean, square = rate.mean(axis=1), (rate**2).mean(axis=1)
-    phase = np.divide(mean**2, square, out=np.ones(shape[0]), where=square > 0)
-    of_group = loaded.sum(axis=1)
-    share = 1 - np.divide(missed.sum(axis=1), of_group, out=np.zeros(shape[0]), where=of_group > 0)
-    sharers = _sharers(lines, group[access], owner[access], loads, len(calls), weight)
-    footprint = int(min(len(np.unique(lines)) * line, total))
-    fits = footprint <= capacity
-    stored = int(sizes[number][writes[number]].sum())
-    return Hits(
-        share[together],
-        phase[together],
-        sharers,
-        1.0 if fits else 0.0,
-        footprint,
-        int(loaded.sum()),
-        float(missed.sum()),
-        stored,
+    footprint = min((len(again) + 1 - int(again.sum())) * line, total)
+    loaded, missed, share, phase = _misses(touches, moment - earlier > capacity)
+    together = np.zeros(count, np.int64)
+    together[touches.call] = touches.group
+    stored = float(touches.weight[~touches.loads].sum())
+    stay = 1.0 if footprint <= capacity else 0.0
+    sharers = _sharers(touches, by_line, again, count)
+    return Hits(share[together], phase[together], sharers, stay, footprint, round(loaded), missed, round(stored))
+
+
+def _touches(
+    recording: Recording, rates: Rates, rows: Sequence[Array], views: Sequence[View | None], sizes: Array, line: int
+) -> _Touches:
+    """Return all accesses: `rows` are those with views, by stream, `sizes` the bytes of each row's view."""
+    calls = recording.calls
+    numbers = [rows[call.stream] for call in calls]
+    lengths = np.array([len(found) for found in numbers])
+    waves = np.array([call.block // rates.cores["aiv" if call.member else "aic"] for call in calls])
+    turn = np.concatenate([np.arange(length) / length for length in lengths if length])
+    task = np.repeat(np.array([call.task for call in calls]), lengths)
+    wave = np.repeat(waves, lengths)
+    by_turn = np.lexsort((turn, wave, task))
+    number = np.concatenate(numbers)[by_turn]
+    base = np.concatenate([recording.bases[call.bases] for call in calls]).astype(np.int64)[by_turn]
+    new = (np.diff(task[by_turn], prepend=-1) != 0) | (np.diff(wave[by_turn], prepend=-1) != 0)
+    offsets = [_lines(view, line) if view else np.zeros(0, np.int64) for view in views]
+    each = np.array([len(found) for found in offsets], np.int64)[number]
+    access = np.repeat(np.arange(len(number)), each)
+    loads = np.array([bool(view and not view.writes) for view in views])
+    return _Touches(
+        (np.repeat(base, each) + _joined(number, offsets)) // line,
+        np.repeat(np.arange(len(calls)), lengths)[by_turn][access],
+        (np.cumsum(new) - 1)[access],
+        (turn[by_turn] * _PARTS).astype(np.int64)[access],
+        (sizes[number] / np.maximum(each, 1))[access],
+        loads[number][access],
     )
 
 
-def _sharers(lines: Array, group: Array, owner: Array, loads: Array, calls: int, weight: Array) -> Array:
+def _misses(touches: _Touches, missing: Array) -> tuple[float, float, Array, Array]:
+    """Return the bytes that were loaded and that missed; of each group the share of hits, and the phase of misses.
+
+    Calls that run together share what one of them missed.
+    """
+    groups = int(touches.group.max()) + 1
+    place = touches.group * _PARTS + touches.part
+    loads = touches.loads
+    loaded = np.bincount(place[loads], touches.weight[loads], groups * _PARTS).reshape(groups, _PARTS)
+    missing = loads & missing
+    missed = np.bincount(place[missing], touches.weight[missing], groups * _PARTS).reshape(groups, _PARTS)
+    rate = np.divide(missed, loaded, out=np.zeros(missed.shape), where=loaded > 0)
+    mean, square = rate.mean(axis=1), (rate**2).mean(axis=1)
+    phase = np.divide(mean**2, square, out=np.ones(groups), where=square > 0)
+    all_loads = loaded.sum(axis=1)
+    share = 1 - np.divide(missed.sum(axis=1), all_loads, out=np.zeros(groups), where=all_loads > 0)
+    return float(loaded.sum()), float(missed.sum()), share, phase
+
+
+def _sharers(touches: _Touches, by_line: Array, again: Array, calls: int) -> Array:
     """Return for each call the mean cube of the number of calls that load the same line at the same time."""
-    _, line = np.unique(lines, return_inverse=True)
-    place = line.astype(np.int64) * (int(group.max()) + 1) + group
-    of_load = np.unique(place[loads] * calls + owner[loads])
-    places, count = np.unique(of_load // calls, return_counts=True)
-    cubes = count[np.searchsorted(places, place[loads])].astype(float) ** 3
-    total = np.bincount(owner[loads], weight[loads], calls)
+    of_group = np.bincount(touches.group, minlength=1)
+    if len(of_group) >= calls:  # no two calls run together
+        return np.ones(calls)
+    line = np.empty(len(by_line), np.int64)
+    line[by_line] = np.concatenate(([0], np.cumsum(~again)))
+    loads = touches.loads
+    place = (line * len(of_group) + touches.group)[loads]
+    pairs = np.sort(place * calls + touches.call[loads])
+    pairs = pairs[np.concatenate(([True], pairs[1:] != pairs[:-1]))] // calls if len(pairs) else pairs
+    begins = np.flatnonzero(np.concatenate(([True], pairs[1:] != pairs[:-1]))) if len(pairs) else np.zeros(0, np.int64)
+    count = np.diff(np.concatenate((begins, [len(pairs)])))
+    cubes = count[np.searchsorted(pairs[begins], place)].astype(float) ** 3
+    total = np.bincount(touches.call[loads], touches.weight[loads], calls)
     found: Array = np.divide(
-        np.bincount(owner[loads], cubes * weight[loads], calls), total, out=np.ones(calls), where=total > 0
+        np.bincount(touches.call[loads], cubes * touches.weight[loads], calls),
+        total,
+        out=np.ones(calls),
+        where=total > 0,
     )
     return found
 
@@ -129,9 +164,8 @@ def _lines(view: View, line: int) -> Array:
     """Return an offset in each line of a view."""
     count, length, step = view.bursts
     count, length = max(count, 0), max(length, 1)
-    inside = np.arange(0, length, line, dtype=np.int64)
-    if count > _MOST_LINES:
-        count = _MOST_LINES
+    inside = np.arange(0, length, max(line, length >> 16), dtype=np.int64)
+    count = min(count, _MOST_LINES // len(inside))
     starts = np.arange(count, dtype=np.int64) * step
     if abs(step) < line and count > 1:  # several rows a line
         starts = starts[:: max(1, line // max(abs(step), 1))]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, log2
 
@@ -21,6 +21,7 @@ from pypto_build.diagnose.speed.pipes import CoreTime, Shares, simulate
 from pypto_build.diagnose.speed.rates import Rates
 from pypto_build.diagnose.speed.record import FIX, INSTRUCTION, MTE1, MTE2, MTE3, PIPES, Array, M, Recording, S, V
 from pypto_build.diagnose.speed.schedule import SUBMISSION, Block, Placed, critical, place
+from pypto_build.diagnose.speed.what_if import BUFFER_FLAGS, WhatIf
 
 #: Rounds in which the shares of the memory settle, and the change of a run's time at which they are settled.
 _ROUNDS, _SETTLED = 8, 0.005
@@ -31,6 +32,8 @@ MODEL_ERROR = 0.1
 #: Below so many microseconds nothing is claimed: errors count twice.
 NO_CLAIM_US = 20.0
 _HIT_STEPS = 16
+
+AS_IT_IS = WhatIf()
 
 BOUND_BY: Mapping[int, str] = {S: "scalar", V: "vector", M: "cube", MTE1: "L1 to L0", FIX: "drain of L0C"}
 HBM, L2, WAITS, DISPATCH = "HBM", "L2", "waits", "dispatch"
@@ -150,10 +153,17 @@ class Timed:
 class Model:
     """A recording with the rates of a chip: costs and times, kept for those that ask again."""
 
-    def __init__(self, recording: Recording, rates: Rates, found: Hits | None = None) -> None:
-        self.recording, self.rates = recording, rates
+    def __init__(
+        self, recording: Recording, rates: Rates, what_if: WhatIf = AS_IT_IS, found: Hits | None = None
+    ) -> None:
+        self.recording, self.rates = recording, what_if.rates(rates)
         self.costs: list[Cost] = [price(row, rates) for row in recording.rows]
-        self.hits = found or hits(recording, rates)
+        if what_if.nobanks:
+            self.costs = [replace(cost, work=cost.work - cost.conflict, conflict=0.0) for cost in self.costs]
+        self.hits = found or hits(recording, self.rates)
+        if what_if.l2:
+            self.hits = replace(self.hits, by_call=np.ones(len(recording.calls)), store_hits=1.0, missed=0.0)
+        self.spare = BUFFER_FLAGS if what_if.double else frozenset()
         self._timed: dict[tuple[Shape, int], Timed] = {}
 
     @cached_property
@@ -202,7 +212,9 @@ class Model:
         known = self._timed.get((shape, step))
         if known is None:
             members = {member: self.streams[stream] for member, stream in shape.streams}
-            cores = simulate(self.recording.rows, self.costs, members, self.shares(shape, step), self.rates)
+            cores = simulate(
+                self.recording.rows, self.costs, members, self.shares(shape, step), self.rates, spare=self.spare
+            )
             moved = [self._moved(stream) for _, stream in shape.streams]
             loaded = sum(load for load, _ in moved) * (1 - shape.hits)
             stored = sum(store for _, store in moved) * (1 - self.hits.store_hits)
@@ -231,7 +243,7 @@ class Model:
         for _ in range(_ROUNDS):
             steps = {key: max(0, round(value)) for key, value in level.items()}
             tasks = {
-                task: [self._block(task, block, shape, steps[task, block]) for block, shape in enumerate(found)]
+                task: self._met([self._block(task, number, shape, steps) for number, shape in enumerate(found)], steps)
                 for task, found in self.blocks.items()
             }
             placed = place(tasks, self.recording.after, self.rates)
@@ -243,9 +255,22 @@ class Model:
         keys = [(one.block.task, one.block.block) for one in placed]
         return placed, [shapes[key] for key in keys], [steps[key] for key in keys]
 
-    def _block(self, task: int, block: int, shape: Shape, step: int) -> Block:
-        time = self.timed(shape, step).cycles / self.rates.clock
+    def _block(self, task: int, block: int, shape: Shape, steps: Mapping[tuple[int, int], int]) -> Block:
+        time = self.timed(shape, steps[task, block]).cycles / self.rates.clock
         return Block(task, block, time, tuple(member for member, _ in shape.streams))
+
+    def _met(self, blocks: list[Block], steps: Mapping[tuple[int, int], int]) -> list[Block]:
+        """Return the blocks of a task; where they meet at SYNCALL, all take the sum of the longest ways to each."""
+        shapes = self.blocks[blocks[0].task]
+        times = [self.timed(shapes[block.block], steps[block.task, block.block]) for block in blocks]
+        met = [[core.met for core in time.cores.values() if core.met] for time in times]
+        meetings = [[max(at) for at in zip(*of_block, strict=False)] for of_block in met]
+        count = min(map(len, meetings))
+        if not count or len(blocks) == 1:
+            return blocks
+        ends = np.array([[0.0, *met[:count], time.cycles] for met, time in zip(meetings, times, strict=True)])
+        together = float(np.diff(ends, axis=1).max(axis=0).sum()) / self.rates.clock
+        return [replace(block, time=together + count * self.rates["dispatch.barrier"]) for block in blocks]
 
     def _share_out(
         self,
@@ -284,9 +309,10 @@ def _during(start: Array, end: Array, rate: Array) -> Array:
     return found
 
 
-def predict(recording: Recording, rates: Rates) -> Prediction:
-    """Return the predicted run of a recording on the chip of the rates."""
-    model = Model(recording, rates)
+def predict(recording: Recording, rates: Rates, what_if: WhatIf = AS_IT_IS) -> Prediction:
+    """Return the predicted run of a recording on the chip of the rates, with the changes of `what_if`."""
+    model = Model(recording, rates, what_if)
+    rates = model.rates
     placed, shapes, steps = model.run()
     over = max((one.end for one in placed), default=0.0)
     path = critical(placed)
@@ -395,6 +421,7 @@ def lights(model: Model) -> dict[str, float]:
         cycles: dict[int, float] = defaultdict(float)
         for row, count in counts.items():
             cycles[model.costs[row].pipe] += count * model.costs[row].light
+            cycles[-1] += count * model.costs[row].own / rates["l2.aic"]
         by_stream.append(cycles)
         for pipe, value in cycles.items():
             kind = "aiv" if pipe == V else "aic"

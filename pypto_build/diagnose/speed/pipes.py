@@ -76,6 +76,9 @@ class _Core:
         self.fresh = [True] * _PIPES
         self.starts: list[deque[float]] = [deque(maxlen=chip.depth) for _ in range(_PIPES)]
         self.flags: dict[tuple[int, int, int], deque[float]] = defaultdict(deque)
+        if chip.spare:  # one more of each flag that tells of a free buffer
+            told = {(rows.pipe, rows.to, rows.id) for rows in (chip.rows[number] for number in set(stream))}
+            self.flags.update({flag: deque([0.0]) for flag in told if flag[:2] in chip.spare})
         self.slots: dict[tuple[int, bool, bool], int] = defaultdict(int)
         self.busy = [0.0] * _PIPES
         self.time = CoreTime()
@@ -198,6 +201,7 @@ class _Chip:
     depth: int
     slot: float
     traced: bool
+    spare: frozenset[tuple[int, int]]
 
 
 def durations(costs: Sequence[Cost], shares: Shares) -> tuple[list[float], list[float]]:
@@ -220,10 +224,14 @@ def simulate(
     rates: Rates,
     *,
     traced: bool = False,
+    spare: frozenset[tuple[int, int]] = frozenset(),
 ) -> dict[int, CoreTime]:
-    """Return what the cores of a block do, by member. `members` are their streams."""
+    """Return what the cores of a block do, by member. `members` are their streams.
+
+    Flags between the pipes of `spare` are set once more before the block begins, as if each buffer was there twice.
+    """
     first, later = durations(costs, shares)
-    chip = _Chip(rows, first, later, rates["issue"], int(rates["queue"]), rates["slot"], traced)
+    chip = _Chip(rows, first, later, rates["issue"], int(rates["queue"]), rates["slot"], traced, spare)
     cores = [_Core(member, stream, chip) for member, stream in members.items()]
     rings: dict[tuple[int, bool, int], list[float]] = defaultdict(list)
     parts: dict[int, set[tuple[int, bool]]] = defaultdict(set)

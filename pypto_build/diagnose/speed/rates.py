@@ -293,6 +293,9 @@ def rates_of(chip: str, replaced: Iterable[Rate] = ()) -> Rates:
     return Rates(chip, rows)
 
 
+_LONGEST_LINE = 4096
+
+
 class _Replaced(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rate: list[Rate]
 
@@ -300,7 +303,13 @@ class _Replaced(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_rates(path: Path) -> list[Rate]:
     """Read the rows of a file: tables `[[rate]]` with the fields of a rate. Raises a usage error."""
     try:
-        listed = msgspec.toml.decode(read_text(path), type=_Replaced).rate
+        text = read_text(path)
+        # A key of many parts takes the parser the square of their number.
+        if max(map(len, text.splitlines()), default=0) > _LONGEST_LINE:
+            raise ArtifactError(
+                path, "is no list of rates: it has a line that is too long", "see docs/understand/speed.md"
+            )
+        listed = msgspec.toml.decode(text, type=_Replaced).rate
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", "name another file") from None
     except (msgspec.DecodeError, RecursionError) as error:

@@ -38,6 +38,10 @@ SCRATCH = 16
 
 _AGAIN = "run `scons speed` again"
 _LARGEST = 1 << 34
+#: Bytes that one instruction may access in global memory, and pipes that a flag may name.
+_MOST_BYTES, _PIPE_NUMBERS = 1 << 40, 16
+_LAST_MEMBER = 2
+_UNEVEN = "a call has more or fewer addresses than its instructions access"
 _Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 48)]
 _Extent = Annotated[int, msgspec.Meta(ge=-(1 << 48), le=1 << 48)]
 
@@ -140,8 +144,8 @@ class Row(msgspec.Struct, frozen=True):
 
     kind: int
     name: str = ""
-    pipe: int = 0
-    to: int = 0
+    pipe: Annotated[int, msgspec.Meta(ge=0, lt=16)] = 0
+    to: Annotated[int, msgspec.Meta(ge=0)] = 0
     id: int = 0
     file: str = ""
     offset: int = 0
@@ -166,20 +170,24 @@ class Call:
 
 @dataclass(frozen=True)
 class Recording:
-    """The instructions of a run. `tasks` are in the order of submission; `after` names the tasks each waits for."""
+    """The instructions of a run; `calls` are sorted by task, block and member.
+
+    `after` names the tasks that each task waits for, `ids` has the number of each id.
+    """
 
     rows: Sequence[Row]
     streams: Sequence[Array]
     calls: Sequence[Call]
     bases: Array = field(default_factory=lambda: np.zeros(0, np.uint64))
     after: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    ids: Mapping[int, int] = field(default_factory=dict)
     complete: bool = True
 
     @cached_property
     def tasks(self) -> dict[int, list[Call]]:
         """Return the calls of each task, in the order of submission."""
         tasks: dict[int, list[Call]] = {}
-        for call in sorted(self.calls, key=lambda call: (call.task, call.block, call.member)):
+        for call in self.calls:
             tasks.setdefault(call.task, []).append(call)
         return tasks
 
@@ -221,21 +229,46 @@ def read_recording(directory: Path) -> Recording:
         or (len(calls) and int(last[-1]) != document.bases)
     ):
         raise ArtifactError(binary, "is no record of instructions: a number is out of range", _AGAIN)
+    viewed = np.array([bool(row.views) for row in document.rows], bool)
+    views = np.array([int(viewed[stream].sum()) for stream in streams], np.int64)
+    wrong = _fault(document, calls) or ("" if (views[calls["stream"]] == calls["bases"]).all() else _UNEVEN)
+    if wrong:
+        raise ArtifactError(path, f"is no record of instructions: {wrong}", _AGAIN)
     listed = [
         Call(row[0], row[1], row[2], row[3], row[4], slice(end - row[5], end))
         for row, end in zip(calls.tolist(), last.tolist(), strict=True)
     ]
     deps = directory / "deps.json"
-    after = dependencies(read_graph(deps)) if deps.is_file() else {}
-    return Recording(document.rows, streams, listed, bases, after, document.complete)
+    listed.sort(key=lambda call: (call.task, call.block, call.member))  # they end in any order
+    graph = read_graph(deps) if deps.is_file() else None
+    ids = task_numbers(graph) if graph else {}
+    after = dependencies(graph, ids) if graph else {}
+    return Recording(document.rows, streams, listed, bases, after, ids, document.complete)
 
 
-def dependencies(graph: TaskGraph) -> dict[int, frozenset[int]]:
+def _fault(document: _Document, calls: Array) -> str:
+    """Return an inconsistency that later steps could not handle, or an empty text."""
+    for number, row in enumerate(document.rows):
+        if row.kind in (SET_FLAG, WAIT_FLAG) and row.to >= _PIPE_NUMBERS:
+            return f"rows[{number}] is a flag of a pipe that is not there"
+        for view in row.views:
+            count, length, step = view.bursts
+            if not 0 <= count * length <= _MOST_BYTES or abs(count * step) > _MOST_BYTES:
+                return f"rows[{number}] accesses more memory than there is"
+        if any(tile.bytes > _MOST_BYTES for tile in row.tiles):
+            return f"rows[{number}] accesses more of a tile than there is"
+    if len(calls) and int(calls["member"].max()) > _LAST_MEMBER:
+        return "a call of a member that no task has"
+    return ""
+
+
+def task_numbers(graph: TaskGraph) -> dict[int, int]:
+    """Return the numbers of the tasks that run kernels, by id."""
+    return {raw: number for number, raw in enumerate(task.id for task in graph.tasks if task.func_ids)}
+
+
+def dependencies(graph: TaskGraph, numbers: Mapping[int, int]) -> dict[int, frozenset[int]]:
     """Return the tasks that each task waits for, by number. Tasks without kernels stand for those they wait for."""
-    numbers: dict[int, int] = {}
-    for task in graph.tasks:
-        if task.func_ids:
-            numbers[task.id] = len(numbers)
     waits: dict[int, set[int]] = {}
     for edge in graph.edges:
         waits.setdefault(edge.succ, set()).add(edge.pred)

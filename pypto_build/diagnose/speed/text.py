@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from pypto_build.artifact.instruction_sites import InstructionPosition
 from pypto_build.diagnose.console import counted, table
 from pypto_build.diagnose.speed.model import KernelTime, Prediction
 from pypto_build.diagnose.speed.rates import EVIDENCE
 from pypto_build.diagnose.speed.record import PIPES, SLOT_ACQUIRED, WAIT_FLAG, Recording
+
+if TYPE_CHECKING:
+    from pypto_build.diagnose.speed.answer import Document
 
 _SHOWN_KERNELS = 20
 
@@ -85,6 +89,44 @@ def _wait(kernel: KernelTime, recording: Recording, positions: Mapping[int, Inst
     what = f"{PIPES.get(row.pipe)} to {PIPES.get(row.to)}" if row.kind == WAIT_FLAG else "slot of a pipe"
     assert row.kind in (WAIT_FLAG, SLOT_ACQUIRED)
     return f"{line}{what}: {100 * wait.time_us / kernel.time_us:.0f} %"
+
+
+def changed_line(name: str, before: Prediction, after: Prediction) -> str:
+    """Return what a change would do to the run: `what if double: 31.0 us, 22 % less`."""
+    share = 100 * (1 - after.time_us / before.time_us) if before.time_us else 0.0
+    effect = "no difference" if abs(share) < 0.5 else f"{abs(share):.0f} % {'less' if share > 0 else 'more'}"
+    return f"what if {name}: {microseconds(after.time_us)}, {effect}; bound by {after.bound}"
+
+
+def compared_lines(artifact: str, ours: Prediction, names: Mapping[int, str], other: Document) -> list[str]:
+    """Return which of two predictions is faster, in all and by kernel; a verdict only where ranges do not overlap."""
+    theirs = other.prediction
+    if ours.chip != theirs.chip:
+        return [f"{other.artifact} was predicted for {theirs.chip}: nothing to compare"]
+    name = other.artifact
+    lines = [_compared("the run", artifact, _range(ours), name, _range(theirs))]
+    mine = {names[kernel.kernel]: kernel for kernel in ours.kernels}
+    for kernel in theirs.kernels:
+        called = other.names.get(kernel.kernel, str(kernel.kernel))
+        if called in mine:
+            lines.append(_compared(called, artifact, _range(mine[called]), name, _range(kernel)))
+    return lines
+
+
+def _range(of: Prediction | KernelTime) -> tuple[float, float, float]:
+    return of.time_us, of.low_us, of.high_us
+
+
+def _compared(
+    what: str, mine: str, ours: tuple[float, float, float], other: str, theirs: tuple[float, float, float]
+) -> str:
+    here, there = (f"{microseconds(times[0])} {span(*times[1:])}" for times in (ours, theirs))
+    times = f"{what}: {here} here, {there} in {other}"
+    if ours[2] < theirs[1]:
+        return f"{times}: {mine} is faster"
+    if theirs[2] < ours[1]:
+        return f"{times}: {other} is faster"
+    return f"{times}: the ranges overlap, so no verdict"
 
 
 def unpriced_lines(

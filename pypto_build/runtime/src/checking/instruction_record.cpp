@@ -20,6 +20,13 @@ uint32_t number_of(std::unordered_map<std::string, uint32_t> &known, const std::
     return known.try_emplace(key, static_cast<uint32_t>(known.size())).first->second;
 }
 
+// Copies fields that lie one behind the other. What lies between others is part of a key, so it stays zero.
+template <typename T, typename First, typename Last>
+void copy_fields(T &to, const T &from, First T::*first, Last T::*last) {
+    char *begin = reinterpret_cast<char *>(&(to.*first));
+    std::memcpy(begin, &(from.*first), static_cast<size_t>(reinterpret_cast<char *>(&(to.*last) + 1) - begin));
+}
+
 template <typename T> T read_from(const char *&from) {
     T value;
     std::memcpy(&value, from, sizeof(T));
@@ -56,10 +63,11 @@ void InstructionRecord::tiles(const char *name, uint32_t pipe, void *address, co
     open({reinterpret_cast<uint64_t>(address), name, kInstruction, pipe, 0, 0, count, 0});
     for (uint32_t i = 0; i < count; ++i) {
         PyptoTileAccess tile;
-        std::memset(&tile, 0, sizeof tile); // padding is part of the key
+        std::memset(&tile, 0, sizeof tile);
         const PyptoTileAccess &a = operands[i];
         tile.base = reinterpret_cast<const void *>(static_cast<const uint8_t *>(a.base) - context.memory[a.space].base);
-        std::memcpy(&tile.space, &a.space, sizeof tile - offsetof(PyptoTileAccess, space));
+        copy_fields(tile, a, &PyptoTileAccess::space, &PyptoTileAccess::row_major);
+        copy_fields(tile, a, &PyptoTileAccess::element, &PyptoTileAccess::fractal_cols);
         if (pipe == 0 && a.height == 1 && a.width == 1) // an element: which one makes no difference
             tile.row = tile.col = 0;
         put(&tile, sizeof tile);
@@ -78,7 +86,8 @@ void InstructionRecord::global(const char *name, uint32_t pipe, void *address, c
     std::memcpy(&row_[0], &head, sizeof head);
     PyptoGlobalAccess view;
     std::memset(&view, 0, sizeof view);
-    std::memcpy(&view.access, &access.access, sizeof view - offsetof(PyptoGlobalAccess, access));
+    copy_fields(view, access, &PyptoGlobalAccess::access, &PyptoGlobalAccess::layout);
+    copy_fields(view, access, &PyptoGlobalAccess::element, &PyptoGlobalAccess::cols);
     put(&view, sizeof view);
     bases_.push_back(reinterpret_cast<uint64_t>(access.base));
 }

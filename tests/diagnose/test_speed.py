@@ -1,0 +1,197 @@
+"""`scons speed`: what a run of an example leaves, the first screen, JSON, and errors in one line."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pypto_build.artifact import ArtifactError
+from pypto_build.diagnose.recorded.ranks import RanksRun
+from pypto_build.diagnose.speed.__main__ import main, parser
+from pypto_build.diagnose.speed.ranks import answer_ranks
+from pypto_build.diagnose.speed.record import (
+    INSTRUCTION,
+    MTE2,
+    SET_FLAG,
+    SLOT_ACQUIRED,
+    SLOT_PASSED,
+    WAIT_FLAG,
+    Recording,
+    V,
+    read_recording,
+)
+from tests.diagnose.checked import EXAMPLES, build_checked, copy_example
+from tests.diagnose.ranks_runs import ranks_document
+from tests.diagnose.runs import write_json
+from tests.replay.builder import embedded_module
+
+
+def speed(artifact: Path, out: Path, *more: str) -> int:
+    """Build and predict; the exit status."""
+    build_checked(artifact, out)
+    return main([str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), *more])
+
+
+def recorded(out: Path) -> Recording:
+    """What the run left."""
+    return read_recording(out / "check" / "dfx_outputs")
+
+
+def test_a_run_is_recorded_with_operands_flags_and_edges(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert speed(copy_example("_jit_vector_dag", tmp_path), out) == 0
+    run = recorded(out)
+    assert run.complete
+    assert [(call.task, call.block, call.member) for call in run.calls] == [(task, 0, 1) for task in range(5)]
+    assert {number: sorted(tasks) for number, tasks in run.after.items()} == {
+        0: [], 1: [0], 2: [0], 3: [1, 2], 4: [0, 3],
+    }  # fmt: skip
+    adding = run.streams[run.calls[0].stream]
+    assert [run.rows[number].name for number in adding if run.rows[number].kind == INSTRUCTION] == [
+        "TLOAD", "TLOAD", "TADD", "TSTORE",
+    ]  # fmt: skip
+    load = next(run.rows[number] for number in adding if run.rows[number].name == "TLOAD")
+    assert (load.pipe, load.tiles[0].bytes, load.views[0].bursts) == (MTE2, 65536, (1, 65536, 65536))
+    flags = [(run.rows[n].kind, run.rows[n].pipe, run.rows[n].to) for n in adding if run.rows[n].kind < INSTRUCTION]
+    assert (SET_FLAG, MTE2, V) in flags and (WAIT_FLAG, MTE2, V) in flags
+    screen = capsys.readouterr().out.splitlines()
+    head = r"\[speed\] 910B2: [0-9.]+ us \([0-9.]+ to [0-9.]+\), \d+ % of the speed of light \([0-9.]+ us by .+\); "
+    assert re.fullmatch(head + "bound by dispatch", screen[0])
+    assert [line.split()[1] for line in screen[5:]] == ["kernel_add", "kernel_shift", "kernel_mul"]
+
+
+def test_calls_of_equal_instructions_share_a_stream(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert speed(copy_example("_jit_spmd_scale", tmp_path), out) == 0
+    run = recorded(out)
+    assert len(run.calls) > 1
+    assert {call.stream for call in run.calls} == {0}
+    assert len({tuple(run.bases[call.bases].tolist()) for call in run.calls}) == len(run.calls)
+
+
+def test_slots_between_cube_and_vector_core_are_recorded(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert speed(copy_example("_jit_gemm_silu", tmp_path), out) == 0
+    run = recorded(out)
+    of_member: dict[int, list[tuple[int, str, str]]] = {}
+    for call in run.tasks[0]:
+        rows = [run.rows[number] for number in run.streams[call.stream]]
+        of_member[call.member] = [
+            (row.kind, row.name, after.name)
+            for row, after in zip(rows, [*rows[1:], rows[-1]], strict=True)
+            if row.kind in (SLOT_ACQUIRED, SLOT_PASSED)
+        ]
+    # A slot is there before what pushes or pops it.
+    assert (SLOT_ACQUIRED, "producer", "TPUSH") in of_member[0]
+    assert (SLOT_ACQUIRED, "consumer", "TPOP") in of_member[1]
+    assert [kind for kind, name, _ in of_member[0] if name == "producer"][:2] == [SLOT_ACQUIRED, SLOT_PASSED]
+
+
+def document_of(path: Path) -> Any:
+    """What JSON= wrote."""
+    return json.loads(path.read_text())
+
+
+def test_json_has_the_prediction_its_lines_and_its_rates(tmp_path: Path) -> None:
+    out, path = tmp_path / "out", tmp_path / "speed.json"
+    artifact = copy_example("_jit_softmax", tmp_path)
+    assert speed(artifact, out, "--json", str(path), "--chip-name", "910B4") == 0
+    found = document_of(path)
+    prediction = found["prediction"]
+    assert prediction["chip"] == "910B4"
+    assert prediction["low_us"] < prediction["time_us"] < prediction["high_us"]
+    (kernel,) = prediction["kernels"]
+    assert found["names"] == {str(kernel["kernel"]): "softmax_rows"}
+    text = (artifact / "kernels/aiv/softmax_rows.cpp").read_text().splitlines()
+    at = {line["row"]: line for line in found["lines"]}
+    named = [row for row in prediction["rows"] if row["name"].startswith("T")]
+    assert named
+    for row in named:
+        line = at[row["row"]]
+        assert line["path"] == "kernels/aiv/softmax_rows.cpp"
+        assert row["name"] in text[line["line"] - 1]
+    assert {rate["name"]: rate["value"] for rate in found["rates"]}["clock"] == 1.5
+
+
+def test_what_has_no_price_is_an_error_at_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edit = ("kernels/aiv/kernel_mul.cpp", "TMUL(v17, v7, v13);", "TPOW(v17, v7, v13);")
+    artifact = copy_example("_jit_vector_dag", tmp_path, [edit])
+    assert speed(artifact, tmp_path / "out") == 1
+    text = (artifact / "kernels/aiv/kernel_mul.cpp").read_text().splitlines()
+    line = next(number for number, row in enumerate(text, 1) if "TPOW" in row)
+    error = "error: TPOW has no price on 910B2: times are too low; give RATES= a row 'slope.TPOW'"
+    assert capsys.readouterr().out.splitlines()[-1] == f"kernels/aiv/kernel_mul.cpp:{line}: {error}"
+    rates = tmp_path / "mine.toml"
+    rates.write_text(
+        '[[rate]]\nname = "slope.TPOW"\nvalue = 40\nunit = "cycles"\nchip = "a2a3"\nevidence = "D"\nsource = "x"\n'
+    )
+    assert speed(artifact, tmp_path / "out", "--rates", str(rates)) == 0
+
+
+def test_a_chip_of_the_other_generation_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    artifact = copy_example("_jit_softmax", tmp_path)
+    assert speed(artifact, tmp_path / "out", "--chip-name", "950PR") == 2
+    error = "speed: CHIP=950PR: is no chip of a2a3sim; it is one of 910B1, 910B2, 910B3, 910B4"
+    assert capsys.readouterr().err.splitlines() == [error]
+
+
+def test_changes_and_another_artifact_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    softmax, out = copy_example("_jit_softmax", tmp_path), tmp_path / "_jit_softmax.out"
+    assert speed(softmax, out, "--what-if", "nodispatch,double") == 0
+    lines = capsys.readouterr().out.splitlines()[-3:]
+    assert [line.partition(":")[0] for line in lines] == [
+        "[speed] what if nodispatch", "[speed] what if double", "[speed] what if all of these",
+    ]  # fmt: skip
+    dag = copy_example("_jit_vector_dag", tmp_path)
+    assert speed(dag, tmp_path / "dag", "--other", str(out / "speed.json")) == 0
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert line.startswith("[speed] the run: ") and line.endswith(" in _jit_softmax: _jit_softmax is faster")
+    assert speed(dag, tmp_path / "dag", "--other", "_jit_nothing") == 2
+    assert capsys.readouterr().err.endswith("run `scons speed` on it first\n")
+
+
+def test_a_run_that_leaves_no_record_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    artifact = copy_example("_jit_softmax", tmp_path)
+    words = [str(artifact), "--build-dir", str(tmp_path / "none"), "--embedded", "none"]
+    assert main(words) in (2, 3)
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_each_dispatch_of_each_rank_is_predicted(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    directory = out / "dfx_outputs"
+    write_json(directory / "ranks.json", ranks_document())
+    artifact = EXAMPLES.parent / "distributed" / "_jit_dist_allreduce"
+    run = RanksRun(artifact, out)
+    load = {
+        "kind": INSTRUCTION, "name": "TLOAD", "pipe": MTE2,
+        "tiles": [[0, 0, 2, 0, 1, 1, 1, 4, 1, 256, 1, 256, 0, 0, 1, 256]],
+        "views": [[1, 0, 4, [1, 1, 1, 1, 256], [256, 256, 256, 256, 1], 1, 256]],
+    }  # fmt: skip
+    for row in run.dispatches:
+        times = 1000 * (1 + row.index) * (1 + row.rank)
+        document = {"schema": 1, "complete": True, "calls": 1, "bases": times, "rows": [load], "streams": [times]}
+        write_json(run.directory_of(row) / "instructions.json", document)
+        bases, call = np.arange(times, dtype=np.uint64) * 1024, np.array([0, 0, 1, 0, 0, times], np.uint32)
+        data = bases.tobytes() + call.tobytes() + np.zeros(times, np.uint32).tobytes()
+        (run.directory_of(row) / "instructions.bin").write_bytes(data)
+    said: list[str] = []
+    words = [str(artifact), "--build-dir", str(out), "--embedded", "none", "--json", str(tmp_path / "all.json")]
+    options = parser().parse_args(words)
+    assert answer_ranks(options, directory, lambda *lines: said.extend(lines)) == 0
+    heads = [line for line in said if " d0 " in line or " d1 " in line]
+    assert [line.partition(": ")[0] for line in heads] == [
+        "[speed] rank 0 d0 'publish'", "[speed] rank 0 d1 'reduce'",
+        "[speed] rank 1 d0 'publish'", "[speed] rank 1 d1 'reduce'",
+    ]  # fmt: skip
+    assert re.fullmatch(r"\[speed\] rank 1 takes longest: .+, without waits for others", said[-1])
+    times_us = {title: found["prediction"]["time_us"] for title, found in document_of(tmp_path / "all.json").items()}
+    assert sorted(times_us, key=lambda title: times_us[title])[-1] == "rank 1 d1 'reduce'"
+    options.what_if = "double"
+    with pytest.raises(ArtifactError, match="is for one chip program"):
+        answer_ranks(options, directory, lambda *lines: None)
