@@ -1,4 +1,4 @@
-"""How long `python -m pypto_build.compiler` takes for each example, from the start of the process to the files.
+"""Time of `python -m pypto_build.compiler` for each example, from the start of the process to the files.
 
     python -m benchmarks.compile_programs [--repeat 3]
 

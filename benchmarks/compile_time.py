@@ -3,12 +3,12 @@
     python -m benchmarks.compile_time [PATH …] [--repeat 5] [--compiler CXX] [--pto-isa CHECKOUT]
 
 Each PATH is a kernel or a directory that has kernels below kernels/aic and kernels/aiv, such as an artifact; by default
-those of the examples and generated ones. Seconds are of the processor, medians over the repeats, with the flags that
-replays compile with: once as replays do (with g++ the instruction header is precompiled, and instances are left to be
-linked in), and once from the header's text with instances of the kernel's own. The budget is 0.12 s for a typical
-kernel. A checkout of pto-isa (``--pto-isa``, or ``PTO_ISA`` in the environment) is measured in turns with ours, by the
-same compiler and with the flags of its own simulator; the budget is then half of its time, and ours is that from the
-text.
+those of the examples and generated ones. Seconds are processor time, medians over the repeats, with the flags of
+replays. Each kernel is compiled twice. Once as replays do: with g++ the instruction header is precompiled, and
+instances are linked in later. Once from the header's text, with instances of the kernel's own. The budget is 0.12 s for
+a typical kernel. A checkout of pto-isa (``--pto-isa``, or ``PTO_ISA`` in the environment) is measured in turns with
+ours, by the same compiler and with the flags of its own simulator. The budget is then half of its time, against ours
+from the text.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ def kernels_below(path: Path) -> list[Path]:
     """The kernels that a path names: itself, or those of the artifacts below it."""
     if path.is_file():
         return [path]
-    found = sorted(file for file in path.rglob("*.cpp") if file.parent.name in CORE_MACRO)
-    if not found:
+    kernels = sorted(file for file in path.rglob("*.cpp") if file.parent.name in CORE_MACRO)
+    if not kernels:
         sys.exit(f"{path}: no kernels/aic/*.cpp or kernels/aiv/*.cpp below; name an artifact or a kernel")
-    return found
+    return kernels
 
 
 def write_softmax(directory: Path, blocks: int) -> Path:

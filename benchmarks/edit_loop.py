@@ -2,9 +2,9 @@
 
     python -m benchmarks.edit_loop [--kernels 3 50 400 2000] [--repeat 9]
 
-For each size an artifact is generated, replayed once, and then measured: a replay with nothing to do, and the time
-from an edit of one kernel to the verdict: by ``scons`` as users have it, which hands over to the resident process from
-the second command on; by ``scons`` alone (``PYPTO_BUILD_SERVER=0``); by ``pypto-build``; and with ``WATCH=1``.
+For each size an artifact is generated and replayed once. Then two things are measured: a replay with nothing to do,
+and the time from an edit of one kernel to the verdict. There are four rows: ``scons``, which hands over to the resident
+process from the second command on; ``scons`` alone (``PYPTO_BUILD_SERVER=0``); ``pypto-build``; and ``WATCH=1``.
 ninja compiles, links and replays with the very same command lines. Then an artifact of three kernels as the compiler
 writes them: an edit of each kind of file, of a flag and of the data.
 """
@@ -214,8 +214,8 @@ def _measure_kinds(directory: Path, repeat: int, scons: Sequence[str]) -> dict[s
     def in_data(command: list[str]) -> list[str]:
         golden = next((artifact / "data" / "out").glob("*.pt"))
         data = bytearray(golden.read_bytes())
-        place = data.index(b"FB") if b"FB" in data else len(data) - 1  # padding in the archive, which nobody reads
-        data[place + 2] = next(number) % 256
+        position = data.index(b"FB") if b"FB" in data else len(data) - 1  # padding in the archive, which nobody reads
+        data[position + 2] = next(number) % 256
         golden.write_bytes(data)
         return command
 
@@ -232,7 +232,7 @@ def _measure_kinds(directory: Path, repeat: int, scons: Sequence[str]) -> dict[s
         "a golden": in_data,
     }
     return {
-        kind: tuple(_median(repeat, partial(_after, edit, way, directory)) for way in (replay, alone, resident))
+        kind: tuple(_median(repeat, partial(_after, edit, loop, directory)) for loop in (replay, alone, resident))
         for kind, edit in kinds.items()
     }
 
@@ -324,7 +324,7 @@ def _recipe() -> Recipe:
 
 
 def _compile_words(entry: dict[str, Any], target: Path) -> list[str]:
-    """What SCons runs for an entry of compile_commands.json, which has no precompiled header and leaves nothing out."""
+    """Return the command that SCons runs for an entry of compile_commands.json, which has no precompiled header."""
     recipe, workspace = _recipe_of(entry), _workspace()
     aid = Precompiled(workspace, recipe, compile_environment(workspace)).ready() if recipe.main_header else None
     words = entry["arguments"][:-1]
@@ -335,8 +335,8 @@ def _instances(entry: dict[str, Any]) -> list[str]:
     """The instances of instructions that SCons linked the object of an entry with."""
     called, _ = missing_instances(Path(entry["output"]))
     workspace = _workspace()
-    known = Instances(workspace, _recipe_of(entry), compile_environment(workspace), tuple)
-    return [word for aid in (known.of(called) or () if called else ()) for word in aid.words]
+    instances = Instances(workspace, _recipe_of(entry), compile_environment(workspace), tuple)
+    return [word for aid in (instances.of(called) or () if called else ()) for word in aid.words]
 
 
 def _recipe_of(entry: dict[str, Any]) -> UnitRecipe:

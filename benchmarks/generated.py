@@ -156,7 +156,9 @@ def _entry(func_id: int, name: str, signature: str) -> str:
 
 def _meta() -> str:
     ways = (("x", "In"), ("y", "Out"))
-    params = [{"name": name, "direction": way, "shape": [_ROWS, _COLUMNS], "dtype": "fp32"} for name, way in ways]
+    params = [
+        {"name": name, "direction": direction, "shape": [_ROWS, _COLUMNS], "dtype": "fp32"} for name, direction in ways
+    ]
     meta = {"schema": 1, "params": params, "num_return_types": 0, "platform": "a2a3sim", "backend_type": "Ascend910B"}
     return json.dumps(meta, indent=2)
 

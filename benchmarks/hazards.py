@@ -1,4 +1,4 @@
-"""What `scons hazards` costs beside a replay: the whole command, from process start to end.
+"""Time of `scons hazards` beside that of a replay: the whole command, from process start to end.
 
     python -m benchmarks.hazards [--repeat 5] [--rounds 1000] [--artifact DIR ...]
 
@@ -27,9 +27,9 @@ _SCONSTRUCT = "from pypto_build.rules import pypto\nenv = Environment(tools=[pyp
 _BUDGET = 3.0
 
 
-def repeated_graph(place: Path, rounds: int) -> Path:
+def repeated_graph(directory: Path, rounds: int) -> Path:
     """`_jit_vector_dag` with its tasks submitted `rounds` times; every round waits for the last one's output."""
-    copied = place / f"_jit_vector_dag_x{rounds}"
+    copied = directory / f"_jit_vector_dag_x{rounds}"
     shutil.copytree(_EXAMPLES / "_jit_vector_dag", copied)
     source = copied / "orchestration" / "vector_dag.cpp"
     text = source.read_text(encoding="utf-8")
@@ -48,12 +48,12 @@ def _best(command: Sequence[str], repeat: int) -> float:
     return min(times)
 
 
-def _measure(artifact: Path, place: Path, embedded: Path, repeat: int) -> tuple[float, float]:
+def _measure(artifact: Path, directory: Path, embedded: Path, repeat: int) -> tuple[float, float]:
     """Seconds of the replay and of the hazards tool."""
     for more in ((), ("CHECK=1",)):
         command = [sys.executable, "-m", "SCons", "-Q", "build", f"JIT={artifact}", *more]
-        subprocess.run(command, cwd=place, check=True, stdout=subprocess.DEVNULL, env=_environment())
-    out = place / "build" / "a2a3sim" / artifact.name
+        subprocess.run(command, cwd=directory, check=True, stdout=subprocess.DEVNULL, env=_environment())
+    out = directory / "build" / "a2a3sim" / artifact.name
     common = [str(artifact), "--platform", "a2a3sim", "--build-dir", str(out), "--embedded", str(embedded)]
     return (
         _best([sys.executable, "-m", "pypto_build.replay", *common], repeat),
@@ -73,17 +73,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--artifact", type=Path, action="append", default=[])
-    given = parser.parse_args(argv)
+    options = parser.parse_args(argv)
     embedded = module_path(find_compiler())
     if not embedded.exists():
         embedded = build(embedded.parent)
     with tempfile.TemporaryDirectory() as directory:
-        place = Path(directory)
-        (place / "SConstruct").write_text(_SCONSTRUCT, encoding="utf-8")
-        artifacts = [*sorted(_EXAMPLES.glob("_jit_*")), repeated_graph(place, given.rounds), *given.artifact]
+        root = Path(directory)
+        (root / "SConstruct").write_text(_SCONSTRUCT, encoding="utf-8")
+        artifacts = [*sorted(_EXAMPLES.glob("_jit_*")), repeated_graph(root, options.rounds), *options.artifact]
         print(f"{'artifact':36s} {'replay s':>9s} {'hazards s':>9s} {'times':>6s}  (wanted: at most {_BUDGET:g})")
         for artifact in artifacts:
-            replay, hazards = _measure(artifact.resolve(), place, embedded, given.repeat)
+            replay, hazards = _measure(artifact.resolve(), root, embedded, options.repeat)
             print(f"{artifact.name:36s} {replay:9.3f} {hazards:9.3f} {hazards / replay:6.1f}", flush=True)
     return 0
 

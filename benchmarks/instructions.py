@@ -2,12 +2,13 @@
 
     python -m benchmarks.instructions [--filter TEXT] [--flags "..."] [--pto-isa CHECKOUT [--peer-compiler CXX]]
 
-Each row is one instruction, or the instructions of a small kernel, on tiles of the shapes that compiled kernels use:
-nanoseconds a call, the rate, and its share of the measured peak. For instructions that move data the peak is the
-bandwidth of a plain copy within the second-level cache (bytes read and written); for matrix multiplications it is that
-of fused multiply-adds on registers, on one core. Times are of the processor and the best of many, so that a machine
-shared with others does not falsify them. A checkout of pto-isa (``--pto-isa``, or ``PTO_ISA`` in the environment) is a
-peer: the same calls are compiled with its headers, as its own simulator compiles kernels, and timed beside ours.
+Each row is one instruction, or the instructions of a small kernel, on tiles of the shapes that compiled kernels use. It
+shows nanoseconds a call, the rate, and its share of the measured peak. For instructions that move data the peak is the
+bandwidth of a plain copy within the second-level cache (bytes read and written). For matrix multiplications it is the
+rate of fused multiply-adds on registers, on one core. Times are of the processor and the best of many, so that a
+machine shared with others does not falsify them. A checkout of pto-isa (``--pto-isa``, or ``PTO_ISA`` in the
+environment) is a peer. The same calls are compiled with its headers, as its own simulator compiles kernels, and timed
+beside ours.
 """
 
 from __future__ import annotations
@@ -231,10 +232,10 @@ class Peer:
         if done.returncode == 0:
             return set()
         lines = cases.source().splitlines()
-        found = {-1}
+        missing = {-1}
         for line in re.findall(rf"{source.name}:(\d+):", done.stderr):
-            found.update(int(n) for n in re.findall(r"void row_(\d+)\(", lines[int(line) - 2]))
-        return found
+            missing.update(int(n) for n in re.findall(r"void row_(\d+)\(", lines[int(line) - 2]))
+        return missing
 
     def call(self, name: str, *arguments: int) -> None:
         getattr(self.library, name)((ctypes.c_int64 * len(arguments))(*arguments))

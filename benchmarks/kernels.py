@@ -2,8 +2,8 @@
 
     python -m benchmarks.kernels --pto-isa CHECKOUT [--peer-compiler g++-15] [--repeat 50] [ARTIFACT …]
 
-Each artifact, by default the examples, is built and run by the embedded runtime, task after task on its own data;
-then its kernels are compiled once more with the headers of pto-isa, as simpler's simulator compiles them, and the same
+Each artifact, by default the examples, is built and run by the embedded runtime, task after task on its own data.
+Then its kernels are compiled once more with the headers of pto-isa, as simpler's simulator compiles them. The same
 runtime runs these. A kernel's time is that of a task, the best of the repeats on its data and a warm cache, averaged
 over its first tasks. Outputs of both are compared: the greatest difference stands beside the artifact. Kernels that
 talk to each other are left out, since the peer's pipes need its own runtime.

@@ -2,9 +2,9 @@
 
     python -m benchmarks.large_data [--gigabytes 10] [--keep DIR]
 
-An artifact of one kernel adds two vectors; inputs and golden together are so large. Seconds and processor seconds, the
-sum of the memory that the processes had for themselves at one time (anonymous and shared memory: the output of the run
-is a third of the snapshot, and more would be a copy), and of files that they had mapped.
+An artifact of one kernel adds two vectors; inputs and golden together have that size. A row shows seconds, processor
+seconds, and memory: the largest sum over the processes of anonymous and shared memory, and of mapped files. The output
+of the run is a third of the snapshot; more memory would be a copy.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _tree(process: int) -> Iterator[int]:
     yield process
     try:
         places = Path(f"/proc/{process}/task").glob("*/children")
-        children = [child for place in places for child in place.read_text(encoding="ascii").split()]
+        children = [child for path in places for child in path.read_text(encoding="ascii").split()]
     except OSError:
         return
     for child in children:
@@ -116,12 +116,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="snapshots of gigabytes")
     parser.add_argument("--gigabytes", type=float, default=10.0)
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work there, and leave everything")
-    given = parser.parse_args()
+    options = parser.parse_args()
     _adopt_orphans()
     with tempfile.TemporaryDirectory(prefix="large-data") as temporary:
-        directory = (given.keep or Path(temporary)).resolve()
+        directory = (options.keep or Path(temporary)).resolve()
         root = directory / "build_output" / "_jit_large"
-        write_large(root, int(given.gigabytes * 1e9 / 12))
+        write_large(root, int(options.gigabytes * 1e9 / 12))
         snapshots = sorted(map(str, root.glob("data/*/*.pt")))
         replay = [sys.executable, "-m", "pypto_build.cli", "replay", str(root)]
         print("| what | seconds | own memory, GB | mapped, GB |\n|---|---|---|---|", flush=True)
@@ -131,7 +131,7 @@ def main() -> int:
         _edit(root / "data" / "out" / "c.pt")
         _run("one element of the golden changed", replay, directory, 1)
         _run("unchanged", replay, directory, 1)
-        _zero(root / "data" / "out" / "c.pt", int(given.gigabytes * 1e9 / 12))
+        _zero(root / "data" / "out" / "c.pt", int(options.gigabytes * 1e9 / 12))
         _run("every element of the golden changed", replay, directory, 1)
     return 0
 

@@ -121,12 +121,12 @@ def main() -> int:
     parser.add_argument("--tasks", type=int, default=100_000)
     parser.add_argument("--blocks", type=int, default=10)
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work there, and leave everything")
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="large-run") as temporary:
-        directory = (given.keep or Path(temporary)).resolve()
+        directory = (options.keep or Path(temporary)).resolve()
         root = directory / "build_output" / "_jit_many_tasks"
-        write_many(root, given.tasks, given.blocks)
-        print(f"{given.tasks:,} tasks of {given.blocks} blocks: {given.tasks * given.blocks:,} events\n")
+        write_many(root, options.tasks, options.blocks)
+        print(f"{options.tasks:,} tasks of {options.blocks} blocks: {options.tasks * options.blocks:,} events\n")
         print(
             "| what | seconds | processor s | largest process so far, MB | wrote |\n|---|---|---|---|---|", flush=True
         )

@@ -1,10 +1,10 @@
-"""What ranks cost: one program on 2 to 16 ranks of this machine.
+"""Processor time of one program on 2 to 16 ranks of this machine.
 
     python -m benchmarks.ranks [--ranks 2 4 8 16] [--rounds 9] [--steps 200] [--work 20000]
 
-Each rank computes, puts a row to its right neighbour, notifies it and waits for the left one, `--steps` times; so the
-work of the whole grows with the number of ranks. Wanted: processor time for each rank stays as it is with two of them
-(at most twice it), though there are more ranks than cores. Seconds are medians over the rounds of one process, which
+Each rank computes, puts a row to its right neighbour, notifies it and waits for the left one, `--steps` times. So the
+total work grows with the number of ranks. The budget: processor time of each rank is at most twice that with two ranks,
+though there are more ranks than cores. Seconds are medians over the rounds of one process, which
 starts its ranks anew for each; processor time is that of all its processes, divided by rounds and ranks.
 """
 
@@ -35,10 +35,10 @@ _STEP = """
 """
 
 
-def measure(place: Path, ranks: int, rounds: int, steps: int, work: int) -> tuple[float, float]:
+def measure(directory: Path, ranks: int, rounds: int, steps: int, work: int) -> tuple[float, float]:
     """Seconds of a round, and processor seconds of a round for each rank."""
     body = _STEP.replace("STEPS", str(steps)).replace("WORK", str(work))
-    program = Chips(place / str(ranks), ranks, {"step": body}, [("step", rank) for rank in range(ranks)])
+    program = Chips(directory / str(ranks), ranks, {"step": body}, [("step", rank) for rank in range(ranks)])
     command = program.command("--rounds", str(rounds), "--timeout", "300", "--zero-fill")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     run = subprocess.run(command, check=False, capture_output=True, text=True)
@@ -56,17 +56,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--work", type=int, default=20000)
-    given = parser.parse_args(argv)
+    options = parser.parse_args(argv)
     print(f"{'ranks':>5s} {'messages':>9s} {'round ms':>9s} {'CPU ms/rank':>12s} {'times':>6s}")
     first = worst = 0.0
     with tempfile.TemporaryDirectory() as directory:
-        for ranks in given.ranks:
-            seconds, used = measure(Path(directory), ranks, given.rounds, given.steps, given.work)
+        for ranks in options.ranks:
+            seconds, used = measure(Path(directory), ranks, options.rounds, options.steps, options.work)
             first = first or used
             worst = max(worst, used / first)
-            row = f"{ranks:5d} {ranks * given.steps:9,d} {seconds * 1e3:9.1f} {used * 1e3:12.1f} {used / first:6.2f}"
+            row = f"{ranks:5d} {ranks * options.steps:9,d} {seconds * 1e3:9.1f} {used * 1e3:12.1f} {used / first:6.2f}"
             print(row, flush=True)
-    print(f"wanted: at most {_BUDGET:g} times the processor time that a rank takes among {given.ranks[0]}")
+    print(f"wanted: at most {_BUDGET:g} times the processor time that a rank takes among {options.ranks[0]}")
     return int(worst > _BUDGET)
 
 

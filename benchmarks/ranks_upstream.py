@@ -10,9 +10,9 @@ inputs in data/in. Wanted: a tenth of upstream's processor time for each of
 - resident: the same through the resident process, beside upstream's command, which has nothing of the kind;
 - round: one run more in a process that has everything loaded.
 
-Seconds are processor time of all processes, and in brackets wall-clock time, which is what counts where a command is
-done by a process that was there before; ranks are what the artifact was compiled
-for. Both sides are asked for the same outputs, bit for bit, and a row says so if they are not.
+Seconds are processor time of all processes, and in brackets wall-clock time. Wall-clock time counts where a process
+that was there before does the command. Ranks are those that the artifact was compiled for. Both sides are asked for the
+same outputs, bit for bit, and a row says so if they are not.
 """
 
 from __future__ import annotations
@@ -79,54 +79,54 @@ class Cost:
         return f"{self.processor:.2f} ({self.wall:.2f})" if self.processor else f"({self.wall:.2f})"
 
     def times(self, other: Cost) -> float:
-        """How many times that of another this is."""
+        """Return the ratio of this cost to another."""
         return self.processor / other.processor if other.processor > 0 else self.wall / other.wall
 
 
-def _cost(command: Sequence[str], environment: Mapping[str, str], place: Path) -> tuple[Cost, str]:
+def _cost(command: Sequence[str], environment: Mapping[str, str], directory: Path) -> tuple[Cost, str]:
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    run = subprocess.run(command, check=False, capture_output=True, text=True, env=dict(environment), cwd=place)
+    run = subprocess.run(command, check=False, capture_output=True, text=True, env=dict(environment), cwd=directory)
     wall, after = time.monotonic() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
     if run.returncode != 0:
-        said = [line for line in (run.stdout + run.stderr).splitlines() if "rror" in line]
-        raise RuntimeError(f"{Path(command[0]).name} ended with {run.returncode}: {said[-1] if said else ''}")
+        errors = [line for line in (run.stdout + run.stderr).splitlines() if "rror" in line]
+        raise RuntimeError(f"{Path(command[0]).name} ended with {run.returncode}: {errors[-1] if errors else ''}")
     used = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
     return Cost(used, wall), run.stdout
 
 
-def _resident(words: Sequence[str], environment: Mapping[str, str], place: Path) -> Cost:
+def _resident(words: Sequence[str], environment: Mapping[str, str], directory: Path) -> Cost:
     """The median of commands that a process stands ready for."""
     command = [sys.executable, "-m", "pypto_build.resident.client", *words]
-    walls = [_cost(command, environment, place)[0].wall for _ in range(11)]
+    walls = [_cost(command, environment, directory)[0].wall for _ in range(11)]
     return Cost(0.0, statistics.median(walls[2:]))
 
 
-def measure(artifact: Path, python: str, rounds: int, place: Path) -> tuple[dict[str, tuple[Cost, Cost]], bool]:
+def measure(artifact: Path, python: str, rounds: int, directory: Path) -> tuple[dict[str, tuple[Cost, Cost]], bool]:
     """(upstream's, ours) for each of the three, and whether the outputs are the same."""
-    out = place / "upstream"
+    out = directory / "upstream"
     out.mkdir(parents=True)
     script = [python, "-c", _UPSTREAM, str(artifact)]
     words = ["replay", str(artifact), "-p", "a2a3sim", "--force", "ALLOW_UNCHECKED=1", "TIMEOUT=300"]
     ours = [sys.executable, "-m", "pypto_build.cli", *words]
-    here = {**os.environ, "PYPTO_BUILD_STORE": str(place / "store")}
+    here = {**os.environ, "PYPTO_BUILD_STORE": str(directory / "store")}
     here.pop("PTOAS_ROOT", None)
-    found: dict[str, tuple[Cost, Cost]] = {}
-    found["first"] = _cost([*script, "0", str(out)], os.environ, place)[0], _cost(ours, here, place)[0]
-    again, said = _cost([*script, str(rounds), str(out)], os.environ, place)
-    processor, wall = json.loads(said.splitlines()[-1])
-    found["again"] = (
+    costs: dict[str, tuple[Cost, Cost]] = {}
+    costs["first"] = _cost([*script, "0", str(out)], os.environ, directory)[0], _cost(ours, here, directory)[0]
+    again, printed = _cost([*script, str(rounds), str(out)], os.environ, directory)
+    processor, wall = json.loads(printed.splitlines()[-1])
+    costs["again"] = (
         Cost(again.processor - rounds * processor, again.wall - rounds * wall),
-        _cost(ours, here, place)[0],
+        _cost(ours, here, directory)[0],
     )
-    found["resident"] = found["again"][0], _resident(words, here, place)
-    many, one = (_cost([*ours, f"ROUNDS={number}"], here, place)[0] for number in (rounds + 1, 1))
-    found["round"] = (
+    costs["resident"] = costs["again"][0], _resident(words, here, directory)
+    many, one = (_cost([*ours, f"ROUNDS={number}"], here, directory)[0] for number in (rounds + 1, 1))
+    costs["round"] = (
         Cost(processor, wall),
         Cost((many.processor - one.processor) / rounds, (many.wall - one.wall) / rounds),
     )
-    actual = next((place / "build").glob("**/actual"))
-    _, same = _cost([python, "-c", _SAME, str(actual), str(out)], os.environ, place)
-    return found, same.strip() == "True"
+    actual = next((directory / "build").glob("**/actual"))
+    _, same = _cost([python, "-c", _SAME, str(actual), str(out)], os.environ, directory)
+    return costs, same.strip() == "True"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -135,19 +135,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("artifacts", nargs="+", type=Path, metavar="ARTIFACT")
     parser.add_argument("--python", required=True, metavar="EXE", help="an interpreter with PyPTO and simpler")
     parser.add_argument("--rounds", type=int, default=21)
-    given = parser.parse_args(argv)
+    options = parser.parse_args(argv)
     print(f"{'artifact':28s} {'ranks':>5s} {'':8s} {'upstream':>16s} {'here':>16s} {'times':>6s}", flush=True)
     slow = 0
-    for artifact in given.artifacts:
+    for artifact in options.artifacts:
         ranks = load_distributed(artifact).ranks
-        with tempfile.TemporaryDirectory() as place:
+        with tempfile.TemporaryDirectory() as directory:
             try:
-                found, same = measure(artifact.resolve(), given.python, given.rounds, Path(place))
+                costs, same = measure(artifact.resolve(), options.python, options.rounds, Path(directory))
             except RuntimeError as error:
                 print(f"{artifact.name:28s} {ranks:5d} {error}", flush=True)
                 slow += 1
                 continue
-        for name, (theirs, ours) in found.items():
+        for name, (theirs, ours) in costs.items():
             times = theirs.times(ours)
             slow += times < _WANTED
             row = f"{artifact.name:28s} {ranks:5d} {name:8s} {theirs!s:>16s} {ours!s:>16s} {times:6.1f}"

@@ -27,8 +27,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     jobs = parser.parse_args().jobs
     with tempfile.TemporaryDirectory() as directory:
-        place = Path(directory)
-        artifact = place / "_jit_chain30"
+        root = Path(directory)
+        artifact = root / "_jit_chain30"
         run = [*own_tool("pypto_build.compiler"), str(_PROGRAM), "--output", str(artifact)]
         subprocess.run(run, check=True, capture_output=True)
         kernel = artifact / _FAULT[0]
@@ -36,12 +36,12 @@ def main() -> None:
         assert text.count(_FAULT[1]) == 1
         kernel.write_text(text.replace(_FAULT[1], _FAULT[2]))
         cli = own_tool("pypto_build.cli")
-        subprocess.run([*cli, "build", str(artifact)], cwd=place, check=True, capture_output=True)
+        subprocess.run([*cli, "build", str(artifact)], cwd=root, check=True, capture_output=True)
         begun, used = time.monotonic(), _cpu_s()
         words = [*cli, "reduce", str(artifact), "--keep", "mismatch:f", "-j", str(jobs)]
-        subprocess.run(words, cwd=place, check=True)
+        subprocess.run(words, cwd=root, check=True)
         took, cpu = time.monotonic() - begun, _cpu_s() - used
-        meta = json.loads((place / "build_output/_jit_chain30_reduced/compiled_meta.json").read_bytes())
+        meta = json.loads((root / "build_output/_jit_chain30_reduced/compiled_meta.json").read_bytes())
         sizes = [param["shape"] for param in meta["params"]]
         print(f"30 tasks -> tensors {sizes}: {took:.1f} s, {cpu:.1f} s of processors")
 

@@ -3,16 +3,16 @@
     python -m benchmarks.runtime [--tasks 100000] [--repeat 5] [--artifact DIR …] [--peer COMMAND [--peer-run PATTERN]]
     python -m benchmarks.runtime --beside MODULE [--tasks 100000] [--repeat 30]
 
-Scheduling is measured with kernels that do nothing, on one thread and on all; the budget is 2 µs for a task on one
+Scheduling is measured with kernels that do nothing, on one thread and on all. The budget is 2 µs for a task on one
 thread, with memory bounded by the ring limits. Each artifact is built once and replayed; ``process`` is from process
-start to verdict, ``run`` is the run alone as the verdict states it. A peer is a command that replays the artifact put
-in place of ``{}``, built already, for example on simpler's simulator; it is measured in the same run, from process
-start to end. Its run alone is what PATTERN finds in its output, in nanoseconds: by default the scheduling span of
-simpler's log, from the first task to the last.
+start to verdict, ``run`` is the run alone as the verdict states it. A peer is a command that replays the built artifact
+put in place of ``{}``, for example on simpler's simulator. It is measured in the same run, from process start to end.
+Its run alone is what PATTERN finds in its output, in nanoseconds: by default the scheduling span of simpler's log, from
+the first task to the last.
 
 With ``--beside`` the tasks that do nothing are run in turns on this runtime and on another build of it (``python -m
-pypto_build.runtime.build DIR`` in another checkout), on one thread, each with all that a replay gives it: the report
-buffer and, where it is known, the flight recorder. Processor time is compared, which other work of the machine changes
+pypto_build.runtime.build DIR`` in another checkout). They run on one thread, with the buffers of a replay: the report
+and, where the build has one, the flight recorder. Processor time is compared, which other work of the machine changes
 less.
 """
 
@@ -122,7 +122,7 @@ def _tensors(x: bytearray, y: bytearray) -> list[tuple[bytearray, tuple[int], st
 
 
 def _buffers(embedded: ModuleType) -> dict[str, memoryview]:
-    """What a replay gives a run to tell of itself, as far as this build knows it."""
+    """Return the buffers that a replay passes to a run, as far as this build has them."""
     sizes = {"report": REPORT_BYTES, "flight": FLIGHT_BYTES}
     return {name: memoryview(mmap.mmap(-1, size)) for name, size in sizes.items() if name in embedded.OPTIONS}
 
@@ -199,7 +199,7 @@ class _Peer:
         """Median seconds of the process and of the run alone; the latter NaN where the output does not tell."""
         command = [word.replace("{}", str(artifact)) for word in shlex.split(self.command)]
         process, output = _wall(command, self.repeat)
-        runs = [int(found) / 1e9 for found in re.findall(self.pattern, output)]
+        runs = [int(nanoseconds) / 1e9 for nanoseconds in re.findall(self.pattern, output)]
         return process, statistics.median(runs) if runs else math.nan
 
 

@@ -6,10 +6,10 @@ For each size artifacts are generated and replayed by one command: seconds, proc
 linked or ran, and the memory of the largest process. Artifacts differ, so that none is taken for another. Every row
 starts from what the row before left, so with ``--only`` the missing ones are prepared but not shown. Several artifacts
 have the least number of kernels that was named. The runtime and its headers are there already: they are built once a
-machine. ninja compiles, links and replays with the very same command lines, through ccache if there is one; "whole" is
-every kernel compiled by itself, as upstream's runners do after any edit. Of many kernels twenty are, and the row says
-for all of them what that comes to. A header is edited where there are at most fifty kernels, and 200 artifacts are
-not built by ninja: both would take longer than everything else.
+machine. Ninja compiles, links and replays with the very same command lines, through ccache if there is one. "whole" is
+every kernel compiled by itself, as upstream's runners do after any edit. Of many kernels twenty are compiled, and the
+row shows the time scaled to all. A header is edited where there are at most fifty kernels, and 200 artifacts are not
+built by ninja: both would take longer than everything else.
 
 "handed over" is what users have from their second command on: the resident process does it. All other rows do without.
 
@@ -143,8 +143,8 @@ class Bench:
 
     def whole(self) -> Row:
         """Every kernel by itself; what of many a few take, times as many."""
-        place = write_ninja(self.directory, self.roots[0], plain=_SAMPLE)
-        row, _ = self._run("whole rebuild", "ninja", ["ninja", "-f", str(place / "build.ninja")], self.directory)
+        ninja_dir = write_ninja(self.directory, self.roots[0], plain=_SAMPLE)
+        row, _ = self._run("whole rebuild", "ninja", ["ninja", "-f", str(ninja_dir / "build.ninja")], self.directory)
         if self.kernels <= _SAMPLE:
             return row
         times = self.kernels / _SAMPLE
@@ -160,12 +160,12 @@ class Bench:
         lines = []
         for root in self.roots:
             written = write_ninja(self.directory, root)
-            place = written.rename(written.parent / f"ninja_{root.name}")
-            text = (place / "build.ninja").read_text(encoding="utf-8").replace(str(written), str(place))
+            ninja_dir = written.rename(written.parent / f"ninja_{root.name}")
+            text = (ninja_dir / "build.ninja").read_text(encoding="utf-8").replace(str(written), str(ninja_dir))
             if ccache := shutil.which("ccache"):
                 text = re.sub(r"(?m)^  cmd = (\S*g\+\+) ", rf"  cmd = {ccache} \1 ", text)
-            (place / "build.ninja").write_text(text, encoding="utf-8")
-            lines.append(f"subninja {place}/build.ninja\n")
+            (ninja_dir / "build.ninja").write_text(text, encoding="utf-8")
+            lines.append(f"subninja {ninja_dir}/build.ninja\n")
         (self.directory / "all.ninja").write_text("".join(lines), encoding="utf-8")
 
     def clean_ninja(self) -> None:
@@ -201,47 +201,47 @@ class Bench:
         return Row(self.kernels, self.artifacts, scene, tool, seconds, used, -1, own.ru_maxrss / 1024), text
 
 
-def measure(bench: Bench, show: Callable[[Row], None], wanted: Sequence[str], ninja: bool) -> None:
-    """All scenes of one size, each shown if it is ``wanted``."""
+def measure(bench: Bench, show: Callable[[Row], None], scenes: Sequence[str], ninja: bool) -> None:
+    """All scenes of one size, each shown if it is among ``scenes``."""
     remote = f"STORE_REMOTE={bench.directory / 'remote'}"
     (bench.directory / "remote").mkdir()
-    rows = {scene: show if scene in wanted else _nothing for scene in SCENES}
+    rows = {scene: show if scene in scenes else _nothing for scene in SCENES}
     rows["cold"](bench.scons("cold", remote, "STORE_UPLOAD=wait"))
-    if "null" in wanted:
+    if "null" in scenes:
         show(bench.scons("null"))
         show(bench.served())
-    if "edit" in wanted:
+    if "edit" in scenes:
         edit_source(bench.source)
         show(bench.scons("edit"))
     for scene, lost in (("local store", ("build",)), ("remote store", ("build", "store"))):
-        if scene in wanted:
+        if scene in scenes:
             bench.undo()
             for name in lost:
                 shutil.rmtree(bench.directory / name)
             show(bench.scons(scene, remote))
     if ninja and bench.artifacts <= _MOST_BY_NINJA:
-        _measure_ninja(bench, show, wanted)
-        if "whole" in wanted and bench.artifacts == 1:
+        _measure_ninja(bench, show, scenes)
+        if "whole" in scenes and bench.artifacts == 1:
             show(bench.whole())
-    if "header" in wanted and bench.kernels <= _MOST_WITH_A_HEADER:
+    if "header" in scenes and bench.kernels <= _MOST_WITH_A_HEADER:
         _measure_header(bench, show)
-    if "farm" in wanted and 1 < bench.artifacts <= _MOST_ON_THE_FARM and find_spec("distributed"):
+    if "farm" in scenes and 1 < bench.artifacts <= _MOST_ON_THE_FARM and find_spec("distributed"):
         show(bench.farm())
         show(bench.independent())
 
 
-def _measure_ninja(bench: Bench, show: Callable[[Row], None], wanted: Sequence[str]) -> None:
+def _measure_ninja(bench: Bench, show: Callable[[Row], None], scenes: Sequence[str]) -> None:
     bench.write_ninja()
     bench.clean_ninja()
     cold = bench.ninja("cold")
-    if "cold" in wanted:
+    if "cold" in scenes:
         show(cold)
-    if "null" in wanted:
+    if "null" in scenes:
         show(bench.ninja("null"))
-    if "edit" in wanted:
+    if "edit" in scenes:
         edit_source(bench.source)
         show(bench.ninja("edit"))
-    if "local store" in wanted and shutil.which("ccache"):
+    if "local store" in scenes and shutil.which("ccache"):
         bench.clean_ninja()
         show(bench.ninja("local store"))
 
@@ -270,15 +270,15 @@ def main() -> int:
     parser.add_argument("--artifacts", type=int, nargs="*", default=[1, 20, 200], help="numbers of small ones")
     parser.add_argument("--only", nargs="*", default=SCENES, choices=SCENES, help="what to show")
     parser.add_argument("--no-ninja", action="store_true", help="without the yardstick")
-    given = parser.parse_args()
-    ninja = not given.no_ninja and shutil.which("ninja") is not None
-    sizes = [(kernels, 1) for kernels in given.kernels if 1 in given.artifacts or not given.artifacts]
-    sizes += [(min(given.kernels), count) for count in given.artifacts if count > 1]
+    options = parser.parse_args()
+    ninja = not options.no_ninja and shutil.which("ninja") is not None
+    sizes = [(kernels, 1) for kernels in options.kernels if 1 in options.artifacts or not options.artifacts]
+    sizes += [(min(options.kernels), count) for count in options.artifacts if count > 1]
     print("| kernels | artifacts | what | by | seconds | processor s | actions | largest process, MB |", flush=True)
     print("|---|---|---|---|---|---|---|---|", flush=True)
     for kernels, artifacts in sizes:
         with tempfile.TemporaryDirectory(prefix="scale") as directory:
-            measure(Bench(Path(directory), kernels, artifacts), lambda row: print(row, flush=True), given.only, ninja)
+            measure(Bench(Path(directory), kernels, artifacts), lambda row: print(row, flush=True), options.only, ninja)
     print(f"load of the machine at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
     return 0
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks.torch_reference [--rounds N]
 
-Three ways to write it by hand: `tiles`, the kernels of the program as they are, a function each that loads, computes
-and stores to the same tensors; `blocks`, the same steps without intermediate tensors; `whole`, all blocks of a sequence
-at once, which is another algorithm. The sizes are those of the example, and larger ones as models have them.
+It is written by hand in three ways. `tiles` has a function for each kernel of the program, which loads, computes and
+stores to the same tensors. `blocks` does the same steps without intermediate tensors. `whole` computes all blocks of a
+sequence at once, which is another algorithm. The sizes are those of the example, and larger ones as models have them.
 
 Everything runs on one thread in this process, in turns; torch's import and the generation of the text, which happen
 once, do not count. `run` is all of a run: processor time for fresh inputs, loading of the libraries and the
@@ -210,8 +210,9 @@ def compare(name: str, rounds: int, directory: Path) -> None:
     )
     print(f"\n{name}: {int(spent[1])} tasks of {sizes[1]} heads x {sizes[2]}, blocks of {sizes[3]}")
     print(f"{'by hand':10}{'ms':>8}{'run / it':>12}{'tasks / it':>12}")
-    for way in ways:
-        print(f"{way:10}{1e3 * times[way]:8.2f}{times['run'] / times[way]:12.2f}{times['tasks'] / times[way]:12.2f}")
+    for method in ways:
+        by_run, by_tasks = times["run"] / times[method], times["tasks"] / times[method]
+        print(f"{method:10}{1e3 * times[method]:8.2f}{by_run:12.2f}{by_tasks:12.2f}")
     print(f"torch runtime: run {1e3 * times['run']:.2f} ms, tasks {1e3 * times['tasks']:.2f} ms")
 
 

@@ -68,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def processes(events: Sequence[dict[str, Any]]) -> list[str]:
-    """What the processes of a trace are called, in the order of their first spans."""
+    """Return the names of a trace's processes, in the order of their first spans."""
     names = {event["pid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
     spans = sorted((event for event in events if event["ph"] == "X"), key=lambda event: event["ts"])
     return [names.get(pid, "") for pid in dict.fromkeys(event["pid"] for event in spans)]
@@ -79,7 +79,7 @@ def bars(events: Sequence[dict[str, Any]]) -> list[Bar]:
     spans = sorted((event for event in events if event["ph"] == "X"), key=lambda event: (event["ts"], -event["dur"]))
     first = spans[0]["ts"] if spans else 0
     taken: dict[int, list[float]] = {}  # by process: where the last bar of each row ends
-    found, order = [], list[int]()
+    drawn, order = [], list[int]()
     for event in spans:
         begin = (event["ts"] - first) / 1000
         end = begin + event["dur"] / 1000
@@ -88,8 +88,8 @@ def bars(events: Sequence[dict[str, Any]]) -> list[Bar]:
         rows[row : row + 1] = [end]
         if event["pid"] not in order:
             order.append(event["pid"])
-        found.append(Bar(event["name"], event["cat"], order.index(event["pid"]), begin, end, row))
-    return found
+        drawn.append(Bar(event["name"], event["cat"], order.index(event["pid"]), begin, end, row))
+    return drawn
 
 
 def picture(traces: Sequence[Trace]) -> str:
@@ -108,12 +108,12 @@ def picture(traces: Sequence[Trace]) -> str:
 
 def _draw(trace: Trace, top: int, scale: float, longest: float) -> tuple[list[str], int]:
     """One trace below ``top``, and its height."""
-    found = trace.bars
+    all_bars = trace.bars
     rows: dict[tuple[int, int], int] = {}
-    for place in sorted({(bar.process, bar.row) for bar in found}):
-        rows[place] = len(rows) + place[0] + 1  # above each process is a row for its name
+    for process_and_row in sorted({(bar.process, bar.row) for bar in all_bars}):
+        rows[process_and_row] = len(rows) + process_and_row[0] + 1  # above each process is a row for its name
     height = _HEAD + (max(rows.values(), default=0) + 1) * _ROW
-    end = max((bar.end for bar in found), default=0.0)
+    end = max((bar.end for bar in all_bars), default=0.0)
     parts = [f'<text class="title" x="{_LEFT}" y="{top + 18}">{escape(trace.title)}: {end:.0f} ms</text>']
     step = next(step for step in (10, 20, 50, 100, 200, 500, 1000, 5000, 60000) if longest / step <= 12)
     for time in range(0, int(longest) + 1, step):
@@ -122,18 +122,18 @@ def _draw(trace: Trace, top: int, scale: float, longest: float) -> tuple[list[st
         parts.append(f'<text class="who" x="{x + 2:.1f}" y="{top + height + 10}">{time}</text>')
     for process, name in enumerate(trace.processes):
         y = top + _HEAD + (rows[process, 0] - 1) * _ROW + 13
-        begin = min(bar.begin for bar in found if bar.process == process)
+        begin = min(bar.begin for bar in all_bars if bar.process == process)
         parts.append(f'<text class="who" x="{_LEFT + begin * scale:.1f}" y="{y}">{escape(name)}</text>')
-    for bar in found:
+    for bar in all_bars:
         parts += _bar(bar, top + _HEAD + rows[bar.process, bar.row] * _ROW, scale)
     return parts, height
 
 
 def _bar(bar: Bar, y: int, scale: float) -> Iterator[str]:
     x, width = _LEFT + bar.begin * scale, max(1.0, (bar.end - bar.begin) * scale)
-    told = escape(f"{bar.name}: {bar.end - bar.begin:.1f} ms")
-    place = f'x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_BAR}"'
-    yield f'<rect class="{bar.category}" {place}><title>{told}</title></rect>'
+    title = escape(f"{bar.name}: {bar.end - bar.begin:.1f} ms")
+    area = f'x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_BAR}"'
+    yield f'<rect class="{bar.category}" {area}><title>{title}</title></rect>'
     if width >= _NAMED_PX:
         letters = int((width - 6) / _PX_A_LETTER)
         name = bar.name.rpartition("/" if "." in bar.name else ": ")[2]

@@ -87,7 +87,7 @@ class Shape:
 
     @property
     def elements(self) -> int:
-        """What its instructions write."""
+        """The elements that its instructions write."""
         tasks = self.body.count("blend[") + 2 * max(self.rounds - 1, 0)
         return tasks * self.rows * 128 * _WRITTEN
 
@@ -105,17 +105,17 @@ def shapes(scale: float) -> dict[str, Shape]:
     }
 
 
-def prepare(place: Path, name: str, shape: Shape) -> Path:
+def prepare(directory: Path, name: str, shape: Shape) -> Path:
     """The artifact, compiled and built both ways; none of this counts."""
-    artifact = place / f"_jit_{name}"
-    (place / f"{name}.py").write_text(shape.text(), encoding="utf-8")
-    words = [*own_tool("pypto_build.compiler"), str(place / f"{name}.py"), "--output", str(artifact), "--no-golden"]
+    artifact = directory / f"_jit_{name}"
+    (directory / f"{name}.py").write_text(shape.text(), encoding="utf-8")
+    words = [*own_tool("pypto_build.compiler"), str(directory / f"{name}.py"), "--output", str(artifact), "--no-golden"]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
-    (place / "SConstruct").write_text(_SCONSTRUCT, encoding="utf-8")
+    (directory / "SConstruct").write_text(_SCONSTRUCT, encoding="utf-8")
     for more in ((), ("CHECK=1",)):
         command = [sys.executable, "-m", "SCons", "-Q", "build", f"JIT={artifact}", *more]
         environment = {**os.environ, "PYTHONPATH": str(_REPOSITORY), "PYPTO_BUILD_SERVER": "0"}
-        subprocess.run(command, cwd=place, check=True, stdout=subprocess.DEVNULL, env=environment)
+        subprocess.run(command, cwd=directory, check=True, stdout=subprocess.DEVNULL, env=environment)
     return artifact
 
 
@@ -141,7 +141,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--only", choices=("wide", "deep"))
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work there, and leave everything")
-    given = parser.parse_args(argv)
+    options = parser.parse_args(argv)
     embedded = module_path(find_compiler())
     if not embedded.exists():
         build(embedded.parent)
@@ -150,17 +150,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         "| run | elements | what | processor s | times | largest process, MB |\n|---|---|---|---|---|---|", flush=True
     )
     with tempfile.TemporaryDirectory(prefix="why") as temporary:
-        place = (given.keep or Path(temporary)).resolve()
-        place.mkdir(parents=True, exist_ok=True)
-        for name, shape in shapes(given.scale).items():
-            if given.only in (None, name):
-                _rows(place, name, shape, embedded)
+        root = (options.keep or Path(temporary)).resolve()
+        root.mkdir(parents=True, exist_ok=True)
+        for name, shape in shapes(options.scale).items():
+            if options.only in (None, name):
+                _rows(root, name, shape, embedded)
     return 0
 
 
-def _rows(place: Path, name: str, shape: Shape, embedded: Path) -> None:
-    artifact = prepare(place, name, shape)
-    out = place / "build" / "a2a3sim" / artifact.name
+def _rows(directory: Path, name: str, shape: Shape, embedded: Path) -> None:
+    artifact = prepare(directory, name, shape)
+    out = directory / "build" / "a2a3sim" / artifact.name
     common = [str(artifact), "--platform", "a2a3sim", "--build-dir", str(out), "--embedded", str(embedded)]
     at = f"{shape.rows - 5},7"
     questions = {

@@ -136,9 +136,9 @@ def make_snapshot(artifact: Path, program: Program) -> None:
 
 def main(argv: list[str]) -> int:
     here = Path(__file__).parent
-    for place, programs in ((here / "artifacts", PROGRAMS), (here / "distributed", DISTRIBUTED)):
+    for directory, programs in ((here / "artifacts", PROGRAMS), (here / "distributed", DISTRIBUTED)):
         for name, program in programs.items():
-            make_snapshot((Path(argv[0]) if argv else place) / name, program)
+            make_snapshot((Path(argv[0]) if argv else directory) / name, program)
     return 0
 
 

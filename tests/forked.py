@@ -26,7 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pypto_build.client.meeting import START_VARIABLES
+from pypto_build.client.socket_address import START_VARIABLES
 
 _TESTS = Path(__file__).resolve().parent
 _REPOSITORY = str(_TESTS.parent)

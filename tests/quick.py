@@ -10,7 +10,7 @@ QUICK: dict[str, tuple[str, ...]] = {
     "artifact/test_meta.py": (),
     "artifact/test_pt.py": (),
     "artifact/test_vintage.py": (),
-    "client/test_meeting.py": (),
+    "client/test_socket_address.py": (),
     "compiler/test_api.py": (),
     "compiler/test_emit.py": (),
     "compiler/test_errors.py": (),

@@ -62,12 +62,12 @@ _ARROW_HEAD = (
 
 def imports() -> dict[str, set[str]]:
     """The rooms that each room imports from, anywhere in its modules; the facts are below all."""
-    found: dict[str, set[str]] = {room: set() for room in _ROOMS}
+    imported: dict[str, set[str]] = {room: set() for room in _ROOMS}
     for path in sorted(_PACKAGE.rglob("*.py")):
         parts = path.relative_to(_PACKAGE).with_suffix("").parts
-        if parts[0] in found:
-            found[parts[0]] |= {*_named(path, len(parts)), "facts"} & _ROOMS.keys() - {parts[0]}
-    return found
+        if parts[0] in imported:
+            imported[parts[0]] |= {*_named(path, len(parts)), "facts"} & _ROOMS.keys() - {parts[0]}
+    return imported
 
 
 def _named(path: Path, depth: int) -> Iterator[str]:
@@ -112,16 +112,16 @@ def _box(x: float, y: float, width: float, name: str, what: str, kind: str = "")
 def _rooms(graph: Mapping[str, set[str]], top: float) -> tuple[list[str], float]:
     """The boxes and arrows of the rooms; where the next part of the picture begins."""
     boxes: list[str] = []
-    place: dict[str, tuple[float, float]] = {}
+    position: dict[str, tuple[float, float]] = {}
     for line, row in enumerate(rows(graph)):
         for room in row:
             what, middle = _ROOMS[room]
             width = _BOX[0] * (4 if room == "facts" else 1)
-            place[room] = (middle * _WIDTH, top + line * _TALL)
+            position[room] = (middle * _WIDTH, top + line * _TALL)
             name = f"{room}/" if room != "cli" else "cli.py"
-            boxes.append(_box(middle * _WIDTH - width / 2, place[room][1], width, name, what))
+            boxes.append(_box(middle * _WIDTH - width / 2, position[room][1], width, name, what))
     arrows = [
-        _arrow(place[room], place[other])
+        _arrow(position[room], position[other])
         for room, to in reduced(graph).items()
         for other in sorted(to)
         if other != "facts"
@@ -151,7 +151,7 @@ def _way(top: float) -> tuple[list[str], float]:
 def picture() -> str:
     """The whole SVG."""
     house, middle = _rooms(imports(), 56)
-    way, end = _way(middle + 30)
+    path_of_edit, end = _way(middle + 30)
     title = "Rooms: an arrow goes to what a room imports (what follows from others is left out)"
     return "\n".join(
         [
@@ -161,7 +161,7 @@ def picture() -> str:
             f'<text class="title" x="40" y="32">{title}</text>',
             *house,
             f'<text class="title" x="40" y="{middle + 10:g}">The way of an edit</text>',
-            *way,
+            *path_of_edit,
             "</svg>\n",
         ]
     )

@@ -49,7 +49,7 @@ _REPLAY = "scons replay JIT=_jit_vector_dag"
 
 @dataclass(frozen=True)
 class Style:
-    """How characters look; `colour` is 1 to 6, 0 for that of all text."""
+    """Look of characters; `colour` is 1 to 6, 0 for that of all text."""
 
     colour: int = 0
     bold: bool = False
@@ -116,14 +116,14 @@ def picture(rows: list[Row], theme: str) -> str:
             look = f' fill="{colours[style.colour - 1]}"' if style.colour else ""
             look += ' font-weight="bold"' if style.bold else ""
             look += ' fill-opacity=".6"' if style.dim else ""
-            place = f'x="{x:.1f}" y="{y}" textLength="{length:.1f}" lengthAdjust="spacingAndGlyphs"'
+            position = f'x="{x:.1f}" y="{y}" textLength="{length:.1f}" lengthAdjust="spacingAndGlyphs"'
             kept = escape(letters).replace(" ", "\u00a0")  # browsers would draw several spaces as one
-            lines.append(f"<text {place}{look}>{kept}</text>")
+            lines.append(f"<text {position}{look}>{kept}</text>")
     return "\n".join([*lines, "</g>", "</svg>", ""])
 
 
 def _runs(row: Row) -> Iterator[tuple[int, str, Style]]:
-    """Where characters of one style stand together, without the space around."""
+    """Yield the runs of characters of one style, without the space around."""
     begin = 0
     while begin < len(row):
         end = begin
@@ -137,7 +137,7 @@ def _runs(row: Row) -> Iterator[tuple[int, str, Style]]:
 
 
 def typed(command: str, root: Path) -> str:
-    """What a terminal shows when the command is typed in `root`, with the prompts around it."""
+    """Return the terminal's content after the command is typed in `root`, with the prompts around it."""
     terminal, program = pty.openpty()
     fcntl.ioctl(program, termios.TIOCSWINSZ, struct.pack("HHHH", _LINES, _COLUMNS, 0, 0))
     hidden = ("NO_COLOR", "CLICOLOR_FORCE", "PYTHONUNBUFFERED", "COLUMNS", "LINES", "CI", "GITHUB_ACTIONS", "GITLAB_CI")
@@ -164,7 +164,7 @@ def edit(path: Path, old: str, new: str) -> None:
 
 
 def screens(root: Path) -> Iterator[tuple[str, str]]:
-    """Each screen by its name, with what the terminal shows."""
+    """Return each screen's content by its name."""
     shutil.copytree(_ARTIFACTS, root / "build_output")
     (root / "SConstruct").write_text(_SCONSTRUCT, encoding="utf-8")
     yield "scons", typed("scons", root)

@@ -1,7 +1,7 @@
 """All-reduce over a ring: each rank talks to the next one only, and sends 2 (NR - 1) times a share of the tensor.
 
-In the first round of NR - 1 steps the shares are added up on their way, until each rank has one whole sum; in the
-second one the sums go round.
+In the first round of NR - 1 steps the shares are added up on their way, until each rank has one whole sum. In the
+second round the sums go round.
 """
 
 import pypto_build.compiler.language as pl
@@ -22,16 +22,16 @@ def ring(x: Shares, y: pl.Out[Shares], data: Data, inbox: Inbox, arrived: Arrive
     next = (me + 1) % NR
     pl.store(pl.load(x, [0, 0], [NR, C]), [0, 0], data)
     for step in pl.range(NR - 1):
-        given = (me + NR - step) % NR
+        chunk = (me + NR - step) % NR
         taken = (me + NR - step - 1) % NR
-        pld.tensor.put(inbox, next, data, dst_offsets=[step, 0], src_offsets=[given, 0], shape=[1, C])
+        pld.tensor.put(inbox, next, data, dst_offsets=[step, 0], src_offsets=[chunk, 0], shape=[1, C])
         pld.system.notify(arrived, peer=next, offsets=[0, 0], value=1, op=pld.NotifyOp.AtomicAdd)
         pld.system.wait(arrived, offsets=[0, 0], expected=step + 1, cmp=pld.WaitCmp.Ge)
         total = pl.load(data, [taken, 0], [1, C]) + pl.load(inbox, [step, 0], [1, C])
         pl.store(total, [taken, 0], data)
     for step in pl.range(NR - 1):
-        given = (me + NR + 1 - step) % NR
-        pld.tensor.put(data, next, data, dst_offsets=[given, 0], src_offsets=[given, 0], shape=[1, C])
+        chunk = (me + NR + 1 - step) % NR
+        pld.tensor.put(data, next, data, dst_offsets=[chunk, 0], src_offsets=[chunk, 0], shape=[1, C])
         pld.system.notify(arrived, peer=next, offsets=[0, 0], value=1, op=pld.NotifyOp.AtomicAdd)
         pld.system.wait(arrived, offsets=[0, 0], expected=NR + step, cmp=pld.WaitCmp.Ge)
     pl.store(pl.load(data, [0, 0], [NR, C]), [0, 0], y)

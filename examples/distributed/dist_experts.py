@@ -1,6 +1,6 @@
 """Expert parallelism: tokens go to the rank of their expert, through it, and come back weighted.
 
-Dispatch pushes each token into the window of its expert's rank, at the place of its rank and number; combine pulls
+Dispatch pushes each token into the window of its expert's rank, at the row of its rank and number. Combine pulls
 what the expert made of it from the same place.
 """
 

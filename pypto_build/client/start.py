@@ -9,7 +9,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from pypto_build.client.meeting import directory
+from pypto_build.client.socket_address import directory
 from pypto_build.toolchain.python import own_tool
 
 

@@ -104,10 +104,10 @@ def _orchestration_problem(elf: Elf, platform: str, on_host: bool) -> Iterator[s
         yield f"does not define {_BOUND}, so it was not built with simpler's sources"
 
 
-def _machine_problem(elf: Elf, wanted: int, platform: str) -> Iterator[str]:
-    if elf.machine != wanted:
+def _machine_problem(elf: Elf, machine: int, platform: str) -> Iterator[str]:
+    if elf.machine != machine:
         name = MACHINES.get(elf.machine, f"machine {elf.machine}")
-        yield f"was built for {name}, but {platform} runs it on {MACHINES[wanted]}"
+        yield f"was built for {name}, but {platform} runs it on {MACHINES[machine]}"
 
 
 def _abi_problem(elf: Elf) -> Iterator[str]:

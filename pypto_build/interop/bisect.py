@@ -78,9 +78,9 @@ def smallest_bad(
         chunks = [current[start : start + size] for start in range(0, len(current), size)]
         rests = [[part for part in current if part not in chunk] for chunk in chunks]
         ahead(chunks)
-        found = next((chunk for chunk in chunks if probe(chunk) == "bad"), None)
-        if found is not None:
-            current, pieces = found, 2
+        failing = next((chunk for chunk in chunks if probe(chunk) == "bad"), None)
+        if failing is not None:
+            current, pieces = failing, 2
             continue
         if len(chunks) > 2:
             ahead(rests)
@@ -153,7 +153,7 @@ class SessionReplays:
             for turn in range(repeats)
         }
         ended: dict[str, str] = {}
-        found: dict[str, list[str]] = {}
+        trials: dict[str, list[str]] = {}
         results = self._session.results(list(jobs.values()))
         for result in results:
             with log.open("a", encoding="utf-8") as file:
@@ -163,11 +163,11 @@ class SessionReplays:
                 trial = _trial([ended.get(f"{number}.{turn}") for turn in range(repeats)], bad)
                 if trial is None:
                     break
-                found[one.name] = trial
+                trials[one.name] = trial
                 if bad and bad in trial:
                     results.close()
-                    return found
-        return found
+                    return trials
+        return trials
 
 
 def options_of(words: Sequence[str]) -> dict[str, str]:
@@ -176,23 +176,23 @@ def options_of(words: Sequence[str]) -> dict[str, str]:
     options = {"FORCE": "1"}
     left = list(words)
     while left:
-        flag, given, value = left.pop(0).partition("=")
+        flag, has_value, value = left.pop(0).partition("=")
         name = flag.lstrip("-").upper().replace("-", "_")
-        options["PLATFORM" if name == "P" else name] = value if given else left.pop(0)
+        options["PLATFORM" if name == "P" else name] = value if has_value else left.pop(0)
     return options
 
 
 def _trial(ended: Sequence[str | None], bad: str) -> list[str] | None:
     """Return the results that a trial would have: all up to the first bad one. None if a result before that is
     missing."""
-    found: list[str] = []
+    trial: list[str] = []
     for one in ended:
         if one is None:
             return None
-        found.append(one)
+        trial.append(one)
         if one == bad:
             break
-    return found
+    return trial
 
 
 def _signature(result: FarmResult, log: Path) -> str:
@@ -216,9 +216,9 @@ class _Ends(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit status."""
-    given = _parser().parse_args(argv)
+    options = _parser().parse_args(argv)
     try:
-        return _bisect(given)
+        return _bisect(options)
     except ArtifactError as error:
         print(error, file=sys.stderr)
         return error.exit_status
@@ -229,36 +229,38 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _bisect(given: argparse.Namespace) -> int:
-    refuse_here(given, DATA=given.data, SIMPLER=given.simpler, AXIS=given.axis in _PROJECT and given.axis)
+def _bisect(options: argparse.Namespace) -> int:
+    refuse_here(options, DATA=options.data, SIMPLER=options.simpler, AXIS=options.axis in _PROJECT and options.axis)
     with ExitStack() as stack:
-        session = session_of(given)
+        session = session_of(options)
         farm = SessionReplays(stack.enter_context(session)) if session else None
-        artifact = load_artifact(given.artifact)
-        words = ["-p", given.platform, *(["--runtime", SIMPLER] if given.axis in _PROJECT else [])]
-        words += ["--simpler", given.simpler] if given.simpler and given.axis != "simpler" else []
+        artifact = load_artifact(options.artifact)
+        words = ["-p", options.platform, *(["--runtime", SIMPLER] if options.axis in _PROJECT else [])]
+        words += ["--simpler", options.simpler] if options.simpler and options.axis != "simpler" else []
         words += [
             word
             for name in ("data", "rtol", "atol")
-            if (value := getattr(given, name))
+            if (value := getattr(options, name))
             for word in (f"--{name}", value)
         ]
         question = hashlib.sha256(
-            repr((given.axis, given.good, given.bad, words, _digest(artifact))).encode()
+            repr((options.axis, options.good, options.bad, words, _digest(artifact))).encode()
         ).hexdigest()
-        runner = Runner(given.build_dir / "bisect.json", question, given.repeats, words, farm)
-        if given.axis in _PROJECT:
-            culprit = _revisions(runner, artifact, given.axis, given.good, given.bad)
-        elif given.axis == "flags":
-            culprit = _flags(runner, artifact, given.good, given.bad)
-        elif given.axis == "ptoas":
-            ends = (_assembled(artifact, given.build_dir, given.platform, one) for one in (given.good, given.bad))
-            culprit = _files(runner, given.build_dir / "bisect.mix", *ends)
+        runner = Runner(options.build_dir / "bisect.json", question, options.repeats, words, farm)
+        if options.axis in _PROJECT:
+            culprit = _revisions(runner, artifact, options.axis, options.good, options.bad)
+        elif options.axis == "flags":
+            culprit = _flags(runner, artifact, options.good, options.bad)
+        elif options.axis == "ptoas":
+            ends = (
+                _assembled(artifact, options.build_dir, options.platform, one) for one in (options.good, options.bad)
+            )
+            culprit = _files(runner, options.build_dir / "bisect.mix", *ends)
         else:
-            search = _files if given.axis == "kernel" else _hunks
-            good, bad = (_end(*end, artifact.root) for end in (("GOOD", given.good), ("BAD", given.bad)))
-            culprit = search(runner, given.build_dir / "bisect.mix", good, bad)
-    return _report(runner, given.axis, culprit)
+            search = _files if options.axis == "kernel" else _hunks
+            good, bad = (_end(*end, artifact.root) for end in (("GOOD", options.good), ("BAD", options.bad)))
+            culprit = search(runner, options.build_dir / "bisect.mix", good, bad)
+    return _report(runner, options.axis, culprit)
 
 
 def _end(option: str, named: str, artifact: Path) -> Path:
@@ -303,8 +305,8 @@ def _files(runner: Runner, mix: Path, good: Path, bad: Path) -> list[str]:
     """Return the files that make ``good`` fail if they are taken from ``bad``."""
     parts = _parts(good, bad)
 
-    def candidate(chosen: Sequence[str], place: Path) -> Candidate:
-        copy = _copied(good, place)
+    def candidate(chosen: Sequence[str], directory: Path) -> Candidate:
+        copy = _copied(good, directory)
         for part in chosen:
             shutil.copyfile(bad / part, copy / part)
         return Candidate(", ".join(chosen) or "no file", copy, [])
@@ -342,8 +344,8 @@ def _hunks(runner: Runner, mix: Path, good: Path, bad: Path) -> list[str]:
         for hunk in hunks_of(part, read_source(good / part), read_source(bad / part))
     }
 
-    def candidate(chosen: Sequence[str], place: Path) -> Candidate:
-        copy = _copied(good, place)
+    def candidate(chosen: Sequence[str], directory: Path) -> Candidate:
+        copy = _copied(good, directory)
         apply(copy, [hunks[one] for one in chosen])
         return Candidate(", ".join(chosen) or "no hunk", copy, [])
 
@@ -424,12 +426,12 @@ def _report(runner: Runner, axis: str, culprit: list[str]) -> int:
     runner.save()
     steps = runner.record.steps
     skipped = [step for step in steps if step.outcome == "skip"]
-    told = axis not in _PROJECT or len(culprit) == 1
+    is_exact = axis not in _PROJECT or len(culprit) == 1
     print(f"[bisect] {len(steps)} steps, {len(skipped)} skipped; bad means: {runner.record.bad_signature}")
-    print(f"[bisect] {'culprit' if told else 'one of these, which could not be told apart'}:")
+    print(f"[bisect] {'culprit' if is_exact else 'one of these, which could not be told apart'}:")
     for one in culprit:
         print(f"  {one}")
-    return 0 if told else 1
+    return 0 if is_exact else 1
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -107,12 +107,12 @@ def replay_compiled(
 
 def _options_of(fields: Mapping[str, object]) -> dict[str, object]:
     """Return the run options for fields of PyPTO's or simpler's configurations."""
-    known = {field: option.name for option in RUN_OPTIONS.values() for field in option.fields}
+    names = {field: option.name for option in RUN_OPTIONS.values() for field in option.fields}
     for field in fields:
-        if field not in known:
+        if field not in names:
             message = f"simpler_kwargs: '{field}' is no field of a run's configuration"
-            raise ArtifactError("replay_compiled()", message, f"they are {', '.join(known)}")
-    return {known[field]: value for field, value in fields.items()}
+            raise ArtifactError("replay_compiled()", message, f"they are {', '.join(names)}")
+    return {names[field]: value for field, value in fields.items()}
 
 
 def _run(words: Sequence[str], out: Path, quiet: bool) -> Verdict:
@@ -134,7 +134,7 @@ def _run(words: Sequence[str], out: Path, quiet: bool) -> Verdict:
     return verdict
 
 
-def _save(root: Path, arguments: Sequence[Argument], place: Path) -> list[Param]:
+def _save(root: Path, arguments: Sequence[Argument], directory: Path) -> list[Param]:
     """Write the arguments as a snapshot's inputs, and return their parameters."""
     import torch
 
@@ -144,13 +144,15 @@ def _save(root: Path, arguments: Sequence[Argument], place: Path) -> list[Param]
         raise ArtifactError(
             "replay_compiled()", f"got {len(arguments)} arguments for {len(params)} parameters", f"they are {names}"
         )
-    place.mkdir()
+    directory.mkdir()
     for param, argument in zip(params, arguments, strict=True):
         is_tensor = isinstance(argument, torch.Tensor)
         if is_tensor != (param.kind == "tensor"):
-            given = type(argument).__name__
-            raise ArtifactError("replay_compiled()", f"parameter '{param.name}' is a {param.kind}", f"not a {given}")
-        torch.save(_saved(param, argument), place / f"{param.name}.pt")
+            type_name = type(argument).__name__
+            raise ArtifactError(
+                "replay_compiled()", f"parameter '{param.name}' is a {param.kind}", f"not a {type_name}"
+            )
+        torch.save(_saved(param, argument), directory / f"{param.name}.pt")
     return params
 
 
@@ -158,8 +160,8 @@ def _in_program_order(root: Path) -> list[Param]:
     """Return the parameters in the program's order, if the compiler recorded it."""
     if is_distributed(root):
         distributed = load_distributed(root)
-        known = {param.name: param for param in interface_of(distributed).params}
-        return [known[param.name] for param in distributed.params]
+        by_name = {param.name: param for param in interface_of(distributed).params}
+        return [by_name[param.name] for param in distributed.params]
     artifact = load_artifact(root)
     params = {param.name: param for param in sign(artifact).interface.params}
     declared = [param.name for param in artifact.meta.params] if artifact.meta else []
@@ -178,17 +180,17 @@ def _saved(param: Param, argument: Argument) -> torch.Tensor:
 
 def _check(param: Param, dtype: str, shape: tuple[int, ...]) -> None:
     if not param.fits(shape) or param.dtype not in (None, dtype):
-        wanted = f"{param.dtype or 'any dtype'} {list(param.shape) if param.shape is not None else 'of any shape'}"
-        given = f"not {dtype} {list(shape)}"
-        raise ArtifactError("replay_compiled()", f"parameter '{param.name}' is {wanted}", given)
+        declared = f"{param.dtype or 'any dtype'} {list(param.shape) if param.shape is not None else 'of any shape'}"
+        actual = f"not {dtype} {list(shape)}"
+        raise ArtifactError("replay_compiled()", f"parameter '{param.name}' is {declared}", actual)
 
 
-def _bring_back(params: Sequence[Param], arguments: Sequence[Argument], place: Path) -> None:
+def _bring_back(params: Sequence[Param], arguments: Sequence[Argument], directory: Path) -> None:
     """Copy the outputs of the run into the caller's tensors."""
     import torch
 
     for param, argument in zip(params, arguments, strict=True):
-        path = place / f"{param.name}.pt"
+        path = directory / f"{param.name}.pt"
         if isinstance(argument, torch.Tensor) and path.is_file():
             with torch.no_grad():
                 argument.copy_(torch.load(path, weights_only=True).reshape(argument.shape))

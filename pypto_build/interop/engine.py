@@ -57,11 +57,11 @@ def run_fault(kind: str, message: str, platform: str, device: int) -> RunFault:
         case "device":
             missing = re.search(r"\S+ (?:not found|does not exist)|No such file[^;]*", message)
             hint = "build simpler's runtime for this platform" if missing else "is the device there, and free? -d N"
-            place = f"device {device} of {platform}" if not PLATFORMS[platform].simulated else platform
-            message = f"{place} cannot be used: {message.rstrip('.')}"
+            target = f"device {device} of {platform}" if not PLATFORMS[platform].simulated else platform
+            message = f"{target} cannot be used: {message.rstrip('.')}"
             return RunFault("runtime_error", ErrorInfo("device", message, hint=hint))
-    found = _CODE.search(message)
-    number = abs(int(found.group(1))) if found else 0  # simpler reports codes negated
+    match = _CODE.search(message)
+    number = abs(int(match.group(1))) if match else 0  # simpler reports codes negated
     code = RUNTIME_CODES.get(number)
     if code is None:
         return RunFault("runtime_error", ErrorInfo("runtime_error", f"simpler: {message}"))
@@ -96,8 +96,8 @@ class SimplerEngine:
     def open(self, request: Request, interface: Interface, binding: Binding, arena: Arena) -> SimplerRounds:
         """Start the process. Raises `ArtifactError` for binaries that are missing or do not fit."""
         refuse_ours(request)
-        place = request.binaries or request.build_dir
-        binaries = binaries_of(interface, request.artifact_dir, place, request.platform, self.skip_compile)
+        directory = request.binaries or request.build_dir
+        binaries = binaries_of(interface, request.artifact_dir, directory, request.platform, self.skip_compile)
 
         def job(scratch: Path) -> dict[str, Any]:
             return {"device": self.device, **program_job(interface, binaries, scratch)}

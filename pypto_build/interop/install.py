@@ -46,12 +46,12 @@ class Copy:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit status."""
-    given = _parser().parse_args(argv)
+    options = _parser().parse_args(argv)
     try:
-        artifact = load_artifact(given.artifact)
-        home = find_home(given.simpler, given.isa)
-        copies = plan(artifact, given.build_dir, given.binaries or given.build_dir, given.platform)
-        context = binary_context(artifact, home, given.platform)
+        artifact = load_artifact(options.artifact)
+        home = find_home(options.simpler, options.isa)
+        copies = plan(artifact, options.build_dir, options.binaries or options.build_dir, options.platform)
+        context = binary_context(artifact, home, options.platform)
         install(artifact, copies, context)
     except ArtifactError as error:
         print(error, file=sys.stderr)
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"{error.filename}: cannot be written: {error.strerror or error}", file=sys.stderr)
         return 3
-    print(f"[install] {len(copies)} binaries for {given.platform} -> {artifact.root}")
+    print(f"[install] {len(copies)} binaries for {options.platform} -> {artifact.root}")
     for note in _notes(artifact):
         print(f"[install] note: {note}")
     return 0
@@ -98,10 +98,12 @@ def binary_context(artifact: Artifact, home: SimplerHome, platform: str) -> dict
             python_code(home.python, _COMMIT), env=home.variables(), capture_output=True, text=True, check=False
         )
         runtime = run.stdout.strip()
-    for place, revision in ((home.tree.root, runtime), (home.tree.isa, isa)):
+    for checkout, revision in ((home.tree.root, runtime), (home.tree.isa, isa)):
         if not revision or revision.endswith("+"):
             problem = "has uncommitted changes" if revision else "is no checkout of a known revision"
-            raise ToolchainError(f"{place}: {problem}, so PyPTO would not take its binaries as fresh; use a clean one")
+            raise ToolchainError(
+                f"{checkout}: {problem}, so PyPTO would not take its binaries as fresh; use a clean one"
+            )
     return {
         "platform": platform,
         "pto_isa_revision": isa,

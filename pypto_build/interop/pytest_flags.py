@@ -47,13 +47,13 @@ def about_artifacts(words: Sequence[str], collected: Sequence[str]) -> bool:
     if not any(word.partition("=")[0] in {*flags, "-h", "--help"} for word in words):
         return False
     places = [Path(word.partition("::")[0]) for word in words if not word.startswith("-")]
-    if any(place.name in collected or mentions_simpler(place) for place in places):
+    if any(root.name in collected or mentions_simpler(root) for root in places):
         return True
     depths = [f"{'*/' * depth}{collected[-1]}" for depth in range(4)]
-    directories = [place for place in places if place.is_dir()] or [Path()]
-    if any(next(place.glob(depth), None) for place in directories for depth in depths):
+    directories = [root for root in places if root.is_dir()] or [Path()]
+    if any(next(root.glob(depth), None) for root in directories for depth in depths):
         return True
-    tests = (path for place in directories for depth in range(8) for path in place.glob(f"{'*/' * depth}test_*.py"))
+    tests = (path for root in directories for depth in range(8) for path in root.glob(f"{'*/' * depth}test_*.py"))
     return any(map(mentions_simpler, islice(tests, _MOST_LOOKED_AT)))
 
 

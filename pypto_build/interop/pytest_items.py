@@ -139,8 +139,8 @@ class _Run(Item):
 def _told(printed: str) -> str:
     """Return the lines of a failed run's output that explain the failure, else its last lines."""
     lines, words = printed.splitlines(), ("FAIL", "UNCHECKED", "[pack] ")
-    told = [line for line in lines if "error" in line.lower() or any(word in line for word in words)]
-    return "\n".join(told or lines[-10:])
+    shown = [line for line in lines if "error" in line.lower() or any(word in line for word in words)]
+    return "\n".join(shown or lines[-10:])
 
 
 class Replay(_Run):
@@ -239,9 +239,9 @@ def parse_devices(text: str) -> list[int]:
     """Return ``"0"``, ``"4-7"`` and ``"0,2,5"`` as numbers. Raises a usage error for anything else."""
     try:
         ranges = [part.split("-") for part in text.split(",")]
-        found = [number for ends in ranges for number in range(int(ends[0]), int(ends[-1]) + 1)]
+        devices = [number for ends in ranges for number in range(int(ends[0]), int(ends[-1]) + 1)]
     except ValueError:
-        found = []
-    if not found:
+        devices = []
+    if not devices:
         raise pytest.UsageError(f'--device {text}: is no list of devices; write "0", "4-7" or "0,2,5"')
-    return found
+    return devices

@@ -46,14 +46,15 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
         return None
     from pypto_build.interop.pytest_items import Manifest
 
-    found: pytest.File = Manifest.from_parent(parent, path=module_path)
-    return found
+    manifest: pytest.File = Manifest.from_parent(parent, path=module_path)
+    return manifest
 
 
 def _in_simpler(path: Path) -> bool:
     """Return whether a file is part of simpler itself, whose conftest collects it."""
     return any(
-        os.path.isdir(place / "simpler_setup") and os.path.isfile(place / "conftest.py") for place in path.parents
+        os.path.isdir(directory / "simpler_setup") and os.path.isfile(directory / "conftest.py")
+        for directory in path.parents
     )
 
 

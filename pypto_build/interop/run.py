@@ -67,7 +67,9 @@ class SimplerChipsEngine:
         artifact = load_distributed(request.artifact_dir)
         devices = devices_of(artifact, self.devices, self.world)
         require_callables(artifact)
-        programs = {name: self._program(request, artifact.chips[name], place) for name, place in self.chips.items()}
+        programs = {
+            name: self._program(request, artifact.chips[name], directory) for name, directory in self.chips.items()
+        }
 
         def job(scratch: Path) -> dict[str, Any]:
             return {
@@ -88,8 +90,8 @@ class SimplerChipsEngine:
 
     def _program(self, request: Request, root: Path, directory: Path) -> tuple[Interface, Binaries]:
         interface = read_interface(directory / "interface.json")
-        place = directory / self.variant
-        return interface, binaries_of(interface, root, place, request.platform, self.skip_compile)
+        binaries_dir = directory / self.variant
+        return interface, binaries_of(interface, root, binaries_dir, request.platform, self.skip_compile)
 
 
 def _as_passed(scalar: ScalarArg) -> int:
@@ -103,11 +105,11 @@ def _signature(interface: Interface) -> list[str]:
 
 def _runtime(artifact: Distributed, programs: Mapping[str, tuple[Interface, Binaries]]) -> str:
     """Return the runtime of all chip programs. Raises `ArtifactError` if they differ."""
-    found = {interface.runtime for interface, _ in programs.values()}
-    if len(found) > 1:
-        both = " and ".join(sorted(found))
+    runtimes = {interface.runtime for interface, _ in programs.values()}
+    if len(runtimes) > 1:
+        both = " and ".join(sorted(runtimes))
         raise ArtifactError(artifact.root, f"its chip programs are for {both}", "simpler runs one of them at a time")
-    return found.pop() if found else artifact.config.runtime
+    return runtimes.pop() if runtimes else artifact.config.runtime
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -150,9 +152,9 @@ def request_from(words: Sequence[str]) -> Request:
 
 def _notes(home: SimplerHome) -> Iterator[str]:
     """Yield notes on checkouts that are not at a known revision; they are used unchanged."""
-    for place in (home.tree.root, home.tree.isa):
-        if changed := changed_files(place):
-            yield f"{place} has {len(changed)} uncommitted change(s), such as {changed[0]}: it is used as it is"
+    for checkout in (home.tree.root, home.tree.isa):
+        if changed := changed_files(checkout):
+            yield f"{checkout} has {len(changed)} uncommitted change(s), such as {changed[0]}: it is used as it is"
 
 
 def _parser() -> argparse.ArgumentParser:

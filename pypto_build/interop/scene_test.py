@@ -67,16 +67,16 @@ def _of_one_generation(name: str) -> tuple[str, ...]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit status."""
-    given = _parser().parse_args(argv)
+    options = _parser().parse_args(argv)
     try:
         path = write_scene_test(
-            given.artifact,
-            given.build_dir,
-            given.platform,
-            data=given.data,
-            rtol=given.rtol,
-            atol=given.atol,
-            force=given.force,
+            options.artifact,
+            options.build_dir,
+            options.platform,
+            data=options.data,
+            rtol=options.rtol,
+            atol=options.atol,
+            force=options.force,
         )
     except ArtifactError as error:
         print(error, file=sys.stderr)

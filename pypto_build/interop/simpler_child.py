@@ -125,14 +125,14 @@ class Session:
             **config_name,
         )
 
-    def call_config(self, wanted: list[tuple[list[str], Any]], output_prefix: str) -> Any:
+    def call_config(self, fields: list[tuple[list[str], Any]], output_prefix: str) -> Any:
         """Return simpler's configuration with these field values. Generations name fields differently; the newest name
         comes first."""
-        known = getattr(self.api, "CallConfig", None) or self.api.ChipCallConfig
-        config = known()
+        config_class = getattr(self.api, "CallConfig", None) or self.api.ChipCallConfig
+        config = config_class()
         if output_prefix and hasattr(config, "output_prefix"):
             config.output_prefix = output_prefix
-        for names, value in wanted:
+        for names, value in fields:
             name = next((name for name in names if hasattr(config, name)), None)
             if name is not None:
                 try:

@@ -102,7 +102,7 @@ class ChipsSession(simpler_child.Session):  # type: ignore[misc, name-defined, u
         number = self.dispatched[rank] = self.dispatched.get(rank, -1) + 1
         directory = os.path.join(base, f"rank{rank}", f"d{number}")
         os.makedirs(directory, exist_ok=True)
-        program = next((name for name, known in self.chips.items() if known is handle), "")
+        program = next((name for name, program_handle in self.chips.items() if program_handle is handle), "")
         with open(os.path.join(directory, "dispatch_program.json"), "w", encoding="utf-8") as file:
             json.dump({"program": program}, file)
         config.output_prefix = directory
@@ -114,26 +114,26 @@ class ChipsSession(simpler_child.Session):  # type: ignore[misc, name-defined, u
     def driver(self, path: str) -> tuple[Any, Any]:
         """Return the driver's marked function, and the one that adds its intermediates, if there is one."""
         namespace = vars(execute(path, "host_orch"))
-        found = [value for value in namespace.values() if getattr(value, _MARK, False) is True]
-        if len(found) != 1:
+        entries = [value for value in namespace.values() if getattr(value, _MARK, False) is True]
+        if len(entries) != 1:
             raise simpler_child.Unfit(
-                "runtime_error", f"{os.path.basename(path)}: {len(found)} functions carry {_MARK}"
+                "runtime_error", f"{os.path.basename(path)}: {len(entries)} functions carry {_MARK}"
             )
-        return found[0], namespace.get("_alloc_intermediates")
+        return entries[0], namespace.get("_alloc_intermediates")
 
     def host_callable(self, name: str, path: str) -> Any:
         """Return the function that has the name of its file."""
-        found = getattr(execute(path, f"sub_workers_{name}"), name, None)
-        if not callable(found):
+        function = getattr(execute(path, f"sub_workers_{name}"), name, None)
+        if not callable(function):
             raise simpler_child.Unfit("runtime_error", f"sub_workers/{name}.py defines no function '{name}'")
-        return found
+        return function
 
     def run(self) -> None:
         for name, view in self.views.items():
             self.names[name].copy_(view)
         self.turn, self.dispatched = 0, {}
         names, kept = dict(self.names), []  # type: ignore[var-annotated]
-        given: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "tensors": names,
             "callables": self.chips,
             "sub_ids": self.host,
@@ -142,8 +142,8 @@ class ChipsSession(simpler_child.Session):  # type: ignore[misc, name-defined, u
             "_domain_provider": None,
         }
         taken = inspect.signature(self.entry).parameters
-        given = {name: value for name, value in given.items() if name in taken}
-        self.worker.run(lambda orch, _args, _config: self.entry(orch, None, self.config, **given))
+        arguments = {name: value for name, value in arguments.items() if name in taken}
+        self.worker.run(lambda orch, _args, _config: self.entry(orch, None, self.config, **arguments))
         for name, view in self.views.items():
             view.copy_(self.names[name])
 

@@ -125,21 +125,21 @@ class Runner:
                 return trial
         if self._farm and candidate not in self._known:
             self.ahead([Candidate(candidate, artifact, options)])
-        found = self._known.pop(candidate) if self._farm else self._replays(artifact, options)
-        trial = Trial(candidate, self._judge(found), found)
+        signatures = self._known.pop(candidate) if self._farm else self._replays(artifact, options)
+        trial = Trial(candidate, self._judge(signatures), signatures)
         self.record.steps.append(trial)
         self.save()
         outcome = trial.outcome if self.record.bad_signature or trial.outcome == "good" else "fails"
-        print(f"[bisect] {outcome:5} {candidate}: {'; '.join(dict.fromkeys(found))}", flush=True)
+        print(f"[bisect] {outcome:5} {candidate}: {'; '.join(dict.fromkeys(signatures))}", flush=True)
         return trial
 
     def _replays(self, artifact: Path, options: Sequence[str]) -> list[str]:
-        found = []
+        signatures = []
         for _ in range(self._repeats):
-            found.append(self._replay(artifact, options))
-            if found[-1] == self.record.bad_signature:
+            signatures.append(self._replay(artifact, options))
+            if signatures[-1] == self.record.bad_signature:
                 break
-        return found
+        return signatures
 
     def ahead(self, candidates: Sequence[Candidate]) -> None:
         """Let a farm replay all candidates at once, up to the first bad one, so that later trials are already known.
@@ -148,14 +148,14 @@ class Runner:
         """
         if self._farm is None:
             return
-        known = {trial.candidate for trial in self.record.steps} | set(self._known)
-        new = [one for one in candidates if one.name not in known]
+        probed = {trial.candidate for trial in self.record.steps} | set(self._known)
+        new = [one for one in candidates if one.name not in probed]
         self._known |= self._farm.replayed(new, self._words, self._repeats, self.record.bad_signature, self.log)
 
-    def _judge(self, found: Sequence[str]) -> Outcome:
-        if self.record.bad_signature and self.record.bad_signature in found:
+    def _judge(self, signatures: Sequence[str]) -> Outcome:
+        if self.record.bad_signature and self.record.bad_signature in signatures:
             return "bad"
-        return "good" if all(one == "pass" for one in found) else "skip"
+        return "good" if all(one == "pass" for one in signatures) else "skip"
 
     def _replay(self, artifact: Path, options: Sequence[str]) -> str:
         build_dir = self._file.with_name("bisect.build")

@@ -40,18 +40,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the script's exit status, or 2 for wrong usage."""
     words = list(sys.argv[1:] if argv is None else argv)
     flags, command = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
-    given = _parser().parse_args(flags)
+    options = _parser().parse_args(flags)
     try:
         if not command:
             raise _Wrong("pypto-build wrap: no command; give it after '--': pypto-build wrap -- python x.py -p a2a3sim")
-        job = _job(given)
+        job = _job(options)
     except _Wrong as error:
         print(error, file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory(prefix="pypto-wrap-") as scratch:
         job["report"] = str(Path(scratch, "report"))
         try:
-            status = subprocess.run(command, env=_environment(job, given.build_output), check=False).returncode
+            status = subprocess.run(command, env=_environment(job, options.build_output), check=False).returncode
         except OSError as error:
             print(f"{command[0]}: cannot be run: {error.strerror}; correct the command after '--'", file=sys.stderr)
             return 2
@@ -59,19 +59,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status if status >= 0 else 128 - status
 
 
-def _job(given: argparse.Namespace) -> dict[str, Any]:
+def _job(options: argparse.Namespace) -> dict[str, Any]:
     """Return the settings of the hooks."""
     for flag in ("runtime_dir", "golden_data"):
-        place = getattr(given, flag)
-        if place and not Path(place).is_dir():
-            raise _Wrong(f"--{flag.replace('_', '-')} {place}: no such directory; give one that a run left")
-    if given.compile_only and given.runtime_dir:
+        directory = getattr(options, flag)
+        if directory and not Path(directory).is_dir():
+            raise _Wrong(f"--{flag.replace('_', '-')} {directory}: no such directory; give one that a run left")
+    if options.compile_only and options.runtime_dir:
         raise _Wrong("--compile-only: contradicts --runtime-dir, which compiles nothing; leave one out")
     return {
-        "records": [(level, option.fields) for option in _RECORDS if (level := getattr(given, option.name))],
-        "runtime_dir": os.path.abspath(given.runtime_dir) if given.runtime_dir else "",
-        "golden_data": os.path.abspath(given.golden_data) if given.golden_data else "",
-        "compile_only": given.compile_only,
+        "records": [(level, option.fields) for option in _RECORDS if (level := getattr(options, option.name))],
+        "runtime_dir": os.path.abspath(options.runtime_dir) if options.runtime_dir else "",
+        "golden_data": os.path.abspath(options.golden_data) if options.golden_data else "",
+        "compile_only": options.compile_only,
     }
 
 
@@ -94,8 +94,8 @@ def _tell(events: list[dict[str, Any]], status: int) -> None:
         print(f"[wrap] this version has no {name}: it was left out", file=sys.stderr)
     for name in dict.fromkeys(event["other"] for event in events if "other" in event):
         print(f"[wrap] --runtime-dir is not of {name}, which was compiled and run as usual", file=sys.stderr)
-    for place in dict.fromkeys(event["unnamed"] for event in events if "unnamed" in event):
-        print(f"[wrap] {place}: no compiled_meta.json names its parameters: no snapshot", file=sys.stderr)
+    for directory in dict.fromkeys(event["unnamed"] for event in events if "unnamed" in event):
+        print(f"[wrap] {directory}: no compiled_meta.json names its parameters: no snapshot", file=sys.stderr)
     ran: dict[str, dict[str, Any]] = {}
     for event in events:
         if "ran" in event:
@@ -105,24 +105,24 @@ def _tell(events: list[dict[str, Any]], status: int) -> None:
             before["snapshot"] = before["snapshot"] or event["snapshot"]
     if events and not ran:
         print("[wrap] the script ran nothing of PyPTO's", file=sys.stderr)
-    for place, what in ran.items():
+    for directory, what in ran.items():
         platform = f" -p {shlex.quote(what['platform'])}" if what["platform"] else ""
-        print(f"[wrap] {_snapshot(Path(place), what['snapshot'], status)}")
+        print(f"[wrap] {_snapshot(Path(directory), what['snapshot'], status)}")
         settings = "".join(f"{name}={shlex.quote(value)} " for name, value in what["environment"].items())
-        print(f"[wrap]   {settings}pypto-build replay {shlex.quote(place)}{platform}")
+        print(f"[wrap]   {settings}pypto-build replay {shlex.quote(directory)}{platform}")
 
 
-def _snapshot(place: Path, ours: bool, status: int) -> str:
+def _snapshot(directory: Path, ours: bool, status: int) -> str:
     """Describe the data of an artifact. Outputs of the run become the golden if the script ended well."""
-    actual, golden = place / "data" / "actual", place / "data" / "out"
+    actual, golden = directory / "data" / "actual", directory / "data" / "out"
     if ours and status == 0:
         shutil.rmtree(golden, ignore_errors=True)
         actual.rename(golden)
-        return f"{place}: data/in, and in data/out what this run gave, since the script ended well"
+        return f"{directory}: data/in, and in data/out what this run gave, since the script ended well"
     if ours:
-        return f"{place}: data/in, and in data/actual what this run gave; no golden, since the script failed"
-    parts = [part for part in ("data/in", "data/out") if (place / part).is_dir()]
-    return f"{place}: {' and '.join(parts) or 'no data'}"
+        return f"{directory}: data/in, and in data/actual what this run gave; no golden, since the script failed"
+    parts = [part for part in ("data/in", "data/out") if (directory / part).is_dir()]
+    return f"{directory}: {' and '.join(parts) or 'no data'}"
 
 
 def _parser() -> argparse.ArgumentParser:

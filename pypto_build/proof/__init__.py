@@ -9,7 +9,7 @@ promises.
 from __future__ import annotations
 
 from .action import Action, Result
-from .place import Outcome, OutputDir
+from .output_dir import Outcome, OutputDir
 from .store import Store
 
 __all__ = ["Action", "Outcome", "OutputDir", "Result", "Store"]

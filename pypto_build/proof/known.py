@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .action import Action, InputSet, Result, Roots, digest_words, make_key, plain
+from .bulk import Held, Together
 from .digests import ABSENT, LISTING, Digests, bytes_digest
 from .looking import Identity, Looker, identity
 from .questions import is_absent, is_question, phrase
 from .record import RECORD, Record, RecordFile
-from .together import Held, Together
 
 # Explains why an action has to be done again.
 

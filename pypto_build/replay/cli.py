@@ -19,7 +19,7 @@ from typing import NoReturn
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.facts.run_options import EMBEDDED, FAST, RULES_OFF, whole
-from pypto_build.replay.ahead import Ahead, start_ahead
+from pypto_build.replay.prestart import Ahead, start_ahead
 from pypto_build.replay.request import Request
 from pypto_build.replay.results import REPLAYS, hide, show
 from pypto_build.replay.run_options import SettingValue, add_run_options, number, settings_of

@@ -41,8 +41,8 @@ from pypto_build.trace import span
 
 if TYPE_CHECKING:
     from pypto_build.device.run import RunRules
-    from pypto_build.replay.ahead import Ahead
     from pypto_build.replay.comparators import Comparator
+    from pypto_build.replay.prestart import Ahead
     from pypto_build.replay.timing import Timelines
 
 import re

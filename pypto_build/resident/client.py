@@ -39,8 +39,8 @@ def main() -> int:
     if reason := unsupported():
         print(reason, file=sys.stderr)
         return 2
-    from pypto_build.client.asking import ask  # they need modules that other systems lack
-    from pypto_build.client.meeting import address, describe_situation, directory, is_wanted
+    from pypto_build.client.protocol import ask  # they need modules that other systems lack
+    from pypto_build.client.socket_address import address, describe_situation, directory, is_wanted
     from pypto_build.toolchain.output import outlive_readers
 
     outlive_readers()

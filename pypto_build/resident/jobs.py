@@ -25,8 +25,8 @@ from contextlib import suppress
 from typing import NoReturn
 
 from pypto_build.proof.looking import Identity
-from pypto_build.resident.again import is_settled, stamps
 from pypto_build.resident.loaded import load, run_command, take_over
+from pypto_build.resident.prefork import is_settled, stamps
 from pypto_build.toolchain.forks import NUMBER, request, signal_group
 
 _TO_END_S = 5.0

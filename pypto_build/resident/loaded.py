@@ -18,7 +18,7 @@ _LOADED = (
     "pypto_build.cli",
     "pypto_build.device.kernel",
     "pypto_build.diagnose.pack.opened",
-    "pypto_build.proof.place",
+    "pypto_build.proof.output_dir",
     "pypto_build.rules.instances",
     "pypto_build.rules.machinery.help",
     "pypto_build.rules.pto_targets",

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
-from pypto_build.client.asking import NUMBER, SconsStart
-from pypto_build.client.meeting import address, describe_situation
+from pypto_build.client.protocol import NUMBER, SconsStart
+from pypto_build.client.socket_address import address, describe_situation
 from pypto_build.proof.looking import Identity
-from pypto_build.resident.again import Leaving, end_fork, hand_over, is_settled, key_of, stamps
 from pypto_build.resident.loaded import load, run_command, take_over
+from pypto_build.resident.prefork import Leaving, end_fork, hand_over, is_settled, key_of, stamps
 from pypto_build.toolchain.forked import may_ask
 from pypto_build.toolchain.forks import signal_group, status_of
 

@@ -17,8 +17,8 @@ from types import FrameType
 import SCons
 from SCons.Script.SConscript import call_stack
 
-from pypto_build.client.asking import SconsStart, ask
-from pypto_build.client.meeting import address, describe_situation, directory, is_wanted
+from pypto_build.client.protocol import SconsStart, ask
+from pypto_build.client.socket_address import address, describe_situation, directory, is_wanted
 
 # Flags that mean the same to a process that goes on, whatever it does.
 _FLAGS = re.compile(r"-[Qks]+|-j\d+")

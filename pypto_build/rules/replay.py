@@ -29,12 +29,12 @@ from pypto_build.facts.outcomes import Outcome
 from pypto_build.facts.platforms import Platform
 from pypto_build.facts.run_options import EMBEDDED, LOG_PATH, REGIONS, RULES_OFF, RUN_OPTIONS, TORCH
 from pypto_build.proof import Action
-from pypto_build.proof.place import Spawn
+from pypto_build.proof.output_dir import Spawn
 from pypto_build.replay.results import NAMES, REPLAYS, show
 from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, Status, Verdict, read_verdict, rule_lines, write_verdict
 from pypto_build.rules.artifact import ArtifactTargets, chip_words, tell_built
 from pypto_build.rules.device_rules import note_broken_rules
-from pypto_build.rules.machinery import standing
+from pypto_build.rules.machinery import prefork
 from pypto_build.rules.machinery.actions import run_briefly, run_streaming, run_whole
 from pypto_build.rules.machinery.configuration import Configuration, configuration, evict, note_use
 from pypto_build.rules.machinery.deferred import Deferred
@@ -177,9 +177,9 @@ def declare_replay(
     if _runs_by_itself(workspace, targets) and alone and not subject.judged:
         if not targets.parts:
             environment = step.output_dir.watched_environment(step.action)
-            standing.want(step.action.command(), environment, targets.artifact.root, targets.platform.name)
+            prefork.want(step.action.command(), environment, targets.artifact.root, targets.platform.name)
         if targets.is_stale:
-            step.output_dir.start_ahead(step.action, standing.start_waiting)
+            step.output_dir.start_ahead(step.action, prefork.start_waiting)
     return replay.nodes
 
 
@@ -192,7 +192,7 @@ def start_early(env: Environment, subject: Subject, chosen: Mapping[str, Any], t
     if _runs_by_itself(workspace, targets) and not subject.judged:
         with suppress(ArtifactError, OSError):
             step = _run_of(workspace, targets, subject.data, chosen, {}, None, True, False, subject, []).step
-            step.output_dir.start_ahead(step.action, standing.start_waiting)
+            step.output_dir.start_ahead(step.action, prefork.start_waiting)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from SCons.Script import Main
 from SCons.Util import DisplayEngine
 
 from pypto_build import terminal
-from pypto_build.client.asking import SconsStart
+from pypto_build.client.protocol import SconsStart
 from pypto_build.rules.machinery.invocation import AtCall
 from pypto_build.rules.machinery.termination import end_without_a_word
 from pypto_build.rules.tool import call_first, finish

@@ -50,7 +50,7 @@ from pypto_build.proof import Outcome, OutputDir
 from pypto_build.proof.witness import VARIABLE
 from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.artifact import units_of
-from pypto_build.rules.machinery.early import Early
+from pypto_build.rules.machinery.background import Early
 from pypto_build.rules.machinery.locks import lock_output
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.workspace import Workspace, as_it_is

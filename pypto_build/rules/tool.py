@@ -21,7 +21,7 @@ from pypto_build import terminal
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.rules.artifact import Artifacts, look_ahead
 from pypto_build.rules.compile_commands import look_at_commands
-from pypto_build.rules.machinery import standing
+from pypto_build.rules.machinery import prefork
 from pypto_build.rules.machinery.actions import spawner
 from pypto_build.rules.machinery.attributes import RuleError, each_variant
 from pypto_build.rules.machinery.database import decide_verdicts, keep_signatures_of_users
@@ -112,7 +112,7 @@ def _begin(env: Environment) -> None:
     SCons.Script.DefaultEnvironment(tools=[])
     SetOption("no_progress", True)
     with span("open the workspace"):
-        workspace = standing.take_workspace(partial(_open_workspace, options))
+        workspace = prefork.take_workspace(partial(_open_workspace, options))
     set_hooks(partial(_when_read, workspace))
     end_on_signals()
     keep_signatures_of_users(workspace.build_dir, workspace.look_again)
@@ -191,10 +191,10 @@ def _is_plain_replay(options: Options) -> bool:
 
 def _look_ahead(options: Options) -> None:
     """Look at the inputs of the most likely next command, for the forks of a process that waits at this call."""
-    command = standing.NEXT.wanted
+    command = prefork.NEXT.wanted
     if not command.artifact or options["SANDBOX"] or options["STORE_REMOTE"] or os.environ.get(REMOTE_VARIABLE):
         return
-    workspace = standing.NEXT.workspace
+    workspace = prefork.NEXT.workspace
     if workspace is None:
         workspace = _open_workspace(options)
     for output_dir in workspace.output_dirs.values():
@@ -202,7 +202,7 @@ def _look_ahead(options: Options) -> None:
     plans, binaries = look_ahead(workspace, Path(command.artifact), PLATFORMS[command.platform])
     if plans:
         look_at_commands(workspace, plans, binaries)
-    standing.NEXT.workspace = workspace
+    prefork.NEXT.workspace = workspace
 
 
 def _choose_job(env: Environment) -> Callable[[], AbstractContextManager[None]] | None:
@@ -210,8 +210,8 @@ def _choose_job(env: Environment) -> Callable[[], AbstractContextManager[None]] 
     for.
     """
     from pypto_build.rules.many.batch import Forked
+    from pypto_build.rules.many.report import end_job
     from pypto_build.rules.many.start import run_many
-    from pypto_build.rules.many.told import end_job
 
     try:
         run_many(env, _open_workspace)

@@ -18,7 +18,7 @@ from pypto_build.artifact import Kernel, Orchestration
 from pypto_build.facts import places
 from pypto_build.proof import Action, OutputDir
 from pypto_build.proof.action import Helper
-from pypto_build.proof.place import Spawn
+from pypto_build.proof.output_dir import Spawn
 from pypto_build.rules.machinery.actions import run_captured
 from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.inputs import makers_above

@@ -37,11 +37,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """Return a checkout of the stand-in at a commit, without changes, with its stand-in for pto-isa."""
-    place = tmp_path / "simpler"
-    shutil.copytree(STANDIN, place, ignore=shutil.ignore_patterns("__pycache__"))
-    (place / ".gitignore").write_text("build\n__pycache__\n")
-    for checkout in (place, place / "build" / "pto-isa"):
+    checkout_dir = tmp_path / "simpler"
+    shutil.copytree(STANDIN, checkout_dir, ignore=shutil.ignore_patterns("__pycache__"))
+    (checkout_dir / ".gitignore").write_text("build\n__pycache__\n")
+    for checkout in (checkout_dir, checkout_dir / "build" / "pto-isa"):
         git(checkout, "init", "-q")
         git(checkout, "add", "-A")
         git(checkout, "commit", "-q", "-m", "a revision")
-    return place
+    return checkout_dir

@@ -45,14 +45,14 @@ def replays(monkeypatch: pytest.MonkeyPatch) -> Callable[[Oracle], list[list[str
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a clone with five commits; the fourth is called planted."""
     monkeypatch.setenv("PYPTO_BUILD_CACHE", str(tmp_path / "cache"))
-    place = tmp_path / "clone"
-    place.mkdir()
-    git(place, "init", "-q")
+    directory = tmp_path / "clone"
+    directory.mkdir()
+    git(directory, "init", "-q")
     for number in range(5):
-        (place / "number").write_text(str(number))
-        git(place, "add", "-A")
-        git(place, "commit", "-q", "-m", "planted" if number == 3 else f"revision {number}")
-    return place
+        (directory / "number").write_text(str(number))
+        git(directory, "add", "-A")
+        git(directory, "commit", "-q", "-m", "planted" if number == 3 else f"revision {number}")
+    return directory
 
 
 def run(tmp_path: Path, axis: str, good: object, bad: object, *words: str) -> int:
@@ -81,9 +81,9 @@ def test_a_planted_commit_is_found(
     started = replays(bad_from(clone, 3))
     ends = (f"{clone}@main~4", f"{clone}@main")
     assert run(tmp_path, "simpler", *ends, "--rtol=1e-3") == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[-3:-1] == ["[bisect] 4 steps, 0 skipped; bad means: mismatch of y", "[bisect] culprit:"]
-    assert told[-1].endswith(" planted") and told[-1].strip().startswith(commits(clone)[3][:7])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-3:-1] == ["[bisect] 4 steps, 0 skipped; bad means: mismatch of y", "[bisect] culprit:"]
+    assert lines[-1].endswith(" planted") and lines[-1].strip().startswith(commits(clone)[3][:7])
     assert started[0][:7] == [str(tmp_path / "a"), "--force", "-p", "a2a3sim", "--runtime", "simpler", "--rtol"]
     record = json.loads((tmp_path / "out" / "bisect.json").read_bytes())
     assert [step["outcome"] for step in record["steps"]] == ["good", "bad", "good", "bad"]
@@ -112,12 +112,12 @@ def test_another_failure_says_nothing(
 
     replays(oracle)
     assert run(tmp_path, "simpler", f"{clone}@main~4", f"{clone}@main") == 1
-    told = capsys.readouterr().out.splitlines()
-    assert told[-6:-4] == [
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-6:-4] == [
         "[bisect] 5 steps, 3 skipped; bad means: mismatch of y",
         "[bisect] one of these, which could not be told apart:",
     ]
-    assert [line.split()[-1] for line in told[-4:]] == ["1", "2", "planted", "4"]
+    assert [line.split()[-1] for line in lines[-4:]] == ["1", "2", "planted", "4"]
 
 
 def test_a_failure_that_comes_and_goes(

@@ -48,12 +48,12 @@ def test_everything_is_where_pypto_looks(tmp_path: Path, clone: Path, capsys: py
         "runtime_revision": git(clone, "rev-parse", "HEAD"),
         "schema": 1,
     }
-    told = (
+    note = (
         "PyPTO adds two #include lines to orchestration/scaled_mm.cpp when it first runs it; install again after that"
     )
     assert capsys.readouterr().out.splitlines() == [
         f"[install] 5 binaries for a2a3sim -> {rig.root}",
-        f"[install] note: {told}",
+        f"[install] note: {note}",
     ]
 
 

@@ -48,7 +48,7 @@ def test_a_kernel_that_never_notifies(workspace: Workspace) -> None:
 def steps(workspace: Workspace) -> list[str]:
     """Return the build steps of a replay of the case, and its final status."""
     run = workspace.run("-Q", "replay", TWO, "VERBOSE=1", "BUILD_DIR=own", tool="SCons")
-    return [" ".join(found) for found in STEPS.findall(run.stdout)] + re.findall(r"^\[RUN\] ([A-Z]+)", run.stdout, re.M)
+    return [" ".join(words) for words in STEPS.findall(run.stdout)] + re.findall(r"^\[RUN\] ([A-Z]+)", run.stdout, re.M)
 
 
 def test_a_class_is_a_program_of_several_chips(workspace: Workspace) -> None:
@@ -73,10 +73,10 @@ def test_a_class_is_a_program_of_several_chips(workspace: Workspace) -> None:
 
 def test_what_chips_and_host_callables_wait_for(workspace: Workspace) -> None:
     run = workspace.run("scene", RELAY, "-p", "a2a3sim")
-    said = f"host callable 'add': {workspace.root}/{RELAY}:16: AssertionError: y[0] is 2000; correct the host callable"
+    error = f"host callable 'add': {workspace.root}/{RELAY}:16: AssertionError: y[0] is 2000; correct the host callable"
     assert lines(run.stdout) == [
         "TestRelay::small PASSED",
-        f"TestRelay::large FAILED: runtime_error: {said}",
+        f"TestRelay::large FAILED: runtime_error: {error}",
         "TestRelayJudged::first PASSED",
         "TestRelayJudged::second FAILED: TestRelayJudged: y[0] is 13",
         "TestRelayByItself::any SKIPPED: it drives a worker of several chips itself (test_run), which needs simpler",
@@ -121,14 +121,14 @@ def test_instruments_take_a_case(workspace: Workspace) -> None:
 def test_a_wait_that_holds_from_the_start(workspace: Workspace) -> None:
     workspace.edit("kernels/exchange.cpp", "comm::TWAIT(own, 1,", "comm::TWAIT(own, 0,")
     run = workspace.run("-Q", "hazards", TWO, "MEMORY=weak", tool="SCons")
-    found = workspace.run("-Q", "triage", TWO, "ROUNDS=20", tool="SCons")
+    triage = workspace.run("-Q", "triage", TWO, "ROUNDS=20", tool="SCons")
     workspace.edit("kernels/exchange.cpp", "comm::TWAIT(own, 0,", "comm::TWAIT(own, 1,")
     text = (workspace.root / "scenes/kernels/exchange.cpp").read_text().splitlines()
     line = next(number for number, line in enumerate(text, 1) if "y[i] =" in line)
-    place = f"\nscenes/kernels/exchange.cpp:{line}: error: rank "
-    assert run.returncode and place in run.stdout and "hazards/unordered-ranks" in run.stdout, run.stdout
-    assert found.returncode and "[triage] scene_exchange-6dd792.TestExchange.two: 'y" in found.stdout, found.stdout
-    assert "flaky/schedule" in found.stdout and "Traceback" not in found.stdout, found.stdout
+    position = f"\nscenes/kernels/exchange.cpp:{line}: error: rank "
+    assert run.returncode and position in run.stdout and "hazards/unordered-ranks" in run.stdout, run.stdout
+    assert triage.returncode and "[triage] scene_exchange-6dd792.TestExchange.two: 'y" in triage.stdout, triage.stdout
+    assert "flaky/schedule" in triage.stdout and "Traceback" not in triage.stdout, triage.stdout
 
 
 @pytest.mark.parametrize(

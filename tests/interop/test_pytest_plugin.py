@@ -40,8 +40,8 @@ def run_pytest(
     variables |= {"PYTHONPATH": f"{site.parent}:{variables['PYTHONPATH']}", "SIMPLER_ROOT": str(STANDIN), **more}
     variables.pop("ASCEND_HOME_PATH", None)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", "-v", *words]
-    place = directory or elsewhere
-    return subprocess.run(command, cwd=place, env=variables, capture_output=True, text=True, check=False)
+    where = directory or elsewhere
+    return subprocess.run(command, cwd=where, env=variables, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def rig(tmp_path: Path) -> Rig:
 def test_every_platform_is_a_name_that_p_takes() -> None:
     table = (_ROOT / "pyproject.toml").read_text().partition("[project.entry-points.pytest11]")[2].partition("\n\n")[0]
     named = dict(re.findall(r'^(\w+) = "pypto_build.interop.pytest_platforms:(\w+)"$', table, re.MULTILINE))
-    assert {name: getattr(pytest_platforms, found).__name__ for name, found in named.items()} == {
+    assert {name: getattr(pytest_platforms, class_name).__name__ for name, class_name in named.items()} == {
         name: name for name in PLATFORMS
     }
 
@@ -131,8 +131,8 @@ def test_an_artifact_is_not_written_to_and_its_signed_manifest_is_collected(tmp_
 
 def test_a_directory(tmp_path: Path, rig: Rig) -> None:
     run = run_pytest(tmp_path, str(rig.out.parent), "--collect-only", "--platform", "a5sim", "--platform", "a2a3")
-    found = [line.strip() for line in run.stdout.splitlines() if "::" in line]
-    assert found == ["<SceneCase TestScaledMm::snapshot[a2a3]>"]
+    items = [line.strip() for line in run.stdout.splitlines() if "::" in line]
+    assert items == ["<SceneCase TestScaledMm::snapshot[a2a3]>"]
 
 
 def test_what_does_not_exist(tmp_path: Path, rig: Rig) -> None:
@@ -158,8 +158,8 @@ def test_flags_reach_a_scene_test_by_the_names_that_this_simpler_has(tmp_path: P
     words = (path, *FLAGS, "--golden-data", str(data), "--runtime", "tensormap_and_ringbuffer", "-rA")
     run = run_pytest(tmp_path, *words, SIMPLER_ROOT=str(old))
     assert run.returncode == 0, run.stdout + run.stderr
-    told = next(line for line in run.stdout.splitlines() if line.startswith("given"))
-    assert told == (
+    printed = next(line for line in run.stdout.splitlines() if line.startswith("given"))
+    assert printed == (
         "given -p a2a3sim --device 0 --case TestScaledMm::snapshot --rounds 3 --runtime tensormap_and_ringbuffer "
         "--dump-tensor 2 --enable-l2-swimlane 4 --enable-pmu 4 --enable-dep-gen"
     )

@@ -29,8 +29,8 @@ def test_a_generation_that_nobody_knows(tmp_path: Path) -> None:
     rig = make_rig(tmp_path)
     run = rig.run(vintage="2027-01")
     assert run.returncode == 2
-    known = "this simpler's interface is none of those known, which are of April to August 2026"
-    assert rig.error().startswith(f"{known}: module 'simpler.task_interface' has no attribute 'CoreCallable'")
+    message = "this simpler's interface is none of those known, which are of April to August 2026"
+    assert rig.error().startswith(f"{message}: module 'simpler.task_interface' has no attribute 'CoreCallable'")
     assert rig.error().endswith("; name another one with SIMPLER=")
 
 
@@ -218,12 +218,12 @@ def test_places_that_are_no_simpler(tmp_path: Path) -> None:
         "it is built for with SIMPLER_PYTHON="
     )
     no_directory = "no such directory; name a checkout or a revision"
-    for place, said in ((none, no_directory), (empty, no_place), (unbuilt, not_built)):
+    for directory, message in ((none, no_directory), (empty, no_place), (unbuilt, not_built)):
         for run, named in (
-            (rig.run("--simpler", str(place), SIMPLER_PYTHON=""), "SIMPLER"),
-            (rig.run(SIMPLER_ROOT=str(place), SIMPLER_PYTHON=""), "SIMPLER_ROOT"),
+            (rig.run("--simpler", str(directory), SIMPLER_PYTHON=""), "SIMPLER"),
+            (rig.run(SIMPLER_ROOT=str(directory), SIMPLER_PYTHON=""), "SIMPLER_ROOT"),
         ):
-            assert (run.returncode, run.stderr) == (2, f"[RUN] FAIL: usage_error: {named}={place}: {said}\n")
+            assert (run.returncode, run.stderr) == (2, f"[RUN] FAIL: usage_error: {named}={directory}: {message}\n")
 
 
 def test_a_checkout_counts_though_another_simpler_is_installed_editably(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_a_checkout_counts_though_another_simpler_is_installed_editably(tmp_path
         "        if name.partition('.')[0].startswith('simpler'):\n            raise ImportError(name)\n"
         "sys.meta_path.insert(0, Finder())\n"
     )
-    ours = [place for place in sys.path if place.endswith("-packages")]
+    ours = [path for path in sys.path if path.endswith("-packages")]
     (site / "hijack.pth").write_text("\n".join([*ours, "import hijack\n"]))
     run = rig.run(SIMPLER_PYTHON=str(python))
     assert run.returncode == 0, run.stdout + run.stderr

@@ -119,9 +119,9 @@ def test_units_are_compiled_while_data_is_made(workspace: Workspace, tmp_path: P
     run = workspace.run(*words, f"BUILD_DIR={tmp_path}", "STORE_SIZE=0", "-k")
     workspace.edit("kernels/twice.cpp", "2.0f * nothing[i]", "2.0f * out[i]")
     assert run.returncode == 3 and len(re.findall("error: .nothing. was not declared", run.stdout)) == 2, run.stdout
-    told = re.findall(r"^\[cpp->\.so\] compile +(\S+  \(.*\))$", run.stdout, re.MULTILINE)
+    steps = re.findall(r"^\[cpp->\.so\] compile +(\S+  \(.*\))$", run.stdout, re.MULTILINE)
     first = "(not built before)"
-    assert sorted(told) == [
+    assert sorted(steps) == [
         *[f"scenes/kernels/chain.cpp  {first}"] * 2,
         *[f"scenes/kernels/scaled.cpp  {first}"] * 2,
         *[f"scenes/kernels/twice.cpp  {first}"] * 4,
@@ -198,8 +198,8 @@ def test_instruments_take_scenes(workspace: Workspace) -> None:
     workspace.edit("kernels/chain.cpp", "second.add_no_dep(y)", "second.add_inout(y)")
     assert unseen.returncode == 0 and unseen.stdout.endswith(": nothing found\n"), unseen.stdout
     assert seen.returncode == 2, seen.stdout
-    found = re.findall(r"scenes/kernels/(\S+): (\w+): .*\[(\S+)\]$", seen.stdout, re.MULTILINE)
-    assert found == [
+    findings = re.findall(r"scenes/kernels/(\S+): (\w+): .*\[(\S+)\]$", seen.stdout, re.MULTILINE)
+    assert findings == [
         ("chain.cpp:32", "error", "hazards/raw"),
         ("chain.cpp:32", "error", "hazards/waw"),
         ("scaled.cpp:15", "error", "memory/unclean-store"),
@@ -226,8 +226,8 @@ def test_pytest(workspace: Workspace) -> None:
     words = ["scenes/scene_chain.py", "-p", "no:cacheprovider", "-rs", "-v", "--platform", "a2a3sim"]
     run = workspace.run(*words, tool="pytest")
     assert run.returncode == 0, run.stdout
-    found = re.findall(r"::(\S+\[a2a3sim\]|test_worker|\S+::test_worker) (\w+)", run.stdout)
-    assert sorted(found) == [  # whatever shuffles them
+    items = re.findall(r"::(\S+\[a2a3sim\]|test_worker|\S+::test_worker) (\w+)", run.stdout)
+    assert sorted(items) == [  # whatever shuffles them
         ("TestChain::small[a2a3sim]", "PASSED"),
         ("TestJudged::sum[a2a3sim]", "PASSED"),
         ("TestOnChip::any[a2a3sim]", "SKIPPED"),
@@ -341,26 +341,26 @@ def test_code_that_fails_says_where(workspace: Workspace) -> None:
 def test_a_file_in_which_something_is_wrong_is_one_of_several(workspace: Workspace) -> None:
     wrong = workspace.root / "scenes" / "scene_wrong.py"
     wrong.write_text("from simpler_setup import scene_test\n@scene_test(level=2, runtime='x')\nclass A(:\n")
-    said = "scene_wrong.py:3: syntax error: invalid syntax"
+    message = "scene_wrong.py:3: syntax error: invalid syntax"
     run = workspace.run("scene", "scenes/scene_chain.py", "scenes/scene_wrong.py", "-p", "a2a3sim", "--case", "::small")
     listed = workspace.run("scene", "--list", "scenes")
     wrong.unlink()
-    assert run.returncode == 1 and f"scene_wrong.py FAILED: scenes/{said}" in run.stdout, run.stdout
+    assert run.returncode == 1 and f"scene_wrong.py FAILED: scenes/{message}" in run.stdout, run.stdout
     assert run.stdout.endswith("\n1 passed, 1 failed\n"), run.stdout
-    assert listed.returncode == 0 and f"does not run here: scenes/{said}" in listed.stdout, listed.stdout
+    assert listed.returncode == 0 and f"does not run here: scenes/{message}" in listed.stdout, listed.stdout
 
 
 def test_a_golden_that_is_not_like_its_argument() -> None:
     argument = torch.zeros(2, 3)
     assert like_argument(argument, "y", torch.ones(3)).tolist() == [[1, 1, 1], [1, 1, 1]]
-    for golden, said in (
+    for golden, kind in (
         (torch.ones(4, 3), "float32[4, 3]"),
         (torch.ones(2, 3, dtype=torch.float64), "float64[2, 3]"),
         (1.5, "a float"),
     ):
         with pytest.raises(ArtifactError) as caught:
             like_argument(argument, "y", golden)
-        assert f"compute_golden: 'y' is {said} after it, and the argument is float32[2, 3]" in str(caught.value)
+        assert f"compute_golden: 'y' is {kind} after it, and the argument is float32[2, 3]" in str(caught.value)
 
 
 def test_each_of_both_runtimes_gets_the_options_that_it_takes(workspace: Workspace, tmp_path: Path) -> None:
@@ -428,23 +428,23 @@ def _command(process: int) -> str:
 def _family(process: int) -> list[int]:
     """Return the descendants of a process."""
     parents = dict[int, int]()
-    for place in Path("/proc").glob("[0-9]*"):
+    for process_dir in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            parents[int(place.name)] = int((place / "stat").read_text().rpartition(")")[2].split()[1])
-    found = [process]
-    for one in found:
-        found += [child for child, parent in parents.items() if parent == one]
-    return found[1:]
+            parents[int(process_dir.name)] = int((process_dir / "stat").read_text().rpartition(")")[2].split()[1])
+    processes = [process]
+    for one in processes:
+        processes += [child for child, parent in parents.items() if parent == one]
+    return processes[1:]
 
 
 def _marked(root: Path) -> list[int]:
     """Return the processes that were started for a workspace."""
-    found = list[int]()
-    for place in Path("/proc").glob("[0-9]*"):
+    processes = list[int]()
+    for process_dir in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if f"STARTED_FOR={root}\0".encode() in (place / "environ").read_bytes():
-                found.append(int(place.name))
-    return found
+            if f"STARTED_FOR={root}\0".encode() in (process_dir / "environ").read_bytes():
+                processes.append(int(process_dir.name))
+    return processes
 
 
 def test_clean_leaves_nothing(tmp_path: Path, workspace: Workspace) -> None:

@@ -15,14 +15,14 @@ from pypto_build.replay.verdict import ErrorInfo, OutputResult, Verdict
 def test_every_place_of_a_culprit_is_found_in_few_steps(size: int) -> None:
     names = [str(number) for number in range(size)]
     for culprit in range(1, size):
-        asked: list[str] = []
+        probed: list[str] = []
 
-        def probe(name: str, culprit: int = culprit, asked: list[str] = asked) -> Outcome:
-            asked.append(name)
+        def probe(name: str, culprit: int = culprit, probed: list[str] = probed) -> Outcome:
+            probed.append(name)
             return "bad" if int(name) >= culprit else "good"
 
         assert first_bad(names, probe) == [str(culprit)]
-        assert len(asked) <= size.bit_length()
+        assert len(probed) <= size.bit_length()
 
 
 def test_skipped_candidates_stay_suspects() -> None:

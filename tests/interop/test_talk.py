@@ -31,8 +31,8 @@ def test_talks(workspace: Workspace) -> None:
     assert not list(Path("/dev/shm").glob("pypto-regions*"))
     alone = sorted((workspace.root / "build" / "scenes").glob("node.talk-*"))[0]
     again = workspace.run("replay", str(alone), "-p", "a2a3sim", "ALLOW_UNCHECKED=1")
-    said = "the chips share memory with the program that starts them, and it is not there; run the test whose worker"
-    assert again.returncode == 2 and said in again.stdout and "Traceback" not in again.stdout, again.stdout
+    message = "the chips share memory with the program that starts them, and it is not there; run the test whose worker"
+    assert again.returncode == 2 and message in again.stdout and "Traceback" not in again.stdout, again.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
@@ -149,7 +149,7 @@ def test_where_messages_lie() -> None:
 
 
 @pytest.mark.parametrize(
-    "slot, said",
+    "slot, message",
     [
         ((2, 1, 256, 8), r"message 1 of the chip is described as \(2, 1, 256, 8\)"),
         ((1, 2, 0, 0), "message 1 of the chip"),  # STOP is the host's
@@ -159,12 +159,12 @@ def test_where_messages_lie() -> None:
         ((1, 1, 8, 0), "message 1 of the chip"),
     ],
 )
-def test_descriptors_that_make_no_sense(slot: tuple[int, ...], said: str) -> None:
+def test_descriptors_that_make_no_sense(slot: tuple[int, ...], message: str) -> None:
     queue = _queue()
-    for place, value in enumerate(slot):
-        queue.region.payload_write(64 + 8 * place, value.to_bytes(8, "little"))
+    for index, value in enumerate(slot):
+        queue.region.payload_write(64 + 8 * index, value.to_bytes(8, "little"))
     queue.region.counter(queue.layout.output_desc_tail_offset).notify(1)
-    with pytest.raises(RuntimeError, match=said):
+    with pytest.raises(RuntimeError, match=message):
         queue.output.try_peek()
     assert queue.region.counter(queue.layout.worker_abort_flag_offset).test(1, WaitCmp.EQ).matched
     with pytest.raises(RuntimeError, match="the queue cannot be used any more: message 1"):

@@ -29,22 +29,24 @@ assert run_jit("double", [], {"platform": "a2a3"}).passed
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def directory(tmp_path: Path) -> Path:
     (tmp_path / "jit.py").write_text(JIT)
     (tmp_path / "harness.py").write_text(HARNESS)
     return tmp_path
 
 
-def wrap(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def wrap(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pypto_build.cli", "wrap", *words]
     variables = {**os.environ, "PYTHONPATH": f"{_ROOT}:{_STANDIN}"}
     variables.pop("PTO2_RING_HEAP", None)
-    return subprocess.run(command, cwd=place, env=variables, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=directory, env=variables, capture_output=True, text=True, check=False)
 
 
-def test_a_script_of_pypto(place: Path) -> None:
-    ran = wrap(place, "--dump-args", "--enable-dep-gen", "--build-output", "bo", "--", interpreter(), "jit.py", "a5sim")
-    artifact = place / "bo" / "_jit_double_20260101_000000"
+def test_a_script_of_pypto(directory: Path) -> None:
+    ran = wrap(
+        directory, "--dump-args", "--enable-dep-gen", "--build-output", "bo", "--", interpreter(), "jit.py", "a5sim"
+    )
+    artifact = directory / "bo" / "_jit_double_20260101_000000"
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines() == [
         "run _jit_double_20260101_000000 a5sim dump=2 deps=1",
@@ -61,22 +63,22 @@ def test_a_script_of_pypto(place: Path) -> None:
     )
     # The same artifact again, instead of what the script compiles: its kernel has no binary, and no snapshot is lost.
     (data / "in" / "x.pt").write_bytes(b"mine")
-    ran = wrap(place, "--runtime-dir", str(artifact), "--", interpreter(), "jit.py", "a5sim")
+    ran = wrap(directory, "--runtime-dir", str(artifact), "--", interpreter(), "jit.py", "a5sim")
     assert ran.stdout.splitlines()[0] == "invalidated _jit_double_20260101_000000"
     assert f"[wrap] {artifact}: data/in and data/out" in ran.stdout.splitlines()
     assert (data / "in" / "x.pt").read_bytes() == b"mine"
 
 
-def test_a_script_that_fails_gives_no_golden(place: Path) -> None:
-    ran = wrap(place, "--", interpreter(), "jit.py", "a2a3sim", "3")
-    artifact = place / "build_output" / "_jit_double_20260101_000000"
+def test_a_script_that_fails_gives_no_golden(directory: Path) -> None:
+    ran = wrap(directory, "--", interpreter(), "jit.py", "a2a3sim", "3")
+    artifact = directory / "build_output" / "_jit_double_20260101_000000"
     assert ran.returncode == 3
     assert "and in data/actual what this run gave; no golden, since the script failed" in ran.stdout
     assert [path.name for path in (artifact / "data").iterdir() if path.is_dir()].count("out") == 0
 
 
-def test_a_script_of_pypto_lib(place: Path) -> None:
-    ran = wrap(place, "--enable-pmu", "--", interpreter(), "harness.py")
+def test_a_script_of_pypto_lib(directory: Path) -> None:
+    ran = wrap(directory, "--enable-pmu", "--", interpreter(), "harness.py")
     assert ran.returncode == 0, ran.stderr
     artifact = "build_output/_jit_double_20260101_000000"
     assert ran.stdout.splitlines() == [
@@ -87,14 +89,14 @@ def test_a_script_of_pypto_lib(place: Path) -> None:
     ]
     assert ran.stderr == "[wrap] this version has no enable_pmu: it was left out\n"
     words = ["--runtime-dir", artifact, "--golden-data", f"{artifact}/data", "--compile-only"]
-    ran = wrap(place, *words, "--", interpreter(), "harness.py")
+    ran = wrap(directory, *words, "--", interpreter(), "harness.py")
     assert (ran.returncode, ran.stderr) == (
         2,
         "--compile-only: contradicts --runtime-dir, which compiles nothing; leave one out\n",
     )
-    ran = wrap(place, *words[:-1], "--", interpreter(), "harness.py")
-    told = f"harness save_data=False runtime_dir={place}/{artifact} golden_data={place}/{artifact}/data"
-    assert ran.stdout.splitlines()[0] == told
+    ran = wrap(directory, *words[:-1], "--", interpreter(), "harness.py")
+    message = f"harness save_data=False runtime_dir={directory}/{artifact} golden_data={directory}/{artifact}/data"
+    assert ran.stdout.splitlines()[0] == message
 
 
 @pytest.mark.parametrize(
@@ -107,13 +109,13 @@ def test_a_script_of_pypto_lib(place: Path) -> None:
         (["--", interpreter(), "-c", "pass"], "[wrap] the script ran nothing of PyPTO's\n"),
     ],
 )
-def test_what_makes_no_sense(place: Path, words: list[str], message: str) -> None:
-    assert wrap(place, *words).stderr.startswith(message)
+def test_what_makes_no_sense(directory: Path, words: list[str], message: str) -> None:
+    assert wrap(directory, *words).stderr.startswith(message)
 
 
-def test_the_environments_own_sitecustomize_runs_too(place: Path) -> None:
-    (place / "sitecustomize.py").write_text("print('mine', flush=True)\n")
-    variables = {**os.environ, "PYTHONPATH": f"{_ROOT}:{place}"}
+def test_the_environments_own_sitecustomize_runs_too(directory: Path) -> None:
+    (directory / "sitecustomize.py").write_text("print('mine', flush=True)\n")
+    variables = {**os.environ, "PYTHONPATH": f"{_ROOT}:{directory}"}
     command = [sys.executable, "-m", "pypto_build.interop.wrap", "--", interpreter(), "-c", "print('script')"]
-    ran = subprocess.run(command, cwd=place, env=variables, capture_output=True, text=True, check=False)
+    ran = subprocess.run(command, cwd=directory, env=variables, capture_output=True, text=True, check=False)
     assert ran.stdout.splitlines() == ["mine", "mine", "script"]  # the first one is of the tool itself

@@ -14,7 +14,7 @@ from pypto_build.proof.store import Store
 from pypto_build.proof.witness import library, obstacle
 from pypto_build.toolchain.host import find_compiler
 from tests.compilers import COMPILERS
-from tests.proof.test_place import Rig
+from tests.proof.test_output_dir import Rig
 
 
 def _program(path: Path, text: str) -> str:

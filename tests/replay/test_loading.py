@@ -15,7 +15,7 @@ from pypto_build.replay.cli import request_from
 from pypto_build.replay.embedded import job_of
 from pypto_build.replay.loading import Files, Libraries, LoadingNote, load_embedded
 from tests.replay.builder import embedded_module
-from tests.replay.test_ahead import Pair
+from tests.replay.test_prestart import Pair
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from pypto_build.client import meeting
+from pypto_build.client import socket_address
 from pypto_build.proof.digests import TICK_S
 from tests.rules.project import Project
 
@@ -34,7 +34,7 @@ class Desk:
         self.modules.mkdir()
         (self.modules / "sitecustomize.py").write_text("")
         time.sleep(2 * TICK_S)
-        paths = [str(self.modules), str(Path(meeting.__file__).resolve().parents[2])]
+        paths = [str(self.modules), str(Path(socket_address.__file__).resolve().parents[2])]
         self.environment = {
             **os.environ,
             "XDG_RUNTIME_DIR": str(self.sockets),

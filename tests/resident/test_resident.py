@@ -42,8 +42,8 @@ def test_directory_environment_and_umask_travel(resident: Desk) -> None:
 
 _ASKS = """
 import sys
-from pypto_build.client.asking import ask
-from pypto_build.client.meeting import address, describe_situation, directory
+from pypto_build.client.protocol import ask
+from pypto_build.client.socket_address import address, describe_situation, directory
 situation = sys.argv[1] or describe_situation()
 print("status", ask(address(directory(), situation), situation, ["help", "JIT"]))
 print("situation", situation)

@@ -18,11 +18,11 @@ _SCONS = ["SCons", "-Q", "replay", "JIT=_jit_chain"]
 @pytest.mark.parametrize(
     ("words", "module"),
     [
-        (_CLIENT, "pypto_build.client.asking"),
+        (_CLIENT, "pypto_build.client.protocol"),
         (_CLIENT, "msgspec"),
         ([*_CLIENT, "--no-server"], "pypto_build.cli"),
         ([*_CLIENT, "--no-server"], "msgspec"),
-        (_SCONS, "pypto_build.client.asking"),
+        (_SCONS, "pypto_build.client.protocol"),
         (_SCONS, "msgspec"),
     ],
 )

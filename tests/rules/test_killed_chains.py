@@ -20,7 +20,7 @@ pytest.importorskip("torch")
 _SCRIPT = """import os
 import signal
 
-from pypto_build.proof.place import OutputDir
+from pypto_build.proof.output_dir import OutputDir
 from pypto_build.rules import pypto
 
 build = OutputDir._build

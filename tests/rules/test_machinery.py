@@ -17,7 +17,7 @@ from benchmarks.generated import write_chain
 from pypto_build.artifact import ArtifactError, load_artifact, manifest
 from pypto_build.artifact.manifest_eval import evaluate
 from pypto_build.proof import Action, Store
-from pypto_build.proof.place import Outcome
+from pypto_build.proof.output_dir import Outcome
 from pypto_build.rules.machinery.database import keep_signatures_of_users
 from pypto_build.rules.machinery.manifests import EvaluatedManifests
 from pypto_build.rules.machinery.progress import Progress

@@ -11,8 +11,9 @@ from tests.trust.commands import Done, run
 from tests.trust.space import Space
 
 _START = (
-    "from pypto_build.client import meeting, start\n"
-    "start.start_server(meeting.address(meeting.directory(), meeting.describe_situation()))"
+    "from pypto_build.client import socket_address, start\n"
+    "at = socket_address\n"
+    "start.start_server(at.address(at.directory(), at.describe_situation()))"
 )
 
 

@@ -55,16 +55,16 @@ class _Group:
 @terminal.escaping()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    given = _parser().parse_intermixed_args(argv)
-    given.options = [word for word in given.places if _ASSIGNMENT.match(word)]
-    given.places = [word for word in given.places if word not in given.options]
+    options = _parser().parse_intermixed_args(argv)
+    options.options = [word for word in options.places if _ASSIGNMENT.match(word)]
+    options.places = [word for word in options.places if word not in options.options]
     try:
-        files = find_files(given.places)
-        if given.list:
+        files = find_files(options.places)
+        if options.list:
             return _list(files)
-        if not given.platform:
+        if not options.platform:
             raise ArtifactError("--platform", "is missing", f"one of {', '.join(PLATFORMS)}")
-        return _run(files, given)
+        return _run(files, options)
     except ArtifactError as error:
         print(f"pypto-build scene: {error}", file=sys.stderr)
         return error.exit_status
@@ -72,22 +72,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _run(files: Sequence[Path], given: argparse.Namespace) -> int:
+def _run(files: Sequence[Path], options: argparse.Namespace) -> int:
     with ExitStack() as stack:
-        begun = stack.enter_context(closing(_begin(files, given))) if _takes_all(given) else None
-        groups, results = _chosen_of(files, given, begun)
+        begun = stack.enter_context(closing(_begin(files, options))) if _takes_all(options) else None
+        groups, results = _chosen_of(files, options, begun)
         if not groups and any(result.message == _MANUAL for result in results):
             raise ArtifactError(", ".join(map(str, files)), "no case runs", _MANUAL)
-        if given.case and not groups:
-            asked = f"--case {', '.join(given.case)}"
-            raise ArtifactError(asked, "no such case", "pypto-build scene --list shows them")
-        running = [origin for group in groups for origin, reason in _origins(group, given.platform) if not reason]
-        runs = [stack.enter_context(closing(run)) for run in _runs(running, given)] if running and not begun else []
+        if options.case and not groups:
+            selection = f"--case {', '.join(options.case)}"
+            raise ArtifactError(selection, "no such case", "pypto-build scene --list shows them")
+        running = [origin for group in groups for origin, reason in _origins(group, options.platform) if not reason]
+        runs = [stack.enter_context(closing(run)) for run in _runs(running, options)] if running and not begun else []
         runs += [begun] if begun else []
         for group in groups:
             print(f"\n=== Runtime: {group.runtime}  Level: {group.level} ===", flush=True)
-            results += _tell_group(group, given.platform, runs)
-            if given.exitfirst and any(result.word == FAILED for result in results):
+            results += _tell_group(group, options.platform, runs)
+            if options.exitfirst and any(result.word == FAILED for result in results):
                 return 1
         for run in runs:
             run.wait()
@@ -96,31 +96,31 @@ def _run(files: Sequence[Path], given: argparse.Namespace) -> int:
     return 1 if counts[FAILED] else 0
 
 
-def _takes_all(given: argparse.Namespace) -> bool:
+def _takes_all(options: argparse.Namespace) -> bool:
     """Return whether the selected cases are those that a build of the files selects by default."""
-    chooses = given.case or given.runtime or given.level is not None or _BOTH in given.options
-    return PLATFORMS[given.platform].simulated and not chooses
+    chooses = options.case or options.runtime or options.level is not None or _BOTH in options.options
+    return PLATFORMS[options.platform].simulated and not chooses
 
 
-def _begin(files: Sequence[Path], given: argparse.Namespace) -> CasesRun:
+def _begin(files: Sequence[Path], options: argparse.Namespace) -> CasesRun:
     """Start a build of files before their declarations are read."""
-    return CasesRun(list(map(os.path.abspath, files)), given.platform, _words(given, given.manual))
+    return CasesRun(list(map(os.path.abspath, files)), options.platform, _words(options, options.manual))
 
 
 def _chosen_of(
-    files: Sequence[Path], given: argparse.Namespace, begun: CasesRun | None
+    files: Sequence[Path], options: argparse.Namespace, begun: CasesRun | None
 ) -> tuple[list[_Group], list[CaseResult]]:
     """Return the selected cases, and failures for files with errors. A build that has ``begun`` provides the
     declarations of the files."""
     groups, results = list[_Group](), list[CaseResult]()
-    told = begun.descriptions() if begun else {}
+    described = begun.descriptions() if begun else {}
     with closing(describing()) as tools:
         for file in files:
-            known = told.get(os.path.abspath(file))
+            description = described.get(os.path.abspath(file))
             try:
-                if known and known.error:
-                    raise ArtifactError("", known.error, "")
-                scenes = known.scenes if known else describe_file(file, tools)
+                if description and description.error:
+                    raise ArtifactError("", description.error, "")
+                scenes = description.scenes if description else describe_file(file, tools)
             except ArtifactError as error:
                 if len(files) == 1:
                     raise
@@ -129,27 +129,30 @@ def _chosen_of(
                 continue
             if scenes.reason:
                 print(f"  {file} SKIPPED: {scenes.reason}")
-            elif chosen := list(_groups(file, scenes, given)):
+            elif chosen := list(_groups(file, scenes, options)):
                 groups += chosen
-            elif _has_manual(scenes, given):
+            elif _has_manual(scenes, options):
                 results.append(CaseResult(file.name, SKIPPED, _MANUAL))
                 print(f"  {file} SKIPPED: {_MANUAL}")
     return groups, results
 
 
-def _runs(origins: Sequence[str], given: argparse.Namespace) -> list[CasesRun]:
+def _runs(origins: Sequence[str], options: argparse.Namespace) -> list[CasesRun]:
     """Return the build that runs all cases; for RUNTIME=both return two, of which the second waits for the first."""
-    words = _words(given)
-    if _BOTH not in given.options:
-        return [CasesRun(origins, given.platform, words)]
+    words = _words(options)
+    if _BOTH not in options.options:
+        return [CasesRun(origins, options.platform, words)]
     others = [word for word in words if word != _BOTH]
-    return [CasesRun(origins, given.platform, _words_on(name, others)) for name in (EMBEDDED, SIMPLER)]
+    return [CasesRun(origins, options.platform, _words_on(name, others)) for name in (EMBEDDED, SIMPLER)]
 
 
 def _words_on(runtime: str, words: Sequence[str]) -> list[str]:
     """Return the words of a replay on one of both runtimes, without those that only the other accepts."""
-    known = [(word, RUN_OPTIONS.get(word.partition("=")[0])) for word in words]
-    return [*(word for word, option in known if option is None or runtime in option.runtimes), f"RUNTIME={runtime}"]
+    with_options = [(word, RUN_OPTIONS.get(word.partition("=")[0])) for word in words]
+    return [
+        *(word for word, option in with_options if option is None or runtime in option.runtimes),
+        f"RUNTIME={runtime}",
+    ]
 
 
 def _origins(group: _Group, platform: str) -> list[tuple[str, str]]:
@@ -185,53 +188,53 @@ def _show(result: CaseResult) -> None:
         print(result.printed)
 
 
-def _groups(file: Path, scenes: Scenes, given: argparse.Namespace) -> Iterator[_Group]:
+def _groups(file: Path, scenes: Scenes, options: argparse.Namespace) -> Iterator[_Group]:
     """Yield the selected cases of a file, grouped by runtime and level."""
     chosen: dict[tuple[str, int], list[tuple[Scene, SceneCase]]] = {}
     for scene in scenes.classes:
-        if given.runtime not in (None, scene.runtime) or given.level not in (None, scene.level):
+        if options.runtime not in (None, scene.runtime) or options.level not in (None, scene.level):
             continue
         for case in scene.cases:
-            if _is_chosen(scene, case, given):
+            if _is_chosen(scene, case, options):
                 chosen.setdefault((scene.runtime, scene.level), []).append((scene, case))
     for (runtime, level), cases in chosen.items():
         yield _Group(file, runtime, level, tuple(cases))
 
 
-def _has_manual(scenes: Scenes, given: argparse.Namespace) -> bool:
+def _has_manual(scenes: Scenes, options: argparse.Namespace) -> bool:
     """Return whether a file has cases that are left out because they are manual."""
-    including = argparse.Namespace(**{**vars(given), "manual": "include"})
+    including = argparse.Namespace(**{**vars(options), "manual": "include"})
     return any(_groups(Path(), scenes, including))
 
 
-def _is_chosen(scene: Scene, case: SceneCase, given: argparse.Namespace) -> bool:
-    if given.platform not in case.platforms:
+def _is_chosen(scene: Scene, case: SceneCase, options: argparse.Namespace) -> bool:
+    if options.platform not in case.platforms:
         return False
-    if given.case and not any(matches(selector, scene.name, case.name) for selector in given.case):
+    if options.case and not any(matches(selector, scene.name, case.name) for selector in options.case):
         return False
-    manual = given.platform in case.manual
-    return {"include": True, "exclude": not manual, "only": manual}[given.manual]
+    manual = options.platform in case.manual
+    return {"include": True, "exclude": not manual, "only": manual}[options.manual]
 
 
-def _words(given: argparse.Namespace, manual: str = "include") -> list[str]:
+def _words(options: argparse.Namespace, manual: str = "include") -> list[str]:
     """Return the flags of the replay; ``manual`` says how to treat manual cases."""
-    words = [f"MANUAL={manual}", *(["--force"] if given.force else [])]
-    words += ["--rounds", str(given.rounds)] if given.rounds > 1 else []
-    words += ["--skip-golden"] if given.skip_golden else []
-    words += ["--device", given.device] if given.device and not PLATFORMS[given.platform].simulated else []
-    words += ["--log-level", given.log_level] if given.log_level else []
-    words += ["--sanitizer", given.sanitizer] if given.sanitizer else []
-    words += ["--enable-swimlane-overhead"] if given.enable_swimlane_overhead else []
-    words += [f"-j{given.max_parallel}"] if given.max_parallel.isdigit() else []
+    words = [f"MANUAL={manual}", *(["--force"] if options.force else [])]
+    words += ["--rounds", str(options.rounds)] if options.rounds > 1 else []
+    words += ["--skip-golden"] if options.skip_golden else []
+    words += ["--device", options.device] if options.device and not PLATFORMS[options.platform].simulated else []
+    words += ["--log-level", options.log_level] if options.log_level else []
+    words += ["--sanitizer", options.sanitizer] if options.sanitizer else []
+    words += ["--enable-swimlane-overhead"] if options.enable_swimlane_overhead else []
+    words += [f"-j{options.max_parallel}"] if options.max_parallel.isdigit() else []
     for option in _RECORDS:
-        value = getattr(given, option.name)
+        value = getattr(options, option.name)
         if value in (None, False):
             continue
-        if given.rounds > 1:
+        if options.rounds > 1:
             print(f"pypto-build scene: {option.name} is off: there are several rounds", file=sys.stderr)
         else:
             words.append(f"{option.name}={1 if value is True else value}")
-    return [*words, *given.options]
+    return [*words, *options.options]
 
 
 def _list(files: Sequence[Path]) -> int:

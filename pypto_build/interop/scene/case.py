@@ -21,8 +21,8 @@ _ENTRY = "aicpu_orchestration_entry"
 _RINGS = ("ring_task_window", "ring_heap", "ring_dep_pool")
 
 
-def program_of(entry: Mapping[str, Any], place: Path, platform: str, runtime: str) -> ChipCallable:
-    """Return the program that ``CALLABLE`` declares; paths are relative to ``place``, the directory of its file. Raises
+def program_of(entry: Mapping[str, Any], directory: Path, platform: str, runtime: str) -> ChipCallable:
+    """Return the program that ``CALLABLE`` declares; paths are relative to ``directory``, that of its file. Raises
     FileNotFoundError for a missing source."""
     compiler = KernelCompiler(platform)
     children = [
@@ -31,25 +31,25 @@ def program_of(entry: Mapping[str, Any], place: Path, platform: str, runtime: st
             CoreCallable.build(
                 kernel.get("signature", []),
                 compiler.compile_incore(
-                    place / kernel["source"],
+                    directory / kernel["source"],
                     kernel["core_type"],
-                    extra_include_dirs=[place / text for text in kernel.get("extra_include_dirs", [])],
+                    extra_include_dirs=[directory / text for text in kernel.get("extra_include_dirs", [])],
                 ),
             ),
         )
         for kernel in entry["incores"]
     ]
     orchestration = entry["orchestration"]
-    binary = compiler.compile_orchestration(runtime, place / orchestration["source"])
+    binary = compiler.compile_orchestration(runtime, directory / orchestration["source"])
     signature = [word for word in orchestration.get("signature", []) if word is not ArgDirection.SCALAR]
     name = orchestration.get("function_name", _ENTRY)
     return ChipCallable.build(signature, name, binary, children, orchestration.get("config_name", ""))
 
 
-def config_of(asked: Mapping[str, Any]) -> CallConfig:
+def config_of(fields: Mapping[str, Any]) -> CallConfig:
     """Return the run configuration for a case's ``config``."""
-    rings = asked.get("runtime_env", {})
-    config = CallConfig(aicpu_thread_num=asked.get("aicpu_thread_num", 0))
+    rings = fields.get("runtime_env", {})
+    config = CallConfig(aicpu_thread_num=fields.get("aicpu_thread_num", 0))
     config.runtime_env = RuntimeEnv(**{name: rings[name] for name in _RINGS if rings.get(name)})
     return config
 
@@ -106,8 +106,8 @@ class SceneTestCase:
         """Return the program of the class, which a worker registers."""
         import inspect
 
-        place = Path(inspect.getfile(type(self))).resolve().parent
-        return program_of(self.CALLABLE, place, platform, type(self)._st_runtime)  # type: ignore[attr-defined]
+        directory = Path(inspect.getfile(type(self))).resolve().parent
+        return program_of(self.CALLABLE, directory, platform, type(self)._st_runtime)  # type: ignore[attr-defined]
 
     def _build_config(self, config_dict: Any, *_: Any, **how: Any) -> Any:
         """Return the configuration of a run: ring sizes, and the requested records."""

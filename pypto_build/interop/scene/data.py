@@ -71,12 +71,12 @@ def write_scalar(path: Path, name: str, value: Any) -> None:
 
 def read_tensor(path: Path) -> torch.Tensor:
     """Return the tensor in ``path``, in memory of its own."""
-    found = read_pt(path)
-    data = bytearray(found.contiguous())
-    dtype = getattr(torch, found.dtype)
+    stored = read_pt(path)
+    data = bytearray(stored.contiguous())
+    dtype = getattr(torch, stored.dtype)
     if not data:
-        return torch.empty(found.shape, dtype=dtype)
-    return torch.frombuffer(data, dtype=torch.uint8).view(dtype).reshape(found.shape)
+        return torch.empty(stored.shape, dtype=dtype)
+    return torch.frombuffer(data, dtype=torch.uint8).view(dtype).reshape(stored.shape)
 
 
 def read_number(path: Path) -> Any:
@@ -105,13 +105,13 @@ _MOST_THREADS = 8  # more make many small operations slower
 def find_scene(file: Path, class_name: str, case_name: str, with_stand_ins: bool = False) -> tuple[Any, dict[str, Any]]:
     """Return an instance of a class in ``file``, and one of its cases. Raises any exception of the file's code."""
     module = load_file(file, with_stand_ins)
-    found = next((scene for scene in scene_classes(module) if scene.__name__ == class_name), None)
-    if found is None:
+    scene_class = next((scene for scene in scene_classes(module) if scene.__name__ == class_name), None)
+    if scene_class is None:
         raise ArtifactError(file, f"has no scene test {class_name}", "name one that it has")
-    case = next((case for case in found.CASES if case["name"] == case_name), None)
+    case = next((case for case in scene_class.CASES if case["name"] == case_name), None)
     if case is None:
         raise ArtifactError(file, f"{class_name} has no case {case_name}", "name one that it has")
-    return found(), case
+    return scene_class(), case
 
 
 def arguments_for(scene: Any, file: Path, params: Any, seed: int) -> TaskArgsBuilder:
@@ -119,17 +119,17 @@ def arguments_for(scene: Any, file: Path, params: Any, seed: int) -> TaskArgsBui
     seed_all(seed)
     args: TaskArgsBuilder = scene.generate_args(params)
     if not hasattr(args, "tensor_names"):
-        said = f"{type(scene).__name__}.generate_args returns a {type(args).__name__}"
-        raise ArtifactError(file, said, "return TaskArgsBuilder")
+        problem = f"{type(scene).__name__}.generate_args returns a {type(args).__name__}"
+        raise ArtifactError(file, problem, "return TaskArgsBuilder")
     return args
 
 
-def make_data(file: Path, class_name: str, case_name: str, given: argparse.Namespace) -> None:
+def make_data(file: Path, class_name: str, case_name: str, options: argparse.Namespace) -> None:
     """Write the data of a case, as the command line says."""
-    output: Path = given.output
+    output: Path = options.output
     scene, case = find_scene(file, class_name, case_name)
     params = case.get("params", {})
-    args = arguments_for(scene, file, params, given.seed)
+    args = arguments_for(scene, file, params, options.seed)
     scalars = [spec for spec in args.specs if not isinstance(spec.value, torch.Tensor)]
     names = args.tensor_names()
     for name in names:
@@ -137,22 +137,22 @@ def make_data(file: Path, class_name: str, case_name: str, given: argparse.Names
     for spec in scalars:
         write_scalar(output / "in" / f"{spec.name}.pt", spec.name, spec.value)
     arguments = arguments_of(names, [spec.name for spec in scalars])
-    if not given.skip_golden:
-        outputs = {int(number) for number in given.outputs.split(",") if number}
-        _write_golden(scene, args, params, output, outputs, given.judged)
+    if not options.skip_golden:
+        outputs = {int(number) for number in options.outputs.split(",") if number}
+        _write_golden(scene, args, params, output, outputs, options.judged)
     write_bytes(output / ARGUMENTS_NAME, msgspec.json.encode(arguments) + b"\n")
 
 
 def _write_golden(
     scene: Any, args: TaskArgsBuilder, params: Any, output: Path, outputs: set[int], judged: bool
 ) -> None:
-    place = output / (JUDGED_GOLDEN if judged else "out")
+    directory = output / (JUDGED_GOLDEN if judged else "out")
     expected = expected_of(scene, args, params)
     for index, name in enumerate(args.tensor_names()):
         if index in outputs:
             golden = getattr(expected, name)
             golden = golden.contiguous() if judged else like_argument(getattr(args, name), name, golden)
-            write_tensor(place / f"{name}.pt", name, golden)
+            write_tensor(directory / f"{name}.pt", name, golden)
 
 
 def expected_of(scene: Any, args: TaskArgsBuilder, params: Any) -> TaskArgsBuilder:
@@ -229,10 +229,10 @@ def make_of_case(
     make: Callable[[Path, str, str, argparse.Namespace], None],
 ) -> int:
     """Execute a command line; return its exit status. An exception of the user's code is printed as one line."""
-    given = parser.parse_args(argv)
-    file, class_name, case = given.case
+    options = parser.parse_args(argv)
+    file, class_name, case = options.case
     try:
-        make(file, class_name, case, given)
+        make(file, class_name, case, options)
     except ArtifactError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status

@@ -78,9 +78,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m pypto_build.interop.scene.describe", allow_abbrev=False)
     parser.add_argument("file", type=Path, metavar="FILE", help="the scene test")
     parser.add_argument("--output", type=Path, required=True, metavar="JSON", help="where what it declares is written")
-    given = parser.parse_args(argv)
+    options = parser.parse_args(argv)
     try:
-        write_bytes(given.output, encode_scenes(describe(given.file)))
+        write_bytes(options.output, encode_scenes(describe(options.file)))
     except ArtifactError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status

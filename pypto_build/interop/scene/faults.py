@@ -17,9 +17,9 @@ def why(error: BaseException, file: Path | None = None) -> str:
     if isinstance(error, ImportError):
         return f"it cannot be imported: {error}"
     text = " ".join(str(error).split())
-    said = f"{type(error).__name__}{': ' if text else ''}{text}"
+    message = f"{type(error).__name__}{': ' if text else ''}{text}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if file and frame.filename == str(file)]
-    return f"{file}:{frames[-1].lineno}: {said}" if frames else said
+    return f"{file}:{frames[-1].lineno}: {message}" if frames else message
 
 
 def is_skip(error: BaseException) -> bool:

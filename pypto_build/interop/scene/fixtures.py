@@ -21,18 +21,18 @@ from pypto_build.interop.scene.faults import NeedsSimpler
 class Methods(pytest.Module):
     """The module as pytest collects it, limited to the requested tests. It is imported, which loads PyTorch."""
 
-    def __init__(self, *, wanted: Collection[tuple[str, str]], **more: object) -> None:
+    def __init__(self, *, selected: Collection[tuple[str, str]], **more: object) -> None:
         super().__init__(**more)  # type: ignore[arg-type]
-        self._wanted = wanted
+        self._wanted = selected
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         """Return the functions, by class and name."""
         try:
-            found = [node for node in super().collect() if isinstance(node, pytest.Class)]
+            classes = [node for node in super().collect() if isinstance(node, pytest.Class)]
         except NeedsSimpler as error:
             reason = f"it uses {error}, which needs simpler"
             return [Absent.from_parent(self, name=f"{scene}::{name}", reason=reason) for scene, name in self._wanted]
-        return [item for node in found for item in node.collect() if self._is_wanted(node, item)]
+        return [item for node in classes for item in node.collect() if self._is_wanted(node, item)]
 
     def _is_wanted(self, node: pytest.Class, item: object) -> bool:
         return isinstance(item, pytest.Function) and (node.name, item.originalname) in self._wanted
@@ -40,9 +40,9 @@ class Methods(pytest.Module):
 
 def asked_platforms(config: pytest.Config, cases: Iterable[SceneCase]) -> list[str]:
     """Return the platforms that a session requests and that one of the cases can run on."""
-    known = [name for case in cases for name in case.platforms if not is_left_out(config, case, name)]
-    asked = named_platforms(config) or [name for name, platform in PLATFORMS.items() if platform.simulated]
-    return [name for name in asked if name in known]
+    declared = [name for case in cases for name in case.platforms if not is_left_out(config, case, name)]
+    requested = named_platforms(config) or [name for name, platform in PLATFORMS.items() if platform.simulated]
+    return [name for name in requested if name in declared]
 
 
 def is_left_out(config: pytest.Config, case: SceneCase, platform: str) -> bool:
@@ -89,9 +89,9 @@ class WorkerTests:
             metafunc.parametrize("st_platform", asked_platforms(self._config, cases_of(metafunc.cls)))
         else:
             mark = metafunc.definition.get_closest_marker("platforms")
-            known = list(mark.args[0]) if mark else list(PLATFORMS)
-            asked = named_platforms(self._config) or [name for name in known if PLATFORMS[name].simulated]
-            metafunc.parametrize("st_platform", [name for name in known if name in asked])
+            declared = list(mark.args[0]) if mark else list(PLATFORMS)
+            requested = named_platforms(self._config) or [name for name in declared if PLATFORMS[name].simulated]
+            metafunc.parametrize("st_platform", [name for name in declared if name in requested])
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Skip tests that are manual, or need hardware or several chips."""
@@ -136,8 +136,8 @@ class WorkerTests:
         runtime = getattr(request.cls, "_st_runtime", mark.args[0] if mark else "")
         level = int(getattr(request.cls, "_st_level", CHIP_LEVEL))
         chips = [int(case.get("config", {}).get("device_count", 1)) for case in getattr(request.cls, "CASES", ())]
-        given = {"device_ids": range(max([1, *chips]))} if level != CHIP_LEVEL else {}
-        return Worker(level=level, platform=st_platform, runtime=runtime, **given)
+        devices = {"device_ids": range(max([1, *chips]))} if level != CHIP_LEVEL else {}
+        return Worker(level=level, platform=st_platform, runtime=runtime, **devices)
 
 
 def _skipped_where_it_needs_simpler() -> Iterator[Any]:

@@ -68,14 +68,14 @@ class _Worker:
 
 def _arguments(arguments: Arguments, before: Path, after: Path) -> TaskArgsBuilder:
     """Return the arguments from ``before`` the run, with those in ``after`` replaced."""
-    found = TaskArgsBuilder()
+    args = TaskArgsBuilder()
     for name in arguments.tensors:
         file = after / f"{name}.pt"
-        found._add(TensorArg(name, read_tensor(file if file.is_file() else before / f"{name}.pt")))
+        args._add(TensorArg(name, read_tensor(file if file.is_file() else before / f"{name}.pt")))
     scalars = before.with_name(SCALARS_DIR)  # for a case of several chips: there the driver has scalars as numbers
     for name in arguments.scalars:
-        found._add(Scalar(name, read_number((scalars if scalars.is_dir() else before) / f"{name}.pt")))
-    return found
+        args._add(Scalar(name, read_number((scalars if scalars.is_dir() else before) / f"{name}.pt")))
+    return args
 
 
 def judge(file: Path, class_name: str, case_name: str, data: Path, results: Path, options: Mapping[str, Any]) -> str:
@@ -109,17 +109,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--results", type=Path, required=True, metavar="DIR", help="what the run left")
     add("--answer", type=Path, required=True, metavar="FILE", help="where the judgment is written")
     add("--options", type=json.loads, default={}, metavar="JSON", help="flags of the run, for the class to ask for")
-    given = parser.parse_args(argv)
-    file, class_name, case = given.case
+    options = parser.parse_args(argv)
+    file, class_name, case = options.case
     try:
-        answer = judge(file, class_name, case, given.data, given.results, given.options)
+        answer = judge(file, class_name, case, options.data, options.results, options.options)
     except ArtifactError as error:
         answer = str(error)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         answer = why(error, file)
-    given.answer.write_text(answer, encoding="utf-8")
+    options.answer.write_text(answer, encoding="utf-8")
     return 0
 
 

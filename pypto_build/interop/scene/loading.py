@@ -33,9 +33,9 @@ def load_file(path: Path, with_stand_ins: bool = False) -> ModuleType:
         sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != beside_us]
     sys.dont_write_bytecode = True  # the file's directory must not change
     path = Path(os.path.abspath(path))
-    for place in reversed([*_import_roots(path)]):
-        if str(place) not in sys.path:
-            sys.path.insert(0, str(place))
+    for root in reversed([*_import_roots(path)]):
+        if str(root) not in sys.path:
+            sys.path.insert(0, str(root))
     if with_stand_ins or not simpler_installed():
         stand_in(path)
     name = _module_name(path)
@@ -50,12 +50,12 @@ def load_file(path: Path, with_stand_ins: bool = False) -> ModuleType:
 
 def scene_classes(module: ModuleType) -> list[type[Any]]:
     """Return the scene tests that a module defines, in text order."""
-    found = [
+    classes = [
         value
         for value in vars(module).values()
         if isinstance(value, type) and "_st_runtime" in vars(value) and value.__module__ == module.__name__
     ]
-    return sorted(set(found), key=_line)
+    return sorted(set(classes), key=_line)
 
 
 def _line(scene: type[Any]) -> int:
@@ -79,7 +79,7 @@ def stand_in(path: Path) -> None:
         return
     from pypto_build.interop.scene import absent
 
-    checkout = next((place for place in path.parents if (place / _GOLDENS).is_dir()), None)
+    checkout = next((directory for directory in path.parents if (directory / _GOLDENS).is_dir()), None)
     if checkout is not None:
         os.environ[CHECKOUT] = str(checkout / _GOLDENS.parent)
     sys.path.insert(0, str(_STAND_INS))  # before a checkout, which lies there too
@@ -90,13 +90,13 @@ def _import_roots(path: Path) -> Iterator[Path]:
     """Yield the directories that pytest prepends to the path: the root of the file's package, and those of conftest
     files."""
     yield _package_root(path)
-    for place in path.parents:
-        if (place / "conftest.py").is_file() and not (place / "__init__.py").is_file():
-            yield place
+    for directory in path.parents:
+        if (directory / "conftest.py").is_file() and not (directory / "__init__.py").is_file():
+            yield directory
 
 
 def _package_root(path: Path) -> Path:
-    return next(place for place in path.parents if not (place / "__init__.py").is_file())
+    return next(directory for directory in path.parents if not (directory / "__init__.py").is_file())
 
 
 def _module_name(path: Path) -> str:

@@ -100,9 +100,9 @@ class NodeWorker(Buffers):
     def write(self, recorder: Recorder) -> Path:
         """Write the program as a distributed artifact; equal programs share a directory."""
         scenes = BUILD_DIR.absolute() / "scenes"
-        place = scenes / "node" / CHILDREN_DIR / "program"
+        directory = scenes / "node" / CHILDREN_DIR / "program"
         programs = {
-            name: artifact_of(program, recorder.first[name], self.runtime or program.binary.runtime, place)
+            name: artifact_of(program, recorder.first[name], self.runtime or program.binary.runtime, directory)
             for (handle, name), program in zip(self._names().items(), self._programs.values(), strict=True)
             if name in recorder.first
         }
@@ -188,6 +188,6 @@ def meta_of(params: Sequence[Mapping[str, Any]], ranks: int, sub_workers: int = 
     return msgspec.json.encode({"schema": 2, "params": params, "distributed_config": chips}) + b"\n"
 
 
-def _write_program(artifact: Artifact, place: Path) -> None:
-    artifact = msgspec.structs.replace(artifact, root=place)
-    write_bytes(place / "kernel_config.py", render_manifest(artifact, place).encode())
+def _write_program(artifact: Artifact, directory: Path) -> None:
+    artifact = msgspec.structs.replace(artifact, root=directory)
+    write_bytes(directory / "kernel_config.py", render_manifest(artifact, directory).encode())

@@ -78,23 +78,23 @@ def file_of(file: Path, class_name: str, name: str, directory: Path) -> str:
     return _TEXT.format(test=TEST_LINE.format(way_to(file, directory)), scene=class_name, name=name)
 
 
-def call(caller: str, test: str, class_name: str, name: str, given: Sequence[Any]) -> None:
+def call(caller: str, test: str, class_name: str, name: str, arguments: Sequence[Any]) -> None:
     """Call a host callable with torch tensors and then scalars, or with simpler's form of arguments. ``test`` is the
     path of its file, relative to the directory of ``caller``. Raises `HostCallableFailed`."""
     file = os.path.normpath(os.path.join(os.path.dirname(caller), test))
-    of_simpler = len(given) == 1 and hasattr(given[0], "tensor_count")
+    of_simpler = len(arguments) == 1 and hasattr(arguments[0], "tensor_count")
     try:
         module = load_file(Path(file), with_stand_ins=not of_simpler)
-        scene = next(found for found in scene_classes(module) if found.__name__ == class_name)
+        scene = next(scene_class for scene_class in scene_classes(module) if scene_class.__name__ == class_name)
         entry = next(one for one in scene.CALLABLE["callables"] if one["name"] == name)
-        entry["callable"](given[0] if of_simpler else _arguments(given))
+        entry["callable"](arguments[0] if of_simpler else _arguments(arguments))
     except Exception as error:
         raise HostCallableFailed(why(error, Path(file))) from None
 
 
-def _arguments(given: Sequence[Any]) -> MappedArgs:
+def _arguments(values: Sequence[Any]) -> MappedArgs:
     args = MappedArgs()
-    for value in given:
+    for value in values:
         if hasattr(value, "untyped_storage"):
             args.add_tensor(tensor_of(value))
         else:
@@ -110,59 +110,59 @@ _PLATFORM = "a2a3sim"
 class _Registered:
     """The callables of an orchestration: names by handle, chip programs by name, host callables by handle."""
 
-    given: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
     chips: dict[int, str] = field(default_factory=dict)
     programs: dict[str, ChipCallable] = field(default_factory=dict)
     functions: dict[int, Any] = field(default_factory=dict)
     hosts: dict[int, str] = field(default_factory=dict)
 
 
-def make_node(file: Path, class_name: str, case_name: str, given: argparse.Namespace) -> None:
+def make_node(file: Path, class_name: str, case_name: str, options: argparse.Namespace) -> None:
     """Write the artifact of a case, as the command line says. Raises any exception of the file's code."""
-    output: Path = given.output
+    output: Path = options.output
     scene, case = find_scene(file, class_name, case_name, with_stand_ins=True)
     params, config = case.get("params", {}), case.get("config", {})
-    args = arguments_for(scene, file, params, given.seed)
-    expected = None if given.skip_golden else expected_of(scene, args, params)
+    args = arguments_for(scene, file, params, options.seed)
+    expected = None if options.skip_golden else expected_of(scene, args, params)
     world, registered = int(config.get("device_count", 1)), _register(scene, file)
     recorder = Recorder(world, registered.chips, registered.functions, registered.hosts, _tensors(args))
-    scene.CALLABLE["orchestration"](recorder, CallableNamespace(registered.given), args, config_of(config))
+    scene.CALLABLE["orchestration"](recorder, CallableNamespace(registered.parameters), args, config_of(config))
     if not recorder.first:
         raise ArtifactError(file, f"{class_name}: the orchestration of {case_name} submits nothing to a chip", "")
     shutil.rmtree(output, ignore_errors=True)
-    _write_data(args, expected, recorder, output / "data", given.judged)
+    _write_data(args, expected, recorder, output / "data", options.judged)
     _write_program(file, class_name, type(scene)._st_runtime, registered, recorder, output)
 
 
 def _register(scene: Any, file: Path) -> _Registered:
     """Return all callables that the class names, with the signature of each chip program."""
-    place, found = Path(inspect.getfile(type(scene))).resolve().parent, _Registered()
+    directory, registered = Path(inspect.getfile(type(scene))).resolve().parent, _Registered()
     for handle, entry in enumerate(scene.CALLABLE["callables"]):
         name = entry["name"]
-        if not name.isidentifier() or name in found.given:
+        if not name.isidentifier() or name in registered.parameters:
             hint = "use letters, digits and _, each name once"
             raise ArtifactError(file, f"{type(scene).__name__}.CALLABLE: {name!r} cannot name a callable", hint)
-        found.given[name] = handle
+        registered.parameters[name] = handle
         if "callable" in entry:
-            found.functions[handle], found.hosts[handle] = entry["callable"], name
+            registered.functions[handle], registered.hosts[handle] = entry["callable"], name
             continue
-        found.chips[handle] = file_name(name)
-        found.programs[name] = program_of(entry, place, _PLATFORM, type(scene)._st_runtime)
-        found.given[f"{name}_sig"] = list(entry["orchestration"].get("signature", []))
-    return found
+        registered.chips[handle] = file_name(name)
+        registered.programs[name] = program_of(entry, directory, _PLATFORM, type(scene)._st_runtime)
+        registered.parameters[f"{name}_sig"] = list(entry["orchestration"].get("signature", []))
+    return registered
 
 
 def _tensors(args: TaskArgsBuilder) -> dict[str, Tensor]:
     """Return the tensors by name. Raises a golden error for a tensor that is a part of a larger one."""
-    found, bases = dict[str, Tensor](), set[int]()
+    tensors, bases = dict[str, Tensor](), set[int]()
     for name in args.tensor_names():
         tensor = tensor_of(getattr(args, name))
         if tensor.extent is None or tensor.extent.nbytes != tensor.memory.nbytes or tensor.base in bases:
             what = f"argument '{name}' is a part of a larger tensor"
             raise ArtifactError("generate_args", what, "add .clone() to it", kind="golden_error")
         bases.add(tensor.base)
-        found[name] = tensor
-    return found
+        tensors[name] = tensor
+    return tensors
 
 
 def _write_data(
@@ -205,8 +205,8 @@ def _write_program(
     ]
     write_bytes(output / META_NAME, meta_of(params, recorder.world, len(registered.hosts)))
     for name in registered.hosts.values():
-        place = output / SUB_WORKERS
-        write_bytes(place / f"{name}.py", file_of(file, class_name, name, place).encode())
+        directory = output / SUB_WORKERS
+        write_bytes(directory / f"{name}.py", file_of(file, class_name, name, directory).encode())
     for name, program in registered.programs.items():
         if name in recorder.first:
             artifact = artifact_of(program, recorder.first[name], runtime, output / CHILDREN_DIR / name)

@@ -54,8 +54,10 @@ def compare_runtimes(first: CaseResult, second: CaseResult, names: tuple[str, st
         word = FAILED if FAILED in (first.word, second.word) else SKIPPED
         return CaseResult(first.label, word, "; ".join(words))
     differing = [path.stem for path in _outputs(first) if not _same(path, second)]
-    said = f"outputs differ in bits: {', '.join(differing)}" if differing else "outputs are the same, byte by byte"
-    return CaseResult(first.label, PASSED, said)
+    comparison = (
+        f"outputs differ in bits: {', '.join(differing)}" if differing else "outputs are the same, byte by byte"
+    )
+    return CaseResult(first.label, PASSED, comparison)
 
 
 def _outputs(result: CaseResult) -> list[Path]:
@@ -72,15 +74,17 @@ def find_files(places: Sequence[str]) -> list[Path]:
 
     Raises a usage error for a path that has none.
     """
-    found: list[Path] = []
-    for place in places or ["."]:
-        path = Path(place)
+    files: list[Path] = []
+    for selector in places or ["."]:
+        path = Path(selector)
         tests = scene_files(path)
         if not tests:
             hint = "name a file with a @scene_test class, or a directory that has some"
-            raise ArtifactError(place, "no scene test is there" if path.exists() else "no such file or directory", hint)
-        found += tests
-    return list(dict.fromkeys(found))
+            raise ArtifactError(
+                selector, "no scene test is there" if path.exists() else "no such file or directory", hint
+            )
+        files += tests
+    return list(dict.fromkeys(files))
 
 
 def describing() -> ForkedTools:
@@ -97,9 +101,9 @@ def describe_file(path: Path, tools: ForkedTools) -> Scenes:
     with tempfile.TemporaryDirectory() as directory:
         output = Path(directory, "scenes.json")
         command = [*own_tool(_DESCRIBE), str(path), "--output", str(output)]
-        status, said = tools.run(command, own_environment())
+        status, printed = tools.run(command, own_environment())
         if status:
-            reason = said.strip().rpartition("\n")[2].removeprefix("error: ")
+            reason = printed.strip().rpartition("\n")[2].removeprefix("error: ")
             return Scenes(reason=reason or f"its process ended with status {status}")
         return read_scenes(output)
 
@@ -128,8 +132,8 @@ class CasesRun:
         limit = [] if any(word.startswith("TIMEOUT=") for word in words) else [f"TIMEOUT={_TIME_LIMIT_S}"]
         command = [*own_tool("pypto_build.cli"), "replay", f"SCENE={selector}", "-p", platform, "-k", *limit, *words]
         with self._printed.open("wb") as printed:
-            told = {OUTCOMES_VARIABLE: str(self._outcomes), DESCRIPTIONS_VARIABLE: str(self._descriptions)}
-            self._process = start_kept(command, own_environment({**environment, **told}), printed)
+            variables = {OUTCOMES_VARIABLE: str(self._outcomes), DESCRIPTIONS_VARIABLE: str(self._descriptions)}
+            self._process = start_kept(command, own_environment({**environment, **variables}), printed)
 
     def descriptions(self) -> dict[str, FileDescription]:
         """Wait for the declarations of the files, and return them by path. Empty if the build ended before."""
@@ -194,9 +198,9 @@ def _judged(label: str, verdict: Verdict) -> CaseResult:
     if verdict.error is not None:
         return CaseResult(label, FAILED, f"{verdict.status}: {verdict.error}")
     wrong = [output for output in verdict.outputs if output.status == "mismatch"]
-    said = next((output.detail for output in wrong if output.detail), "")
+    detail = next((output.detail for output in wrong if output.detail), "")
     differing = ", ".join(f"'{out.name}' {out.mismatched}/{out.numel} max_diff={out.max_abs:g}" for out in wrong)
-    return CaseResult(label, FAILED, said or f"Golden mismatch on {differing}")
+    return CaseResult(label, FAILED, detail or f"Golden mismatch on {differing}")
 
 
 def _first_error(output: str) -> str:

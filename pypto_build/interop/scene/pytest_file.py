@@ -54,17 +54,17 @@ class SceneFile(pytest.File):
 
     def _methods(self, scenes: Scenes) -> Iterable[pytest.Collector | pytest.Item]:
         """Return test methods that belong to no case; they are functions like any other."""
-        wanted = list[tuple[str, str]]()
+        selected = list[tuple[str, str]]()
         for scene in scenes.classes:
             others = others_of(self.config, scene)
             if not scene.reason:
-                wanted += others
+                selected += others
                 continue
             for _, name in others:
                 yield Absent.from_parent(self, name=f"{scene.name}::{name}", reason=scene.reason)
-        if wanted:
+        if selected:
             stand_in_for(self.path, self.config)
-            yield Methods.from_parent(self, path=self.path, wanted=wanted)
+            yield Methods.from_parent(self, path=self.path, wanted=selected)
 
     def _check_selectors(self, scenes: Scenes) -> None:
         for selector in listed(self.config, "--case"):
@@ -177,5 +177,5 @@ _RUNS = pytest.StashKey[_Runs]()
 
 def file_of(parent: pytest.Collector, path: Path) -> SceneFile:
     """Return the collector of a file."""
-    found: SceneFile = SceneFile.from_parent(parent, path=path)
-    return found
+    scene_file: SceneFile = SceneFile.from_parent(parent, path=path)
+    return scene_file

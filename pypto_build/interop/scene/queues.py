@@ -187,14 +187,14 @@ class WorkerChipQueue:
     def wait(self, attempt: Callable[[], Any], what: str, timeout: float) -> Any:
         """Call `attempt` until its result is true, and return that. Raises TimeoutError, or RuntimeError if the chip
         has aborted."""
-        found = self.region.exchange.poll(attempt, timeout)
-        if not found:
+        value = self.region.exchange.poll(attempt, timeout)
+        if not value:
             if self.region.counter(self.layout.chip_abort_flag_offset).test(1, WaitCmp.GE).matched:
                 self._gave_up = "the chip has given up (remote abort)"
                 self.require_live()
             over = ", and the chip has ended" if self.region.exchange.is_idle else ""
             raise TimeoutError(f"{what} for {float(timeout):g} s{over}")
-        return found
+        return value
 
 
 class _Input:
@@ -244,14 +244,14 @@ class _Input:
         in_use = start - self._released if self._starts else 0
         if in_use + size > self._arena.nbytes:
             return False
-        place = self._arena.place(start) if size else 0
+        offset = self._arena.place(start) if size else 0
         if source is not None:
-            queue.region.payload_write(place, source)
+            queue.region.payload_write(offset, source)
         self._starts.append((start, size))
         self._cursor = start + size
         slot = queue.slot_offset(layout.input_desc_offset, self._tail)
         self._tail += 1
-        queue.region.payload_write(slot, _SLOT.pack(self._tail, opcode, place, size))
+        queue.region.payload_write(slot, _SLOT.pack(self._tail, opcode, offset, size))
         queue.tell(layout.input_desc_tail_offset, self._tail)
         self._stopped = opcode == WorkerChipQueueOpcode.STOP
         return True
@@ -280,8 +280,8 @@ class _Output:
     def peek(self, timeout: float) -> WorkerChipQueueMessage:
         """Return the next message, which stays the same until it is released. Raises TimeoutError after `timeout`
         seconds, and RuntimeError for a freed queue and for a fault of the chip."""
-        found: WorkerChipQueueMessage = self._queue.wait(self.try_peek, "the chip sent no message", timeout)
-        return found
+        message: WorkerChipQueueMessage = self._queue.wait(self.try_peek, "the chip sent no message", timeout)
+        return message
 
     def try_peek(self) -> WorkerChipQueueMessage | None:
         """As `peek`, without waiting; return None if there is no message."""
@@ -298,9 +298,9 @@ class _Output:
         queue, slot = self._queue, bytearray(_SLOT.size)
         queue.region.payload_read(queue.slot_offset(queue.layout.output_desc_offset, self._head), slot)
         seq, opcode, offset, nbytes = _SLOT.unpack(slot)
-        place = self._arena.place(self._arena.start(self._cursor, nbytes)) if nbytes else 0
+        expected = self._arena.place(self._arena.start(self._cursor, nbytes)) if nbytes else 0
         sent = WorkerChipQueueOpcode.DATA, WorkerChipQueueOpcode.ERROR
-        if seq != self._head + 1 or opcode not in sent or nbytes > self._arena.nbytes or offset != place:
+        if seq != self._head + 1 or opcode not in sent or nbytes > self._arena.nbytes or offset != expected:
             raise queue.give_up(f"message {self._head + 1} of the chip is described as {(seq, opcode, offset, nbytes)}")
         return WorkerChipQueueMessage(seq, WorkerChipQueueOpcode(opcode), offset, nbytes)
 

@@ -98,23 +98,23 @@ class MappedArgs(TaskArgs, Sequence[Any]):
 
 def mapped(args: TaskArgs) -> MappedArgs:
     """Return arguments in the form that a host callable gets."""
-    found = MappedArgs()
-    found.tensors, found.tags, found.scalars = args.tensors, args.tags, args.scalars
-    return found
+    mapped_args = MappedArgs()
+    mapped_args.tensors, mapped_args.tags, mapped_args.scalars = args.tensors, args.tags, args.scalars
+    return mapped_args
 
 
 def task_args_of(args: TaskArgsBuilder, signature: Sequence[Any]) -> tuple[TaskArgs, list[str]]:
     """Return all arguments of a case for one dispatch, tagged by a signature, and the names of its outputs."""
-    found, outputs = TaskArgs(), list[str]()
+    task_args, outputs = TaskArgs(), list[str]()
     ways = [ArgDirection(word) for word in signature if ArgDirection(word) is not ArgDirection.SCALAR]
-    for name, way in zip(args.tensor_names(), ways, strict=False):
-        found.add_tensor(tensor_of(getattr(args, name)), _OF_DIRECTIONS[way])
-        outputs += [name] if way is not ArgDirection.IN else []
+    for name, direction in zip(args.tensor_names(), ways, strict=False):
+        task_args.add_tensor(tensor_of(getattr(args, name)), _OF_DIRECTIONS[direction])
+        outputs += [name] if direction is not ArgDirection.IN else []
     for name in args.scalar_names():
         value = getattr(args, name)
         plain = getattr(value, "value", value)
-        found.add_scalar(scalar_bits(plain, "float32" if isinstance(plain, float) else natural_dtype(plain)))
-    return found, outputs
+        task_args.add_scalar(scalar_bits(plain, "float32" if isinstance(plain, float) else natural_dtype(plain)))
+    return task_args, outputs
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,8 @@ class _WindowBuffer:
         """Return a tensor in the buffer that begins `offset` elements after the start."""
         name = dtype_name(dtype)
         shifted = f", offset={offset}" if offset else ""
-        place = f"{self.member}.buffers[{self.name!r}]"
-        text = f"{place}.tensor(shapes={tuple(shapes)}, dtype=DataType.{_ENUMS[name]}{shifted})"
+        buffer = f"{self.member}.buffers[{self.name!r}]"
+        text = f"{buffer}.tensor(shapes={tuple(shapes)}, dtype=DataType.{_ENUMS[name]}{shifted})"
         return WindowTensor(text, tuple(shapes), name)
 
 
@@ -167,8 +167,8 @@ class _Domain(ByRanks):
         context, base = (
             DriverNumber(f"{text}.{name}", shown + more) for name, more in (("device_ctx", 8), ("local_window_base", 0))
         )
-        place, size = self.ranks.index(rank), len(self.ranks)
-        return DomainMember(buffers, context, place, size, self.name, base, self._window)
+        index, size = self.ranks.index(rank), len(self.ranks)
+        return DomainMember(buffers, context, index, size, self.name, base, self._window)
 
 
 @dataclass(frozen=True)
@@ -216,8 +216,8 @@ class Recorder:
             f"CommBufferSpec(name={spec.name!r}, dtype={str(spec.dtype)!r}, count={spec.count}, nbytes={spec.nbytes})"
             for spec in buffers
         ]
-        given = f"name={name!r}, workers={list(workers)}, window_size={int(window_size)}"
-        self.lines.append(f"d{number} = orch.allocate_domain({given}, buffers=[{', '.join(specs)}])")
+        arguments = f"name={name!r}, workers={list(workers)}, window_size={int(window_size)}"
+        self.lines.append(f"d{number} = orch.allocate_domain({arguments}, buffers=[{', '.join(specs)}])")
         return _Domain(number, name, workers, int(window_size), buffers)
 
     def submit_next_level(self, handle: int, args: TaskArgs, config: Any = None, *, worker: int = 0, **_: Any) -> None:

@@ -153,10 +153,10 @@ class Exchange:
             raise ValueError(f"a wait takes a positive timeout in seconds, not {timeout}")
         self.look()
         end, pause = time.monotonic() + float(timeout), _SHORTEST_S
-        while not (found := attempt()) and (left := end - time.monotonic()) > 0:
+        while not (value := attempt()) and (left := end - time.monotonic()) > 0:
             time.sleep(min(pause, left))
             pause = min(2 * pause, _LONGEST_S)
-        return found or None
+        return value or None
 
     def finish(self) -> None:
         """Wait for the chips to end, after the orchestration has returned. Raises RuntimeError for a fault."""
@@ -337,10 +337,10 @@ def host_bytes(buffer: Any, nbytes: int | None) -> memoryview:
     if hasattr(buffer, "data_ptr") and not buffer.is_contiguous():
         raise ValueError("the tensor is not contiguous")
     try:
-        found = buffer.memory if isinstance(buffer, Buffer) else bytes_of(buffer)
+        data = buffer.memory if isinstance(buffer, Buffer) else bytes_of(buffer)
     except TypeError:
         raise ValueError(f"{type(buffer).__name__} is no contiguous memory of the host") from None
-    size = found.nbytes if nbytes is None else int(nbytes)
-    if size > found.nbytes:
-        raise ValueError(f"nbytes={size} of a buffer of {found.nbytes}")
-    return found[:size]
+    size = data.nbytes if nbytes is None else int(nbytes)
+    if size > data.nbytes:
+        raise ValueError(f"nbytes={size} of a buffer of {data.nbytes}")
+    return data[:size]

@@ -72,7 +72,7 @@ class _Judge:
     def __call__(self) -> str:
         request = self._request
         options = {"platform": request.platform, "rounds": request.rounds}
-        options |= {asked: request.options[name] for asked, name in _ASKED.items() if name in request.options}
+        options |= {asked_name: request.options[name] for asked_name, name in _ASKED.items() if name in request.options}
         with tempfile.TemporaryDirectory() as directory:
             answer = Path(directory, "answer")
             data = request.data or request.artifact_dir / DATA_DIR

@@ -75,12 +75,12 @@ class KernelCompiler:
 
 
 def _source(path: str | Path, core_type: str, include_dirs: Sequence[str | Path] | None) -> Source:
-    found = Path(os.path.abspath(path))
-    if not found.is_file():
-        raise FileNotFoundError(str(found))
-    source = Source(str(found).encode())
-    source.path, source.core_type = found, core_type
-    source.include_dirs = tuple(Path(place) for place in include_dirs or () if Path(place).is_dir())
+    file = Path(os.path.abspath(path))
+    if not file.is_file():
+        raise FileNotFoundError(str(file))
+    source = Source(str(file).encode())
+    source.path, source.core_type = file, core_type
+    source.include_dirs = tuple(Path(directory) for directory in include_dirs or () if Path(directory).is_dir())
     return source
 
 
@@ -279,8 +279,8 @@ class OneChipWorker(Buffers):
             (data / "in").mkdir(exist_ok=True)
             actual = StartedReplay(root, self.platform, data, config).finish()
         for index, tensor in enumerate(args.tensors):
-            if (found := actual / f"t{index}.pt").is_file():
-                tensor.memory[:] = bytes(read_pt(found).contiguous())
+            if (file := actual / f"t{index}.pt").is_file():
+                tensor.memory[:] = bytes(read_pt(file).contiguous())
 
     def _artifact(self, program: ChipCallable, args: TaskArgs) -> Path:
         """Return the program as an artifact; equal programs share a directory."""
@@ -417,9 +417,9 @@ def _ring(value: Any) -> str:
 def _show(printed: str) -> None:
     """Print the output of a replay. Log lines, such as time spans, go to standard error, as simpler's log does."""
     for line in printed.splitlines(keepends=True):
-        said = line.removeprefix(MARK)
-        if said.startswith("[mono_ns="):
-            sys.stderr.write(said)
+        text = line.removeprefix(MARK)
+        if text.startswith("[mono_ns="):
+            sys.stderr.write(text)
         else:
             sys.stdout.write(line)
     sys.stdout.flush()

@@ -35,10 +35,10 @@ def report(**what: Any) -> None:
         file.write(json.dumps(what) + "\n")
 
 
-def report_run(place: Any, platform: Any, snapshot: bool) -> None:
+def report_run(directory: Any, platform: Any, snapshot: bool) -> None:
     """Report an artifact that was run, and the options that the script itself set in the environment."""
     own = {name: value for name, value in os.environ.items() if name.startswith("PTO2_") and value != _BEFORE.get(name)}
-    report(ran=str(place), platform=platform, snapshot=snapshot, environment=own)
+    report(ran=str(directory), platform=platform, snapshot=snapshot, environment=own)
 
 
 def records(fields: set[str]) -> dict[str, Any]:
@@ -59,17 +59,17 @@ def patch_runner(module: Any) -> None:
 
     @functools.wraps(execute)
     def execute_compiled(work_dir: Any, args: Any, **more: Any) -> Any:
-        place = replay_dir(Path(work_dir))
+        directory = replay_dir(Path(work_dir))
         if _JOB["records"]:
             options = more.get("dfx") or module._DfxOpts()
-            wanted = records({field.name for field in dataclasses.fields(options)})
-            more["dfx"] = dataclasses.replace(options, **wanted)
-        params = None if _in_harness else parameters(place)
-        fresh = bool(params) and save_inputs(place, params, args)
-        result = execute(place, args, **more)
+            enabled = records({field.name for field in dataclasses.fields(options)})
+            more["dfx"] = dataclasses.replace(options, **enabled)
+        params = None if _in_harness else parameters(directory)
+        fresh = bool(params) and save_inputs(directory, params, args)
+        result = execute(directory, args, **more)
         if fresh:
-            save(place / "data" / "actual", params, args, ("Out", "InOut"))
-        report_run(place, more.get("platform"), fresh)
+            save(directory / "data" / "actual", params, args, ("Out", "InOut"))
+        report_run(directory, more.get("platform"), fresh)
         return result
 
     module.execute_compiled = execute_compiled
@@ -99,15 +99,15 @@ def patch_harness(module: Any) -> None:
 
 def harnessed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of the harness that also keeps a snapshot, or replays one."""
-    known = inspect.signature(function).parameters
+    parameters = inspect.signature(function).parameters
 
     @functools.wraps(function)
     def run(*words: Any, **more: Any) -> Any:
         global _in_harness
-        given = {"save_data": not _JOB["golden_data"], **{key: _JOB[key] for key in ("runtime_dir", "golden_data")}}
-        given["compile_only"] = _JOB["compile_only"]
-        for key, value in given.items():
-            if value and key in known:
+        settings = {"save_data": not _JOB["golden_data"], **{key: _JOB[key] for key in ("runtime_dir", "golden_data")}}
+        settings["compile_only"] = _JOB["compile_only"]
+        for key, value in settings.items():
+            if value and key in parameters:
                 more[key] = value
             elif value:
                 report(missing=f"golden.{name}({key}=)")
@@ -128,16 +128,16 @@ def replay_dir(work_dir: Path) -> Path:
     chosen = _JOB["runtime_dir"]
     if not chosen or _in_harness:
         return work_dir
-    place, name = Path(chosen), re.sub(r"(_\d{8}_\d{6})(_\w+)?$", "", work_dir.name)
-    if re.sub(r"(_\d{8}_\d{6})(_\w+)?$", "", place.name) != name:
+    directory, name = Path(chosen), re.sub(r"(_\d{8}_\d{6})(_\w+)?$", "", work_dir.name)
+    if re.sub(r"(_\d{8}_\d{6})(_\w+)?$", "", directory.name) != name:
         report(other=name)
         return work_dir
-    sources = [path for part in ("kernels", "orchestration") for path in (place / part).rglob("*.cpp")]
+    sources = [path for part in ("kernels", "orchestration") for path in (directory / part).rglob("*.cpp")]
     if any(is_stale(source) for source in sources):
         from pypto.runtime.debug import invalidate_binary_cache  # type: ignore[import-not-found, unused-ignore]
 
-        invalidate_binary_cache(place)
-    return place
+        invalidate_binary_cache(directory)
+    return directory
 
 
 def is_stale(source: Path) -> bool:
@@ -146,29 +146,29 @@ def is_stale(source: Path) -> bool:
     return not binaries or any(path.stat().st_mtime_ns < source.stat().st_mtime_ns for path in binaries)
 
 
-def parameters(place: Path) -> Any:
+def parameters(directory: Path) -> Any:
     """Return the parameters in ``compiled_meta.json``; None if it has none."""
     try:
-        return json.loads((place / "compiled_meta.json").read_bytes())["params"]
+        return json.loads((directory / "compiled_meta.json").read_bytes())["params"]
     except (OSError, ValueError, KeyError):
-        report(unnamed=str(place))
+        report(unnamed=str(directory))
         return None
 
 
-def save_inputs(place: Path, params: Any, args: Any) -> bool:
+def save_inputs(directory: Path, params: Any, args: Any) -> bool:
     """Write ``data/in``, unless there is a snapshot already; return whether it was written."""
-    if str(place) in _SAVED or (place / "data" / "in").exists() or len(params) != len(args):
+    if str(directory) in _SAVED or (directory / "data" / "in").exists() or len(params) != len(args):
         return False
-    _SAVED.add(str(place))
-    save(place / "data" / "in", params, args, ("In", "InOut"))
+    _SAVED.add(str(directory))
+    save(directory / "data" / "in", params, args, ("In", "InOut"))
     return True
 
 
-def save(place: Path, params: Any, args: Any, directions: tuple[str, ...]) -> None:
+def save(directory: Path, params: Any, args: Any, directions: tuple[str, ...]) -> None:
     """Write the tensors of these directions, and the scalars among them, as one file each."""
     import torch
 
-    place.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
     for param, arg in zip(params, args):  # noqa: B905 - of the same length
         if param["direction"] not in directions:
             continue
@@ -180,7 +180,7 @@ def save(place: Path, params: Any, args: Any, directions: tuple[str, ...]) -> No
             value = torch.tensor(arg.value, dtype=dtype)
         else:
             continue  # a tensor on a device
-        torch.save(value, place / f"{param['name']}.pt")
+        torch.save(value, directory / f"{param['name']}.pt")
 
 
 _PATCHES = {"pypto.runtime.runner": patch_runner, "golden.runner": patch_harness}
@@ -214,7 +214,7 @@ def go_on() -> None:
     """Import the environment's own ``sitecustomize``, which this one hides."""
     here = os.path.dirname(os.path.abspath(__file__))
     places, ours = list(sys.path), sys.modules.pop("sitecustomize", None)
-    sys.path[:] = [place for place in places if os.path.abspath(place) != here]
+    sys.path[:] = [path for path in places if os.path.abspath(path) != here]
     try:
         import sitecustomize  # type: ignore[import-not-found, unused-ignore]  # noqa: F401
     except ImportError:

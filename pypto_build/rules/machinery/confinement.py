@@ -34,7 +34,7 @@ _FREE = {
     "pypto_build.interop.scene_test",
     "pypto_build.proof.upload",
     "pypto_build.toolchain.fetch",
-    "pypto_build.toolchain.standing",
+    "pypto_build.toolchain.prefork",
 }
 _CHECKOUT = Path(pypto_build.__file__).resolve().parents[1]
 _LAUNCHED = own_tool("")[:-1]

@@ -18,7 +18,7 @@ from SCons.Script import GetOption
 from pypto_build import terminal
 from pypto_build.proof import Action, Outcome, OutputDir
 from pypto_build.proof.action import Helper
-from pypto_build.proof.place import Forks, Spawn
+from pypto_build.proof.output_dir import Forks, Spawn
 from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.machinery.actions import run_captured
 from pypto_build.rules.machinery.inputs import MADE_BY_US

@@ -23,7 +23,7 @@ import msgspec
 from SCons.Script import COMMAND_LINE_TARGETS, GetOption
 
 from pypto_build import terminal
-from pypto_build.rules.machinery import standing
+from pypto_build.rules.machinery import prefork
 from pypto_build.rules.machinery.inputs import made_by_users, made_directories, sources_of_all
 from pypto_build.rules.machinery.termination import end_on_signals
 from pypto_build.rules.machinery.workspace import Workspace
@@ -181,7 +181,7 @@ class Watched(msgspec.Struct):
     scripts: list[str] = []  # the SConstruct
     without: list[str] = []
     made: list[str] = []  # files that the round itself makes: they count only once they are edited afterwards
-    replay: standing.Kept = standing.Kept()  # what the next round most likely runs
+    replay: prefork.Kept = prefork.Kept()  # what the next round most likely runs
 
     def look(self, notices: Notices | None = None) -> Stamps:
         """Return the stamps of the files now; ``notices`` reports later changes. Raises `OSError` where that is
@@ -330,7 +330,7 @@ def each_round(look_ahead: Callable[[], None]) -> Callable[[Sequence[Workspace]]
                 if path in seen or max(now[:2]) < begun or path.startswith(made)
             }
             _say(f"{spent:.2f} s; waiting for a change in {_shown(watched.sources)} (Ctrl-C ends)")
-            changed = waiting.wait(seen, partial(standing.look, look_ahead))
+            changed = waiting.wait(seen, partial(prefork.look, look_ahead))
             waiting.close()
             seen = waiting.now
             _say(f"{_shown(changed)} changed")
@@ -342,12 +342,12 @@ def each_round(look_ahead: Callable[[], None]) -> Callable[[Sequence[Workspace]]
     os._exit(status)
 
 
-def _keep(kept: standing.Kept, look_ahead: Callable[[], None]) -> None:
+def _keep(kept: prefork.Kept, look_ahead: Callable[[], None]) -> None:
     """Keep a process ready for the most likely command of the next round."""
-    standing.NEXT.wanted = kept
-    standing.keep(kept)
-    if standing.NEXT.workspace is None:
-        standing.look(look_ahead)
+    prefork.NEXT.wanted = kept
+    prefork.keep(kept)
+    if prefork.NEXT.workspace is None:
+        prefork.look(look_ahead)
 
 
 def _end_of(child: int, reader: int) -> tuple[Watched, int]:
@@ -378,7 +378,7 @@ def _report(writer: int, workspaces: Sequence[Workspace]) -> None:
                 *(f"{node.get_abspath()}/" for node in made_directories()),
             ]
         ),
-        replay=standing.NEXT.wanted,
+        replay=prefork.NEXT.wanted,
     )
     with suppress(BrokenPipeError), open(writer, "wb") as stream:
         stream.write(msgspec.json.encode(watched))

@@ -26,8 +26,8 @@ from pypto_build.rules.machinery.slots import Slots
 from pypto_build.rules.many import OF_ALL, OF_THE_FARM
 from pypto_build.rules.many.choice import Job
 from pypto_build.rules.many.farm import SPREAD, Farm, Limits, row_of_result
+from pypto_build.rules.many.report import JobReport, decode_report
 from pypto_build.rules.many.row import Row, row_of
-from pypto_build.rules.many.told import Told, heard
 from pypto_build.rules.outcomes import FILES
 from pypto_build.toolchain.forks import take_streams
 
@@ -252,7 +252,7 @@ class Batch:
         *lines, rest = running.report.split(b"\n")
         running.report[:] = rest
         for line in lines:
-            label, report = msgspec.json.decode(line, type=tuple[str, Told | None])
+            label, report = msgspec.json.decode(line, type=tuple[str, JobReport | None])
             job = self._by_label[label]
             if report is None:
                 self._waiting[label] = job
@@ -280,7 +280,7 @@ class Batch:
             self.refused = "the farm did not do all jobs"
         if job is None:
             return
-        report = heard(bytes(running.report)) or _unheard(status, self._log(job))
+        report = decode_report(bytes(running.report)) or _lost_report(status, self._log(job))
         if report.status and not report.message:
             report.message = finding(text_of(self._log(job)))
         seconds, peak = time.monotonic() - running.began, usage.ru_maxrss << 10
@@ -336,13 +336,13 @@ def _tell_each(writer: int, looks: Any) -> None:
         os._exit(0)
 
 
-def _unheard(status: int, log: Path) -> Told:
+def _lost_report(status: int, log: Path) -> JobReport:
     """Return the outcome of a job whose process ended before it reported: from its status and its log."""
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
-        return Told(3, f"its process was ended by signal {-code}; the system may have run out of memory")
+        return JobReport(3, f"its process was ended by signal {-code}; the system may have run out of memory")
     lines = [line for line in text_of(log).splitlines() if line.strip()]
-    return Told(code or 3, lines[-1].removeprefix("scons: *** ") if lines else "its process ended without a word")
+    return JobReport(code or 3, lines[-1].removeprefix("scons: *** ") if lines else "its process ended without a word")
 
 
 def text_of(log: Path, most: int = 200_000) -> str:

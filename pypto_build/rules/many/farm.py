@@ -15,8 +15,8 @@ from pypto_build.facts.jobs import LOCAL, FarmJob, FarmResult, Order
 from pypto_build.replay.verdict import Verdict, write_verdict
 from pypto_build.rules.many import OF_ALL
 from pypto_build.rules.many.choice import Job
+from pypto_build.rules.many.report import JobReport
 from pypto_build.rules.many.row import Row, row_of
-from pypto_build.rules.many.told import Told
 from pypto_build.rules.options import OptionError
 from pypto_build.rules.outcomes import outcome_of
 from pypto_build.rules.verbs import VERBS
@@ -120,8 +120,8 @@ def row_of_result(job: Job, result: FarmResult, log: Path, finding: str) -> Row:
     log.write_text(result.log or f"{result.lost}\n", encoding="utf-8")
     shown = os.path.relpath(log)
     if result.lost:
-        return row_of(job, Told(_NOT_DONE, result.lost), log=shown)
-    report = Told(result.status, finding if result.status else "")
+        return row_of(job, JobReport(_NOT_DONE, result.lost), log=shown)
+    report = JobReport(result.status, finding if result.status else "")
     if result.verdict and (verdict := _verdict(result.verdict)):
         write_verdict(verdict, log.with_suffix(".verdict.json"))
         failed = bool(result.status)

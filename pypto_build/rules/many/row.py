@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pypto_build.facts.outcomes import Outcome, Word
 from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.many.choice import Job
-from pypto_build.rules.many.told import Told
+from pypto_build.rules.many.report import JobReport
 
 _NAMES = {number: name for name, number in EXIT_STATUS.items()}
 #: Statuses of a command, the worst first: what did not even end, what was not computed, what is wrong, what is unknown.
@@ -60,7 +60,9 @@ class Row:
         )
 
 
-def row_of(job: Job, report: Told, seconds: float = 0.0, peak: int = 0, log: str = "", cached: bool = False) -> Row:
+def row_of(
+    job: Job, report: JobReport, seconds: float = 0.0, peak: int = 0, log: str = "", cached: bool = False
+) -> Row:
     """The line of a job that ended."""
     reason = next((one.reason for one in report.outcomes if one.failed), "") or report.message
     reason = reason.replace(f"{job.root}/", "")

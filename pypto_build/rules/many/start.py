@@ -27,8 +27,8 @@ from pypto_build.rules.many import OF_ALL, OF_THE_FARM
 from pypto_build.rules.many.batch import Batch, available, revision_of, text_of
 from pypto_build.rules.many.choice import Job, check, choose
 from pypto_build.rules.many.farm import SPREAD, Farm, Limits
+from pypto_build.rules.many.report import JobReport
 from pypto_build.rules.many.row import Row, severity
-from pypto_build.rules.many.told import Told
 from pypto_build.rules.options import Options, parse_options
 from pypto_build.rules.outcomes import FILES, write_outcomes
 from pypto_build.toolchain.python import own_tool
@@ -236,14 +236,14 @@ class _Command:
         return "+".join(self._targets)
 
     def _looking(self, past: dict[str, Past]) -> tuple[Any, list[Job]]:
-        from pypto_build.rules.many.look import can_look, exists, look
+        from pypto_build.rules.many.up_to_date import can_look, exists, look
 
         if not can_look(self._targets, self._options):
             return None, []
         failed = {label for label, last in past.items() if last.status not in ("pass", "unchecked")}
         jobs = [job for job in self._jobs if job.label not in failed and exists(job, self._build_dir)]
 
-        def looker(jobs: Sequence[Job]) -> Iterator[tuple[Job, Told | None]]:
+        def looker(jobs: Sequence[Job]) -> Iterator[tuple[Job, JobReport | None]]:
             return look(self._env, jobs, self._open)
 
         return looker, jobs

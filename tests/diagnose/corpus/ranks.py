@@ -51,7 +51,7 @@ _SENT = "        pld.system.notify(full, peer=1, offsets=[0, 0], value=1, op=pld
 _TAKE = "        pl.store(pl.load(slots, [row % 2, 0], [1, N]) + 1.0, [row, 0], y)\n"
 _TAKEN = "        pld.system.notify(free, peer=0, offsets=[0, 0], value=1, op=pld.NotifyOp.AtomicAdd)\n"
 _ROUND = "pld.system.wait(arrived, offsets=[0, 0], expected=step + 1, cmp=pld.WaitCmp.Ge)"
-_PUT = "        pld.tensor.put(inbox, next, data, dst_offsets=[step, 0], src_offsets=[given, 0], shape=[1, C])\n"
+_PUT = "        pld.tensor.put(inbox, next, data, dst_offsets=[step, 0], src_offsets=[chunk, 0], shape=[1, C])\n"
 _NEXT = "        pld.system.notify(arrived, peer=next, offsets=[0, 0], value=1, op=pld.NotifyOp.AtomicAdd)\n"
 _BARRIER = "    signal = pld.tensor.barrier(signal)\n"
 _PART = "        pld.tensor.put(gathered, peer, x, dst_offsets=[me * M, 0], src_offsets=[0, 0], shape=[M, K])\n"

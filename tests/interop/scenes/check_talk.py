@@ -40,8 +40,8 @@ def until_ended(wait):
     while time.monotonic() < end:
         with pytest.raises(TimeoutError) as caught:
             wait()
-        if (said := str(caught.value)).endswith(", and the chip has ended"):
-            return said
+        if (message := str(caught.value)).endswith(", and the chip has ended"):
+            return message
     raise AssertionError("the chip did not end")
 
 
@@ -125,7 +125,7 @@ def test_one_region_for_several_dispatches_and_chips():
 
 
 @pytest.mark.parametrize(
-    "wish, said",
+    "wish, message",
     [
         (REPORT, r"run failed with code -9: .*'talk'.*no rows left"),
         (CRASH, r"run failed: .*orchestration crashed.*SIGSEGV"),
@@ -138,7 +138,7 @@ def test_one_region_for_several_dispatches_and_chips():
         ),
     ],
 )
-def test_a_chip_that_fails(wish, said):
+def test_a_chip_that_fails(wish, message):
     def orchestration(orch, handle, config):
         talk = Talk(orch)
         talk.submit(handle, config)
@@ -146,7 +146,7 @@ def test_a_chip_that_fails(wish, said):
         talk.answer(3600)
         talk.answer(3600)
 
-    with pytest.raises(RuntimeError, match=said) as caught:
+    with pytest.raises(RuntimeError, match=message) as caught:
         run(orchestration)
     assert "\n" not in str(caught.value)
 
@@ -176,8 +176,8 @@ def test_a_chip_that_never_answers():
         talk.answer()
         talk.ask(SAY_NOTHING)
         begun = time.monotonic()
-        said = r"^region 1 of worker 0: counter 64 was waited for to be >= 2 for 0\.25 s; observed=1$"
-        with pytest.raises(TimeoutError, match=said):
+        message = r"^region 1 of worker 0: counter 64 was waited for to be >= 2 for 0\.25 s; observed=1$"
+        with pytest.raises(TimeoutError, match=message):
             talk.answer(0.25)
         assert 0.25 <= time.monotonic() - begun < 10
         raise KeyError("of the orchestration itself")
@@ -190,8 +190,10 @@ def test_a_host_that_never_asks():
     def orchestration(orch, handle, config):
         Talk(orch).submit(handle, config, patience_s=0.5)
 
-    said = r"^run failed with code -9: .*signal_wait kind=3 region=1 at=0 operand=1 observed=0: the host did not answer"
-    with pytest.raises(RuntimeError, match=said):
+    message = (
+        r"^run failed with code -9: .*signal_wait kind=3 region=1 at=0 operand=1 observed=0: the host did not answer"
+    )
+    with pytest.raises(RuntimeError, match=message):
         run(orchestration)
 
 
@@ -218,7 +220,7 @@ def test_sizes_that_do_not_fit():
     def orchestration(orch, handle, config):
         region = orch.create_worker_chip_region(worker_id=0, payload_bytes=100, counter_bytes=8)
         read_only, counter = b"0123", region.counter(4)
-        for said, use in {
+        for message, use in {
             "worker_id=1: there are 1 chips": lambda: orch.create_worker_chip_region(
                 worker_id=1, payload_bytes=1, counter_bytes=4
             ),
@@ -236,7 +238,7 @@ def test_sizes_that_do_not_fit():
             "9 is not a valid WaitCmp": lambda: counter.test(1, 9),
             "7 is not a valid NotifyOp": lambda: counter.notify(1, 7),
         }.items():
-            with pytest.raises(ValueError, match=said):
+            with pytest.raises(ValueError, match=message):
                 use()
         region.payload_write(96, read_only)
         back = bytearray(4)
@@ -324,14 +326,14 @@ def test_nobody_answers_a_queue():
 
 
 @pytest.mark.parametrize(
-    "mode, said",
+    "mode, message",
     [
         (RELEASE_TWICE, r"input\.release kind=5 region=1: this message is not held"),
         (PUBLISH_WHAT_IS_NOT, r"output\.publish kind=5 region=1: this room is not reserved"),
         (SEND_STOP, r"output\.publish kind=3 region=1: a chip sends DATA or ERROR"),
     ],
 )
-def test_a_chip_that_misuses_a_queue(mode, said):
+def test_a_chip_that_misuses_a_queue(mode, message):
     def orchestration(orch, handle, config):
         queue = queue_of(orch, handle, config, mode)
         for _ in range(2):
@@ -339,7 +341,7 @@ def test_a_chip_that_misuses_a_queue(mode, said):
             queue.output.dequeue_into(bytearray(3), timeout=LONG)
         queue.output.peek(timeout=LONG)
 
-    with pytest.raises(RuntimeError, match=f"run failed with code -9: .*{said}"):
+    with pytest.raises(RuntimeError, match=f"run failed with code -9: .*{message}"):
         run(orchestration, "talk_queue.cpp")
 
 
@@ -349,11 +351,11 @@ def test_a_host_that_gives_up():
         queue.input.enqueue(b"abc", nbytes=3, timeout=LONG)
         message = queue.output.peek(timeout=LONG)
         queue.output.release(message)
-        for said, use in (
+        for error, use in (
             ("a message was released that is not the one that was peeked", lambda: queue.output.release(message)),
             ("the queue cannot be used any more: a message was released", lambda: queue.output.try_peek()),
         ):
-            with pytest.raises(RuntimeError, match=said):
+            with pytest.raises(RuntimeError, match=error):
                 use()
 
     with pytest.raises(RuntimeError, match=r"timeout kind=6 region=1: the host has given up"):
@@ -361,14 +363,14 @@ def test_a_host_that_gives_up():
 
 
 def test_sizes_of_a_queue():
-    for depth, sizes, said in (
+    for depth, sizes, message in (
         (3, (64, 64), "depth is 3, and must be a power of two"),
         (0, (64, 64), "depth is 0"),
         (1 << 31, (64, 64), "at most 2"),
         (2, (0, 64), "input_arena_bytes is 0, and must be a positive multiple of 64"),
         (2, (64, 65), "output_arena_bytes is 65"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             make_worker_chip_queue_layout(depth, *sizes)
     layout = make_worker_chip_queue_layout(1, 64, 128)
     assert (layout.output_desc_offset, layout.input_arena_offset, layout.output_arena_offset) == (32, 64, 128)

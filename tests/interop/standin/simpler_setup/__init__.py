@@ -87,15 +87,15 @@ class SceneTestCase:
         flags.add_argument("--enable-chip-swimlane")
         flags.add_argument("--enable-pmu")
         flags.add_argument("--enable-dep-gen", action="store_true")
-        given = flags.parse_args()
+        options = flags.parse_args()
         print("given", *sys.argv[1:], file=sys.stderr)
         failed = False
         for cls in vars(sys.modules[name]).copy().values():
             if isinstance(cls, type) and issubclass(cls, SceneTestCase) and cls is not SceneTestCase:
                 for case in cls.CASES:
-                    chosen = not given.case or f"{cls.__name__}::{case['name']}" in given.case
-                    if given.platform in case["platforms"] and chosen:
-                        failed |= not _run(cls(), case, given.corrupt)
+                    chosen = not options.case or f"{cls.__name__}::{case['name']}" in options.case
+                    if options.platform in case["platforms"] and chosen:
+                        failed |= not _run(cls(), case, options.corrupt)
         sys.exit(int(failed))
 
 

@@ -16,9 +16,9 @@ def run_jit(fn, specs, runtime_cfg, golden_data=None, runtime_dir=None, save_dat
     from pypto.runtime.runner import compile_program
 
     print(f"harness save_data={save_data} runtime_dir={runtime_dir} golden_data={golden_data}")
-    place = Path(runtime_dir) if runtime_dir else compile_program(fn)
+    work_dir = Path(runtime_dir) if runtime_dir else compile_program(fn)
     if save_data:
-        (place / "data" / "in").mkdir(parents=True)
-        (place / "data" / "out").mkdir()
-    execute_compiled(place, [torch.ones(4), ctypes.c_float(1), torch.zeros(4)], device_id=0, **runtime_cfg)
-    return RunResult(True, place)
+        (work_dir / "data" / "in").mkdir(parents=True)
+        (work_dir / "data" / "out").mkdir()
+    execute_compiled(work_dir, [torch.ones(4), ctypes.c_float(1), torch.zeros(4)], device_id=0, **runtime_cfg)
+    return RunResult(True, work_dir)

@@ -15,9 +15,9 @@ __all__ = ["Worker"]
 class Worker:
     """The worker of a level: of one chip, or of several."""
 
-    def __new__(cls, level: int = CHIP_LEVEL, **given: Any) -> Any:
+    def __new__(cls, level: int = CHIP_LEVEL, **options: Any) -> Any:
         """Return a worker for one chip (the default level), or for several."""
-        return (worker.OneChipWorker if level == CHIP_LEVEL else NodeWorker)(level=level, **given)
+        return (worker.OneChipWorker if level == CHIP_LEVEL else NodeWorker)(level=level, **options)
 
 
 def __getattr__(name: str) -> Any:

@@ -32,16 +32,16 @@ def execute_compiled(work_dir, args, *, platform, device_id, dfx=_DfxOpts()):
 
 
 def compile_program(name):
-    place = Path(os.environ.get("PYPTO_PROG_BUILD_DIR", "build_output"), f"_jit_{name}_20260101_000000")
-    (place / "kernels" / "aiv").mkdir(parents=True)
-    (place / "kernels" / "aiv" / "k.cpp").touch()
-    (place / "compiled_meta.json").write_text(json.dumps({"schema": 1, "params": PARAMS}))
-    return place
+    directory = Path(os.environ.get("PYPTO_PROG_BUILD_DIR", "build_output"), f"_jit_{name}_20260101_000000")
+    (directory / "kernels" / "aiv").mkdir(parents=True)
+    (directory / "kernels" / "aiv" / "k.cpp").touch()
+    (directory / "compiled_meta.json").write_text(json.dumps({"schema": 1, "params": PARAMS}))
+    return directory
 
 
 def jit(name, x, a, y, config=None):
     config = config or RunConfig()
-    place = compile_program(name)
+    directory = compile_program(name)
     dfx = _DfxOpts(config.enable_dump_args, config.enable_dep_gen)
-    execute_compiled(place, [x, ctypes.c_float(a), y], platform=config.platform, device_id=0, dfx=dfx)
+    execute_compiled(directory, [x, ctypes.c_float(a), y], platform=config.platform, device_id=0, dfx=dfx)
     print(f"kept={int(config.save_kernels)}")

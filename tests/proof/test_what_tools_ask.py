@@ -13,7 +13,7 @@ import pytest
 
 from pypto_build.proof import Action, OutputDir, Store
 from pypto_build.toolchain.host import find_compiler
-from tests.proof.test_place import Rig
+from tests.proof.test_output_dir import Rig
 
 _TOOL = r"""
 #include <dirent.h>

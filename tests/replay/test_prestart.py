@@ -17,7 +17,7 @@ import pytest
 
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.verdict import Verdict, read_verdict
-from pypto_build.rules.machinery.standing import Kept, Standing
+from pypto_build.rules.machinery.prefork import Kept, PreforkServer
 from pypto_build.toolchain.host import find_compiler, host_recipe
 from pypto_build.turn import waiting_environment
 from tests.replay.builder import embedded_module
@@ -297,7 +297,7 @@ def test_code_that_runs_at_loading_runs_once(pair: Pair) -> None:
 
 
 @pytest.fixture
-def standing(pair: Pair) -> Iterator[Standing]:
+def server(pair: Pair) -> Iterator[PreforkServer]:
     process = _stand(pair)
     _await(lambda: _who_has_mapped(pair.library("more")))
     time.sleep(0.1)  # it has loaded the last one, too
@@ -305,20 +305,20 @@ def standing(pair: Pair) -> Iterator[Standing]:
     process.close()
 
 
-def _stand(pair: Pair) -> Standing:
+def _stand(pair: Pair) -> PreforkServer:
     words = ["--platform", "a2a3sim", "--build-dir", str(pair.out), "--embedded", str(embedded_module())]
     environment = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
-    return Standing(Kept("pypto_build.replay", (str(pair.artifact), *words), tuple(environment.items())))
+    return PreforkServer(Kept("pypto_build.replay", (str(pair.artifact), *words), tuple(environment.items())))
 
 
-def _forked(pair: Pair, standing: Standing) -> Verdict | None:
+def _forked(pair: Pair, server: PreforkServer) -> Verdict | None:
     """Return the verdict of a fork that waits while nothing changes; None if the fork refuses to run."""
-    fork = standing.fork({"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]})
+    fork = server.fork({"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]})
     time.sleep(0.2)
     return read_verdict(pair.out / "verdict.json") if fork.go() else None
 
 
-def test_forks_run_what_is_there_edit_by_edit(pair: Pair, standing: Standing) -> None:
+def test_forks_run_what_is_there_edit_by_edit(pair: Pair, server: PreforkServer) -> None:
     """Change nothing, edit a kernel, undo the edit, and swap two kernels."""
     kept, other = pair.out / "kept", pair.compile("other", pair.kernel("y[i] = 3 * y[i];"))
     before = pair.library("more").read_bytes()
@@ -333,15 +333,15 @@ def test_forks_run_what_is_there_edit_by_edit(pair: Pair, standing: Standing) ->
             pair.library("more").rename(kept)
             pair.library("step").rename(pair.library("more"))
             kept.rename(pair.library("step"))
-        verdict = _forked(pair, standing)
+        verdict = _forked(pair, server)
         assert verdict is not None
         values.append([first.actual for first in _same_as_fresh(pair, verdict).outputs[0].first[1:2]])
     assert values == [[], [6.0], [], [2.0]]
 
 
-def test_a_library_that_changes_between_the_fork_and_its_turn_runs_as_it_is(pair: Pair, standing: Standing) -> None:
+def test_a_library_that_changes_between_the_fork_and_its_turn_runs_as_it_is(pair: Pair, server: PreforkServer) -> None:
     other = pair.compile("other", pair.kernel("y[i] = 3 * y[i];"))
-    fork = standing.fork({"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]})
+    fork = server.fork({"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]})
     time.sleep(0.3)
     other.rename(pair.library("more"))
     assert fork.go() == (1, "")
@@ -349,27 +349,27 @@ def test_a_library_that_changes_between_the_fork_and_its_turn_runs_as_it_is(pair
 
 
 @pytest.mark.parametrize("after_the_fork", [False, True])
-def test_no_fork_runs_what_was_written_to_in_place(pair: Pair, standing: Standing, after_the_fork: bool) -> None:
+def test_no_fork_runs_what_was_written_to_in_place(pair: Pair, server: PreforkServer, after_the_fork: bool) -> None:
     other = pair.compile("other", pair.kernel("y[i] = 3 * y[i];")).read_bytes()
-    fork = standing.fork(dict(os.environ)) if after_the_fork else None
+    fork = server.fork(dict(os.environ)) if after_the_fork else None
     time.sleep(0.3)
     with open(pair.library("more"), "r+b") as file:
         file.truncate(0)
         file.write(other)
-    assert (fork or standing.fork(dict(os.environ))).go() is None
-    assert after_the_fork or _await(lambda: standing.is_worn)
+    assert (fork or server.fork(dict(os.environ))).go() is None
+    assert after_the_fork or _await(lambda: server.is_worn)
 
 
-def test_one_that_was_killed_forks_no_more(pair: Pair, standing: Standing) -> None:
+def test_one_that_was_killed_forks_no_more(pair: Pair, server: PreforkServer) -> None:
     os.kill(_who_has_mapped(pair.library("more")), signal.SIGKILL)
     time.sleep(0.1)
     with pytest.raises(OSError):
-        standing.fork(dict(os.environ))
-    assert standing.is_worn
+        server.fork(dict(os.environ))
+    assert server.is_worn
 
 
-def test_a_fork_that_nobody_needs_ends(pair: Pair, standing: Standing) -> None:
-    standing.fork(dict(os.environ)).cancel()
+def test_a_fork_that_nobody_needs_ends(pair: Pair, server: PreforkServer) -> None:
+    server.fork(dict(os.environ)).cancel()
     assert not (pair.out / "verdict.json").exists()
 
 
@@ -378,17 +378,17 @@ def test_a_library_that_was_too_young_is_loaded_by_forks(pair: Pair) -> None:
     others = [pair.compile(f"other{times}", pair.kernel(f"y[i] = {times} * y[i];")) for times in (3, 4)]
     young = time.time_ns() + 2_000_000_000
     os.utime(pair.library("more"), ns=(young, young))
-    standing = _stand(pair)
+    server = _stand(pair)
     _await(lambda: _who_has_mapped(pair.library("step")))
     assert not _who_has_mapped(pair.library("more"))
     time.sleep(max(0.0, young / 1e9 + 0.1 - time.time()))
     values = []
     for other in others:
-        fork = standing.fork({"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]})
+        fork = server.fork({"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]})
         _await(lambda: _who_has_mapped(pair.library("more")))
         other.rename(pair.library("more"))
         assert fork.go() == (1, "")
         values.append(_same_as_fresh(pair, read_verdict(pair.out / "verdict.json")).outputs[0].first[1].actual)
         time.sleep(0.1)
-    standing.close()
+    server.close()
     assert values == [6.0, 8.0]

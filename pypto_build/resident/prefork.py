@@ -3,7 +3,7 @@
 The first command of its kind leaves such a process behind (`Leaving`), which registers with the resident process
 through a socket. A later command with the same words, environment, directory, umask and kind of streams is handed to it
 (`hand_over`). All that SCons does before the call is then done already, and the process of the next replay is kept
-ready (`rules.machinery.standing`). The files of an artifact are looked at after the fork, as in any process. The
+ready (`rules.machinery.prefork`). The files of an artifact are looked at after the fork, as in any process. The
 process that hands a command over stays the leader of the command's group.
 """
 
@@ -24,10 +24,10 @@ from typing import NoReturn
 import msgspec
 
 import pypto_build.rules
-from pypto_build.client.asking import NUMBER, SconsStart
+from pypto_build.client.protocol import NUMBER, SconsStart
 from pypto_build.proof.digests import changed_since
 from pypto_build.proof.looking import Identity, identity
-from pypto_build.rules.machinery import standing
+from pypto_build.rules.machinery import prefork
 from pypto_build.rules.targets import STATUS_VARIABLE
 from pypto_build.toolchain.forks import flush_streams, take_streams
 
@@ -137,7 +137,7 @@ class Leaving:
 
     def tell(self) -> None:
         """Tell the preforked process at the end of a command what the next one will need."""
-        report = msgspec.json.encode(standing.NEXT.wanted)
+        report = msgspec.json.encode(prefork.NEXT.wanted)
         if self._told >= 0:
             with suppress(OSError):
                 os.set_blocking(self._told, False)
@@ -169,7 +169,7 @@ class _Stand:
                 ready, _, _ = select.select(watched, [], [], _QUIET_S if self._wants_look else _STANDS_S)
                 if not ready and self._wants_look:
                     self._wants_look = False
-                    standing.look(self._look_ahead)
+                    prefork.look(self._look_ahead)
                 elif not ready and not self._forks:
                     os._exit(0)
                 for descriptor in ready:
@@ -190,11 +190,11 @@ class _Stand:
         data = os.read(descriptor, _LARGEST)
         os.close(descriptor)
         if data:
-            standing.NEXT.wanted = msgspec.json.decode(data, type=standing.Kept)
-            standing.keep(standing.NEXT.wanted)
-            self._wants_look = standing.NEXT.workspace is not None
+            prefork.NEXT.wanted = msgspec.json.decode(data, type=prefork.Kept)
+            prefork.keep(prefork.NEXT.wanted)
+            self._wants_look = prefork.NEXT.workspace is not None
             if not self._wants_look:
-                standing.look(self._look_ahead)
+                prefork.look(self._look_ahead)
 
     def _take(self) -> tuple[socket.socket, int] | None:
         """Fork for a command. In the fork, wait for the caller's consent and return the result of `serve`."""

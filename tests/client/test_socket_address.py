@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.client import meeting
+from pypto_build.client import socket_address
 
 
 def test_a_place_that_others_may_enter_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,9 +14,9 @@ def test_a_place_that_others_may_enter_is_not_used(tmp_path: Path, monkeypatch: 
     sockets.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(sockets))
     (sockets / "pypto-build").mkdir(mode=0o755)
-    assert meeting.directory() is None
+    assert socket_address.directory() is None
     (sockets / "pypto-build").chmod(0o700)
-    assert meeting.directory() == f"{sockets}/pypto-build"
+    assert socket_address.directory() == f"{sockets}/pypto-build"
 
 
 @pytest.mark.parametrize(
@@ -26,4 +26,4 @@ def test_a_place_that_others_may_enter_is_not_used(tmp_path: Path, monkeypatch: 
 def test_where_it_is_wanted(monkeypatch: pytest.MonkeyPatch, chosen: str, automation: str, expected: bool) -> None:
     monkeypatch.setenv("PYPTO_BUILD_SERVER", chosen)
     monkeypatch.setenv("CI", automation)
-    assert meeting.is_wanted() is expected
+    assert socket_address.is_wanted() is expected

@@ -18,7 +18,7 @@ from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.toolchain.forks import flush_streams
 
 
-class Told(msgspec.Struct):
+class JobReport(msgspec.Struct):
     """The end of a job.
 
     ``status`` is the exit status that `pypto-build` would have; ``message`` is a line about the fault. ``command`` is
@@ -41,7 +41,7 @@ def end_job(writer: int, workspaces: Sequence[Workspace], verdicts: Verdicts) ->
     built = sum(len(workspace.progress.renewed) for workspace in workspaces)
     status = verdicts.status or (0 if _is_done() else EXIT_STATUS["usage_error"])
     with suppress(OSError), open(writer, "wb") as stream:
-        stream.write(msgspec.msgpack.encode(Told(status, verdicts.message, command, outcomes, built)))
+        stream.write(msgspec.msgpack.encode(JobReport(status, verdicts.message, command, outcomes, built)))
     flush_streams()
     os._exit(0)
 
@@ -52,9 +52,9 @@ def _is_done() -> bool:
     return all(node is not None and node.get_state() in (SCons.Node.executed, SCons.Node.up_to_date) for node in nodes)
 
 
-def heard(data: bytes) -> Told | None:
+def decode_report(data: bytes) -> JobReport | None:
     """Return the report of a job; None if the job ended before it reported."""
     try:
-        return msgspec.msgpack.decode(data, type=Told) if data else None
+        return msgspec.msgpack.decode(data, type=JobReport) if data else None
     except msgspec.MsgspecError:
         return None

@@ -22,14 +22,14 @@ import msgspec
 
 from pypto_build import terminal
 from pypto_build.proof.action import plain
-from pypto_build.proof.ahead import Waiting
+from pypto_build.proof.prestart import Waiting
 from pypto_build.proof.witness import VARIABLE
 from pypto_build.rules.machinery.actions import WaitingTool
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.targets import STATUS_VARIABLE
 from pypto_build.toolchain import forks
+from pypto_build.toolchain.prefork import AT_WORK
 from pypto_build.toolchain.python import own_environment, own_tool
-from pypto_build.toolchain.standing import AT_WORK
 from pypto_build.trace import VARIABLE as TRACE
 from pypto_build.turn import VARIABLE as TURN
 
@@ -53,20 +53,20 @@ class Kept(msgspec.Struct, frozen=True):
     platform: str = ""
 
 
-class Standing:
+class PreforkServer:
     """A process that has loaded all that the command ``kept`` needs, and is forked for each run of it."""
 
     def __init__(self, kept: Kept) -> None:
         self.kept = kept
         self.since = time.time_ns()
         self.rounds = 0
-        self._directory = tempfile.mkdtemp(prefix="pypto-standing-")
+        self._directory = tempfile.mkdtemp(prefix="pypto-prefork-")
         log = Path(self._directory, "log")
         log.touch()
         variables = {"TMPDIR": self._directory, VARIABLE: str(log)}
         self._process, self._connection = forks.start(
-            "pypto_build.toolchain.standing",
-            [VARIABLE, str(self.since), f"{kept.module}.standing", *kept.words],
+            "pypto_build.toolchain.prefork",
+            [VARIABLE, str(self.since), f"{kept.module}.prefork", *kept.words],
             own_environment(dict(kept.environment)) | variables,
             output=subprocess.DEVNULL,
         )
@@ -143,7 +143,7 @@ class _State:
     """The process that is kept now, and the command that the next one should be kept for."""
 
     def __init__(self) -> None:
-        self.standing: Standing | None = None
+        self.server: PreforkServer | None = None
         self.wanted = Kept()
         self.workspace: Workspace | None = None
 
@@ -160,11 +160,11 @@ def want(command: list[str], environment: Mapping[str, str], artifact: Path, pla
 
 def start_waiting(command: list[str], environment: dict[str, str]) -> Waiting:
     """A process for ``command`` that waits for its turn: a fork of the one that is kept, if it is for just this."""
-    standing = NEXT.standing
+    server = NEXT.server
     kept = _kept(command, environment)
-    if standing is not None and (standing.kept.words, standing.kept.environment) == (kept.words, kept.environment):
+    if server is not None and (server.kept.words, server.kept.environment) == (kept.words, kept.environment):
         with suppress(OSError):
-            return standing.fork(environment)
+            return server.fork(environment)
     return WaitingTool(command, environment)
 
 
@@ -186,16 +186,16 @@ def look(look_ahead: Callable[[], None]) -> None:
 
 def keep(kept: Kept) -> None:
     """Keep a process for the command ``kept``; end one that is kept for another command."""
-    standing = NEXT.standing
-    if standing is not None:
-        standing.rounds += 1
-    if not kept.words or (standing is not None and standing.kept == kept and not standing.is_worn):
+    server = NEXT.server
+    if server is not None:
+        server.rounds += 1
+    if not kept.words or (server is not None and server.kept == kept and not server.is_worn):
         return
-    if standing is not None:
-        standing.close()
-        NEXT.standing = None
+    if server is not None:
+        server.close()
+        NEXT.server = None
     with suppress(OSError):
-        NEXT.standing = Standing(kept)
+        NEXT.server = PreforkServer(kept)
 
 
 def _kept(command: list[str], environment: Mapping[str, str]) -> Kept:

@@ -15,10 +15,10 @@ from contextlib import suppress
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.interface import read_interface
 from pypto_build.facts.run_options import EMBEDDED
-from pypto_build.replay.ahead import start_ahead
 from pypto_build.replay.cli import request_from, run_in_turn, terminate
 from pypto_build.replay.embedded import job_of
 from pypto_build.replay.loading import Files, Libraries, load_embedded
+from pypto_build.replay.prestart import start_ahead
 from pypto_build.replay.request import Request
 from pypto_build.trace import note_start
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from pypto_build.rules.machinery.early import Early
+from pypto_build.rules.machinery.background import Early
 
 
 def test_nothing_is_done_before_there_is_something_to_wait_for() -> None:

@@ -13,7 +13,7 @@ import pytest
 from pypto_build.proof import Action, OutputDir, Store
 from pypto_build.proof.digests import TICK_S
 from pypto_build.proof.known import Known
-from tests.proof.test_place import Rig
+from tests.proof.test_output_dir import Rig
 
 _COUNT = 7  # more than so few results that a set of theirs is not looked at for all
 

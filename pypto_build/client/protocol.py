@@ -14,7 +14,7 @@ import os
 import struct
 import sys
 
-from pypto_build.client.meeting import same_user
+from pypto_build.client.socket_address import same_user
 
 TYPE_CHECKING = False  # the module of this name takes a millisecond to load
 if TYPE_CHECKING:

@@ -19,12 +19,12 @@ from pypto_build.artifact.below import directory_below, remove_below, replace_be
 from pypto_build.trace import span
 
 from .action import Action, Helper, InputSet, Result, Roots, plain
-from .ahead import Ahead, Start
 from .calls import OWN_CALLS
 from .digests import LISTING, TICK_S, bytes_digest, changed_since, written_since
 from .known import OURS, Known, State
 from .locks import locked
 from .looking import Identity, Looker, Paths, unpack
+from .prestart import Ahead, Start
 from .questions import CALLS, NAMES, is_absent, subject
 from .store import Store, decoded
 from .witness import TEST_VARIABLE, VARIABLE, Account, of_python, read_account

@@ -18,7 +18,7 @@ from pypto_build.rules.machinery.locks import release_output, try_lock
 from pypto_build.rules.machinery.scons_types import Environment
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.many.choice import Job
-from pypto_build.rules.many.told import Told
+from pypto_build.rules.many.report import JobReport
 from pypto_build.rules.options import OptionError, Options
 from pypto_build.rules.replay import Replays, declare_replay, finish_replays, outcome_of_replay, replays_of
 from pypto_build.toolchain import ToolchainError
@@ -35,7 +35,7 @@ def can_look(targets: Iterable[str], options: Options) -> bool:
     return set(targets) <= set(UNCHANGED) and not options["FORCE"] and not options["SANDBOX"]
 
 
-def look(env: Environment, jobs: Iterable[Job], opened: Opened) -> Iterator[tuple[Job, Told | None]]:
+def look(env: Environment, jobs: Iterable[Job], opened: Opened) -> Iterator[tuple[Job, JobReport | None]]:
     """Yield each job with its outcome if it needs no run, else with None."""
     terminal.redirect(lambda text, error: None)  # a job that has to run prints its own errors
     workspaces: dict[tuple[str, ...], Workspace] = {}
@@ -49,7 +49,7 @@ def look(env: Environment, jobs: Iterable[Job], opened: Opened) -> Iterator[tupl
             yield job, None  # its own process says what is wrong
 
 
-def _look_at(env: Environment, job: Job, workspace: Workspace) -> Told | None:
+def _look_at(env: Environment, job: Job, workspace: Workspace) -> JobReport | None:
     roots = [job.root, *find_children(job.root)]
     outputs = [workspace.build_dir / workspace.options["PLATFORM"] / job.name]
     if any(map(lacks_kernels, roots)) or not all(path.is_dir() and try_lock(path) for path in outputs):
@@ -64,7 +64,7 @@ def _look_at(env: Environment, job: Job, workspace: Workspace) -> Told | None:
             release_output(output)
 
 
-def _known(env: Environment, job: Job, workspace: Workspace) -> Told | None:
+def _known(env: Environment, job: Job, workspace: Workspace) -> JobReport | None:
     replays = Replays()
     env.Replace(PYPTO=workspace, PYPTO_ARTIFACTS=Artifacts(), PYPTO_REPLAYS=replays)
     declared = []
@@ -74,13 +74,13 @@ def _known(env: Environment, job: Job, workspace: Workspace) -> Told | None:
             return None
         declared.append(targets)
     if "replay" not in map(str, COMMAND_LINE_TARGETS):
-        return Told(0)
+        return JobReport(0)
     nodes = [node for targets in declared for node in declare_replay(env, targets, alone=False)]
     replays_of_job = replays_of(env, nodes)
     if not all(replay.step.proven for replay in replays_of_job):
         return None
     status = finish_replays(nodes, nodes, env)
-    return Told(status, outcomes=[outcome_of_replay(workspace, replay, job.label) for replay in replays_of_job])
+    return JobReport(status, outcomes=[outcome_of_replay(workspace, replay, job.label) for replay in replays_of_job])
 
 
 def _is_built(targets: ArtifactTargets) -> bool:

@@ -1,6 +1,6 @@
 """Prefork server of one tool: it loads what the tool's next command needs, and is forked for each command.
 
-python -m pypto_build.toolchain.standing DESCRIPTOR LOG_VARIABLE STARTED MODULE WORDS...
+python -m pypto_build.toolchain.prefork DESCRIPTOR LOG_VARIABLE STARTED MODULE WORDS...
 
 ``MODULE`` has three functions. ``load(words, started)`` is called once. ``is_whole()`` returns whether the files that
 were loaded are unchanged. ``run(begin)`` is called in each fork: it waits for its turn, calls ``begin`` when it starts
