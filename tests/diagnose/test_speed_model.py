@@ -76,8 +76,8 @@ def plain_vector(name: str, starts: Sequence[int], target: int, size: int, slope
     at_once = 1
     for group in range(groups):
         for half in (0, 1):
-            wanted = [s for s in starts if (group - s // 32) % groups < 8 and (arch == 2 or s >> 17 == half)]
-            at_once = max(at_once, len(wanted))
+            expected = [s for s in starts if (group - s // 32) % groups < 8 and (arch == 2 or s >> 17 == half)]
+            at_once = max(at_once, len(expected))
     cycles = max(head + repeats * slope, own_head + repeats * at_once)
     return cycles + (16 if size % 256 and arch == 2 else 0)
 
@@ -108,16 +108,16 @@ def test_vector_instructions_cost_what_the_plain_formula_says(
     width = 128 * cols
     x, y = (tile(32 * block, 1, width, READ) for block in blocks)
     cost = price(vector(name, x, y, tile(0x8000, 1, width, WRITE)), A2)
-    wanted = plain_vector(name, [x.address, y.address], 0x8000, 2 * width, slope, 2)
-    assert cost.head + cost.work == pytest.approx(wanted)
+    expected = plain_vector(name, [x.address, y.address], 0x8000, 2 * width, slope, 2)
+    assert cost.head + cost.work == pytest.approx(expected)
 
 
 @given(st.integers(0, 7), st.integers(0, 7), st.integers(1, 100))
 def test_vector_instructions_of_a5_cost_what_the_plain_formula_says(first: int, second: int, cols: int) -> None:
     x, y = tile(first * 0x4000, 1, 128 * cols, READ), tile(second * 0x8000, 1, 128 * cols, READ)
     cost = price(vector("TADD", x, y, tile(0x1000, 1, 128 * cols, WRITE)), A5)
-    wanted = plain_vector("TADD", [x.address, y.address], 0x1000, 256 * cols, 1.247, 5)
-    assert cost.head + cost.work == pytest.approx(wanted)
+    expected = plain_vector("TADD", [x.address, y.address], 0x1000, 256 * cols, 1.247, 5)
+    assert cost.head + cost.work == pytest.approx(expected)
 
 
 @given(st.integers(1, 200), st.integers(1, 600), st.integers(0, 600))
@@ -155,7 +155,7 @@ def test_a_product_takes_a_cycle_a_fractal() -> None:
     assert (cost.light, cost.work) == (512.0, 523.0)
 
 
-def test_a_row_operand_without_price_is_named() -> None:
+def test_an_instruction_without_price_is_named() -> None:
     assert price(vector("TPOW", tile(0, 1, 64, READ), tile(0, 1, 64, WRITE)), A2).unpriced == "TPOW"
 
 
@@ -279,10 +279,10 @@ def test_more_conflicts_are_never_faster(block: int, rows: int) -> None:
 @_FEW
 @given(st.integers(1, 60), st.integers(1, 8), st.booleans())
 def test_no_run_is_faster_than_its_speed_of_light(blocks: int, tasks: int, chain: bool) -> None:
-    found = predict(run(STREAM, blocks, tasks, chain), A2)
-    assert found.light_us <= found.low_us <= found.time_us <= found.high_us
-    assert sum(found.evidence.values()) == pytest.approx(1)
-    assert set(found.evidence) <= set(EVIDENCE)
+    result = predict(run(STREAM, blocks, tasks, chain), A2)
+    assert result.light_us <= result.low_us <= result.time_us <= result.high_us
+    assert sum(result.evidence.values()) == pytest.approx(1)
+    assert set(result.evidence) <= set(EVIDENCE)
 
 
 def test_a_chain_waits_for_its_tasks_and_their_dispatch() -> None:
@@ -293,16 +293,16 @@ def test_a_chain_waits_for_its_tasks_and_their_dispatch() -> None:
     assert chain.bound == "dispatch"
 
 
-def _each(found: Prediction) -> float:
-    kernel = found.kernels[0]
+def _each(result: Prediction) -> float:
+    kernel = result.kernels[0]
     return float(kernel.time_us / kernel.calls)
 
 
 def test_all_cores_together_get_what_hbm_gives() -> None:
-    found = predict(run([load(64, 1024, 2048)] * 40, 48), A2)
+    result = predict(run([load(64, 1024, 2048)] * 40, 48), A2)
     moved = 48 * 40 * 64 * 2048
-    assert moved / (found.kernels[0].time_us / 48) / 1000 == pytest.approx(A2["hbm.read"], rel=0.05)
-    assert found.kernels[0].bound == "HBM"
+    assert moved / (result.kernels[0].time_us / 48) / 1000 == pytest.approx(A2["hbm.read"], rel=0.05)
+    assert result.kernels[0].bound == "HBM"
 
 
 def test_what_was_loaded_before_is_in_l2() -> None:
@@ -365,8 +365,8 @@ def test_a_row_of_the_chip_precedes_one_of_its_generation() -> None:
 @given(st.sampled_from([WhatIf(double=True), WhatIf(nobanks=True), WhatIf(nodispatch=True), WhatIf(l2=True)]))
 def test_a_what_if_is_no_slower_and_no_faster_than_light(change: WhatIf) -> None:
     plain = predict(run(STREAM * 3, 48, 3, True), A2)
-    found = predict(run(STREAM * 3, 48, 3, True), A2, change)
-    assert found.light_us <= found.time_us <= plain.time_us * 1.001
+    result = predict(run(STREAM * 3, 48, 3, True), A2, change)
+    assert result.light_us <= result.time_us <= plain.time_us * 1.001
 
 
 def test_a_second_buffer_lets_the_next_load_begin() -> None:
@@ -402,11 +402,11 @@ def test_a_calibration_finds_the_memory_that_was_measured(tmp_path: Path) -> Non
     slow = A2.with_values(hbm=A2["hbm"] * 0.5, hbm__read=A2["hbm.read"] * 0.5)
     placed, _, _ = Model(recording, slow).run()
     rows = tuple(TimelineRow(one.cores[0], 100 * (1 + one.block.task), one.start, one.end) for one in placed)
-    found = calibrate(recording, A2, Timeline(tmp_path / "x.json", 1, None, (), rows, {}), {0: "reader"})
-    assert {rate.name for rate in found.changed} == {"hbm", "hbm.read"}
-    assert found.before > 40 and found.after < 5
+    result = calibrate(recording, A2, Timeline(tmp_path / "x.json", 1, None, (), rows, {}), {0: "reader"})
+    assert {rate.name for rate in result.changed} == {"hbm", "hbm.read"}
+    assert result.before > 40 and result.after < 5
     path = tmp_path / "rates.toml"
-    lines = write_rates(path, found)
+    lines = write_rates(path, result)
     assert lines[0].startswith("calibration: mean error ")
     assert rates_of("910B1", read_rates(path))["hbm.read"] == pytest.approx(slow["hbm.read"], rel=0.1)
     other = Timeline(tmp_path / "y.json", 1, None, (), (TimelineRow(0, 7, 0.0, 1.0),), {})
@@ -421,8 +421,8 @@ def test_blocks_that_meet_take_the_longest_way_to_each_meeting() -> None:
     streams = [np.array([0, 2, 1], np.uint32), np.array([1, 2, 0], np.uint32)]
     calls = [Call(0, block, 1, 0, block, slice(0, 0)) for block in range(2)]
     calm = A2.with_values(issue=0)
-    found = predict(Recording(rows, streams, calls), calm)
+    result = predict(Recording(rows, streams, calls), calm)
     each = {number: price(rows[number], calm) for number in (0, 1)}
     both = 2 * (each[1].head + each[1].work) / calm.clock + calm["dispatch.barrier"]
-    start, end = found.tasks[0].start_us, found.tasks[0].end_us
+    start, end = result.tasks[0].start_us, result.tasks[0].end_us
     assert end - start == pytest.approx(both)

@@ -36,33 +36,33 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def recorded_replay(given: argparse.Namespace) -> tuple[Verdict, Path]:
+def recorded_replay(options: argparse.Namespace) -> tuple[Verdict, Path]:
     """Replay the checked binaries and record all instructions. Returns the verdict and the directory of the record."""
-    binaries = given.binaries = given.binaries or given.build_dir / "check"
+    binaries = options.binaries = options.binaries or options.build_dir / "check"
     for name in ("instructions.json", "ranks.json"):
         (binaries / "dfx_outputs" / name).unlink(missing_ok=True)
     request = replace(
-        request_of(given, binaries), options={"instructions": True, "judge": False, "dep_gen": True, "poison": False}
+        request_of(options, binaries), options={"instructions": True, "judge": False, "dep_gen": True, "poison": False}
     )
     return replay(request, write=None), binaries / "dfx_outputs"
 
 
 @command("speed", parser)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Return 0, 1 if an instruction has no price, or the exit status of a replay that left no record."""
     with taking_long("recording the instructions"):
-        verdict, directory = recorded_replay(given)
-    if given.chip and (directory / "ranks.json").is_file():
+        verdict, directory = recorded_replay(options)
+    if options.chip and (directory / "ranks.json").is_file():
         from pypto_build.diagnose.speed.ranks import answer_ranks
 
-        return answer_ranks(given, directory, terminal.say)
+        return answer_ranks(options, directory, terminal.say)
     if not (directory / "instructions.json").is_file():
         error = verdict.error
         print(f"speed: {error.message}; {error.hint}" if error else "speed: no record", file=sys.stderr)
         return verdict.exit_status or 5
     from pypto_build.diagnose.speed.answer import answer
 
-    return answer(given, directory, terminal.say)
+    return answer(options, directory, terminal.say)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What `scons speed` says of a recorded run: the screen, and the prediction as JSON."""
+"""The answer of `scons speed` to a recorded run: the screen, and the prediction as JSON."""
 
 from __future__ import annotations
 
@@ -14,32 +14,12 @@ from pypto_build.artifact.instruction_sites import AccessSite, InstructionPositi
 from pypto_build.diagnose.recorded.names import Names, artifact_names
 from pypto_build.diagnose.recorded.timeline import read_timeline
 from pypto_build.diagnose.speed.calibrate import calibrate, write_rates
+from pypto_build.diagnose.speed.document import Document, Line
 from pypto_build.diagnose.speed.model import Prediction, predict
-from pypto_build.diagnose.speed.rates import CHIPS, DEFAULT_CHIP, Rate, Rates, rates_of, read_rates
+from pypto_build.diagnose.speed.rates import CHIPS, DEFAULT_CHIP, Rates, rates_of, read_rates
 from pypto_build.diagnose.speed.record import Recording, read_recording
 from pypto_build.diagnose.speed.text import changed_line, compared_lines, screen, unpriced_lines
 from pypto_build.diagnose.speed.what_if import read_what_if
-
-
-class Line(msgspec.Struct, frozen=True):
-    """The position of a row in the kernel's source."""
-
-    row: int
-    path: str
-    line: int
-
-
-class Document(msgspec.Struct, frozen=True):
-    """What `JSON=` writes: the prediction, names of kernels, positions of rows, and the rates of the chip."""
-
-    prediction: Prediction
-    names: dict[int, str]
-    lines: tuple[Line, ...]
-    rates: tuple[Rate, ...]
-    what_if: dict[str, Prediction] = {}
-    artifact: str = ""
-    schema: int = 1
-
 
 #: The file in OUT that keeps the last prediction, for `OTHER=`.
 KEPT = "speed.json"
@@ -61,7 +41,7 @@ def other_document(name: str, build_dir: Path) -> Document:
     path = Path(name)
     if path.suffix != ".json":
         beside = [build_dir.parent / path.name / KEPT, build_dir.parent / f"_jit_{path.name}" / KEPT]
-        path = next((found for found in beside if found.is_file()), beside[0])
+        path = next((result for result in beside if result.is_file()), beside[0])
     return read_document(path)
 
 
@@ -70,7 +50,7 @@ def chip_rates(chip: str, platform: str, replaced: Path | None) -> Rates:
     arch = platform.removesuffix("sim")
     name = chip or DEFAULT_CHIP[arch]
     if CHIPS.get(name) != arch:
-        fitting = [known for known, of in CHIPS.items() if of == arch]
+        fitting = [candidate for candidate, of in CHIPS.items() if of == arch]
         raise ArtifactError(f"CHIP={name}", f"is no chip of {platform}", f"it is one of {', '.join(fitting)}")
     return rates_of(name, read_rates(replaced) if replaced else ())
 
@@ -82,8 +62,8 @@ def positions_of(recording: Recording, root: Path) -> dict[int, InstructionPosit
         for number, row in enumerate(recording.rows)
         if row.file
     }
-    found = find_positions(sites.values(), root)
-    return {number: found[site] for number, site in sites.items()}
+    result = find_positions(sites.values(), root)
+    return {number: result[site] for number, site in sites.items()}
 
 
 def document_of(
@@ -100,28 +80,28 @@ def document_of(
     return Document(prediction, names, lines, tuple(rates.rows.values()), dict(changed or {}), artifact)
 
 
-def answer(given: argparse.Namespace, directory: Path, say: Callable[..., None]) -> int:
+def answer(options: argparse.Namespace, directory: Path, say: Callable[..., None]) -> int:
     """Print the prediction for a recorded run. Returns 1 if an instruction has no price, else 0."""
-    rates = chip_rates(given.chip_name, given.platform, given.rates)
-    changes = read_what_if(given.what_if)
-    other = other_document(given.other, given.build_dir) if given.other else None
+    rates = chip_rates(options.chip_name, options.platform, options.rates)
+    changes = read_what_if(options.what_if)
+    other = other_document(options.other, options.build_dir) if options.other else None
     recording = read_recording(directory)
     prediction = predict(recording, rates)
     changed = {name: predict(recording, rates, change) for name, change in changes.items()}
-    kernels = artifact_names(given.artifact)
+    kernels = artifact_names(options.artifact)
     names = {kernel.kernel: kernels.kernel(kernel.kernel) for kernel in prediction.kernels}
-    positions = positions_of(recording, given.artifact)
+    positions = positions_of(recording, options.artifact)
     say(*(f"[speed] {line}".rstrip() for line in screen(prediction, recording, names, positions)))
     say(*(f"[speed] {changed_line(name, prediction, after)}" for name, after in changed.items()))
     if other:
-        say(*(f"[speed] {line}" for line in compared_lines(given.artifact.name, prediction, names, other)))
+        say(*(f"[speed] {line}" for line in compared_lines(options.artifact.name, prediction, names, other)))
     wrong = unpriced_lines(prediction, recording, positions)
     say(*wrong)
-    if given.calibrate:
-        found = calibrate(recording, rates, read_timeline(given.calibrate), names)
-        say(*(f"[speed] {line}" for line in write_rates(given.build_dir / "rates.toml", found)))
-    document = document_of(prediction, kernels, positions, rates, given.artifact.name, changed)
-    write_bytes(given.build_dir / KEPT, msgspec.json.encode(document))
-    if given.json:
-        write_bytes(given.json, msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+    if options.calibrate:
+        result = calibrate(recording, rates, read_timeline(options.calibrate), names)
+        say(*(f"[speed] {line}" for line in write_rates(options.build_dir / "rates.toml", result)))
+    document = document_of(prediction, kernels, positions, rates, options.artifact.name, changed)
+    write_bytes(options.build_dir / KEPT, msgspec.json.encode(document))
+    if options.json:
+        write_bytes(options.json, msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
     return int(bool(wrong))

@@ -35,7 +35,7 @@ REPEAT, BLOCK = 256, 32
 
 @dataclass(frozen=True)
 class Cost:
-    """What one instruction costs, in cycles and bytes.
+    """The cost of one instruction in cycles and bytes.
 
     `moved` are the bytes of global memory as they count against the shared rate, and `own` those that the instruction
     needs. `light` is the least that the pipe could take: no head, no conflict, no loss by small or unaligned rows.
@@ -96,8 +96,8 @@ def price(row: Row, rates: Rates) -> Cost:
     if row.kind != INSTRUCTION:
         return NOTHING
     by_pipe = {MTE2: _load, MTE3: _store, MTE1: _to_l0, M: _multiply, FIX: _drain, V: _vector, S: _scalar}
-    found = by_pipe.get(row.pipe)
-    return found(row, rates) if found else Cost(unpriced=f"{row.name} on pipe {row.pipe}")
+    pricing = by_pipe.get(row.pipe)
+    return pricing(row, rates) if pricing else Cost(unpriced=f"{row.name} on pipe {row.pipe}")
 
 
 # -- transfers --
@@ -255,14 +255,14 @@ def conflict(tiles: Sequence[Tile], rates: Rates) -> float:
     """Return the cycles in which a repeat's blocks reach their banks: 1 where no two blocks want the same."""
 
     def cycles(operands: list[Tile], by_bank: bool) -> int:
-        wanted: Counter[tuple[int, int]] = Counter()
+        blocks: Counter[tuple[int, int]] = Counter()
         for tile in operands:
             step = tile.rows if tile.fractals else 1
             for block in range(REPEAT // BLOCK):
                 address = tile.start + block * step * BLOCK
                 half = address >> 17 if by_bank else 0
-                wanted[(address // BLOCK) % groups, half] += 1
-        return max(wanted.values(), default=1)
+                blocks[(address // BLOCK) % groups, half] += 1
+        return max(blocks.values(), default=1)
 
     groups = 16 if rates.arch == A2A3 else 8
     whole = [tile for tile in tiles if tile.space == UB and not tile.access & SCRATCH and tile.bytes >= REPEAT]

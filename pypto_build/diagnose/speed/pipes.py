@@ -53,7 +53,7 @@ class Shares:
 
 @dataclass
 class CoreTime:
-    """What a core did: cycles in all and of each pipe, cycles waited at each row, and the times of meetings.
+    """The activity of a core: cycles in all and of each pipe, cycles waited at each row, and the times of meetings.
 
     `spans` lists what ran where, as row, pipe, begin and end; it is empty unless it was asked for.
     """
@@ -77,8 +77,8 @@ class _Core:
         self.starts: list[deque[float]] = [deque(maxlen=chip.depth) for _ in range(_PIPES)]
         self.flags: dict[tuple[int, int, int], deque[float]] = defaultdict(deque)
         if chip.spare:  # one more of each flag that tells of a free buffer
-            told = {(rows.pipe, rows.to, rows.id) for rows in (chip.rows[number] for number in set(stream))}
-            self.flags.update({flag: deque([0.0]) for flag in told if flag[:2] in chip.spare})
+            flags_used = {(rows.pipe, rows.to, rows.id) for rows in (chip.rows[number] for number in set(stream))}
+            self.flags.update({flag: deque([0.0]) for flag in flags_used if flag[:2] in chip.spare})
         self.slots: dict[tuple[int, bool, bool], int] = defaultdict(int)
         self.busy = [0.0] * _PIPES
         self.time = CoreTime()

@@ -16,20 +16,21 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import write_bytes
 from pypto_build.diagnose.recorded.names import artifact_names
 from pypto_build.diagnose.recorded.ranks import RanksRun
-from pypto_build.diagnose.speed.answer import Document, chip_rates, document_of, positions_of
+from pypto_build.diagnose.speed.answer import chip_rates, document_of, positions_of
+from pypto_build.diagnose.speed.document import Document
 from pypto_build.diagnose.speed.model import predict
 from pypto_build.diagnose.speed.record import read_recording
 from pypto_build.diagnose.speed.text import headline, microseconds, screen, span, unpriced_lines
 from pypto_build.replay.chips.records import HOST
 
 
-def answer_ranks(given: argparse.Namespace, directory: Path, say: Callable[..., None]) -> int:
+def answer_ranks(options: argparse.Namespace, directory: Path, say: Callable[..., None]) -> int:
     """Print the predictions of all dispatches. Returns 1 if an instruction has no price, else 0."""
-    for option, value in (("WHATIF", given.what_if), ("OTHER", given.other), ("CALIBRATE", given.calibrate)):
+    for option, value in (("WHATIF", options.what_if), ("OTHER", options.other), ("CALIBRATE", options.calibrate)):
         if value:
             raise ArtifactError(f"{option}={value}", "is for one chip program", "name one of next_levels/ with JIT=")
-    rates = chip_rates(given.chip_name, given.platform, given.rates)
-    run = RanksRun(given.artifact, directory.parent, given.platform)
+    rates = chip_rates(options.chip_name, options.platform, options.rates)
+    run = RanksRun(options.artifact, directory.parent, options.platform)
     documents: dict[str, Document] = {}
     by_rank: dict[int, list[str]] = defaultdict(list)
     wrong: dict[str, None] = {}
@@ -38,7 +39,7 @@ def answer_ranks(given: argparse.Namespace, directory: Path, say: Callable[..., 
             continue
         recording = read_recording(run.directory_of(row))
         prediction = predict(recording, rates)
-        positions = positions_of(recording, given.artifact)
+        positions = positions_of(recording, options.artifact)
         names = artifact_names(run.program_of(row))
         title = run.title(row)
         documents[title] = document_of(prediction, names, positions, rates, row.program)
@@ -48,14 +49,14 @@ def answer_ranks(given: argparse.Namespace, directory: Path, say: Callable[..., 
         lines = screen(prediction, recording, documents[title].names, positions)
         say(*(f"[speed]   {line}".rstrip() for line in lines[lines.index("") + 1 :]))
     if not documents:
-        raise ArtifactError(given.artifact, "its ranks left no record of instructions", "replay it first")
+        raise ArtifactError(options.artifact, "its ranks left no record of instructions", "replay it first")
     times = {rank: sum(documents[title].prediction.time_us for title in titles) for rank, titles in by_rank.items()}
     slowest = max(times, key=lambda rank: times[rank])
-    found = [documents[title].prediction for title in by_rank[slowest]]
-    range_of = span(sum(one.low_us for one in found), sum(one.high_us for one in found))
+    longest_ones = [documents[title].prediction for title in by_rank[slowest]]
+    range_of = span(sum(one.low_us for one in longest_ones), sum(one.high_us for one in longest_ones))
     longest = f"rank {slowest} takes longest: {microseconds(times[slowest])} {range_of}"
     say(f"[speed] {longest}, without waits for others")
     say(*wrong)
-    if given.json:
-        write_bytes(given.json, msgspec.json.format(msgspec.json.encode(documents), indent=1) + b"\n")
+    if options.json:
+        write_bytes(options.json, msgspec.json.format(msgspec.json.encode(documents), indent=1) + b"\n")
     return int(bool(wrong))

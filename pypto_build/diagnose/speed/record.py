@@ -274,8 +274,8 @@ def dependencies(graph: TaskGraph, numbers: Mapping[int, int]) -> dict[int, froz
         waits.setdefault(edge.succ, set()).add(edge.pred)
     through: dict[int, frozenset[int]] = {}
     for task in graph.tasks:  # in the order of submission: producers come first
-        found: set[int] = set()
+        waited: set[int] = set()
         for pred in waits.get(task.id, ()):
-            found |= {numbers[pred]} if pred in numbers else through.get(pred, frozenset())
-        through[task.id] = frozenset(found)
+            waited |= {numbers[pred]} if pred in numbers else through.get(pred, frozenset())
+        through[task.id] = frozenset(waited)
     return {numbers[task.id]: through[task.id] for task in graph.tasks if task.id in numbers}

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from pypto_build.artifact.instruction_sites import InstructionPosition
 from pypto_build.diagnose.console import counted, table
+from pypto_build.diagnose.speed.document import Document
 from pypto_build.diagnose.speed.model import KernelTime, Prediction
 from pypto_build.diagnose.speed.rates import EVIDENCE
 from pypto_build.diagnose.speed.record import PIPES, SLOT_ACQUIRED, WAIT_FLAG, Recording
-
-if TYPE_CHECKING:
-    from pypto_build.diagnose.speed.answer import Document
 
 _SHOWN_KERNELS = 20
 

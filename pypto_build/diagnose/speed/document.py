@@ -1,0 +1,28 @@
+"""The file of `JSON=`: a prediction with all that it takes to read it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pypto_build.diagnose.speed.model import Prediction
+from pypto_build.diagnose.speed.rates import Rate
+
+
+class Line(msgspec.Struct, frozen=True):
+    """The position of a row in the kernel's source."""
+
+    row: int
+    path: str
+    line: int
+
+
+class Document(msgspec.Struct, frozen=True):
+    """The content of the file: the prediction, names of kernels, positions of rows, and the rates of the chip."""
+
+    prediction: Prediction
+    names: dict[int, str]
+    lines: tuple[Line, ...]
+    rates: tuple[Rate, ...]
+    what_if: dict[str, Prediction] = {}
+    artifact: str = ""
+    schema: int = 1
