@@ -32,7 +32,7 @@ _MARKED_VERBS = (
         "passes",
         "reduce",
     ),
-    *("report", "scene_test", "step", "sweep", "torch", "triage", *_NO_TARGETS),
+    *("report", "scene_test", "speed", "step", "sweep", "torch", "triage", *_NO_TARGETS),
 )
 STATUSES = {
     "pass": "all outputs agree with the golden",

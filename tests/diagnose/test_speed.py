@@ -38,7 +38,7 @@ def speed(artifact: Path, out: Path, *more: str) -> int:
 
 
 def recorded(out: Path) -> Recording:
-    """What the run left."""
+    """The outcome of a run."""
     return read_recording(out / "check" / "dfx_outputs")
 
 
@@ -93,7 +93,7 @@ def test_slots_between_cube_and_vector_core_are_recorded(tmp_path: Path) -> None
 
 
 def document_of(path: Path) -> Any:
-    """What JSON= wrote."""
+    """The file of JSON=."""
     return json.loads(path.read_text())
 
 
@@ -101,21 +101,21 @@ def test_json_has_the_prediction_its_lines_and_its_rates(tmp_path: Path) -> None
     out, path = tmp_path / "out", tmp_path / "speed.json"
     artifact = copy_example("_jit_softmax", tmp_path)
     assert speed(artifact, out, "--json", str(path), "--chip-name", "910B4") == 0
-    found = document_of(path)
-    prediction = found["prediction"]
+    result = document_of(path)
+    prediction = result["prediction"]
     assert prediction["chip"] == "910B4"
     assert prediction["low_us"] < prediction["time_us"] < prediction["high_us"]
     (kernel,) = prediction["kernels"]
-    assert found["names"] == {str(kernel["kernel"]): "softmax_rows"}
+    assert result["names"] == {str(kernel["kernel"]): "softmax_rows"}
     text = (artifact / "kernels/aiv/softmax_rows.cpp").read_text().splitlines()
-    at = {line["row"]: line for line in found["lines"]}
+    at = {line["row"]: line for line in result["lines"]}
     named = [row for row in prediction["rows"] if row["name"].startswith("T")]
     assert named
     for row in named:
         line = at[row["row"]]
         assert line["path"] == "kernels/aiv/softmax_rows.cpp"
         assert row["name"] in text[line["line"] - 1]
-    assert {rate["name"]: rate["value"] for rate in found["rates"]}["clock"] == 1.5
+    assert {rate["name"]: rate["value"] for rate in result["rates"]}["clock"] == 1.5
 
 
 def test_what_has_no_price_is_an_error_at_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,17 +180,17 @@ def test_each_dispatch_of_each_rank_is_predicted(tmp_path: Path) -> None:
         bases, call = np.arange(times, dtype=np.uint64) * 1024, np.array([0, 0, 1, 0, 0, times], np.uint32)
         data = bases.tobytes() + call.tobytes() + np.zeros(times, np.uint32).tobytes()
         (run.directory_of(row) / "instructions.bin").write_bytes(data)
-    said: list[str] = []
+    printed: list[str] = []
     words = [str(artifact), "--build-dir", str(out), "--embedded", "none", "--json", str(tmp_path / "all.json")]
     options = parser().parse_args(words)
-    assert answer_ranks(options, directory, lambda *lines: said.extend(lines)) == 0
-    heads = [line for line in said if " d0 " in line or " d1 " in line]
+    assert answer_ranks(options, directory, lambda *lines: printed.extend(lines)) == 0
+    heads = [line for line in printed if " d0 " in line or " d1 " in line]
     assert [line.partition(": ")[0] for line in heads] == [
         "[speed] rank 0 d0 'publish'", "[speed] rank 0 d1 'reduce'",
         "[speed] rank 1 d0 'publish'", "[speed] rank 1 d1 'reduce'",
     ]  # fmt: skip
-    assert re.fullmatch(r"\[speed\] rank 1 takes longest: .+, without waits for others", said[-1])
-    times_us = {title: found["prediction"]["time_us"] for title, found in document_of(tmp_path / "all.json").items()}
+    assert re.fullmatch(r"\[speed\] rank 1 takes longest: .+, without waits for others", printed[-1])
+    times_us = {title: result["prediction"]["time_us"] for title, result in document_of(tmp_path / "all.json").items()}
     assert sorted(times_us, key=lambda title: times_us[title])[-1] == "rank 1 d1 'reduce'"
     options.what_if = "double"
     with pytest.raises(ArtifactError, match="is for one chip program"):

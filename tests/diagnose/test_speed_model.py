@@ -35,11 +35,11 @@ from pypto_build.diagnose.speed.record import (
     UB,
     WAIT_FLAG,
     WRITE,
-    Call,
+    BlockCall,
+    EventRow,
     M,
     Recording,
-    Row,
-    Tile,
+    TileArea,
     V,
     View,
 )
@@ -49,21 +49,21 @@ A2, A5 = rates_of("910B1"), rates_of("950PR")
 FAST = Shares(0.0, 0.0, 0.0, 0.0)
 
 
-def tile(address: int, rows: int, cols: int, access: int, extent: int = 0, element: int = 2) -> Tile:
+def tile(address: int, rows: int, cols: int, access: int, extent: int = 0, element: int = 2) -> TileArea:
     """Return a row-major tile in UB of `extent` columns, all of them where that is 0."""
     whole = extent or cols
-    return Tile(address, UB, access, 0, 0, 1, 1, element, rows, whole, rows, cols, 0, 0, rows, cols)
+    return TileArea(address, UB, access, 0, 0, 1, 1, element, rows, whole, rows, cols, 0, 0, rows, cols)
 
 
-def vector(name: str, *tiles: Tile) -> Row:
+def vector(name: str, *tiles: TileArea) -> EventRow:
     """Return a vector instruction."""
-    return Row(INSTRUCTION, name, V, tiles=tiles)
+    return EventRow(INSTRUCTION, name, V, tiles=tiles)
 
 
-def load(rows: int, cols: int, step: int = 0, element: int = 2) -> Row:
+def load(rows: int, cols: int, step: int = 0, element: int = 2) -> EventRow:
     """Return a load of a matrix to UB; its rows are `step` elements apart."""
     view = View(READ, 0, element, (1, 1, 1, rows, cols), (0, 0, 0, step or cols, 1), rows, cols)
-    return Row(INSTRUCTION, "TLOAD", MTE2, tiles=(tile(0, rows, cols, WRITE, element=element),), views=(view,))
+    return EventRow(INSTRUCTION, "TLOAD", MTE2, tiles=(tile(0, rows, cols, WRITE, element=element),), views=(view,))
 
 
 # -- a second implementation: plain, for whole tiles --
@@ -76,8 +76,8 @@ def plain_vector(name: str, starts: Sequence[int], target: int, size: int, slope
     at_once = 1
     for group in range(groups):
         for half in (0, 1):
-            wanted = [s for s in starts if (group - s // 32) % groups < 8 and (arch == 2 or s >> 17 == half)]
-            at_once = max(at_once, len(wanted))
+            expected = [s for s in starts if (group - s // 32) % groups < 8 and (arch == 2 or s >> 17 == half)]
+            at_once = max(at_once, len(expected))
     cycles = max(head + repeats * slope, own_head + repeats * at_once)
     return cycles + (16 if size % 256 and arch == 2 else 0)
 
@@ -108,16 +108,16 @@ def test_vector_instructions_cost_what_the_plain_formula_says(
     width = 128 * cols
     x, y = (tile(32 * block, 1, width, READ) for block in blocks)
     cost = price(vector(name, x, y, tile(0x8000, 1, width, WRITE)), A2)
-    wanted = plain_vector(name, [x.address, y.address], 0x8000, 2 * width, slope, 2)
-    assert cost.head + cost.work == pytest.approx(wanted)
+    expected = plain_vector(name, [x.address, y.address], 0x8000, 2 * width, slope, 2)
+    assert cost.head + cost.work == pytest.approx(expected)
 
 
 @given(st.integers(0, 7), st.integers(0, 7), st.integers(1, 100))
 def test_vector_instructions_of_a5_cost_what_the_plain_formula_says(first: int, second: int, cols: int) -> None:
     x, y = tile(first * 0x4000, 1, 128 * cols, READ), tile(second * 0x8000, 1, 128 * cols, READ)
     cost = price(vector("TADD", x, y, tile(0x1000, 1, 128 * cols, WRITE)), A5)
-    wanted = plain_vector("TADD", [x.address, y.address], 0x1000, 256 * cols, 1.247, 5)
-    assert cost.head + cost.work == pytest.approx(wanted)
+    expected = plain_vector("TADD", [x.address, y.address], 0x1000, 256 * cols, 1.247, 5)
+    assert cost.head + cost.work == pytest.approx(expected)
 
 
 @given(st.integers(1, 200), st.integers(1, 600), st.integers(0, 600))
@@ -143,15 +143,15 @@ def test_a_store_to_fractals_whose_blocks_lie_in_one_group_takes_eight_times_as_
     source = tile(0, 128, 128, READ)
     costs = []
     for step in (144, 145):
-        target = Tile(0x10000, UB, WRITE, 1, 0, 1, 0, 2, step, 128, 128, 128, 0, 0, 128, 128)
+        target = TileArea(0x10000, UB, WRITE, 1, 0, 1, 0, 2, step, 128, 128, 128, 0, 0, 128, 128)
         costs.append(price(vector("TMOV", source, target), A2).work / 128)
     assert costs == [pytest.approx(8.0, rel=0.02), pytest.approx(1.1, rel=0.1)]
 
 
 def test_a_product_takes_a_cycle_a_fractal() -> None:
-    a = Tile(0, 2, READ, 1, 0, 1, 1, 2, 128, 64, 128, 64, 0, 0, 128, 64)
-    b = Tile(0, 3, READ, 1, 0, 1, 1, 2, 64, 256, 64, 256, 0, 0, 64, 256)
-    cost = price(Row(INSTRUCTION, "TMATMUL", M, tiles=(a, b)), A2)
+    a = TileArea(0, 2, READ, 1, 0, 1, 1, 2, 128, 64, 128, 64, 0, 0, 128, 64)
+    b = TileArea(0, 3, READ, 1, 0, 1, 1, 2, 64, 256, 64, 256, 0, 0, 64, 256)
+    cost = price(EventRow(INSTRUCTION, "TMATMUL", M, tiles=(a, b)), A2)
     assert (cost.light, cost.work) == (512.0, 523.0)
 
 
@@ -162,21 +162,21 @@ def test_a_row_operand_without_price_is_named() -> None:
 # -- pipes --
 
 
-def cycles(events: Sequence[tuple[Row, Cost]], shares: Shares = FAST) -> float:
+def cycles(events: Sequence[tuple[EventRow, Cost]], shares: Shares = FAST) -> float:
     """Return the cycles of one core without issue costs."""
     rows, costs = [row for row, _ in events], [cost for _, cost in events]
     times = simulate(rows, costs, {1: list(range(len(rows)))}, shares, A2.with_values(issue=0))
     return times[1].cycles
 
 
-def work(pipe: int, amount: float, head: float = 0.0) -> tuple[Row, Cost]:
+def work(pipe: int, amount: float, head: float = 0.0) -> tuple[EventRow, Cost]:
     """Return an instruction of so many cycles."""
-    return Row(INSTRUCTION, "X", pipe), Cost(pipe, head, amount)
+    return EventRow(INSTRUCTION, "X", pipe), Cost(pipe, head, amount)
 
 
-def sign(kind: int, pipe: int, to: int = 0, number: int = 0) -> tuple[Row, Cost]:
+def sign(kind: int, pipe: int, to: int = 0, number: int = 0) -> tuple[EventRow, Cost]:
     """Return a flag or barrier."""
-    return Row(kind, "", pipe, to, number), Cost()
+    return EventRow(kind, "", pipe, to, number), Cost()
 
 
 def test_pipes_run_side_by_side_until_a_flag_orders_them() -> None:
@@ -211,12 +211,12 @@ def test_a_full_queue_holds_up_the_scalar_unit() -> None:
 
 def test_a_consumer_waits_for_the_slot_that_its_producer_fills() -> None:
     rows = [
-        Row(INSTRUCTION, "TPUSH", 10),
-        Row(SLOT_PASSED, "producer", to=2, id=1),
-        Row(SLOT_ACQUIRED, "consumer", to=2, id=1),
-        Row(INSTRUCTION, "TPOP", MTE2),
-        Row(SLOT_PASSED, "consumer", to=2, id=1),
-        Row(SLOT_ACQUIRED, "producer", to=2, id=1),
+        EventRow(INSTRUCTION, "TPUSH", 10),
+        EventRow(SLOT_PASSED, "producer", to=2, id=1),
+        EventRow(SLOT_ACQUIRED, "consumer", to=2, id=1),
+        EventRow(INSTRUCTION, "TPOP", MTE2),
+        EventRow(SLOT_PASSED, "consumer", to=2, id=1),
+        EventRow(SLOT_ACQUIRED, "producer", to=2, id=1),
     ]
     costs = [Cost(10, 0, 100), Cost(), Cost(), Cost(MTE2, 0, 7), Cost(), Cost()]
     produce, consume = [5, 0, 1], [2, 3, 4]
@@ -233,16 +233,18 @@ def test_a_consumer_waits_for_the_slot_that_its_producer_fills() -> None:
 _FEW = settings(max_examples=20, deadline=None)
 
 
-def run(stream: Sequence[Row], blocks: int = 1, tasks: int = 1, chain: bool = False, apart: int = 1 << 24) -> Recording:
+def run(
+    stream: Sequence[EventRow], blocks: int = 1, tasks: int = 1, chain: bool = False, apart: int = 1 << 24
+) -> Recording:
     """Return tasks of so many blocks, each of which executes these rows on memory of its own."""
-    calls: list[Call] = []
+    calls: list[BlockCall] = []
     bases: list[int] = []
     views = sum(bool(row.views) for row in stream)
     for task in range(tasks):
         for block in range(blocks):
             begin = len(bases)
             bases += [(1 << 40) + ((task * blocks + block) * views + n) * apart for n in range(views)]
-            calls.append(Call(task, block, 1, 0, 0, slice(begin, len(bases))))
+            calls.append(BlockCall(task, block, 1, 0, 0, slice(begin, len(bases))))
     after = {task: frozenset({task - 1}) for task in range(1, tasks)} if chain else {}
     rows = list(dict.fromkeys(stream))
     numbers = np.array([rows.index(row) for row in stream], np.uint32)
@@ -279,10 +281,10 @@ def test_more_conflicts_are_never_faster(block: int, rows: int) -> None:
 @_FEW
 @given(st.integers(1, 60), st.integers(1, 8), st.booleans())
 def test_no_run_is_faster_than_its_speed_of_light(blocks: int, tasks: int, chain: bool) -> None:
-    found = predict(run(STREAM, blocks, tasks, chain), A2)
-    assert found.light_us <= found.low_us <= found.time_us <= found.high_us
-    assert sum(found.evidence.values()) == pytest.approx(1)
-    assert set(found.evidence) <= set(EVIDENCE)
+    result = predict(run(STREAM, blocks, tasks, chain), A2)
+    assert result.light_us <= result.low_us <= result.time_us <= result.high_us
+    assert sum(result.evidence.values()) == pytest.approx(1)
+    assert set(result.evidence) <= set(EVIDENCE)
 
 
 def test_a_chain_waits_for_its_tasks_and_their_dispatch() -> None:
@@ -293,16 +295,16 @@ def test_a_chain_waits_for_its_tasks_and_their_dispatch() -> None:
     assert chain.bound == "dispatch"
 
 
-def _each(found: Prediction) -> float:
-    kernel = found.kernels[0]
+def _each(result: Prediction) -> float:
+    kernel = result.kernels[0]
     return float(kernel.time_us / kernel.calls)
 
 
 def test_all_cores_together_get_what_hbm_gives() -> None:
-    found = predict(run([load(64, 1024, 2048)] * 40, 48), A2)
+    result = predict(run([load(64, 1024, 2048)] * 40, 48), A2)
     moved = 48 * 40 * 64 * 2048
-    assert moved / (found.kernels[0].time_us / 48) / 1000 == pytest.approx(A2["hbm.read"], rel=0.05)
-    assert found.kernels[0].bound == "HBM"
+    assert moved / (result.kernels[0].time_us / 48) / 1000 == pytest.approx(A2["hbm.read"], rel=0.05)
+    assert result.kernels[0].bound == "HBM"
 
 
 def test_what_was_loaded_before_is_in_l2() -> None:
@@ -365,18 +367,18 @@ def test_a_row_of_the_chip_precedes_one_of_its_generation() -> None:
 @given(st.sampled_from([WhatIf(double=True), WhatIf(nobanks=True), WhatIf(nodispatch=True), WhatIf(l2=True)]))
 def test_a_what_if_is_no_slower_and_no_faster_than_light(change: WhatIf) -> None:
     plain = predict(run(STREAM * 3, 48, 3, True), A2)
-    found = predict(run(STREAM * 3, 48, 3, True), A2, change)
-    assert found.light_us <= found.time_us <= plain.time_us * 1.001
+    result = predict(run(STREAM * 3, 48, 3, True), A2, change)
+    assert result.light_us <= result.time_us <= plain.time_us * 1.001
 
 
 def test_a_second_buffer_lets_the_next_load_begin() -> None:
-    def stream(count: int) -> list[Row]:
-        rows: list[Row] = []
+    def stream(count: int) -> list[EventRow]:
+        rows: list[EventRow] = []
         for number in range(count):
-            rows += [Row(WAIT_FLAG, "", V, MTE2, 0)] if number else []
-            rows += [load(1, 8192), Row(SET_FLAG, "", MTE2, V, 0), Row(WAIT_FLAG, "", MTE2, V, 0)]
+            rows += [EventRow(WAIT_FLAG, "", V, MTE2, 0)] if number else []
+            rows += [load(1, 8192), EventRow(SET_FLAG, "", MTE2, V, 0), EventRow(WAIT_FLAG, "", MTE2, V, 0)]
             rows += [vector("TEXP", tile(0, 1, 8192, READ), tile(0x8000, 1, 8192, WRITE))]
-            rows += [Row(SET_FLAG, "", V, MTE2, 0)]
+            rows += [EventRow(SET_FLAG, "", V, MTE2, 0)]
         return rows
 
     one, two = (predict(run(stream(20)), A2, change).kernels[0] for change in (WhatIf(), WhatIf(double=True)))
@@ -402,11 +404,11 @@ def test_a_calibration_finds_the_memory_that_was_measured(tmp_path: Path) -> Non
     slow = A2.with_values(hbm=A2["hbm"] * 0.5, hbm__read=A2["hbm.read"] * 0.5)
     placed, _, _ = Model(recording, slow).run()
     rows = tuple(TimelineRow(one.cores[0], 100 * (1 + one.block.task), one.start, one.end) for one in placed)
-    found = calibrate(recording, A2, Timeline(tmp_path / "x.json", 1, None, (), rows, {}), {0: "reader"})
-    assert {rate.name for rate in found.changed} == {"hbm", "hbm.read"}
-    assert found.before > 40 and found.after < 5
+    result = calibrate(recording, A2, Timeline(tmp_path / "x.json", 1, None, (), rows, {}), {0: "reader"})
+    assert {rate.name for rate in result.changed} == {"hbm", "hbm.read"}
+    assert result.before > 40 and result.after < 5
     path = tmp_path / "rates.toml"
-    lines = write_rates(path, found)
+    lines = write_rates(path, result)
     assert lines[0].startswith("calibration: mean error ")
     assert rates_of("910B1", read_rates(path))["hbm.read"] == pytest.approx(slow["hbm.read"], rel=0.1)
     other = Timeline(tmp_path / "y.json", 1, None, (), (TimelineRow(0, 7, 0.0, 1.0),), {})
@@ -416,13 +418,13 @@ def test_a_calibration_finds_the_memory_that_was_measured(tmp_path: Path) -> Non
 
 def test_blocks_that_meet_take_the_longest_way_to_each_meeting() -> None:
     short, long = (vector("TEXP", tile(0, 1, n, READ), tile(0x8000, 1, n, WRITE)) for n in (128, 12800))
-    meeting = Row(MET, "SYNCALL")
+    meeting = EventRow(MET, "SYNCALL")
     rows = [short, long, meeting]
     streams = [np.array([0, 2, 1], np.uint32), np.array([1, 2, 0], np.uint32)]
-    calls = [Call(0, block, 1, 0, block, slice(0, 0)) for block in range(2)]
+    calls = [BlockCall(0, block, 1, 0, block, slice(0, 0)) for block in range(2)]
     calm = A2.with_values(issue=0)
-    found = predict(Recording(rows, streams, calls), calm)
+    result = predict(Recording(rows, streams, calls), calm)
     each = {number: price(rows[number], calm) for number in (0, 1)}
     both = 2 * (each[1].head + each[1].work) / calm.clock + calm["dispatch.barrier"]
-    start, end = found.tasks[0].start_us, found.tasks[0].end_us
+    start, end = result.tasks[0].start_us, result.tasks[0].end_us
     assert end - start == pytest.approx(both)

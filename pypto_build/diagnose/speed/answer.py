@@ -1,4 +1,4 @@
-"""What `scons speed` says of a recorded run: the screen, and the prediction as JSON."""
+"""Answer of `scons speed` on a recorded run: the screen, and the prediction as JSON."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Line(msgspec.Struct, frozen=True):
     line: int
 
 
-class Document(msgspec.Struct, frozen=True):
-    """What `JSON=` writes: the prediction, names of kernels, positions of rows, and the rates of the chip."""
+class PredictionDocument(msgspec.Struct, frozen=True):
+    """The file that `JSON=` writes: the prediction, names of kernels, positions of rows, and the rates of the chip."""
 
     prediction: Prediction
     names: dict[int, str]
@@ -46,22 +46,22 @@ KEPT = "speed.json"
 _LARGEST = 1 << 32
 
 
-def read_document(path: Path) -> Document:
+def read_document(path: Path) -> PredictionDocument:
     """Read a prediction that `JSON=` or an earlier run wrote. Raises a usage error."""
     try:
-        return decode_json(read_bytes(path, _LARGEST), Document)
+        return decode_json(read_bytes(path, _LARGEST), PredictionDocument)
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", "run `scons speed` on it first") from None
     except msgspec.MsgspecError as error:
         raise ArtifactError(path, f"is no prediction: {error}", "run `scons speed` on it again") from None
 
 
-def other_document(name: str, build_dir: Path) -> Document:
+def other_document(name: str, build_dir: Path) -> PredictionDocument:
     """Return the prediction that OTHER= names: a file, or an artifact that was predicted beside this one."""
     path = Path(name)
     if path.suffix != ".json":
         beside = [build_dir.parent / path.name / KEPT, build_dir.parent / f"_jit_{path.name}" / KEPT]
-        path = next((found for found in beside if found.is_file()), beside[0])
+        path = next((result for result in beside if result.is_file()), beside[0])
     return read_document(path)
 
 
@@ -70,7 +70,7 @@ def chip_rates(chip: str, platform: str, replaced: Path | None) -> Rates:
     arch = platform.removesuffix("sim")
     name = chip or DEFAULT_CHIP[arch]
     if CHIPS.get(name) != arch:
-        fitting = [known for known, of in CHIPS.items() if of == arch]
+        fitting = [kept for kept, of in CHIPS.items() if of == arch]
         raise ArtifactError(f"CHIP={name}", f"is no chip of {platform}", f"it is one of {', '.join(fitting)}")
     return rates_of(name, read_rates(replaced) if replaced else ())
 
@@ -82,8 +82,8 @@ def positions_of(recording: Recording, root: Path) -> dict[int, InstructionPosit
         for number, row in enumerate(recording.rows)
         if row.file
     }
-    found = find_positions(sites.values(), root)
-    return {number: found[site] for number, site in sites.items()}
+    result = find_positions(sites.values(), root)
+    return {number: result[site] for number, site in sites.items()}
 
 
 def document_of(
@@ -93,11 +93,11 @@ def document_of(
     rates: Rates,
     artifact: str,
     changed: Mapping[str, Prediction] | None = None,
-) -> Document:
+) -> PredictionDocument:
     """Return a prediction with names of kernels, positions of rows and the rates that it rests on."""
     names = {kernel.kernel: kernels.kernel(kernel.kernel) for kernel in prediction.kernels}
     lines = tuple(Line(number, at.path, at.line) for number, at in positions.items() if at.line)
-    return Document(prediction, names, lines, tuple(rates.rows.values()), dict(changed or {}), artifact)
+    return PredictionDocument(prediction, names, lines, tuple(rates.rows.values()), dict(changed or {}), artifact)
 
 
 def answer(given: argparse.Namespace, directory: Path, say: Callable[..., None]) -> int:
@@ -118,8 +118,8 @@ def answer(given: argparse.Namespace, directory: Path, say: Callable[..., None])
     wrong = unpriced_lines(prediction, recording, positions)
     say(*wrong)
     if given.calibrate:
-        found = calibrate(recording, rates, read_timeline(given.calibrate), names)
-        say(*(f"[speed] {line}" for line in write_rates(given.build_dir / "rates.toml", found)))
+        result = calibrate(recording, rates, read_timeline(given.calibrate), names)
+        say(*(f"[speed] {line}" for line in write_rates(given.build_dir / "rates.toml", result)))
     document = document_of(prediction, kernels, positions, rates, given.artifact.name, changed)
     write_bytes(given.build_dir / KEPT, msgspec.json.encode(document))
     if given.json:

@@ -63,7 +63,7 @@ def calibrate(recording: Recording, rates: Rates, timeline: Timeline, names: Map
         for together in FREE:
             for factor in _FACTORS:
                 tried = _scaled(fitted, together, factor)
-                error = _error(_predicted(Model(recording, tried, found=model.hits), names), measured)
+                error = _error(_predicted(Model(recording, tried, result=model.hits), names), measured)
                 if error < best * (1 - _GAIN):
                     best, better = error, tried
                     fitted = better
@@ -76,8 +76,8 @@ def calibrate(recording: Recording, rates: Rates, timeline: Timeline, names: Map
         for name, row in fitted.rows.items()
         if row.value != rates[name]
     )
-    found = _predicted(Model(recording, fitted, found=model.hits), names)
-    times = {name: (measured[name], found[name]) for name in measured}
+    result = _predicted(Model(recording, fitted, result=model.hits), names)
+    times = {name: (measured[name], result[name]) for name in measured}
     return Calibration(changed, 100 * (exp(before) - 1), 100 * (exp(best) - 1), times)
 
 
@@ -95,7 +95,7 @@ def _measured(recording: Recording, timeline: Timeline, names: Mapping[int, str]
     if not times:
         raise ArtifactError(timeline.path, "is a timeline of other tasks", "give one of the same artifact and inputs")
     begin, end = timeline.span
-    return {_RUN: end - begin} | {name: median(found) for name, found in times.items()}
+    return {_RUN: end - begin} | {name: median(result) for name, result in times.items()}
 
 
 def _predicted(model: Model, names: Mapping[int, str]) -> dict[str, float]:
@@ -105,16 +105,16 @@ def _predicted(model: Model, names: Mapping[int, str]) -> dict[str, float]:
         kernels = [call.kernel for call in model.recording.tasks[one.block.task]]
         times[_title(kernels, names)].append(one.block.time)
     begin = min(one.start for one in placed)
-    return {_RUN: max(one.end for one in placed) - begin} | {name: median(found) for name, found in times.items()}
+    return {_RUN: max(one.end for one in placed) - begin} | {name: median(result) for name, result in times.items()}
 
 
 def _title(kernels: Sequence[int], names: Mapping[int, str]) -> str:
     return "+".join(names.get(kernel, str(kernel)) for kernel in sorted(set(kernels)))
 
 
-def _error(found: Mapping[str, float], measured: Mapping[str, float]) -> float:
+def _error(result: Mapping[str, float], measured: Mapping[str, float]) -> float:
     """Return the mean of the logarithms of the ratios, without their signs."""
-    errors = [abs(log(max(found[name], 1e-3) / max(time, 1e-3))) for name, time in measured.items() if name in found]
+    errors = [abs(log(max(result[name], 1e-3) / max(time, 1e-3))) for name, time in measured.items() if name in result]
     return sum(errors) / len(errors)
 
 
@@ -127,15 +127,15 @@ def as_toml(rates: Sequence[Rate]) -> str:
     return "\n".join(rows)
 
 
-def write_rates(path: Path, found: Calibration) -> list[str]:
+def write_rates(path: Path, result: Calibration) -> list[str]:
     """Write the rates that were fitted and return the lines that tell of them."""
     from pypto_build.artifact.files import write_bytes
 
-    write_bytes(path, as_toml(found.changed).encode())
-    lines = [f"calibration: mean error {found.before:.0f} % before, {found.after:.0f} % after; rates in {path}"]
-    lines += [f"  {rate.name} = {rate.value:.4g} {rate.unit}" for rate in found.changed]
-    for name, (measured, fitted) in found.times.items():
+    write_bytes(path, as_toml(result.changed).encode())
+    lines = [f"calibration: mean error {result.before:.0f} % before, {result.after:.0f} % after; rates in {path}"]
+    lines += [f"  {rate.name} = {rate.value:.4g} {rate.unit}" for rate in result.changed]
+    for name, (measured, fitted) in result.times.items():
         lines.append(f"  {name or 'the run'}: measured {measured:,.1f} us, fitted {fitted:,.1f} us")
-    if found.after > 25:
+    if result.after > 25:
         lines.append("  the fit explains little: the model misses something that these kernels do")
     return lines

@@ -94,7 +94,7 @@ def _touches(
     """Return all accesses: `rows` are those with views, by stream, `sizes` the bytes of each row's view."""
     calls = recording.calls
     numbers = [rows[call.stream] for call in calls]
-    lengths = np.array([len(found) for found in numbers])
+    lengths = np.array([len(result) for result in numbers])
     waves = np.array([call.block // rates.cores["aiv" if call.member else "aic"] for call in calls])
     turn = np.concatenate([np.arange(length) / length for length in lengths if length])
     task = np.repeat(np.array([call.task for call in calls]), lengths)
@@ -104,7 +104,7 @@ def _touches(
     base = np.concatenate([recording.bases[call.bases] for call in calls]).astype(np.int64)[by_turn]
     new = (np.diff(task[by_turn], prepend=-1) != 0) | (np.diff(wave[by_turn], prepend=-1) != 0)
     offsets = [_lines(view, line) if view else np.zeros(0, np.int64) for view in views]
-    each = np.array([len(found) for found in offsets], np.int64)[number]
+    each = np.array([len(result) for result in offsets], np.int64)[number]
     access = np.repeat(np.arange(len(number)), each)
     loads = np.array([bool(view and not view.writes) for view in views])
     return _Touches(
@@ -123,11 +123,11 @@ def _misses(touches: _Touches, missing: Array) -> tuple[float, float, Array, Arr
     Calls that run together share what one of them missed.
     """
     groups = int(touches.group.max()) + 1
-    place = touches.group * _PARTS + touches.part
+    spot = touches.group * _PARTS + touches.part
     loads = touches.loads
-    loaded = np.bincount(place[loads], touches.weight[loads], groups * _PARTS).reshape(groups, _PARTS)
+    loaded = np.bincount(spot[loads], touches.weight[loads], groups * _PARTS).reshape(groups, _PARTS)
     missing = loads & missing
-    missed = np.bincount(place[missing], touches.weight[missing], groups * _PARTS).reshape(groups, _PARTS)
+    missed = np.bincount(spot[missing], touches.weight[missing], groups * _PARTS).reshape(groups, _PARTS)
     rate = np.divide(missed, loaded, out=np.zeros(missed.shape), where=loaded > 0)
     mean, square = rate.mean(axis=1), (rate**2).mean(axis=1)
     phase = np.divide(mean**2, square, out=np.ones(groups), where=square > 0)
@@ -144,20 +144,20 @@ def _sharers(touches: _Touches, by_line: Array, again: Array, calls: int) -> Arr
     line = np.empty(len(by_line), np.int64)
     line[by_line] = np.concatenate(([0], np.cumsum(~again)))
     loads = touches.loads
-    place = (line * len(of_group) + touches.group)[loads]
-    pairs = np.sort(place * calls + touches.call[loads])
+    spot = (line * len(of_group) + touches.group)[loads]
+    pairs = np.sort(spot * calls + touches.call[loads])
     pairs = pairs[np.concatenate(([True], pairs[1:] != pairs[:-1]))] // calls if len(pairs) else pairs
     begins = np.flatnonzero(np.concatenate(([True], pairs[1:] != pairs[:-1]))) if len(pairs) else np.zeros(0, np.int64)
     count = np.diff(np.concatenate((begins, [len(pairs)])))
-    cubes = count[np.searchsorted(pairs[begins], place)].astype(float) ** 3
+    cubes = count[np.searchsorted(pairs[begins], spot)].astype(float) ** 3
     total = np.bincount(touches.call[loads], touches.weight[loads], calls)
-    found: Array = np.divide(
+    result: Array = np.divide(
         np.bincount(touches.call[loads], cubes * touches.weight[loads], calls),
         total,
         out=np.ones(calls),
         where=total > 0,
     )
-    return found
+    return result
 
 
 def _lines(view: View, line: int) -> Array:
@@ -169,13 +169,13 @@ def _lines(view: View, line: int) -> Array:
     starts = np.arange(count, dtype=np.int64) * step
     if abs(step) < line and count > 1:  # several rows a line
         starts = starts[:: max(1, line // max(abs(step), 1))]
-    found: Array = (starts[:, None] + inside[None, :]).reshape(-1)
-    return found
+    result: Array = (starts[:, None] + inside[None, :]).reshape(-1)
+    return result
 
 
 def _joined(numbers: Array, offsets: Sequence[Array]) -> Array:
     """Return the offsets of all numbers one after the other."""
-    sizes = np.array([len(found) for found in offsets], np.int64)
+    sizes = np.array([len(result) for result in offsets], np.int64)
     begins = np.concatenate(([0], np.cumsum(sizes)))[:-1]
     flat = np.concatenate(offsets) if offsets else np.zeros(0, np.int64)
     each = sizes[numbers]

@@ -68,7 +68,7 @@ class KernelTime(msgspec.Struct, frozen=True):
 
 
 class RowTime(msgspec.Struct, frozen=True):
-    """What the executions of one row cost: how often, its pipe, and microseconds on it over all calls."""
+    """The cost of all executions of one row: how often, its pipe, and microseconds on it over all calls."""
 
     row: int
     name: str
@@ -126,7 +126,7 @@ class Prediction(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Shape:
-    """What blocks have in common that take the same time: the streams of their members, and how they use L2."""
+    """The common traits of blocks that take the same time: the streams of their members, and how they use L2."""
 
     streams: tuple[tuple[int, int], ...]
     hits: float
@@ -154,13 +154,13 @@ class Model:
     """A recording with the rates of a chip: costs and times, kept for those that ask again."""
 
     def __init__(
-        self, recording: Recording, rates: Rates, what_if: WhatIf = AS_IT_IS, found: Hits | None = None
+        self, recording: Recording, rates: Rates, what_if: WhatIf = AS_IT_IS, result: Hits | None = None
     ) -> None:
         self.recording, self.rates = recording, what_if.rates(rates)
         self.costs: list[Cost] = [price(row, rates) for row in recording.rows]
         if what_if.nobanks:
             self.costs = [replace(cost, work=cost.work - cost.conflict, conflict=0.0) for cost in self.costs]
-        self.hits = found or hits(recording, self.rates)
+        self.hits = result or hits(recording, self.rates)
         if what_if.l2:
             self.hits = replace(self.hits, by_call=np.ones(len(recording.calls)), store_hits=1.0, missed=0.0)
         self.spare = BUFFER_FLAGS if what_if.double else frozenset()
@@ -179,8 +179,8 @@ class Model:
     @cached_property
     def blocks(self) -> dict[int, list[Shape]]:
         """Return the shapes of each task's blocks, in order."""
-        found = zip(self.hits.by_call.tolist(), self.hits.phase.tolist(), self.hits.sharers.tolist(), strict=True)
-        uses = {id(call): use for call, use in zip(self.recording.calls, found, strict=True)}
+        result = zip(self.hits.by_call.tolist(), self.hits.phase.tolist(), self.hits.sharers.tolist(), strict=True)
+        uses = {id(call): use for call, use in zip(self.recording.calls, result, strict=True)}
         tasks: dict[int, list[Shape]] = {}
         for task, calls in self.recording.tasks.items():
             by_block: dict[int, list[tuple[int, int]]] = {}
@@ -209,8 +209,8 @@ class Model:
 
     def timed(self, shape: Shape, step: int) -> Timed:
         """Return the times of a block's cores."""
-        known = self._timed.get((shape, step))
-        if known is None:
+        kept = self._timed.get((shape, step))
+        if kept is None:
             members = {member: self.streams[stream] for member, stream in shape.streams}
             cores = simulate(
                 self.recording.rows, self.costs, members, self.shares(shape, step), self.rates, spare=self.spare
@@ -218,9 +218,9 @@ class Model:
             moved = [self._moved(stream) for _, stream in shape.streams]
             loaded = sum(load for load, _ in moved) * (1 - shape.hits)
             stored = sum(store for _, store in moved) * (1 - self.hits.store_hits)
-            known = Timed(cores, max(core.cycles for core in cores.values()), loaded, stored)
-            self._timed[shape, step] = known
-        return known
+            kept = Timed(cores, max(core.cycles for core in cores.values()), loaded, stored)
+            self._timed[shape, step] = kept
+        return kept
 
     def _moved(self, stream: int) -> tuple[float, float]:
         load = store = 0.0
@@ -236,15 +236,15 @@ class Model:
 
     def run(self) -> tuple[list[Placed], list[Shape], list[int]]:
         """Return all blocks in time, and of each its shape and the step of its share."""
-        shapes = {(task, block): shape for task, found in self.blocks.items() for block, shape in enumerate(found)}
+        shapes = {(task, block): shape for task, result in self.blocks.items() for block, shape in enumerate(result)}
         level = dict.fromkeys(shapes, 0.0)
         before = inf
         placed: list[Placed] = []
         for _ in range(_ROUNDS):
             steps = {key: max(0, round(value)) for key, value in level.items()}
             tasks = {
-                task: self._met([self._block(task, number, shape, steps) for number, shape in enumerate(found)], steps)
-                for task, found in self.blocks.items()
+                task: self._met([self._block(task, number, shape, steps) for number, shape in enumerate(result)], steps)
+                for task, result in self.blocks.items()
             }
             placed = place(tasks, self.recording.after, self.rates)
             over = max((one.end for one in placed), default=0.0)
@@ -303,10 +303,10 @@ def _during(start: Array, end: Array, rate: Array) -> Array:
     sorted_times = times[order]
     total = np.cumsum(np.concatenate((rate, -rate))[order])
     area = np.concatenate(([0.0], np.cumsum(total[:-1] * np.diff(sorted_times))))
-    found: Array = (np.interp(end, sorted_times, area) - np.interp(start, sorted_times, area)) / np.maximum(
+    result: Array = (np.interp(end, sorted_times, area) - np.interp(start, sorted_times, area)) / np.maximum(
         end - start, 1e-9
     )
-    return found
+    return result
 
 
 def predict(recording: Recording, rates: Rates, what_if: WhatIf = AS_IT_IS) -> Prediction:
@@ -332,22 +332,22 @@ def predict(recording: Recording, rates: Rates, what_if: WhatIf = AS_IT_IS) -> P
     relative = MODEL_ERROR + (error / over if over else 0.0)
     if over < NO_CLAIM_US:
         relative *= 2
-    found = lights(model)
-    light = max(found, key=lambda name: found[name])
+    result = lights(model)
+    light = max(result, key=lambda name: result[name])
     total = sum(evidence.values()) or 1.0
-    known = sum(bounds.values()) or 1.0
-    time_us = max(over, found[light])
+    kept = sum(bounds.values()) or 1.0
+    time_us = max(over, result[light])
     unpriced = tuple(number for number, cost in enumerate(model.costs) if cost.unpriced)
     return Prediction(
         rates.chip,
         time_us,
-        max(time_us * (1 - relative), found[light]),
+        max(time_us * (1 - relative), result[light]),
         time_us * (1 + relative),
-        found[light],
+        result[light],
         light,
-        found,
+        result,
         max(bounds, key=lambda name: bounds[name], default=DISPATCH),
-        {name: value / known for name, value in sorted(bounds.items(), key=lambda item: -item[1])},
+        {name: value / kept for name, value in sorted(bounds.items(), key=lambda item: -item[1])},
         {letter: evidence[letter] / total for letter in "DCSFG" if evidence.get(letter)},
         tuple(kernel_times(model, placed, shapes, steps)),
         tuple(row_times(model, placed, shapes, steps)),
@@ -413,7 +413,7 @@ def model_evidence(model: Model, shape: Shape, step: int) -> list[tuple[str, flo
 def lights(model: Model) -> dict[str, float]:
     """Return the bounds of the run in microseconds: each resource at its full rate, and the longest chain of tasks."""
     rates = model.rates
-    found: dict[str, float] = defaultdict(float)
+    result: dict[str, float] = defaultdict(float)
     cores = rates.cores
     uses: Counter[int] = Counter(call.stream for call in model.recording.calls)
     by_stream: list[dict[int, float]] = []
@@ -426,10 +426,10 @@ def lights(model: Model) -> dict[str, float]:
         for pipe, value in cycles.items():
             kind = "aiv" if pipe == V else "aic"
             if pipe in BOUND_BY and pipe != S:
-                found[BOUND_BY[pipe]] += uses[number] * value / cores[kind] / rates.clock
+                result[BOUND_BY[pipe]] += uses[number] * value / cores[kind] / rates.clock
     at_hbm = model.hits.missed + model.hits.stored * (1 - model.hits.store_hits)
-    found[HBM] = at_hbm / (rates["hbm"] * 1000)
-    found[L2] = (model.hits.loaded + model.hits.stored) / (rates["l2.aiv"] * cores["aiv"] * rates.clock)
+    result[HBM] = at_hbm / (rates["hbm"] * 1000)
+    result[L2] = (model.hits.loaded + model.hits.stored) / (rates["l2.aiv"] * cores["aiv"] * rates.clock)
     least = {
         task: max(
             max(by_stream[stream].values(), default=0.0) for shape in shapes for _, stream in shape.streams
@@ -441,8 +441,8 @@ def lights(model: Model) -> dict[str, float]:
         ends[task] = least[task] + max(
             (ends.get(before, 0.0) for before in model.recording.after.get(task, ())), default=0.0
         )
-    found["dependencies"] = max(ends.values(), default=0.0)
-    return dict(found)
+    result["dependencies"] = max(ends.values(), default=0.0)
+    return dict(result)
 
 
 def kernel_times(
@@ -455,8 +455,8 @@ def kernel_times(
     for (shape, step), count in uses.items():
         for member, stream in shape.streams:
             gathered[kernel_of[stream]].append((shape, step, member, count))
-    found = [_kernel_time(model, kernel, uses_of) for (kernel, _), uses_of in _merged(gathered).items()]
-    return sorted(found, key=lambda one: -one.time_us)
+    result = [_kernel_time(model, kernel, uses_of) for (kernel, _), uses_of in _merged(gathered).items()]
+    return sorted(result, key=lambda one: -one.time_us)
 
 
 def _merged(

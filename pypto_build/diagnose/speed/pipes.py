@@ -24,7 +24,7 @@ from pypto_build.diagnose.speed.record import (
     SLOT_ACQUIRED,
     SLOT_PASSED,
     WAIT_FLAG,
-    Row,
+    EventRow,
     S,
 )
 
@@ -53,7 +53,7 @@ class Shares:
 
 @dataclass
 class CoreTime:
-    """What a core did: cycles in all and of each pipe, cycles waited at each row, and the times of meetings.
+    """The work of a core: cycles in all and of each pipe, cycles waited at each row, and the times of meetings.
 
     `spans` lists what ran where, as row, pipe, begin and end; it is empty unless it was asked for.
     """
@@ -77,8 +77,8 @@ class _Core:
         self.starts: list[deque[float]] = [deque(maxlen=chip.depth) for _ in range(_PIPES)]
         self.flags: dict[tuple[int, int, int], deque[float]] = defaultdict(deque)
         if chip.spare:  # one more of each flag that tells of a free buffer
-            told = {(rows.pipe, rows.to, rows.id) for rows in (chip.rows[number] for number in set(stream))}
-            self.flags.update({flag: deque([0.0]) for flag in told if flag[:2] in chip.spare})
+            reported = {(rows.pipe, rows.to, rows.id) for rows in (chip.rows[number] for number in set(stream))}
+            self.flags.update({flag: deque([0.0]) for flag in reported if flag[:2] in chip.spare})
         self.slots: dict[tuple[int, bool, bool], int] = defaultdict(int)
         self.busy = [0.0] * _PIPES
         self.time = CoreTime()
@@ -165,7 +165,10 @@ class _Core:
         return now
 
     def _slot(
-        self, row: Row, rings: Mapping[tuple[int, bool, int], list[float]], parts: Mapping[int, set[tuple[int, bool]]]
+        self,
+        row: EventRow,
+        rings: Mapping[tuple[int, bool, int], list[float]],
+        parts: Mapping[int, set[tuple[int, bool]]],
     ) -> float | None:
         """Return the time at which a slot is there; None if that is not known yet."""
         producing = row.name == "producer"
@@ -194,7 +197,7 @@ class _Core:
 class _Chip:
     """The durations of all rows for cores that get certain shares of the memory."""
 
-    rows: Sequence[Row]
+    rows: Sequence[EventRow]
     first: Sequence[float]
     later: Sequence[float]
     issue: float
@@ -217,7 +220,7 @@ def durations(costs: Sequence[Cost], shares: Shares) -> tuple[list[float], list[
 
 
 def simulate(
-    rows: Sequence[Row],
+    rows: Sequence[EventRow],
     costs: Sequence[Cost],
     members: Mapping[int, Sequence[int]],
     shares: Shares,

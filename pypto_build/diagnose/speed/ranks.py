@@ -16,7 +16,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import write_bytes
 from pypto_build.diagnose.recorded.names import artifact_names
 from pypto_build.diagnose.recorded.ranks import RanksRun
-from pypto_build.diagnose.speed.answer import Document, chip_rates, document_of, positions_of
+from pypto_build.diagnose.speed.answer import PredictionDocument, chip_rates, document_of, positions_of
 from pypto_build.diagnose.speed.model import predict
 from pypto_build.diagnose.speed.record import read_recording
 from pypto_build.diagnose.speed.text import headline, microseconds, screen, span, unpriced_lines
@@ -30,7 +30,7 @@ def answer_ranks(given: argparse.Namespace, directory: Path, say: Callable[..., 
             raise ArtifactError(f"{option}={value}", "is for one chip program", "name one of next_levels/ with JIT=")
     rates = chip_rates(given.chip_name, given.platform, given.rates)
     run = RanksRun(given.artifact, directory.parent, given.platform)
-    documents: dict[str, Document] = {}
+    documents: dict[str, PredictionDocument] = {}
     by_rank: dict[int, list[str]] = defaultdict(list)
     wrong: dict[str, None] = {}
     for row in run.dispatches:
@@ -51,8 +51,8 @@ def answer_ranks(given: argparse.Namespace, directory: Path, say: Callable[..., 
         raise ArtifactError(given.artifact, "its ranks left no record of instructions", "replay it first")
     times = {rank: sum(documents[title].prediction.time_us for title in titles) for rank, titles in by_rank.items()}
     slowest = max(times, key=lambda rank: times[rank])
-    found = [documents[title].prediction for title in by_rank[slowest]]
-    range_of = span(sum(one.low_us for one in found), sum(one.high_us for one in found))
+    result = [documents[title].prediction for title in by_rank[slowest]]
+    range_of = span(sum(one.low_us for one in result), sum(one.high_us for one in result))
     longest = f"rank {slowest} takes longest: {microseconds(times[slowest])} {range_of}"
     say(f"[speed] {longest}, without waits for others")
     say(*wrong)

@@ -314,9 +314,9 @@ def read_rates(path: Path) -> list[Rate]:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", "name another file") from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise ArtifactError(path, f"is no list of rates: {str(error)[:200]}", "see docs/understand/speed.md") from None
-    known = {rate.name for rate in RATES}
+    kept = {rate.name for rate in RATES}
     for rate in listed:
-        if rate.name not in known and not rate.name.startswith(("slope.", "row.", "column.")):
+        if rate.name not in kept and not rate.name.startswith(("slope.", "row.", "column.")):
             raise ArtifactError(path, f"there is no rate '{rate.name}'", "JSON= lists them all")
         if rate.chip not in (*CHIPS, *CHIPS.values()):
             raise ArtifactError(path, f"there is no chip '{rate.chip}'", f"it is one of {', '.join(CHIPS)}, a2a3, a5")

@@ -84,8 +84,8 @@ def place(tasks: Mapping[int, Sequence[Block]], after: Mapping[int, frozenset[in
                 end_of_task, last = end, number
         for follower in followers.get(task, ()):
             open_edges[follower] -= 1
-            known = latest.get(follower, (-1.0, -1))
-            latest[follower] = max(known, (end_of_task, last))
+            kept = latest.get(follower, (-1.0, -1))
+            latest[follower] = max(kept, (end_of_task, last))
             if not open_edges[follower]:
                 over, by = latest[follower]
                 seen = over + wait

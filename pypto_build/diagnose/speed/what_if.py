@@ -47,7 +47,7 @@ class WhatIf:
 def read_what_if(text: str) -> dict[str, WhatIf]:
     """Return each change of the option by itself, and all together where there are several. Raises a usage error."""
     words = list(dict.fromkeys(filter(None, (word.strip() for word in text.split(",")))))
-    found: dict[str, WhatIf] = {}
+    result: dict[str, WhatIf] = {}
     together: dict[str, bool | int] = {}
     for word in words:
         name, _, value = word.partition("=")
@@ -59,11 +59,11 @@ def read_what_if(text: str) -> dict[str, WhatIf]:
             change = {"cores": int(value)}
         else:
             raise ArtifactError(f"WHATIF={text}", f"there is no change '{word}'", f"it takes {', '.join(CHANGES)}")
-        found[word] = _of(change)
+        result[word] = _of(change)
         together |= change
-    if len(found) > 1:
-        found["all of these"] = _of(together)
-    return found
+    if len(result) > 1:
+        result["all of these"] = _of(together)
+    return result
 
 
 def _of(change: Mapping[str, bool | int]) -> WhatIf:
