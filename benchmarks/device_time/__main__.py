@@ -1,6 +1,6 @@
 """Predicted times beside those measured on devices: errors by pipe and in all, ranking, and the bounding pipe.
 
-    python -m benchmarks.device_time [--only FAMILY] [--half fit|held] [--json FILE]
+Called as `python -m benchmarks.device_time [--only FAMILY] [--half fit|held] [--json FILE]`.
 
 Each measured kernel is a sequence of transfers, products and vector instructions with the sizes that its source states
 (cases.py). Half of the rows fit rates, half are held out (measured.py). Rows that are held out have goals: cube

@@ -23,12 +23,12 @@ from pypto_build.diagnose.speed.record import (
     UB,
     WAIT_FLAG,
     WRITE,
-    Call,
+    BlockCall,
+    EventRow,
     M,
     Recording,
-    Row,
     S,
-    Tile,
+    TileArea,
     V,
     View,
 )
@@ -46,10 +46,10 @@ class Case:
     rates: Mapping[str, float] = field(default_factory=dict)
 
 
-def tile(space: int, address: int, rows: int, cols: int, element: int, access: int, step: int = 0) -> Tile:
+def tile(space: int, address: int, rows: int, cols: int, element: int, access: int, step: int = 0) -> TileArea:
     """Return a tile without fractals, or with fractals where `step` is the number of blocks from one to the next."""
     fractals = int(bool(step) or space in (L1, L0A, L0B, L0C))
-    return Tile(
+    return TileArea(
         address, space, access, fractals, 0, 1, 1, element, step or rows, cols, rows, cols, 0, 0, rows, cols
     )  # fmt: skip
 
@@ -63,46 +63,46 @@ class Writer:
     """Writes the streams of cores: equal rows are kept once."""
 
     def __init__(self) -> None:
-        self.rows: dict[Row, int] = {}
+        self.rows: dict[EventRow, int] = {}
         self.streams: list[np.ndarray] = []
-        self.calls: list[Call] = []
+        self.calls: list[BlockCall] = []
         self.bases: list[int] = []
         self._stream: list[int] = []
         self._begin = 0
 
-    def row(self, row: Row, *bases: int) -> None:
+    def row(self, row: EventRow, *bases: int) -> None:
         """Append an event."""
         self._stream.append(self.rows.setdefault(row, len(self.rows)))
         self.bases += bases
 
     def set(self, pipe: int, to: int, flag: int = 0) -> None:
         """Append set_flag."""
-        self.row(Row(SET_FLAG, "", pipe, to, flag))
+        self.row(EventRow(SET_FLAG, "", pipe, to, flag))
 
     def wait(self, pipe: int, to: int, flag: int = 0) -> None:
         """Append wait_flag."""
-        self.row(Row(WAIT_FLAG, "", pipe, to, flag))
+        self.row(EventRow(WAIT_FLAG, "", pipe, to, flag))
 
-    def load(self, to: Tile, rows: int, cols: int, element: int, step: int, base: int) -> None:
+    def load(self, to: TileArea, rows: int, cols: int, element: int, step: int, base: int) -> None:
         """Append a load of a matrix."""
         self.row(
-            Row(INSTRUCTION, "TLOAD", MTE2, tiles=(to,), views=(view(rows, cols, element, step, READ),)), base
+            EventRow(INSTRUCTION, "TLOAD", MTE2, tiles=(to,), views=(view(rows, cols, element, step, READ),)), base
         )  # fmt: skip
 
-    def store(self, of: Tile, rows: int, cols: int, element: int, step: int, base: int, pipe: int = MTE3) -> None:
+    def store(self, of: TileArea, rows: int, cols: int, element: int, step: int, base: int, pipe: int = MTE3) -> None:
         """Append a store of a matrix."""
         self.row(
-            Row(INSTRUCTION, "TSTORE", pipe, tiles=(of,), views=(view(rows, cols, element, step, WRITE),)), base
+            EventRow(INSTRUCTION, "TSTORE", pipe, tiles=(of,), views=(view(rows, cols, element, step, WRITE),)), base
         )  # fmt: skip
 
-    def vector(self, name: str, *tiles: Tile) -> None:
+    def vector(self, name: str, *tiles: TileArea) -> None:
         """Append a vector instruction."""
-        self.row(Row(INSTRUCTION, name, V, tiles=tiles))
+        self.row(EventRow(INSTRUCTION, name, V, tiles=tiles))
 
     def end(self, block: int, member: int) -> None:
         """End the stream of a core."""
         self.streams.append(np.array(self._stream, np.uint32))
-        self.calls.append(Call(0, block, member, 0, len(self.streams) - 1, slice(self._begin, len(self.bases))))
+        self.calls.append(BlockCall(0, block, member, 0, len(self.streams) - 1, slice(self._begin, len(self.bases))))
         self._stream, self._begin = [], len(self.bases)
 
     def recording(self) -> Recording:
@@ -155,8 +155,8 @@ def add(cores: int, size: int, depth: int, apart: int, cut: int = 1, rates: Mapp
     return Case(writer.recording(), cut, rates)
 
 
-def _as(of: Tile, access: int) -> Tile:
-    return Tile(of.address, of.space, access, *(getattr(of, name) for name in Tile.__struct_fields__[3:]))
+def _as(of: TileArea, access: int) -> TileArea:
+    return TileArea(of.address, of.space, access, *(getattr(of, name) for name in TileArea.__struct_fields__[3:]))
 
 
 def scalar_add(cut: int) -> Case:
@@ -165,7 +165,7 @@ def scalar_add(cut: int) -> Case:
     one = tile(UB, 0, 1, 1, 2, READ)
     for _ in range(8192 * 8192 // cut):
         for name in ("GetValue", "GetValue", "SetValue"):
-            writer.row(Row(INSTRUCTION, name, S, tiles=(one,)))
+            writer.row(EventRow(INSTRUCTION, name, S, tiles=(one,)))
     writer.end(0, 1)
     return Case(writer.recording(), cut)
 
@@ -252,7 +252,7 @@ def gelu(cores: int) -> Case:
                 writer.wait(MTE3, V, slot)
             for name in ("TMULS", "TMULS", "TADDS", "TMULS", "TADDS", "TMULS", "TEXP", "TDIV"):
                 writer.vector(name, _as(x, READ), y)
-                writer.row(Row(2, "", V, V))
+                writer.row(EventRow(2, "", V, V))
             writer.set(V, MTE2, slot)
             writer.set(V, MTE3, slot)
             writer.wait(V, MTE3, slot)
@@ -330,13 +330,13 @@ def _tile_product(
                 writer.wait(M, MTE1, 4 + l0)
             a = tile(L0A, 0x8000 * l0, by.m, by.k, element, WRITE)
             b = tile(L0B, 0x8000 * l0, by.k, by.n, element, WRITE)
-            writer.row(Row(INSTRUCTION, "TEXTRACT", MTE1, tiles=(_as(left, READ), a)))
-            writer.row(Row(INSTRUCTION, "TEXTRACT", MTE1, tiles=(_as(right, READ), b)))
+            writer.row(EventRow(INSTRUCTION, "TEXTRACT", MTE1, tiles=(_as(left, READ), a)))
+            writer.row(EventRow(INSTRUCTION, "TEXTRACT", MTE1, tiles=(_as(right, READ), b)))
             writer.set(MTE1, M, l0)
             writer.wait(MTE1, M, l0)
             if at == 0 and number > 0:
                 writer.wait(FIX, M, 6)
-            writer.row(Row(INSTRUCTION, "TMATMUL_ACC", M, tiles=(_as(a, READ), _as(b, READ), out)))
+            writer.row(EventRow(INSTRUCTION, "TMATMUL_ACC", M, tiles=(_as(a, READ), _as(b, READ), out)))
             writer.set(M, MTE1, 4 + l0)
         writer.set(MTE1, MTE2, slot)
     writer.set(M, FIX, 7)

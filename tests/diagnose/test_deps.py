@@ -136,18 +136,18 @@ def test_trace_file(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_slack_is_what_a_task_may_take_longer(run: Path) -> None:
-    found = analyse(
+    result = analyse(
         read_timeline(run / "dfx_outputs" / "chip_swimlane_records.json"), read_graph(run / "dfx_outputs" / "deps.json")
     )
-    assert {task - RING1: slack for task, slack in found.slack.items()} == {0: 0.0, 1: 0.0, 2: 12.0, 3: 0.0, 4: 0.0}
-    assert sum(step.stall + step.compute for step in found.observed) == found.makespan == 60.0
+    assert {task - RING1: slack for task, slack in result.slack.items()} == {0: 0.0, 1: 0.0, 2: 12.0, 3: 0.0, 4: 0.0}
+    assert sum(step.stall + step.compute for step in result.observed) == result.makespan == 60.0
 
 
 def test_a_core_that_was_taken_is_a_core_wait(tmp_path: Path) -> None:
     rows = ((0, 0, 0, 10), (0, 1, 12, 20))
     timeline = read_timeline(write_json(tmp_path / "t.json", timeline_document(rows, ("aiv",))))
-    found = analyse(timeline, read_graph(write_json(tmp_path / "deps.json", graph_document((0, 0), (), {}))))
-    assert [(step.kind, step.stall, step.compute) for step in found.observed] == [
+    result = analyse(timeline, read_graph(write_json(tmp_path / "deps.json", graph_document((0, 0), (), {}))))
+    assert [(step.kind, step.stall, step.compute) for step in result.observed] == [
         ("front-gap", 0.0, 10.0),
         ("core-wait", 2.0, 8.0),
     ]
@@ -158,8 +158,8 @@ def test_barriers_are_looked_through(tmp_path: Path) -> None:
     document["tasks"][1]["kernel_ids"] = [-1, -1, -1]
     graph = read_graph(write_json(tmp_path / "deps.json", document))
     rows = ((0, 0, 0, 10), (1, 2, 15, 20))
-    found = analyse(read_timeline(write_json(tmp_path / "t.json", timeline_document(rows, ("aiv", "aiv")))), graph)
-    assert [step.kind for step in found.observed] == ["front-gap", "data-wait"]
+    result = analyse(read_timeline(write_json(tmp_path / "t.json", timeline_document(rows, ("aiv", "aiv")))), graph)
+    assert [step.kind for step in result.observed] == ["front-gap", "data-wait"]
     assert graph.order.label(RING1 + 2) == "1 (1:2)"
     assert graph.order.label(RING1 + 1) == "1:1"
 
@@ -181,10 +181,10 @@ def test_idle_time_is_divided_by_cause(tmp_path: Path) -> None:
 def test_timelines_were_in_microseconds_until_june(tmp_path: Path) -> None:
     task = {"task_id": 7, "func_id": 1, "core_id": 2, "core_type": "aiv", "start_time_us": 5.5, "end_time_us": 8.0}
     times = {"dispatch_time_us": 4.5, "finish_time_us": 8.5}
-    found = read_timeline(write_json(tmp_path / "l2_perf_records.json", {"version": 1, "tasks": [task | times]}))
-    (row,) = found.rows
+    result = read_timeline(write_json(tmp_path / "l2_perf_records.json", {"version": 1, "tasks": [task | times]}))
+    (row,) = result.rows
     assert (row.core, row.task, row.start, row.end, row.dispatch, row.finish) == (2, 7, 1.0, 3.5, 0.0, 4.0)
-    assert found.core_name(2) == "AIV_2"
+    assert result.core_name(2) == "AIV_2"
 
 
 @pytest.mark.parametrize(

@@ -35,11 +35,11 @@ from pypto_build.diagnose.speed.record import (
     UB,
     WAIT_FLAG,
     WRITE,
-    Call,
+    BlockCall,
+    EventRow,
     M,
     Recording,
-    Row,
-    Tile,
+    TileArea,
     V,
     View,
 )
@@ -49,21 +49,21 @@ A2, A5 = rates_of("910B1"), rates_of("950PR")
 FAST = Shares(0.0, 0.0, 0.0, 0.0)
 
 
-def tile(address: int, rows: int, cols: int, access: int, extent: int = 0, element: int = 2) -> Tile:
+def tile(address: int, rows: int, cols: int, access: int, extent: int = 0, element: int = 2) -> TileArea:
     """Return a row-major tile in UB of `extent` columns, all of them where that is 0."""
     whole = extent or cols
-    return Tile(address, UB, access, 0, 0, 1, 1, element, rows, whole, rows, cols, 0, 0, rows, cols)
+    return TileArea(address, UB, access, 0, 0, 1, 1, element, rows, whole, rows, cols, 0, 0, rows, cols)
 
 
-def vector(name: str, *tiles: Tile) -> Row:
+def vector(name: str, *tiles: TileArea) -> EventRow:
     """Return a vector instruction."""
-    return Row(INSTRUCTION, name, V, tiles=tiles)
+    return EventRow(INSTRUCTION, name, V, tiles=tiles)
 
 
-def load(rows: int, cols: int, step: int = 0, element: int = 2) -> Row:
+def load(rows: int, cols: int, step: int = 0, element: int = 2) -> EventRow:
     """Return a load of a matrix to UB; its rows are `step` elements apart."""
     view = View(READ, 0, element, (1, 1, 1, rows, cols), (0, 0, 0, step or cols, 1), rows, cols)
-    return Row(INSTRUCTION, "TLOAD", MTE2, tiles=(tile(0, rows, cols, WRITE, element=element),), views=(view,))
+    return EventRow(INSTRUCTION, "TLOAD", MTE2, tiles=(tile(0, rows, cols, WRITE, element=element),), views=(view,))
 
 
 # -- a second implementation: plain, for whole tiles --
@@ -143,15 +143,15 @@ def test_a_store_to_fractals_whose_blocks_lie_in_one_group_takes_eight_times_as_
     source = tile(0, 128, 128, READ)
     costs = []
     for step in (144, 145):
-        target = Tile(0x10000, UB, WRITE, 1, 0, 1, 0, 2, step, 128, 128, 128, 0, 0, 128, 128)
+        target = TileArea(0x10000, UB, WRITE, 1, 0, 1, 0, 2, step, 128, 128, 128, 0, 0, 128, 128)
         costs.append(price(vector("TMOV", source, target), A2).work / 128)
     assert costs == [pytest.approx(8.0, rel=0.02), pytest.approx(1.1, rel=0.1)]
 
 
 def test_a_product_takes_a_cycle_a_fractal() -> None:
-    a = Tile(0, 2, READ, 1, 0, 1, 1, 2, 128, 64, 128, 64, 0, 0, 128, 64)
-    b = Tile(0, 3, READ, 1, 0, 1, 1, 2, 64, 256, 64, 256, 0, 0, 64, 256)
-    cost = price(Row(INSTRUCTION, "TMATMUL", M, tiles=(a, b)), A2)
+    a = TileArea(0, 2, READ, 1, 0, 1, 1, 2, 128, 64, 128, 64, 0, 0, 128, 64)
+    b = TileArea(0, 3, READ, 1, 0, 1, 1, 2, 64, 256, 64, 256, 0, 0, 64, 256)
+    cost = price(EventRow(INSTRUCTION, "TMATMUL", M, tiles=(a, b)), A2)
     assert (cost.light, cost.work) == (512.0, 523.0)
 
 
@@ -162,21 +162,21 @@ def test_an_instruction_without_price_is_named() -> None:
 # -- pipes --
 
 
-def cycles(events: Sequence[tuple[Row, Cost]], shares: Shares = FAST) -> float:
+def cycles(events: Sequence[tuple[EventRow, Cost]], shares: Shares = FAST) -> float:
     """Return the cycles of one core without issue costs."""
     rows, costs = [row for row, _ in events], [cost for _, cost in events]
     times = simulate(rows, costs, {1: list(range(len(rows)))}, shares, A2.with_values(issue=0))
     return times[1].cycles
 
 
-def work(pipe: int, amount: float, head: float = 0.0) -> tuple[Row, Cost]:
+def work(pipe: int, amount: float, head: float = 0.0) -> tuple[EventRow, Cost]:
     """Return an instruction of so many cycles."""
-    return Row(INSTRUCTION, "X", pipe), Cost(pipe, head, amount)
+    return EventRow(INSTRUCTION, "X", pipe), Cost(pipe, head, amount)
 
 
-def sign(kind: int, pipe: int, to: int = 0, number: int = 0) -> tuple[Row, Cost]:
+def sign(kind: int, pipe: int, to: int = 0, number: int = 0) -> tuple[EventRow, Cost]:
     """Return a flag or barrier."""
-    return Row(kind, "", pipe, to, number), Cost()
+    return EventRow(kind, "", pipe, to, number), Cost()
 
 
 def test_pipes_run_side_by_side_until_a_flag_orders_them() -> None:
@@ -211,12 +211,12 @@ def test_a_full_queue_holds_up_the_scalar_unit() -> None:
 
 def test_a_consumer_waits_for_the_slot_that_its_producer_fills() -> None:
     rows = [
-        Row(INSTRUCTION, "TPUSH", 10),
-        Row(SLOT_PASSED, "producer", to=2, id=1),
-        Row(SLOT_ACQUIRED, "consumer", to=2, id=1),
-        Row(INSTRUCTION, "TPOP", MTE2),
-        Row(SLOT_PASSED, "consumer", to=2, id=1),
-        Row(SLOT_ACQUIRED, "producer", to=2, id=1),
+        EventRow(INSTRUCTION, "TPUSH", 10),
+        EventRow(SLOT_PASSED, "producer", to=2, id=1),
+        EventRow(SLOT_ACQUIRED, "consumer", to=2, id=1),
+        EventRow(INSTRUCTION, "TPOP", MTE2),
+        EventRow(SLOT_PASSED, "consumer", to=2, id=1),
+        EventRow(SLOT_ACQUIRED, "producer", to=2, id=1),
     ]
     costs = [Cost(10, 0, 100), Cost(), Cost(), Cost(MTE2, 0, 7), Cost(), Cost()]
     produce, consume = [5, 0, 1], [2, 3, 4]
@@ -233,16 +233,18 @@ def test_a_consumer_waits_for_the_slot_that_its_producer_fills() -> None:
 _FEW = settings(max_examples=20, deadline=None)
 
 
-def run(stream: Sequence[Row], blocks: int = 1, tasks: int = 1, chain: bool = False, apart: int = 1 << 24) -> Recording:
+def run(
+    stream: Sequence[EventRow], blocks: int = 1, tasks: int = 1, chain: bool = False, apart: int = 1 << 24
+) -> Recording:
     """Return tasks of so many blocks, each of which executes these rows on memory of its own."""
-    calls: list[Call] = []
+    calls: list[BlockCall] = []
     bases: list[int] = []
     views = sum(bool(row.views) for row in stream)
     for task in range(tasks):
         for block in range(blocks):
             begin = len(bases)
             bases += [(1 << 40) + ((task * blocks + block) * views + n) * apart for n in range(views)]
-            calls.append(Call(task, block, 1, 0, 0, slice(begin, len(bases))))
+            calls.append(BlockCall(task, block, 1, 0, 0, slice(begin, len(bases))))
     after = {task: frozenset({task - 1}) for task in range(1, tasks)} if chain else {}
     rows = list(dict.fromkeys(stream))
     numbers = np.array([rows.index(row) for row in stream], np.uint32)
@@ -370,13 +372,13 @@ def test_a_what_if_is_no_slower_and_no_faster_than_light(change: WhatIf) -> None
 
 
 def test_a_second_buffer_lets_the_next_load_begin() -> None:
-    def stream(count: int) -> list[Row]:
-        rows: list[Row] = []
+    def stream(count: int) -> list[EventRow]:
+        rows: list[EventRow] = []
         for number in range(count):
-            rows += [Row(WAIT_FLAG, "", V, MTE2, 0)] if number else []
-            rows += [load(1, 8192), Row(SET_FLAG, "", MTE2, V, 0), Row(WAIT_FLAG, "", MTE2, V, 0)]
+            rows += [EventRow(WAIT_FLAG, "", V, MTE2, 0)] if number else []
+            rows += [load(1, 8192), EventRow(SET_FLAG, "", MTE2, V, 0), EventRow(WAIT_FLAG, "", MTE2, V, 0)]
             rows += [vector("TEXP", tile(0, 1, 8192, READ), tile(0x8000, 1, 8192, WRITE))]
-            rows += [Row(SET_FLAG, "", V, MTE2, 0)]
+            rows += [EventRow(SET_FLAG, "", V, MTE2, 0)]
         return rows
 
     one, two = (predict(run(stream(20)), A2, change).kernels[0] for change in (WhatIf(), WhatIf(double=True)))
@@ -416,10 +418,10 @@ def test_a_calibration_finds_the_memory_that_was_measured(tmp_path: Path) -> Non
 
 def test_blocks_that_meet_take_the_longest_way_to_each_meeting() -> None:
     short, long = (vector("TEXP", tile(0, 1, n, READ), tile(0x8000, 1, n, WRITE)) for n in (128, 12800))
-    meeting = Row(MET, "SYNCALL")
+    meeting = EventRow(MET, "SYNCALL")
     rows = [short, long, meeting]
     streams = [np.array([0, 2, 1], np.uint32), np.array([1, 2, 0], np.uint32)]
-    calls = [Call(0, block, 1, 0, block, slice(0, 0)) for block in range(2)]
+    calls = [BlockCall(0, block, 1, 0, block, slice(0, 0)) for block in range(2)]
     calm = A2.with_values(issue=0)
     result = predict(Recording(rows, streams, calls), calm)
     each = {number: price(rows[number], calm) for number in (0, 1)}

@@ -26,17 +26,17 @@ KEPT = "speed.json"
 _LARGEST = 1 << 32
 
 
-def read_document(path: Path) -> Document:
+def read_document(path: Path) -> PredictionDocument:
     """Read a prediction that `JSON=` or an earlier run wrote. Raises a usage error."""
     try:
-        return decode_json(read_bytes(path, _LARGEST), Document)
+        return decode_json(read_bytes(path, _LARGEST), PredictionDocument)
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", "run `scons speed` on it first") from None
     except msgspec.MsgspecError as error:
         raise ArtifactError(path, f"is no prediction: {error}", "run `scons speed` on it again") from None
 
 
-def other_document(name: str, build_dir: Path) -> Document:
+def other_document(name: str, build_dir: Path) -> PredictionDocument:
     """Return the prediction that OTHER= names: a file, or an artifact that was predicted beside this one."""
     path = Path(name)
     if path.suffix != ".json":
@@ -73,11 +73,11 @@ def document_of(
     rates: Rates,
     artifact: str,
     changed: Mapping[str, Prediction] | None = None,
-) -> Document:
+) -> PredictionDocument:
     """Return a prediction with names of kernels, positions of rows and the rates that it rests on."""
     names = {kernel.kernel: kernels.kernel(kernel.kernel) for kernel in prediction.kernels}
     lines = tuple(Line(number, at.path, at.line) for number, at in positions.items() if at.line)
-    return Document(prediction, names, lines, tuple(rates.rows.values()), dict(changed or {}), artifact)
+    return PredictionDocument(prediction, names, lines, tuple(rates.rows.values()), dict(changed or {}), artifact)
 
 
 def answer(options: argparse.Namespace, directory: Path, say: Callable[..., None]) -> int:

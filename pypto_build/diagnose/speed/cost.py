@@ -22,10 +22,10 @@ from pypto_build.diagnose.speed.record import (
     MTE3,
     SCRATCH,
     UB,
+    EventRow,
     M,
-    Row,
     S,
-    Tile,
+    TileArea,
     V,
     View,
 )
@@ -91,7 +91,7 @@ _ALIKE: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def price(row: Row, rates: Rates) -> Cost:
+def price(row: EventRow, rates: Rates) -> Cost:
     """Return the cost of an event. Flags, barriers and slots cost no work of a pipe."""
     if row.kind != INSTRUCTION:
         return NOTHING
@@ -119,14 +119,14 @@ def _moved(view: View, rates: Rates, core: str) -> float:
     return size / share
 
 
-def _transfer(row: Row, rates: Rates, verb: str, size: int, moved: float, writes: bool) -> Cost:
+def _transfer(row: EventRow, rates: Rates, verb: str, size: int, moved: float, writes: bool) -> Cost:
     issue, rate, head = rates[f"{verb}.issue"], rates[f"{verb}.rate"], rates[f"{verb}.latency"]
     work = max(issue, size / rate)
     used = {f"{verb}.issue" if issue > size / rate else f"{verb}.rate": work, f"{verb}.latency": head}
     return Cost(row.pipe, head, work, 0.0, 0.0, size, moved, writes, used=used)
 
 
-def _load(row: Row, rates: Rates) -> Cost:
+def _load(row: EventRow, rates: Rates) -> Cost:
     if not row.tiles:
         return _remote(row, rates) if row.name.startswith("T") else _gathered(row, rates)
     target = row.tiles[0]
@@ -140,14 +140,14 @@ def _load(row: Row, rates: Rates) -> Cost:
     return _transfer(row, rates, "load", count * length, _moved(view, rates, core), False)
 
 
-def _gathered(row: Row, rates: Rates) -> Cost:
+def _gathered(row: EventRow, rates: Rates) -> Cost:
     size = sum(count * length for count, length, _ in (view.bursts for view in row.views))
     writes = any(view.writes for view in row.views)
     cycles = rates["element"] if size else 0.0
     return Cost(row.pipe, 0.0, cycles, 0.0, 0.0, size, size, writes, used={"element": cycles})
 
 
-def _remote(row: Row, rates: Rates) -> Cost:
+def _remote(row: EventRow, rates: Rates) -> Cost:
     """Return the cost of a transfer between chips: of its source, since its target is another event."""
     if not row.views or row.views[0].writes:
         return Cost(row.pipe)
@@ -156,7 +156,7 @@ def _remote(row: Row, rates: Rates) -> Cost:
     return Cost(row.pipe, 0.0, cycles, cycles, remote=True, used={"remote": cycles})
 
 
-def _store(row: Row, rates: Rates) -> Cost:
+def _store(row: EventRow, rates: Rates) -> Cost:
     source = next((tile for tile in row.tiles if tile.reads), None)
     if row.views and source is None:
         return _remote(row, rates) if row.name.startswith("T") else _gathered(row, rates)
@@ -173,7 +173,7 @@ def _store(row: Row, rates: Rates) -> Cost:
     return Cost(row.pipe, rates["vector.head"], cycles, cycles, used={"store.rate": cycles})
 
 
-def _to_l0(row: Row, rates: Rates) -> Cost:
+def _to_l0(row: EventRow, rates: Rates) -> Cost:
     target = next((tile for tile in row.tiles if tile.writes), None)
     if target is None:
         return Cost(row.pipe, unpriced=f"{row.name} without a target")
@@ -183,7 +183,7 @@ def _to_l0(row: Row, rates: Rates) -> Cost:
     return Cost(row.pipe, 0.0, cycles, cycles, used={name: cycles})
 
 
-def _drain(row: Row, rates: Rates) -> Cost:
+def _drain(row: EventRow, rates: Rates) -> Cost:
     """Return the cost of the accumulator's way out: rows, and what an odd number of fractals adds to each."""
     source = next((tile for tile in row.tiles if tile.space == L0C and tile.reads), None)
     if source is None:
@@ -208,7 +208,7 @@ def _drain(row: Row, rates: Rates) -> Cost:
 # -- cube and scalar --
 
 
-def _multiply(row: Row, rates: Rates) -> Cost:
+def _multiply(row: EventRow, rates: Rates) -> Cost:
     left = next((tile for tile in row.tiles if tile.space == L0A), None)
     right = next((tile for tile in row.tiles if tile.space == L0B), None)
     if left is None or right is None:
@@ -224,7 +224,7 @@ def fractals(m: int, k: int, n: int, element: int) -> int:
     return -(-m // 16) * -(-k * element // 32) * -(-n // 16)
 
 
-def _scalar(row: Row, rates: Rates) -> Cost:
+def _scalar(row: EventRow, rates: Rates) -> Cost:
     if row.views:
         count, length, _ = row.views[0].bursts
         elements = count * length // row.views[0].element
@@ -240,7 +240,7 @@ def _scalar(row: Row, rates: Rates) -> Cost:
 # -- vectors --
 
 
-def repeats(tile: Tile) -> tuple[int, bool]:
+def repeats(tile: TileArea) -> tuple[int, bool]:
     """Return the repeats of 256 bytes that cover a rectangle, and whether one of them is not whole."""
     lines, length, extent = tile.height, tile.width, tile.cols
     if not tile.row_major and not tile.fractals:
@@ -251,7 +251,7 @@ def repeats(tile: Tile) -> tuple[int, bool]:
     return lines * -(-size // REPEAT), bool(size % REPEAT)
 
 
-def conflict(tiles: Sequence[Tile], rates: Rates) -> float:
+def conflict(tiles: Sequence[TileArea], rates: Rates) -> float:
     """Return the cycles in which a repeat's blocks reach their banks: 1 where no two blocks want the same."""
 
     def cycles(operands: list[Tile], by_bank: bool) -> int:
@@ -279,7 +279,7 @@ def _slopes(name: str) -> tuple[str, ...]:
     return _ALIKE.get(name, (name,))
 
 
-def _vector(row: Row, rates: Rates) -> Cost:
+def _vector(row: EventRow, rates: Rates) -> Cost:
     name, tiles = row.name, row.tiles
     widest = max((tile for tile in tiles if not tile.access & SCRATCH), key=lambda tile: tile.bytes, default=None)
     if widest is None:

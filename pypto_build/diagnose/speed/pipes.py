@@ -24,7 +24,7 @@ from pypto_build.diagnose.speed.record import (
     SLOT_ACQUIRED,
     SLOT_PASSED,
     WAIT_FLAG,
-    Row,
+    EventRow,
     S,
 )
 
@@ -165,7 +165,10 @@ class _Core:
         return now
 
     def _slot(
-        self, row: Row, rings: Mapping[tuple[int, bool, int], list[float]], parts: Mapping[int, set[tuple[int, bool]]]
+        self,
+        row: EventRow,
+        rings: Mapping[tuple[int, bool, int], list[float]],
+        parts: Mapping[int, set[tuple[int, bool]]],
     ) -> float | None:
         """Return the time at which a slot is there; None if that is not known yet."""
         producing = row.name == "producer"
@@ -194,7 +197,7 @@ class _Core:
 class _Chip:
     """The durations of all rows for cores that get certain shares of the memory."""
 
-    rows: Sequence[Row]
+    rows: Sequence[EventRow]
     first: Sequence[float]
     later: Sequence[float]
     issue: float
@@ -217,7 +220,7 @@ def durations(costs: Sequence[Cost], shares: Shares) -> tuple[list[float], list[
 
 
 def simulate(
-    rows: Sequence[Row],
+    rows: Sequence[EventRow],
     costs: Sequence[Cost],
     members: Mapping[int, Sequence[int]],
     shares: Shares,

@@ -46,7 +46,7 @@ _Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 48)]
 _Extent = Annotated[int, msgspec.Meta(ge=-(1 << 48), le=1 << 48)]
 
 
-class Tile(msgspec.Struct, frozen=True, array_like=True):
+class TileArea(msgspec.Struct, frozen=True, array_like=True):
     """A rectangle of a tile that an instruction reads or writes.
 
     `address` is that of the tile in its memory, `element` the bytes of an element. `row`, `col`, `height` and `width`
@@ -135,7 +135,7 @@ class View(msgspec.Struct, frozen=True, array_like=True):
         return bool(self.access & WRITE)
 
 
-class Row(msgspec.Struct, frozen=True):
+class EventRow(msgspec.Struct, frozen=True):
     """One distinct event. `file` and `offset` are its position in the code of the kernel's library.
 
     Of a flag, `pipe` sets it and `to` waits for it. Of a slot, `name` is producer or consumer, `id` names the ring and
@@ -149,12 +149,12 @@ class Row(msgspec.Struct, frozen=True):
     id: int = 0
     file: str = ""
     offset: int = 0
-    tiles: tuple[Tile, ...] = ()
+    tiles: tuple[TileArea, ...] = ()
     views: tuple[View, ...] = ()
 
 
 @dataclass(frozen=True)
-class Call:
+class BlockCall:
     """One kernel on one core: member 0 of a block is its cube core, 1 and 2 are vector cores.
 
     `bases` are the addresses of the views of the stream's rows, in order.
@@ -175,18 +175,18 @@ class Recording:
     `after` names the tasks that each task waits for, `ids` has the number of each id.
     """
 
-    rows: Sequence[Row]
+    rows: Sequence[EventRow]
     streams: Sequence[Array]
-    calls: Sequence[Call]
+    calls: Sequence[BlockCall]
     bases: Array = field(default_factory=lambda: np.zeros(0, np.uint64))
     after: Mapping[int, frozenset[int]] = field(default_factory=dict)
     ids: Mapping[int, int] = field(default_factory=dict)
     complete: bool = True
 
     @cached_property
-    def tasks(self) -> dict[int, list[Call]]:
+    def tasks(self) -> dict[int, list[BlockCall]]:
         """Return the calls of each task, in the order of submission."""
-        tasks: dict[int, list[Call]] = {}
+        tasks: dict[int, list[BlockCall]] = {}
         for call in self.calls:
             tasks.setdefault(call.task, []).append(call)
         return tasks
@@ -197,7 +197,7 @@ class _Document(msgspec.Struct, frozen=True):
     complete: bool
     calls: _Size
     bases: _Size
-    rows: list[Row]
+    rows: list[EventRow]
     streams: list[_Size]
 
 
@@ -235,7 +235,7 @@ def read_recording(directory: Path) -> Recording:
     if wrong:
         raise ArtifactError(path, f"is no record of instructions: {wrong}", _AGAIN)
     listed = [
-        Call(row[0], row[1], row[2], row[3], row[4], slice(end - row[5], end))
+        BlockCall(row[0], row[1], row[2], row[3], row[4], slice(end - row[5], end))
         for row, end in zip(calls.tolist(), last.tolist(), strict=True)
     ]
     deps = directory / "deps.json"

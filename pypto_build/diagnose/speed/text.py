@@ -95,7 +95,7 @@ def changed_line(name: str, before: Prediction, after: Prediction) -> str:
     return f"what if {name}: {microseconds(after.time_us)}, {effect}; bound by {after.bound}"
 
 
-def compared_lines(artifact: str, ours: Prediction, names: Mapping[int, str], other: Document) -> list[str]:
+def compared_lines(artifact: str, ours: Prediction, names: Mapping[int, str], other: PredictionDocument) -> list[str]:
     """Return which of two predictions is faster, in all and by kernel; a verdict only where ranges do not overlap."""
     theirs = other.prediction
     if ours.chip != theirs.chip:
