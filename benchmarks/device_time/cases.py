@@ -115,7 +115,7 @@ class Writer:
             if data not in numbers:
                 numbers[data] = len(streams)
                 streams.append(self.streams[call.stream])
-            calls.append(Call(0, call.block, call.member, 0, numbers[data], call.bases))
+            calls.append(BlockCall(0, call.block, call.member, 0, numbers[data], call.bases))
         return Recording(list(self.rows), streams, calls, np.array(self.bases, np.uint64))
 
 

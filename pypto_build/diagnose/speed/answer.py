@@ -14,7 +14,7 @@ from pypto_build.artifact.instruction_sites import AccessSite, InstructionPositi
 from pypto_build.diagnose.recorded.names import Names, artifact_names
 from pypto_build.diagnose.recorded.timeline import read_timeline
 from pypto_build.diagnose.speed.calibrate import calibrate, write_rates
-from pypto_build.diagnose.speed.document import Document, Line
+from pypto_build.diagnose.speed.document import Line, PredictionDocument
 from pypto_build.diagnose.speed.model import Prediction, predict
 from pypto_build.diagnose.speed.rates import CHIPS, DEFAULT_CHIP, Rates, rates_of, read_rates
 from pypto_build.diagnose.speed.record import Recording, read_recording

@@ -254,7 +254,7 @@ def repeats(tile: TileArea) -> tuple[int, bool]:
 def conflict(tiles: Sequence[TileArea], rates: Rates) -> float:
     """Return the cycles in which a repeat's blocks reach their banks: 1 where no two blocks want the same."""
 
-    def cycles(operands: list[Tile], by_bank: bool) -> int:
+    def cycles(operands: list[TileArea], by_bank: bool) -> int:
         blocks: Counter[tuple[int, int]] = Counter()
         for tile in operands:
             step = tile.rows if tile.fractals else 1

@@ -16,7 +16,7 @@ class Line(msgspec.Struct, frozen=True):
     line: int
 
 
-class Document(msgspec.Struct, frozen=True):
+class PredictionDocument(msgspec.Struct, frozen=True):
     """The content of the file: the prediction, names of kernels, positions of rows, and the rates of the chip."""
 
     prediction: Prediction

@@ -17,7 +17,7 @@ from pypto_build.artifact.files import write_bytes
 from pypto_build.diagnose.recorded.names import artifact_names
 from pypto_build.diagnose.recorded.ranks import RanksRun
 from pypto_build.diagnose.speed.answer import chip_rates, document_of, positions_of
-from pypto_build.diagnose.speed.document import Document
+from pypto_build.diagnose.speed.document import PredictionDocument
 from pypto_build.diagnose.speed.model import predict
 from pypto_build.diagnose.speed.record import read_recording
 from pypto_build.diagnose.speed.text import headline, microseconds, screen, span, unpriced_lines
@@ -31,7 +31,7 @@ def answer_ranks(options: argparse.Namespace, directory: Path, say: Callable[...
             raise ArtifactError(f"{option}={value}", "is for one chip program", "name one of next_levels/ with JIT=")
     rates = chip_rates(options.chip_name, options.platform, options.rates)
     run = RanksRun(options.artifact, directory.parent, options.platform)
-    documents: dict[str, Document] = {}
+    documents: dict[str, PredictionDocument] = {}
     by_rank: dict[int, list[str]] = defaultdict(list)
     wrong: dict[str, None] = {}
     for row in run.dispatches:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pypto_build.artifact.instruction_sites import InstructionPosition
 from pypto_build.diagnose.console import counted, table
-from pypto_build.diagnose.speed.document import Document
+from pypto_build.diagnose.speed.document import PredictionDocument
 from pypto_build.diagnose.speed.model import KernelTime, Prediction
 from pypto_build.diagnose.speed.rates import EVIDENCE
 from pypto_build.diagnose.speed.record import PIPES, SLOT_ACQUIRED, WAIT_FLAG, Recording
