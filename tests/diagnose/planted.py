@@ -81,17 +81,19 @@ def _line(text: str, bug: Planted) -> int:
 
 
 def triage(artifact: Path) -> Answer:
-    """Ask triage about an artifact."""
+    """Ask triage about an artifact. What stops it before its first instrument is an answer too."""
     begun = time.monotonic()
     command = [*own_tool("pypto_build.cli"), "triage", str(artifact)]
     run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=artifact.parents[1])
+    seconds = time.monotonic() - begun
     _, _, answer = run.stdout.partition("[triage]")
-    lines = answer.splitlines() or [run.stdout + run.stderr]
+    if not answer:
+        _, _, refused = run.stderr.partition(f"scons: *** {artifact}/")
+        return Answer(run.stderr, refused.replace(": ", ": error: ", 1), True, seconds, 0)
+    lines = answer.splitlines()
     first = next((line for line in lines if ": error: " in line), "")
     replays = re.search(r"(\d+) replays?", answer)
-    return Answer(
-        answer, first, lines[0].endswith("the cause:"), time.monotonic() - begun, int(replays[1]) if replays else -1
-    )
+    return Answer(answer, first, lines[0].endswith("the cause:"), seconds, int(replays[1]) if replays else -1)
 
 
 def main(names: list[str]) -> int:
