@@ -60,6 +60,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if is_quick(_name_of(item.path), getattr(item, "originalname", item.name)):
             item.add_marker("quick")
+    if not config.option.markexpr:
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        items[:] = [item for item in items if item not in slow]
+        config.hook.pytest_deselected(items=slow)
     if hasattr(config, "workerinput") and not config.pluginmanager.hasplugin("randomly"):
         scheduling.longest_first(items)
 

@@ -81,36 +81,44 @@ def _line(text: str, bug: Planted) -> int:
 
 
 def triage(artifact: Path) -> Answer:
-    """Ask triage about an artifact."""
+    """Ask triage about an artifact. What stops it before its first instrument is an answer too."""
     begun = time.monotonic()
     command = [*own_tool("pypto_build.cli"), "triage", str(artifact)]
     run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=artifact.parents[1])
+    seconds = time.monotonic() - begun
     _, _, answer = run.stdout.partition("[triage]")
-    lines = answer.splitlines() or [run.stdout + run.stderr]
+    if not answer:
+        _, _, refused = run.stderr.partition(f"scons: *** {artifact}/")
+        return Answer(run.stderr, refused.replace(": ", ": error: ", 1), True, seconds, 0)
+    lines = answer.splitlines()
     first = next((line for line in lines if ": error: " in line), "")
     replays = re.search(r"(\d+) replays?", answer)
-    return Answer(
-        answer, first, lines[0].endswith("the cause:"), time.monotonic() - begun, int(replays[1]) if replays else -1
-    )
+    return Answer(answer, first, lines[0].endswith("the cause:"), seconds, int(replays[1]) if replays else -1)
+
+
+def examine(bug: Planted) -> tuple[str, Answer]:
+    """Plant a bug in an artifact of its own. Return the position that has to be named, and the answer."""
+    with tempfile.TemporaryDirectory(prefix="planted-") as directory:
+        artifact, expected = plant(bug, Path(directory))
+        return expected, triage(artifact)
 
 
 def main(names: list[str]) -> int:
     """Print a row for each bug."""
-    right = 0
+    right = wrong = 0
     for number, bug in enumerate((*PLANTED, *FRESH), 1):
         if names and not any(name in bug.name for name in names):
             continue
-        with tempfile.TemporaryDirectory(prefix="planted-") as directory:
-            artifact, expected = plant(bug, Path(directory))
-            answer = triage(artifact)
+        expected, answer = examine(bug)
         named = answer.names(expected)
         right += named
-        sure, said = "cause" if answer.certain else "likely", answer.position
-        cells = (number, bug.name, f"`{expected}`", f"`{said}`", sure, "yes" if named else "NO")
+        wrong += answer.certain and not named
+        sure = "cause" if answer.certain else "likely"
+        cells = (number, bug.name, f"`{expected}`", f"`{answer.position}`", sure, "yes" if named else "no")
         print(f"| {' | '.join(map(str, cells))} | {answer.seconds:.0f} s | {answer.replays} |", flush=True)
         if not named:
             print("\n".join(f"    {line}" for line in answer.text.splitlines()[:12]), file=sys.stderr, flush=True)
-    print(f"{right} at the line")
+    print(f"{right} at the line, {wrong} wrong and called certain")
     return 0
 
 

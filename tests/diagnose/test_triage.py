@@ -16,11 +16,13 @@ import pytest
 from pypto_build.artifact import load_artifact
 from pypto_build.artifact.last_pass import copies, edits, keep
 from pypto_build.artifact.pt import write_pt
+from pypto_build.compiler.__main__ import main as compile_main
 from pypto_build.compiler.golden import main as make_golden
 from pypto_build.diagnose.findings import Edit, Finding
 from pypto_build.diagnose.repeat import given_options
 from pypto_build.diagnose.triage.__main__ import Triage, lines_of, parser
 from pypto_build.diagnose.triage.causes import Answer, Circumstances, weigh
+from pypto_build.diagnose.triage.golden import golden_findings
 from pypto_build.diagnose.triage.remedy import try_edits
 from pypto_build.replay.verdict import Status, Verdict
 from tests.rules.project import Project
@@ -232,6 +234,22 @@ def compute_golden(tensors, params):
     shutil.rmtree(project.out / ".last_pass")  # where there was no pass
     run = project.scons("triage", "JIT=_jit_chain")
     assert "the golden (it follows from golden.py and the inputs: that was run)" in run.output
+
+
+def test_the_golden_follows_from_the_program_where_there_is_no_golden_py(tmp_path: Path) -> None:
+    program, root = tmp_path / "hello_world.py", tmp_path / "build_output" / "_jit_hello_world"
+    shutil.copyfile(Path(__file__).resolve().parents[2] / "examples" / "hello_world.py", program)
+    assert compile_main([str(program), "--output", str(root)]) == 0
+    (root / "golden.py").unlink()
+    found = golden_findings(load_artifact(root), tmp_path / "out", [], program)
+    assert found == ([], "the golden (it follows from the reference of hello_world.py and the inputs: that was run)")
+    golden = root / "data" / "out" / "c.pt"
+    write_pt(golden, "float32", (128, 128), bytes(4 * 128 * 128))
+    (root / "data" / "golden.json").unlink()
+    ((one,), _) = golden_findings(load_artifact(root), tmp_path / "out", [], program)
+    says = "the reference of hello_world.py makes another data/out/c.pt of data/in: 16376 of 16384 elements differ"
+    assert (one.path, one.message) == ("data/out/c.pt", f"{says}; with that one it passes")
+    assert (one.level, one.hint) == ("error", "compile the program again, which makes it anew")
 
 
 @pytest.mark.parametrize(

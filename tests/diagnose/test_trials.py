@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
+import torch
 
 from pypto_build.artifact import load_artifact
 from pypto_build.artifact.interface import KernelInterface, encode_interface, sign
 from pypto_build.diagnose.diverge.compare import Limits
-from pypto_build.diagnose.diverge.golden import golden_findings
+from pypto_build.diagnose.diverge.golden import golden_findings, rounding_of
 from pypto_build.diagnose.diverge.trials import MOST, edits_of, trials, with_choice
 from pypto_build.diagnose.findings import Edit
+from pypto_build.replay.binding import TensorArg
 from pypto_build.replay.reference.launch import open_launch
 from tests.diagnose.corpus import Bug
 from tests.diagnose.corpus.orchestration import BUGS
@@ -148,3 +151,20 @@ def test_another_kernel_of_the_same_arguments_is_tried() -> None:
         Edit("o.cpp", 1, "rt_submit_aiv_task(0, p);", "rt_submit_aiv_task(2, p);"),
     )
     assert "rt_submit_aiv_task(2, p);" in with_choice(text, trials(text, kernels))
+
+
+@pytest.mark.parametrize(
+    ("made", "dtype"),
+    [
+        (lambda x: x.bfloat16().float(), "bfloat16"),
+        (lambda x: x.half().float(), "float16"),
+        (lambda x: (x.bfloat16().float() + x.roll(1).bfloat16().float()) - x.roll(1), "bfloat16"),
+        (lambda x: x * 1.25, ""),
+        (lambda x: x + 2e-3, ""),
+        (lambda x: x.double().float(), ""),
+    ],
+)
+def test_rounding_is_known_by_its_size(made: Callable[[torch.Tensor], torch.Tensor], dtype: str) -> None:
+    golden = torch.randn(4096, generator=torch.Generator().manual_seed(1))
+    tensor = TensorArg("y", "OUT", "float32", (4096,), golden=golden.numpy().tobytes())
+    assert rounding_of(memoryview(made(golden).numpy().tobytes()), tensor) == dtype

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -162,6 +163,17 @@ def test_a_function_that_lost_its_name(built: Project) -> None:
     )
     built.edit(UNIT, "@kernel_times(", "@kernel_mul(")
     check(built.replay(), 0, [])
+
+
+def test_a_kernel_with_the_source_of_another_is_an_error_of_the_manifest(built: Project) -> None:
+    built.edit("kernel_config.py", "kernel_mul.cpp", "kernel_add.cpp")
+    run = built.replay()
+    assert (run.status, run.actions) == (2, [])
+    assert re.search(
+        r"kernel_config\.py:\d+: kernel 'kernel_mul' has the source kernel_add\.cpp, which is made from function "
+        r"kernel_add of kernel_add\.pto; name the source of its own function\n",
+        run.output,
+    ), run.output
 
 
 def test_a_function_that_lost_its_name_before_the_first_look(project: Project) -> None:

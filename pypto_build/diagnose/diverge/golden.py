@@ -271,13 +271,13 @@ def _wrong_outputs(launch: Launch, binding: Binding, within: Limits) -> list[_Wr
                 if start <= place < start + elements * width
             )
         )
-        rounding = _rounding(memory, tensor)
+        rounding = rounding_of(memory, tensor)
         wrong.append(_Wrong(tensor.name, differs, _region(memory, tensor, within), writers, rounding))
     return wrong
 
 
 @np.errstate(all="ignore")
-def _rounding(memory: memoryview, tensor: TensorArg) -> str:
+def rounding_of(memory: memoryview, tensor: TensorArg) -> str:
     """Return the 16-bit type whose rounding explains the differences, or an empty text.
 
     Differences by rounding are small, almost everywhere, and of either sign.

@@ -137,10 +137,8 @@ class Triage:
         if program is None and not (given.build_dir / LAST_PASS).is_dir():
             return
         with taking_long("what was edited"):
-            flags = ["--platform", given.platform]
-            flags += ["--vintage", self.verdict.vintage] if self.verdict.vintage else []
             words = [f"PLATFORM={given.platform}", *(f"DATA={data}" for data in [given.data] if data)]
-            edits = edited_findings(load_artifact(given.artifact), given.build_dir, words, flags, program)
+            edits = edited_findings(load_artifact(given.artifact), given.build_dir, words, self._flags, program)
         self.answer.add(edits.findings)
         places = ", ".join(dict.fromkeys(f"{one.path}:{one.line}" if one.line else one.path for one in edits.edited))
         if not places:
@@ -148,16 +146,25 @@ class Triage:
         elif not edits.findings:
             self.answer.excluded.append(f"what is {edits.since}, alone (put back, it fails too: {places})")
 
+    @property
+    def _flags(self) -> list[str]:
+        """The flags to compile the program with."""
+        vintage = ["--vintage", self.verdict.vintage] if self.verdict.vintage else []
+        return ["--platform", self.given.platform, *vintage]
+
     def _golden(self) -> None:
         """Check that the golden is that of the reference and the inputs."""
         given = self.given
+        program = program_of(given.artifact)
         if given.until or self.verdict.status != "mismatch" or given.data:
             return
-        if not any((given.artifact / name).is_file() for name in ("data/golden.json", "golden.py")):
+        if program is None and not any((given.artifact / name).is_file() for name in ("data/golden.json", "golden.py")):
             return
         with taking_long("golden"):
             artifact = load_artifact(given.artifact)
-            findings, follows = golden_findings(artifact, given.build_dir, [f"PLATFORM={given.platform}"])
+            findings, follows = golden_findings(
+                artifact, given.build_dir, [f"PLATFORM={given.platform}"], program, self._flags
+            )
         self.answer.add(findings)
         self.answer.excluded += [follows] if follows else []
 

@@ -25,6 +25,10 @@ _PASSED = frozenset({"hazards/argument-dtype", "hazards/one-for-two"})
 # Why a run ended.
 _ENDS = frozenset({"hazards/fault", "hazards/hang", "hazards/out-of-bounds"})
 
+# Two files that disagree: what a run does tells which of them is wrong. A kernel that nothing submits is right, what is
+# submitted in its place is not.
+_EITHER = frozenset({"lint/signature-direction", "lint/never-submitted"})
+
 #: From here on nothing else is looked for.
 CERTAIN = 90
 _LIKELY, _POSSIBLE, _BESIDE = 70, 50, 20
@@ -93,7 +97,7 @@ def weigh(finding: Finding, evidence: Circumstances) -> int:
         return 99
     if finding.rule == "lint/exchanged-numbers":
         return 97  # what else lint finds follows from it
-    if finding.rule == "lint/never-submitted":  # what is submitted in its place is at fault
+    if finding.rule in _EITHER:
         return _LIKELY
     if finding.rule.startswith("lint/") and finding.line and evidence.verdict.status != "pass":
         return 92  # what contradicts itself cannot be right

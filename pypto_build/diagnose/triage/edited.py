@@ -6,7 +6,6 @@ program. That is one replay of a copy, and one for each hunk where there are sev
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +14,7 @@ from pypto_build.artifact import Artifact
 from pypto_build.artifact.first_sight import Change
 from pypto_build.artifact.last_pass import LAST_PASS, Edited, compiled_ones, copies, edits
 from pypto_build.diagnose.findings import Edit, Finding
-from pypto_build.diagnose.triage.scratch import copy_artifact, make_golden, passes
-from pypto_build.toolchain.python import own_tool
+from pypto_build.diagnose.triage.scratch import compile_program, copy_artifact, make_golden, passes
 
 #: Hunks that are put back one by one.
 _MOST_HUNKS = 6
@@ -91,8 +89,7 @@ def edited_findings(
 
 def _compiled(artifact: Artifact, program: Path, output: Path, flags: Sequence[str]) -> dict[str, Path]:
     """Compile the program; return those files of the artifact that are otherwise, from there."""
-    command = [*own_tool("pypto_build.compiler"), str(program), "--output", str(output), "--no-golden", *flags]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
+    if not compile_program(program, output, flags):
         return {}
     found = {}
     for path in compiled_ones(artifact):

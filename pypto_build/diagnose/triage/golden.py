@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_build.artifact import Artifact
@@ -11,59 +13,95 @@ from pypto_build.artifact.compiled_files import digest_of, read_computed_data
 from pypto_build.artifact.files import from_here
 from pypto_build.artifact.pt import read_pt
 from pypto_build.diagnose.findings import Finding, Level
-from pypto_build.diagnose.triage.scratch import copy_artifact, make_golden, passes
+from pypto_build.diagnose.triage.scratch import compile_program, copy_artifact, make_golden, passes
 
 
-def golden_findings(artifact: Artifact, build_dir: Path, words: Sequence[str]) -> tuple[list[Finding], str]:
+@dataclass(frozen=True)
+class Reference:
+    """What computes a golden: golden.py of the artifact, else the one that the compiler makes of the program."""
+
+    path: Path
+    name: str = "golden.py"
+    source: str = "golden.py"
+
+    @property
+    def known(self) -> bool:
+        """Return whether there is one."""
+        return self.path.is_file()
+
+
+def reference_of(artifact: Artifact, program: Path | None, scratch: Path, flags: Sequence[str]) -> Reference:
+    """Return the reference of an artifact. ``flags`` are those to compile the program with."""
+    own = Reference(artifact.root / "golden.py")
+    if own.known or program is None or not compile_program(program, scratch, flags):
+        return own
+    return Reference(scratch / "golden.py", f"the reference of {program.name}", str(program))
+
+
+def golden_findings(
+    artifact: Artifact, build_dir: Path, words: Sequence[str], program: Path | None = None, flags: Sequence[str] = ()
+) -> tuple[list[Finding], str]:
     """Return what was changed since the golden was made; else what it follows from, empty if nothing tells.
 
-    ``words`` are those of a replay.
+    ``words`` are those of a replay, ``flags`` those to compile ``program`` with if there is no golden.py.
     """
-    root, reference = artifact.root, artifact.root / "golden.py"
+    root, scratch = artifact.root, build_dir / "triage" / "golden"
+    reference = reference_of(artifact, program, build_dir / "triage" / "reference", flags)
     stamp = read_computed_data(root)
     changed = [path for path, digest in sorted(stamp.files.items()) if _digest(root / path) not in ("", digest)]
-    changed += ["golden.py"] if stamp.files and _digest(reference) not in ("", stamp.golden) else []
-    if not changed and reference.is_file():
-        return _run_reference(artifact, build_dir / "triage" / "golden", words)
+    changed += [reference.source] if stamp.files and _digest(reference.path) not in ("", stamp.golden) else []
+    if not changed and reference.known:
+        return _run_reference(artifact, reference, scratch, words)
     if not changed:
         return [], "the golden (it follows from a reference and the inputs)" if stamp.files else ""
-    anew = reference.is_file() and _passes_anew(artifact, build_dir / "triage" / "golden", words)
+    anew = reference.known and _passes_anew(artifact, reference, scratch, words)
     outputs = [path for path in changed if path.startswith("data/out/")]
     sources = [path for path in changed if path not in outputs]
     says = f"data/out was made from another {' and '.join(sources)}: the golden is stale" if sources else (
         f"{outputs[0]} is not what the reference made"
     )  # fmt: skip
-    hint = _make_anew(root) if reference.is_file() else "compile the program again, which makes it anew"
     proved = "; made anew, it passes" if anew else ""
-    level: Level = "error" if anew or not reference.is_file() else "warning"
-    return [Finding("triage/stale-golden", f"{says}{proved}", changed[0], 0, hint, level)], ""
+    level: Level = "error" if anew or not reference.known else "warning"
+    return [Finding("triage/stale-golden", f"{says}{proved}", changed[0], 0, _make_anew(root), level)], ""
 
 
 def _make_anew(root: Path) -> str:
+    if not (root / "golden.py").is_file():
+        return "compile the program again, which makes it anew"
     return f"make it anew: {shlex.join(['python', '-m', 'pypto_build.compiler.golden', from_here(root)])}"
 
 
-def _passes_anew(artifact: Artifact, scratch: Path, words: Sequence[str]) -> bool:
+def _computed(artifact: Artifact, reference: Reference, scratch: Path) -> Path | None:
+    """Return a copy of the artifact with the golden that the reference makes; None if it fails."""
     place = copy_artifact(artifact, scratch)
-    return make_golden(place) and passes(place, scratch, words)
+    if reference.path.parent != artifact.root:
+        shutil.copyfile(reference.path, place / "golden.py")
+    return place if make_golden(place) else None
 
 
-def _run_reference(artifact: Artifact, scratch: Path, words: Sequence[str]) -> tuple[list[Finding], str]:
-    """Run golden.py on the inputs in a copy, and compare what it makes with the golden."""
-    place = copy_artifact(artifact, scratch)
-    if not make_golden(place):
-        return [
-            Finding("triage/golden", "golden.py fails on data/in", "golden.py", 0, _make_anew(artifact.root), "warning")
-        ], ""
+def _passes_anew(artifact: Artifact, reference: Reference, scratch: Path, words: Sequence[str]) -> bool:
+    place = _computed(artifact, reference, scratch)
+    return place is not None and passes(place, scratch, words)
+
+
+def _run_reference(
+    artifact: Artifact, reference: Reference, scratch: Path, words: Sequence[str]
+) -> tuple[list[Finding], str]:
+    """Run the reference on the inputs in a copy, and compare what it makes with the golden."""
+    place, hint = _computed(artifact, reference, scratch), _make_anew(artifact.root)
+    if place is None:
+        says = f"{reference.name} fails on data/in"
+        return [Finding("triage/golden", says, reference.source, 0, hint, "warning")], ""
     for path in sorted((place / "data" / "out").glob("*.pt")):
         name = f"data/out/{path.name}"
         differs = _difference(artifact.root / name, path)
         if differs:
             right = passes(place, scratch, words)
-            says = f"golden.py makes another {name} of data/in: {differs}{'; with that one it passes' if right else ''}"
+            says = f"{reference.name} makes another {name} of data/in: {differs}"
+            says += "; with that one it passes" if right else ""
             level: Level = "error" if right else "warning"
-            return [Finding("triage/stale-golden", says, name, 0, _make_anew(artifact.root), level)], ""
-    return [], "the golden (it follows from golden.py and the inputs: that was run)"
+            return [Finding("triage/stale-golden", says, name, 0, hint, level)], ""
+    return [], f"the golden (it follows from {reference.name} and the inputs: that was run)"
 
 
 def _difference(path: Path, made: Path) -> str:

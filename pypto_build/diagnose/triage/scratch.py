@@ -36,6 +36,12 @@ def make_golden(place: Path) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
+def compile_program(program: Path, output: Path, flags: Sequence[str]) -> bool:
+    """Compile a program into a directory, without data. Return whether that could be done."""
+    command = [*own_tool("pypto_build.compiler"), str(program), "--output", str(output), "--no-golden", *flags]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
 def passes(place: Path, scratch: Path, words: Sequence[str]) -> bool:
     """Return whether a copy passes in a replay with these words."""
     counted.replays += 1

@@ -123,11 +123,26 @@ def _check_defined(artifact: Artifact, units: Iterable[PtoUnit], recorded: Mappi
         module = artifact.root / "ptoas" / f"{name}.pto"
         for lost in sorted(functions & sources.keys() - defined):
             if module.is_file():
+                _refuse_another_name(artifact, lost, sources[lost], module)
                 raise ArtifactError(
                     module,
                     f"defines no function {lost} any more, which {sources[lost]} is made from",
                     "give it that name again, or compile the program anew",
                 )
+
+
+def _refuse_another_name(artifact: Artifact, function: str, source: Path, module: Path) -> None:
+    """Raise ArtifactError if the manifest gives a kernel the source of another function."""
+    kernel = next((one for one in artifact.kernels if one.source == source and one.name != function), None)
+    if kernel is None:
+        return
+    lines = read_source(artifact.manifest_path).splitlines()
+    line = next((n for n, text in enumerate(lines, 1) if re.search(rf"""["']{re.escape(kernel.name)}["']""", text)), 0)
+    raise ArtifactError(
+        f"{artifact.manifest_path}:{line}",
+        f"kernel '{kernel.name}' has the source {source.name}, which is made from function {function} of {module.name}",
+        "name the source of its own function",
+    )
 
 
 def _assembled_functions(module: Path) -> Set[str]:
