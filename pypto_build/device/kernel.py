@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from tree_sitter import Node
@@ -168,6 +168,15 @@ def _facts(
     return Facts(tiles, scalars, attrs, tuple(role.name for role in variant.ins), frozenset(written))
 
 
+def _as_in_a_run(facts: Facts) -> Facts:
+    """Return the facts with some address and valid extents for each tile, as a run records them."""
+    tiles = {
+        role: replace(tile, rows=tile.rows or 1, cols=tile.cols or 1, address=tile.address or 0)
+        for role, tile in facts.tiles.items()
+    }
+    return Facts(tiles, facts.scalars, facts.attrs, facts.roles_in_order, facts.roles, facts.parts)
+
+
 def _word(name: str, word: str) -> str:
     return f"{_PREFIXES[name]}{word.lower()}" if name in _PREFIXES else word
 
@@ -175,16 +184,22 @@ def _word(name: str, word: str) -> str:
 _DEEPEST = 200  # statements in each other
 
 
-def check_kernel(text: bytes, path: str, arch: str) -> list[BrokenRule]:
-    """Return the broken rules of the platform, in the order of the lines; none for a text that cannot be parsed."""
+def check_kernel(text: bytes, path: str, arch: str) -> tuple[list[BrokenRule], list[OpenCall]]:
+    """Return the rules of the platform that a kernel's text breaks, and the calls with rules that only a run decides.
+
+    Both are in the order of the lines, and empty for a text that cannot be parsed.
+    """
     try:
         root = parse(text)
     except (Unparseable, NestedTooDeeply):
-        return []
+        return [], []
     broken: dict[BrokenRule, None] = {}
+    calls: list[OpenCall] = []
     for function in _functions(root):
-        broken |= dict.fromkeys(_Walk(path, arch).function(function))
-    return sorted(broken, key=lambda one: (one.line, one.message))
+        walk = _Walk(path, arch)
+        broken |= dict.fromkeys(walk.function(function))
+        calls += walk.open
+    return sorted(broken, key=lambda one: (one.line, one.message)), calls
 
 
 @dataclass(frozen=True)
@@ -196,20 +211,6 @@ class OpenCall:
     text: str
     facts: Facts
     constraints: tuple[Constraint, ...]
-
-
-def open_calls(text: bytes, arch: str) -> list[OpenCall]:
-    """Return the calls of a kernel's text with rules that only a run decides."""
-    try:
-        root = parse(text)
-    except (Unparseable, NestedTooDeeply):
-        return []
-    calls = []
-    for function in _functions(root):
-        walk = _Walk("", arch)
-        walk.function(function)
-        calls += walk.open
-    return calls
 
 
 def preload_rules() -> None:
@@ -320,6 +321,7 @@ class _Walk:
             return
         row, facts = operation
         text, undecided = f"{name}({', '.join(arguments)})", []
+        run = _as_in_a_run(facts)
         for constraint in constraints(row.name):
             if constraint.is_for_modules or constraint.arch not in ("both", self.arch):
                 continue
@@ -327,7 +329,7 @@ class _Walk:
             if broken:
                 message = f"{text} {constraint.explain(facts)}"
                 self.found.append(BrokenRule(self.path, line_of(node), constraint.kind, message))
-            elif broken is None:
+            elif broken is None and constraint.judge(run) is not None:
                 undecided.append(constraint)
         if undecided:
             self.open.append(OpenCall(line_of(node), name, text, facts, tuple(undecided)))

@@ -13,7 +13,7 @@ from pypto_build.facts.broken_rules import BrokenRule
 from pypto_build.pto.ops.constraints import Constraint, Facts, TileFacts
 from pypto_build.pto.types import element_bytes
 
-from .kernel import OpenCall, open_calls
+from .kernel import OpenCall, check_kernel
 
 READ, WRITE, SCRATCH = 1, 2, 16
 #: The memories of tiles, as the runtime numbers them.
@@ -86,7 +86,7 @@ class RunRules:
 def _open_calls(source: Path, arch: str) -> dict[str, list[OpenCall]]:
     """Return a kernel's calls with rules that only a run decides, by instruction."""
     calls: dict[str, list[OpenCall]] = {}
-    for call in open_calls(read_bytes(source), arch):
+    for call in check_kernel(read_bytes(source), "", arch)[1]:
         calls.setdefault(call.name, []).append(call)
     return calls
 

@@ -6,6 +6,8 @@ import msgspec
 
 #: File in OUT with the broken rules of all kernels, as of the last check of their text.
 FILE_NAME = "device_rules.json"
+#: File in OUT with the paths of the kernels that have rules which only a run decides.
+OPEN_NAME = "open_rules.json"
 
 
 class BrokenRule(msgspec.Struct, frozen=True):

@@ -43,8 +43,8 @@ Who states a rule: """
 _UNCHECKED = (
     ("tgather, tgatherb, tscatter, mgather, mscatter", "indices and offsets lie in the tile or table",
      "they are data, which no check before a run sees"),
-    ("all", "strides of views and numbers that are arguments; on distributed programs extents and addresses too",
-     "they are known at run time only, and `scons hazards` records tiles of one chip"),
+    ("all", "strides of views and numbers that are arguments",
+     "they are known at run time only, and runs record the operands that are tiles"),
     ("tdivs, trem, trems, tquant, tquant.mx", "the source is overwritten: nothing reads it later",
      "no row says what an instruction leaves in its operands"),
     ("tcolsum, tcolmax, tcolmin, tcolprod", "src is not empty", "the assembler accepts it; dst is not written"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,7 +11,6 @@ import msgspec
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import read_record
 from pypto_build.artifact.instruction_sites import AccessSite, Executed
-from pypto_build.artifact.interface import Interface
 from pypto_build.device.run import RunRules
 from pypto_build.facts.broken_rules import BrokenRule
 from pypto_build.replay.request import Request
@@ -26,10 +25,10 @@ class ExecutedRecord(msgspec.Struct, frozen=True):
     executed: list[Executed]
 
 
-def rules_of_run(request: Request, interface: Interface) -> RunRules:
-    """Return the rules to hold the run of an artifact against."""
+def rules_of_run(request: Request, kernels: Mapping[int, str]) -> RunRules:
+    """Return the rules to hold a run against: those of some kernels, whose sources are named by `func_id`."""
     root = request.artifact_dir
-    sources = {kernel.func_id: root / kernel.source for kernel in interface.kernels}
+    sources = {number: root / source for number, source in kernels.items()}
     return RunRules(sources, root, request.platform.removesuffix("sim"))
 
 

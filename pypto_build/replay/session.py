@@ -49,7 +49,7 @@ import re
 
 from pypto_build.artifact.files import read_record, read_text
 from pypto_build.artifact.interface import OrchestrationInterface
-from pypto_build.facts.broken_rules import FILE_NAME, BrokenRule
+from pypto_build.facts.broken_rules import FILE_NAME, OPEN_NAME, BrokenRule
 from pypto_build.facts.faults import FaultKind
 
 # Locates faults of the orchestration's own arguments: finds the wrong line in its text where possible.
@@ -86,6 +86,17 @@ def read_broken_rules(build_dir: Path) -> list[BrokenRule]:
     if not path.exists():
         return []
     return read_record(path, list[BrokenRule], "are no broken rules", "remove it, and replay again")
+
+
+def _open_kernels(build_dir: Path, interface: Interface) -> dict[int, str]:
+    """Return the sources of kernels with rules that only a run decides, by `func_id`; all if no build noted them."""
+    path = build_dir / OPEN_NAME
+    names = (
+        read_record(path, list[str], "is no list of kernels", "remove it, and replay again") if path.exists() else None
+    )
+    return {
+        one.func_id: one.source for one in interface.kernels if names is None or os.path.normpath(one.source) in names
+    }
 
 
 # The runtimes of this module: the compiled kernels, or PyTorch made from their .pto modules.
@@ -180,10 +191,10 @@ class _Session:
         binding = self._bind(interface, snapshot(request.artifact_dir, self._data(), request.golden))
         verdict.seed = binding.seed
         comparators = _comparators(request.comparators, binding)
-        if request.options.get("operands"):
+        if request.options.get("operands") and (kernels := _open_kernels(request.build_dir, interface)):
             from pypto_build.replay.run_rules import rules_of_run
 
-            self._rules = rules_of_run(request, interface)
+            self._rules = rules_of_run(request, kernels)
         try:
             with span("open the run"):
                 opened, arena = self._open(interface, binding)

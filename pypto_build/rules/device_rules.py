@@ -1,8 +1,8 @@
 """Checks kernels against the rules of the device, before a replay; only kernels whose text changed are checked.
 
 OUT/device_rules.json has the findings, and is an input of the replay. A text that breaks another rule than before, or
-none any more, is thus another input, though its object may be the same. OUT/.device_rules.json remembers the content of
-each kernel that was checked.
+none any more, is thus another input, though its object may be the same. OUT/open_rules.json has the kernels with rules
+that only a run decides. OUT/.device_rules.json remembers the content of each kernel that was checked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from pypto_build.artifact.files import read_bytes, write_bytes
-from pypto_build.facts.broken_rules import FILE_NAME, BrokenRule
+from pypto_build.facts.broken_rules import FILE_NAME, OPEN_NAME, BrokenRule
 from pypto_build.rules.artifact import ArtifactTargets
 from pypto_build.trace import span
 
@@ -33,6 +33,7 @@ class _Looked(msgspec.Struct):
     stamp: tuple[int, ...]
     digest: str
     broken: list[BrokenRule]
+    is_open: bool = False
 
 
 class _Record(msgspec.Struct):
@@ -61,6 +62,8 @@ def note_broken_rules(targets: ArtifactTargets) -> None:
             write_bytes(targets.output / _RECORD, msgspec.json.encode(record))
         broken = [rule for looked in record.kernels.values() for rule in looked.broken]
         _leave(targets.output / FILE_NAME, broken)
+        open_ = [name.partition(" ")[2] for name, looked in record.kernels.items() if looked.is_open]
+        _leave(targets.output / OPEN_NAME, open_)
 
 
 def _kernels(targets: ArtifactTargets) -> Iterator[tuple[str, Path]]:
@@ -89,15 +92,16 @@ def _look(name: str, path: Path, arch: str, previous: _Looked | None) -> _Looked
         digest = hashlib.sha256(text).hexdigest()
         kept = stamp if is_settled else ()
         if previous is not None and previous.digest == digest:
-            return _Looked(kept, digest, previous.broken)
+            return _Looked(kept, digest, previous.broken, previous.is_open)
         from pypto_build.device.kernel import check_kernel  # reads the tables of all operations
 
-        return _Looked(kept, digest, check_kernel(text, name, arch))
+        broken, calls = check_kernel(text, name, arch)
+        return _Looked(kept, digest, broken, bool(calls))
     return None
 
 
-def _leave(path: Path, broken: list[BrokenRule]) -> None:
-    """Write the findings, unless the file has them already."""
+def _leave(path: Path, broken: list[BrokenRule] | list[str]) -> None:
+    """Write the findings or names, unless the file has them already."""
     data = msgspec.json.format(msgspec.json.encode(broken), indent=1) + b"\n"
     with suppress(OSError):
         if read_bytes(path) == data:

@@ -24,7 +24,7 @@ from pypto_build.artifact import ArtifactError, Snapshot, snapshot
 from pypto_build.artifact.below import directory_below
 from pypto_build.artifact.last_pass import keep
 from pypto_build.artifact.snapshot import REFERENCE, find_golden, is_reference
-from pypto_build.facts.broken_rules import FILE_NAME
+from pypto_build.facts.broken_rules import FILE_NAME, OPEN_NAME
 from pypto_build.facts.outcomes import Outcome
 from pypto_build.facts.platforms import Platform
 from pypto_build.facts.run_options import EMBEDDED, LOG_PATH, REGIONS, RULES_OFF, RUN_OPTIONS, TORCH
@@ -392,7 +392,8 @@ def _replay_step(
     """Return the step of the run. It leaves one result: verdict, outputs and records belong together."""
     simpler = targets.embedded is None
     embedded = [Path(targets.embedded.get_abspath())] if targets.embedded else []
-    rules = [targets.output / FILE_NAME] if _checks_rules(targets, options) else []
+    names = (FILE_NAME, OPEN_NAME) if _is_checked(targets) else (FILE_NAME,)
+    rules = [targets.output / name for name in names] if _checks_rules(targets, options) else []
     action = python_tool(
         workspace,
         _tool(targets),
@@ -450,6 +451,11 @@ def _shown_by(workspace: Workspace) -> Spawn:
 def _checks_rules(targets: ArtifactTargets, options: Mapping[str, Any]) -> bool:
     """Return True if kernels are held to the rules of the device."""
     return targets.embedded is not None and options.get("RULES") != RULES_OFF
+
+
+def _is_checked(targets: ArtifactTargets) -> bool:
+    """Return whether the kernels record the operands of their instructions."""
+    return bool(targets.variant) and VARIANTS[targets.variant].checked
 
 
 def _tool(targets: ArtifactTargets) -> str:
@@ -715,7 +721,7 @@ def _argv(
     words += ["--platform", targets.platform.name, "--build-dir", str(targets.output), "--results", results]
     words += ["--embedded", targets.embedded.get_abspath()] if targets.embedded else []
     words += ["--binaries", str(targets.binaries_dir)] if targets.variant else []
-    words += ["--checked"] if targets.variant and VARIANTS[targets.variant].checked else []
+    words += ["--checked"] if _is_checked(targets) else []
     words += chip_words(targets)
     words += ["--data", str(data_dir)] if data_dir else []
     words += ["--golden", str(golden)] if golden else []

@@ -3,8 +3,8 @@
 python -m tests.pto.device_coverage RULES.tsv [INSTRUCTION…]
 
 The list has a rule a line: instruction, platform, kind, rule, separated by tabs. A rule that can be said in the language
-of constraints is broken by a planted violation, and counts as checked if that is found; so does one of an operation with a
-format of its own that `device_formats` breaks. The others are listed: those in words that are no expression, and those of
+of constraints is broken by a planted violation, and counts as checked if that is found. `device_formats` breaks rules of
+operations with a format of their own. The others are listed: those in words that are no expression, and those of
 operations in another format.
 """
 

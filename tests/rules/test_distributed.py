@@ -83,6 +83,16 @@ def test_kernels_of_all_chips_are_held_to_the_rules_of_the_device(allreduce: Pro
     assert allreduce.verdict()["status"] == "rule_broken"
 
 
+def test_rules_that_only_a_run_decides_are_found_on_every_rank(allreduce: Project) -> None:
+    """The result lies across its operand, at an address that the text does not tell."""
+    allreduce.edit(_KERNEL, "TASSIGN(v9, v7);", "TASSIGN(v9, v6 + 64 * (v7 / v7));")
+    run = allreduce.quiet("hazards", f"JIT={allreduce.artifact.name}", "WORLD=2")
+    lines = [line for line in run.output.splitlines() if "breaks the rule 'same_or_apart(dst, src)'" in line]
+    assert len(lines) == 1, run.output
+    assert f"{_KERNEL}:44" in lines[0]
+    assert "on ranks 0, 1" in run.output
+
+
 def test_the_driver_is_an_input_and_runs_in_the_replay_alone(allreduce: Project) -> None:
     mark = allreduce.root / "driver ran"
     allreduce.edit(

@@ -355,7 +355,7 @@ def examine_ranks(given: argparse.Namespace, verdict: Verdict, records: Path) ->
     if given.memory_model:
         findings += unseen(accesses, record.domains, given.artifact)
     told = {(finding.path, finding.line) for finding in findings}  # an unclean store is also an unseen one
-    for found in findings_within(given.artifact, records, record):
+    for found in findings_within(given.artifact, records, record, given.platform.removesuffix("sim")):
         findings += [] if found.rule == "memory/unclean-store" and (found.path, found.line) in told else [found]
     findings += dispatched(record, verdict.status not in ("pass", "unchecked"))
     if verdict.error is not None:

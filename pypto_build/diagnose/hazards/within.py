@@ -15,8 +15,8 @@ from pypto_build.diagnose.hazards.record import read_record
 from pypto_build.replay.chips.records import RanksRecord
 
 
-def findings_within(artifact: Path, directory: Path, record: RanksRecord) -> Iterator[Finding]:
-    """Yield the findings within each dispatch that a run recorded in `directory`.
+def findings_within(artifact: Path, directory: Path, record: RanksRecord, arch: str) -> Iterator[Finding]:
+    """Yield the findings within each dispatch that a run recorded in `directory`; `arch` has the device's rules.
 
     The same finding on several ranks is yielded once, with the ranks in its details.
     """
@@ -28,7 +28,7 @@ def findings_within(artifact: Path, directory: Path, record: RanksRecord) -> Ite
             continue
         chip = chips[dispatch.program]
         root = PurePosixPath(chip.relative_to(artifact) if chip.is_relative_to(artifact) else chip)
-        for found in analyse(load_artifact(chip), read_record(of_rank), (), of_chip=True):
+        for found in analyse(load_artifact(chip), read_record(of_rank), (), of_chip=True, arch=arch):
             key = (found.rule, dispatch.program, found.path, found.line, found.kernel, found.related)
             told.setdefault(key, (below(found, root), set()))[1].add(dispatch.rank)
     for finding, ranks in told.values():

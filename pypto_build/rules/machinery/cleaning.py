@@ -59,6 +59,7 @@ _FILES = (
     "interface.json",
     "verdict.json",
     "device_rules.json",
+    "open_rules.json",
     ".device_rules.json",
     "scenes.json",
     "report.html",
