@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Literal
+from urllib.parse import quote
 
 import msgspec
 
@@ -152,7 +153,7 @@ def _sarif_result(finding: Finding) -> dict[str, object]:
 
 
 def _sarif_place(path: str, line: int) -> dict[str, object]:
-    file = {"uri": Path(path).as_uri()} if Path(path).is_absolute() else {"uri": path, "uriBaseId": "ARTIFACT"}
+    file = {"uri": Path(path).as_uri()} if Path(path).is_absolute() else {"uri": quote(path), "uriBaseId": "ARTIFACT"}
     region = {"region": {"startLine": line}} if line else {}
     return {"physicalLocation": {"artifactLocation": file, **region}}
 

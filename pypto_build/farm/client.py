@@ -9,6 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -147,9 +148,10 @@ def _client(order: Order) -> Iterator[Any]:
     with ExitStack() as stack, dask.config.set(losses):
         try:
             where = stack.enter_context(_local(order.workers)) if order.scheduler == LOCAL else order.scheduler
-            client = stack.enter_context(_dask.Client(where, timeout=_CONNECT_S, set_as_default=False))
+            connect = partial(_dask.Client, where, timeout=_CONNECT_S, set_as_default=False)
+            client = stack.enter_context(_in_time(connect, 2 * _CONNECT_S))  # Dask may wait for ever
         except (OSError, ValueError, ImportError) as error:
-            reason = str(error).partition("\n")[0] or type(error).__name__
+            reason = _reason(error)
             raise ArtifactError(f"SCHEDULER={order.scheduler}", f"no cluster answers: {reason}", "start one") from None
         yield client
 
@@ -202,13 +204,36 @@ def _usable(client: Any, say: Say) -> list[str]:
 
 def _asked(client: Any, what: Callable[[], Any]) -> dict[str, Any]:
     """Return the workers' answers to a question. Raises ArtifactError if one does not answer in time."""
-    answers: SimpleQueue[dict[str, Any]] = SimpleQueue()
-    threading.Thread(target=lambda: answers.put(client.run(what, on_error="return")), daemon=True).start()
     try:
-        return answers.get(timeout=_ANSWER_S)
-    except Empty:
-        reason = f"not all of its workers answer within {_ANSWER_S:g} s"
+        answers: dict[str, Any] = _in_time(partial(client.run, what, on_error="return"), _ANSWER_S)
+        return answers
+    except OSError as error:
+        reason = f"not all of its workers answer: {_reason(error)}"
         raise ArtifactError("SCHEDULER=", reason, "end those that hang, and try again") from None
+
+
+def _in_time(call: Callable[[], Any], seconds: float) -> Any:
+    """Return the result of a call, which runs in a thread of its own. Raises OSError if it fails or takes longer."""
+    answers: SimpleQueue[tuple[Any, str]] = SimpleQueue()
+
+    def ask() -> None:
+        try:
+            answers.put((call(), ""))
+        except Exception as error:  # whatever the other side sends becomes some error of Dask's
+            answers.put((None, _reason(error)))
+
+    threading.Thread(target=ask, daemon=True).start()
+    try:
+        answer, failure = answers.get(timeout=seconds)
+    except Empty:
+        raise OSError(f"no answer within {seconds:g} s") from None
+    if failure:
+        raise OSError(failure)
+    return answer
+
+
+def _reason(error: Exception) -> str:
+    return _shown(str(error).partition("\n")[0]) or type(error).__name__
 
 
 def _describe_here() -> dict[str, str]:

@@ -44,7 +44,8 @@ class Action:
     ``prefix`` are the words of a launcher, which decides nothing. What lies in ``private`` directories is no input,
     nor are ``private`` files. The result of one that is ``assumed`` is kept where nothing can be watched, too: its
     declared inputs are all that it depends on. One that is ``whole`` is a test: all that it starts is watched, whatever
-    environment that gets, and a file whose status it asked for counts by its content.
+    environment that gets. One that is ``foreign`` executes the user's Python: a file whose status it asked for counts
+    by its content. ``leaves`` is a file that has to be in the tree.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Action:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...] = ()
     tree: str = ""
+    leaves: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     unkeyed: tuple[str, ...] = ()
@@ -63,6 +65,7 @@ class Action:
     private: tuple[str, ...] = ()
     assumed: bool = False
     whole: bool = False
+    foreign: bool = False
 
     def command(self, helpers: Sequence[Helper] = ()) -> list[str]:
         """The whole command line."""

@@ -449,7 +449,7 @@ class OutputDir:
         reads_main = not action.main or action.main in attempt.account.files
         if action.python:
             attempt.account.leave_out(attempt.seen)  # thousands of libraries, which are looked at as what they are
-            attempt = replace(attempt, account=of_python(attempt.account, action.whole))
+            attempt = replace(attempt, account=of_python(attempt.account, action.foreign))
         untold = self._untold(attempt, reads_main)
         changed, excuse = self._changed_meanwhile(attempt)
         untold = untold or excuse
@@ -457,9 +457,10 @@ class OutputDir:
             if attempt.record:
                 self._note_failure(attempt, certain=not (untold or changed))
             return Outcome("failed", status, printed), ""
-        if missing := next((name for name in action.outputs if not (self.directory / f"{name}.tmp").is_file()), ""):
+        if missing := next((name for name in self._needed(action) if not (self.directory / name).is_file()), ""):
             self._known.drop(action.name)
-            what = f"{os.path.basename(missing)}{f' of {os.path.basename(action.main)}' if action.main else ''}"
+            what = os.path.basename(missing).removesuffix(".tmp")
+            what += f" of {os.path.basename(action.main)}" if action.main else ""
             return Outcome("failed", 1, f"{printed}error: {action.argv[0]} wrote no {what}\n"), ""
         outputs = self._take(action)
         if changed:
@@ -472,6 +473,12 @@ class OutputDir:
             return Outcome("built", status, printed, note), ""
         self._note_success(attempt, self._result(attempt, outputs, printed))
         return Outcome("built", status, printed), ""
+
+    def _needed(self, action: Action) -> Iterator[str]:
+        """Yield the files that an action has to leave."""
+        yield from (f"{name}.tmp" for name in action.outputs)
+        if action.leaves:
+            yield action.leaves
 
     def _untold(self, attempt: _Attempt, reads_main: bool) -> str:
         """Return why the tool's inputs are not fully known; empty if it was watched all along."""

@@ -383,19 +383,19 @@ def _leave_out(account: Account, written: set[str], counts: _Counts) -> None:
     account.answers = {question: answer for question, answer in account.answers.items() if stays(subject(question))}
 
 
-def of_python(account: Account, whole: bool = False) -> Account:
+def of_python(account: Account, foreign: bool = False) -> Account:
     """Return the account of one of our own tools, with modules by their sources and packages by their installations.
 
     The standard library belongs to the interpreter, which counts as a program. Our own modules count by content.
     Modules of other packages count by the list of files and versions that was installed with them.
 
     Files that only tell the paths of interpreter, packages and our modules do not count; the modules themselves do. A
-    ``whole`` account is that of a test. A test may learn a file's content from its status, as a build does for a
-    result.
+    ``foreign`` account is that of the user's code, which may decide by a file's size, or learn its content from its
+    status, as a build does for a result.
     """
     homes = _Homes(account)
     mine = replace(account, read={}, absent=set(), listed=set(), loaded=set(), answers={}, earlier=set())
-    for path in account.files | (_looked_at(account) if whole else set()):
+    for path in account.files | (_looked_at(account) if foreign else set()):
         source, files = _source(path), set[str]()
         if homes.is_of_user(source) or source == _SHARED:
             continue

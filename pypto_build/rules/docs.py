@@ -194,8 +194,8 @@ def compare(name, actual, expected, rtol, atol):
 
 `actual` and `expected` are numpy arrays. The function may take `inputs`, `actual_outputs` and `expected_outputs` too, each a
 dictionary by name. It returns whether the output passes, or that and a message. It runs in the replay's process after the
-kernels. An edit of the file runs the test again and builds nothing. (The
-size of a file that it does not read is no input.)
+kernels. An edit of the file, or of a file that it reads or asks about, runs
+the test again and builds nothing.
 
 ## Files of pytest
 

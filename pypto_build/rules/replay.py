@@ -23,6 +23,7 @@ from pypto_build import proof, terminal
 from pypto_build.artifact import ArtifactError, Snapshot, snapshot
 from pypto_build.artifact.below import directory_below
 from pypto_build.artifact.last_pass import keep
+from pypto_build.artifact.outputs import MARKER
 from pypto_build.artifact.snapshot import REFERENCE, find_golden, is_reference
 from pypto_build.facts.broken_rules import FILE_NAME, OPEN_NAME
 from pypto_build.facts.outcomes import Outcome
@@ -409,6 +410,8 @@ def _replay_step(
             *rules,
         ],
         tree=f"{REPLAYS}/{config.name}",
+        leaves=f"{REPLAYS}/{config.name}/verdict.json",
+        foreign=bool(targets.parts or _files_of(comparators)),
         good=(0, EXIT_STATUS["unchecked"]),
         settings={
             **({"simpler": workspace.simpler.identity} if simpler else {}),
@@ -417,7 +420,7 @@ def _replay_step(
         toolkits=simpler,
         unkeyed=_unkeyed(workspace),
         private=(
-            *(str(targets.output / name) for name in (REPLAYS, *NAMES)),
+            *(str(targets.output / name) for name in (REPLAYS, *NAMES, MARKER)),
             *(_repositories(workspace) if simpler else ()),
         ),
     )
@@ -499,7 +502,7 @@ def _under(workspace: Workspace, action: Action, subject: Subject) -> Action:
         end = len(own_tool(""))
         options = (*action.argv[end:], "--judge", subject.origin, "--by", action.argv[end - 1])
         argv = (*own_tool("pypto_build.interop.scene.run"), *options)
-        action = replace(action, argv=argv, inputs=(*action.inputs, file))
+        action = replace(action, argv=argv, inputs=(*action.inputs, file), foreign=True)
     action = replace(action, environment={**action.environment, **limits}, settings={**action.settings, **limits})
     return replace(action, unkeyed=(*action.unkeyed, "--timeout", str(_time_limit(workspace, subject))))
 

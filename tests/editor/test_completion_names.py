@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -116,3 +117,25 @@ def test_control_characters_in_names_are_not_evaluated(session: ShellSession, to
         for line in (f"scons replay JIT=_jit_x{number}", f"pypto-build replay build_output/_jit_x{number}"):
             session.press(f"{line}\t\t\r")
             assert not _evaluated(top), line
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a terabyte"])
+@pytest.mark.parametrize("name", ["SConstruct", "build/.declared_tests"])
+def test_files_that_never_end_are_not_read(tmp_path: Path, name: str, kind: str) -> None:
+    """A press of TAB in a directory of somebody else's waits for nothing and takes no memory."""
+    (tmp_path / "build").mkdir()
+    (tmp_path / "SConstruct").write_text("# pypto\n")
+    file = tmp_path / name
+    file.unlink(missing_ok=True)
+    match kind:
+        case "a pipe":
+            os.mkfifo(file)
+        case "a device":
+            file.symlink_to("/dev/ptmx")
+        case _:
+            file.touch()
+            os.truncate(file, 1 << 40)
+    command = [sys.executable, "-m", "pypto_build.cli", "--complete", "line", "scons repl"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    offered = [] if name == "SConstruct" else ["replay"]
+    assert ([line.partition("\t")[0] for line in run.stdout.splitlines()], run.stderr) == (offered, "")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.facts.jobs import FarmJob, FarmResult
+from pypto_build.facts.jobs import FarmJob, FarmResult, Order
 from pypto_build.farm import worker
 
 pytest.importorskip("distributed")
@@ -83,9 +85,38 @@ def test_workers_that_do_not_answer_are_not_waited_for(monkeypatch: pytest.Monke
         def run(self, *_: object, **__: object) -> None:
             never.wait()
 
-    with pytest.raises(ArtifactError, match=r"not all of its workers answer within 0\.1 s"):
+    with pytest.raises(ArtifactError, match=r"not all of its workers answer: no answer within 0\.1 s"):
         farm._usable(Client(), print)
     never.set()
+
+
+_REPLIES = {
+    "nothing": (b"", "no answer within 3 s"),
+    "garbage": (b"HTTP/1.1 200 OK\r\n\r\n\x1b[2J" * 9, "[!-~ ]+"),
+}
+
+
+@pytest.mark.parametrize(("reply", "reason"), _REPLIES.values(), ids=_REPLIES)
+def test_a_server_that_is_no_scheduler_is_an_error(monkeypatch: pytest.MonkeyPatch, reply: bytes, reason: str) -> None:
+    """Dask alone waits for a silent one without end, and of some replies it takes memory that no machine has."""
+    monkeypatch.setattr(farm, "_CONNECT_S", 1.5)
+    server, connections = socket.create_server(("127.0.0.1", 0)), []
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                connections.append(server.accept()[0])
+                connections[-1].sendall(reply)
+
+    threading.Thread(target=serve, daemon=True).start()
+    address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+    lines = farm.run(Order(address, 1, []), "batch", print)
+    try:
+        with pytest.raises(ArtifactError, match=rf"SCHEDULER={address}: no cluster answers: {reason}; start one\Z"):
+            next(lines)
+    finally:
+        for each in (server, *connections):
+            each.close()
 
 
 def test_what_a_worker_says_of_itself_is_shown_escaped() -> None:

@@ -113,13 +113,27 @@ def test_kernels_of_a_scene_see_the_same_variables_whoever_runs_them(workspace: 
 
 
 def test_units_are_compiled_while_data_is_made(workspace: Workspace, tmp_path: Path) -> None:
-    """Compile each unit once. A unit with an error is compiled twice, and reported once for each class that has it."""
+    """Compile each unit once. A unit with an error is compiled twice, and reported once for each class that has it.
+
+    The data is made when all units have been compiled, and a second processor is there for that.
+    """
+    compiled, head = tmp_path / "compiled", "    def generate_args(self, params):\n        n = params"
+    waits = f"while not __import__('os').path.exists({str(compiled)!r}): __import__('time').sleep(0.01)"
+    workspace.edit("scene_chain.py", head, head.replace("n = params", f"{waits}\n        n = params"))
     workspace.edit("kernels/twice.cpp", "2.0f * out[i]", "2.0f * nothing[i]")
     words = ("replay", "SCENE=scenes/scene_chain.py::TestChain::small,scenes/scene_chain.py::TestJudged", "VERBOSE=1")
-    run = workspace.run(*words, f"BUILD_DIR={tmp_path}", "STORE_SIZE=0", "-k")
+    command = [sys.executable, "-m", "pypto_build.cli", *words, f"BUILD_DIR={tmp_path}", "STORE_SIZE=0", "-k", "-j2"]
+    output, steps = "", list[str]()
+    with subprocess.Popen(
+        command, cwd=workspace.root, env=workspace.variables, stdout=-1, stderr=subprocess.STDOUT, text=True
+    ) as run:
+        for line in run.stdout or ():
+            output += line
+            steps += re.findall(r"^\[cpp->\.so\] compile +(\S+  \(.*\))$", line)
+            if len(steps) == 6:
+                compiled.touch()
     workspace.edit("kernels/twice.cpp", "2.0f * nothing[i]", "2.0f * out[i]")
-    assert run.returncode == 3 and len(re.findall("error: .nothing. was not declared", run.stdout)) == 2, run.stdout
-    steps = re.findall(r"^\[cpp->\.so\] compile +(\S+  \(.*\))$", run.stdout, re.MULTILINE)
+    assert run.returncode == 3 and len(re.findall("error: .nothing. was not declared", output)) == 2, output
     first = "(not built before)"
     assert sorted(steps) == [
         *[f"scenes/kernels/chain.cpp  {first}"] * 2,
@@ -127,6 +141,7 @@ def test_units_are_compiled_while_data_is_made(workspace: Workspace, tmp_path: P
         *[f"scenes/kernels/twice.cpp  {first}"] * 4,
     ]
     again = workspace.run(*words, f"BUILD_DIR={tmp_path}", "STORE_SIZE=0")
+    workspace.edit("scene_chain.py", f"{waits}\n        ", "")
     assert again.returncode == 0 and re.findall(r"compile +(\S+)", again.stdout) == ["scenes/kernels/twice.cpp"] * 2
 
 

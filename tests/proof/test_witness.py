@@ -195,6 +195,17 @@ def test_tools_of_ours_ask_for_no_size(watcher: Path, tmp_path: Path) -> None:
     assert here == {f"{tmp_path}/given//?": "file 600", f"{tmp_path}/given//@?": "file 600"}
 
 
+@pytest.mark.parametrize("name", ["lib/python3.11/given", "lib/python3.11/site-packages/given", "dist-packages/given"])
+def test_a_directory_with_the_name_of_a_standard_library_is_none(watcher: Path, tmp_path: Path, name: str) -> None:
+    """The libraries of the interpreters that run are no inputs of our tools; a file of the user's elsewhere is one."""
+    file = tmp_path / name
+    file.parent.mkdir(parents=True)
+    file.write_text("x")
+    code = f"import contextlib; open({str(file)!r}).read()\nwith contextlib.suppress(OSError): open('{file}.no')"
+    account = of_python(watched(watcher, tmp_path, sys.executable, "-c", code))
+    assert str(file) in account.files and f"{file}.no" in account.absent
+
+
 def test_names_of_shared_memory_are_no_inputs_of_tools_of_ours(watcher: Path, tmp_path: Path) -> None:
     shared = Path(f"/dev/shm/pypto-test-{os.getpid()}")
     shared.write_text("x")

@@ -84,6 +84,43 @@ def test_what_is_wrong_with_a_file_is_one_line(project: Project, old: str, new: 
     assert f"): golden_error: {message}\n" in run.output, run.output
 
 
+_LIMITS = {
+    "size": "os.path.getsize(path)",
+    "names and sizes": "sum(each.stat().st_size for each in os.scandir(os.path.dirname(path)))",
+    "size by a program": "1 - subprocess.run(['test', '-s', path]).returncode",
+    "size of a link": "os.lstat(path).st_size",
+}
+
+
+@pytest.mark.parametrize("limit", _LIMITS.values(), ids=_LIMITS)
+def test_the_size_of_a_file_that_is_not_read_is_an_input(project: Project, limit: str) -> None:
+    """A rule may decide by it alone."""
+    allowed = f"0.25 - ({limit})"
+    project.write("sizes/empty", "")
+    path = f"path = {str(project.root / 'sizes' / 'empty')!r}"
+    project.write(
+        "rule.in", _RULE.replace("import limits", f"import os, subprocess\n{path}").replace("limits.OF[name]", allowed)
+    )
+    run = project.scons("t")
+    assert run.status == 0 and "[test] PASS      t" in run.output, run.output
+    assert project.scons("t").actions == []
+    project.write("sizes/empty", "1")
+    run = project.scons("t")
+    assert run.status == 2 and "[test] FAIL      t" in run.output, run.output
+    project.write("sizes/empty", "")
+    assert project.scons("t").status == 0
+
+
+@pytest.mark.parametrize("status", [0, 7])
+def test_a_file_that_ends_the_process_leaves_no_pass(project: Project, status: int) -> None:
+    """Say so in one line, in the next run too."""
+    project.edit_file("rule.in", "return worst", f"__import__('os')._exit({status})  # ")
+    for _ in range(2):
+        run = project.quiet("t")
+        assert run.status == 2 and "Traceback" not in run.output, run.output
+        assert "[test] ERROR     t" in run.output and "before it wrote a verdict" in run.output, run.output
+
+
 def test_watch_sees_an_edit_of_a_file(project: Project) -> None:
     project.write("rule.py", _RULE)
     project.write("limits.py", 'OF = {"y": 0.25}\n')

@@ -95,6 +95,20 @@ def test_a_tolerance_that_nothing_exceeds_is_none(project: Project, value: str) 
     assert run.status == 0 and "[RUN] PASS" in run.output, run.output
 
 
+@pytest.mark.parametrize("name", ["../x", "a/../../x", "/x", "x/", "a\nb", "\x1b[2J", "\u2028", ""])
+@pytest.mark.parametrize(
+    "rule", ["PtoProgram", "GoldenData", "LintTest", "HazardTest", "ReplayTest", "TestSuite", "PtoModule"]
+)
+def test_a_name_that_leads_elsewhere_is_none(project: Project, rule: str, name: str) -> None:
+    """Names become those of files and targets, and stand in messages."""
+    script = f"from pypto_build.rules import pypto\nenv = Environment(tools=[pypto])\nenv.{rule}(name={name!r})\n"
+    project.write("SConstruct", script)
+    run = project.scons("test")
+    way_out = "write no control characters, no '..', and no '/' at an end"
+    line = f"scons: *** {rule}: name={name!r} cannot be part of a file's name; {way_out}"
+    assert (run.status, run.output.splitlines()[0]) == (2, line), run.output
+
+
 def test_usage_error_has_a_verdict(project: Project) -> None:
     project.edit("orchestration/chain.cpp", "ChipTaskArgs", "SomeTaskArgs")
     project.edit("orchestration/chain.cpp", "ChipTensor", "SomeTensor")

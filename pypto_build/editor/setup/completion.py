@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pypto_build.artifact import MANIFEST_NAME
+from pypto_build.artifact.files import read_text
 from pypto_build.facts.run_options import Option
 from pypto_build.rules.options import GROUP, OPTIONS, Group
 from pypto_build.rules.targets import TARGETS
@@ -41,6 +42,8 @@ TOOLS = {
     "lsp": "the language server of .pto",
     "mcp": "the verbs as tools for agents (Model Context Protocol)",
 }
+#: Bytes of a file that is looked at when TAB is pressed.
+_LARGEST = 16 << 20
 _HELP = {"help": "what a verb or an option does and takes"}
 _NOT_OF_THE_COMMAND = ("gc", "test")
 _SCONS_FLAGS = {"-c": "remove what was built", "-j": "jobs at a time", "-k": "go on after a failure", "-n": "no action"}
@@ -200,7 +203,7 @@ def _entries(directory: Path) -> list[Path]:
 
 def _text(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
+        return read_text(path, _LARGEST, errors="replace")
     except OSError:
         return ""
 

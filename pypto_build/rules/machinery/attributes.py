@@ -13,6 +13,8 @@ from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.rules.machinery.inputs import Kind, RuleError, as_node, as_nodes, is_path
 from pypto_build.rules.machinery.scons_types import Environment
 
+# What is no name of a file between slashes.
+_NO_NAMES = frozenset({"", ".", ".."})
 _TYPE_NAMES: dict[type, str] = {str: "string", int: "integer", float: "number", dict: "dictionary"}
 
 
@@ -56,6 +58,9 @@ class Attribute(msgspec.Struct, frozen=True):
             raise RuleError(f"{rule}: {self.name}={value!r} is not a {self.type_names}; it is {self.doc}")
         if self.choices and value not in self.choices:
             raise RuleError(f"{rule}: {self.name}={value!r} is not one of {', '.join(self.choices)}")
+        if self.name == "name" and not (value.isprintable() and _NO_NAMES.isdisjoint(value.split("/"))):
+            way_out = "write no control characters, no '..', and no '/' at an end"
+            raise RuleError(f"{rule}: name={value!r} cannot be part of a file's name; {way_out}")
         return value
 
 

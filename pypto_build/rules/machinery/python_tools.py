@@ -30,6 +30,7 @@ def python_tool(
     keyed: bool = True,
     toolkits: bool = True,
     runs_programs: bool = False,
+    foreign: bool = False,
     variables: Sequence[str] = (),
     **more: Any,
 ) -> Action:
@@ -37,7 +38,7 @@ def python_tool(
 
     An action that is not ``keyed`` depends on nothing of the caller's environment. One without ``toolkits`` does not
     get the variables of toolkits. If it ``runs_programs``, it executes the user's Python. Its whole environment is then
-    in the key, with the ``variables`` that the user declares.
+    in the key, with the ``variables`` that the user declares. One that is ``foreign`` executes the user's Python, too.
     """
     environment = workspace.environment
     if runs_programs:
@@ -53,5 +54,6 @@ def python_tool(
         settings={"Python": f"{sys.version} {machine.machine()}", **(deciding if keyed else {}), **(settings or {})},
         environment=environment,
         python=True,
+        foreign=foreign or runs_programs,
         **more,
     )
