@@ -3,9 +3,9 @@
     python -m benchmarks.device_time [--only FAMILY] [--half fit|held] [--json FILE]
 
 Each measured kernel is a sequence of transfers, products and vector instructions with the sizes that its source states
-(cases.py). Half of the rows fit rates, half are held out (measured.py). Wanted on the rows that are held out: cube
-within 3 %, vector 10, fed by L2 12, fed by HBM 25, whole kernels over 20 us 25, tau at least 0.9, the bounding pipe
-right in 90 % of rows. What misses that is shown as missed.
+(cases.py). Half of the rows fit rates, half are held out (measured.py). The targets on the held-out rows: cube
+within 3 %, vector 10, fed by L2 12, fed by HBM 25, whole kernels over 20 us 25. Tau is at least 0.9, and the bounding
+pipe is right in 90 % of rows. A missed target is shown as missed.
 """
 
 from __future__ import annotations
@@ -57,16 +57,20 @@ def predicted(measured: Measured, replaced: Sequence[Rate] = ()) -> Result:
     case: Case = CASES[measured.family][measured.variant]()
     rates = rates_of(measured.chip, replaced)
     launch = LAUNCH[measured.chip]
-    found = predict(
+    prediction = predict(
         case.recording, rates.with_values(**{"dispatch.preamble": 0.0, **_NONE, **case.rates})
     )  # fmt: skip
-    kernel = found.kernels[0]
+    kernel = prediction.kernels[0]
     each = kernel.time_us / kernel.calls
     waves = max(1.0, kernel.calls / rates.cores[kernel.member])
     pipes = {pipe: share * each * waves * case.times for pipe, share in kernel.busy.items()}
     scale = case.times
     return Result(
-        measured, launch + scale * found.time_us, launch + scale * found.low_us, launch + scale * found.high_us, pipes
+        measured,
+        launch + scale * prediction.time_us,
+        launch + scale * prediction.low_us,
+        launch + scale * prediction.high_us,
+        pipes,
     )
 
 
@@ -103,14 +107,14 @@ def summary(results: Sequence[Result]) -> list[tuple[str, int, float, str, str]]
         if row.task > 20:
             errors["kernels over 20 us"].append((result.error, row.name))
     lines = []
-    for name, found in errors.items():
-        mean = _mean([error for error, _ in found])
-        worst = max(found, key=lambda item: abs(item[0]))
-        wanted = _WANTED.get(name)
+    for name, errors_of_name in errors.items():
+        mean = _mean([error for error, _ in errors_of_name])
+        worst = max(errors_of_name, key=lambda item: abs(item[0]))
+        target = _WANTED.get(name)
         verdict = (
-            "-" if wanted is None else f"within {wanted:.0f} %" if mean <= wanted else f"MISSED: {wanted:.0f} % wanted"
+            "-" if target is None else f"within {target:.0f} %" if mean <= target else f"MISSED: {target:.0f} % wanted"
         )
-        lines.append((name, len(found), mean, f"{100 * worst[0]:+.0f} % {worst[1]}", verdict))
+        lines.append((name, len(errors_of_name), mean, f"{100 * worst[0]:+.0f} % {worst[1]}", verdict))
     return lines
 
 
@@ -120,8 +124,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options.add_argument("--only", default="", help="rows whose name has this text")
     options.add_argument("--half", default="", choices=("", FIT, HELD), help="rows of one half")
     options.add_argument("--json", type=Path, help="also write the rows as JSON")
-    given = options.parse_args(argv)
-    rows = [row for row in MEASURED if given.only in row.name and given.half in ("", row.half)]
+    arguments = options.parse_args(argv)
+    rows = [row for row in MEASURED if arguments.only in row.name and arguments.half in ("", row.half)]
     begin = time.perf_counter()
     results = [predicted(row) for row in rows]
     shown = [
@@ -155,8 +159,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         f"\nmeasured within the predicted range: {inside} of {len(results)} rows; {time.perf_counter() - begin:.1f} s"
     )
     print("not rebuilt:", *(f"{name}: {reason}" for name, reason in LEFT_OUT.items()), sep="\n  ")
-    if given.json:
-        given.json.write_text(
+    if arguments.json:
+        arguments.json.write_text(
             json.dumps([[r.measured.name, r.measured.half, r.measured.task, r.task] for r in results])
         )
     return 0

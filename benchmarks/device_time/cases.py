@@ -107,15 +107,15 @@ class Writer:
 
     def recording(self) -> Recording:
         """Return all cores as blocks of one task, equal streams kept once."""
-        known: dict[bytes, int] = {}
+        numbers: dict[bytes, int] = {}
         streams: list[np.ndarray] = []
         calls = []
         for call in self.calls:
             data = self.streams[call.stream].tobytes()
-            if data not in known:
-                known[data] = len(streams)
+            if data not in numbers:
+                numbers[data] = len(streams)
                 streams.append(self.streams[call.stream])
-            calls.append(Call(0, call.block, call.member, 0, known[data], call.bases))
+            calls.append(Call(0, call.block, call.member, 0, numbers[data], call.bases))
         return Recording(list(self.rows), streams, calls, np.array(self.bases, np.uint64))
 
 

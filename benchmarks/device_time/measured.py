@@ -1,8 +1,8 @@
 """Times measured on devices, and the split into rows that fit rates and rows that are held out.
 
-The split was written down before any rate was fitted: within a family of rows, in the order of their source, the first,
-third and so on fit, the others are held out. A row's pipe times are means over the cores, in microseconds. `bound` is
-the pipe with the longest time where the source gives several.
+The split was written down before any rate was fitted. Within a family of rows, in the order of their source, the
+first, third and so on fit, and the others are held out. A row's pipe times are means over the cores, in microseconds.
+`bound` is the pipe with the longest time where the source gives several.
 """
 
 from __future__ import annotations

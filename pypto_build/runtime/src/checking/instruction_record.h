@@ -19,7 +19,7 @@ enum InstructionEvent : uint8_t {
     kMet,          // all blocks have met at a SYNCALL
 };
 
-/// What one core executed.
+/// The instructions that one core executed.
 class InstructionRecord {
 public:
     struct Call {
