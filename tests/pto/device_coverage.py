@@ -2,10 +2,10 @@
 
 python -m tests.pto.device_coverage RULES.tsv [INSTRUCTION…]
 
-The list has a rule a line: instruction, platform, kind, rule, separated by tabs. A rule that can be said in the language
-of constraints is broken by a planted violation, and counts as checked if that is found; so does one of an operation with a
-format of its own that `device_formats` breaks. The others are listed: those in words that are no expression, and those of
-operations in another format.
+The list has a rule a line: instruction, platform, kind, rule, separated by tabs. A rule in the language of
+constraints is broken by a planted violation, and counts as checked if that is reported. So does a rule of an operation with
+a format of its own that `device_formats` breaks. The other rules are listed: those in words, and those of operations in
+another format.
 """
 
 from __future__ import annotations

@@ -56,14 +56,14 @@ def _lines(operation: str) -> set[int]:
     return {error.position.line for error in check_module(parse(_text(operation), "k.pto"), "a2a3")}
 
 
-def _transfer(way: str, dst: str = "%d", src: str = "%s", stages: str = "%b", types: str = T, more: str = "") -> str:
+def _transfer(name: str, dst: str = "%d", src: str = "%s", stages: str = "%b", types: str = T, more: str = "") -> str:
     views = {"%d": VIEW, "%s": VIEW, "%less": LESS, "%n": INTS}
-    return f"pto.comm.{way}({dst}, {src}, buf({stages}) : {views[dst]}, {views[src]}, {types}){more}"
+    return f"pto.comm.{name}({dst}, {src}, buf({stages}) : {views[dst]}, {views[src]}, {types}){more}"
 
 
-def _signal(way: str, view: str, type_: str) -> str:
-    more = "notifyOp = #pto<notify_op set>" if way == "tnotify" else "cmp = #pto<wait_cmp ge>"
-    return f"pto.comm.{way}({view}, %v : {type_}, i32) {{{more}}}"
+def _signal(name: str, view: str, type_: str) -> str:
+    more = "notifyOp = #pto<notify_op set>" if name == "tnotify" else "cmp = #pto<wait_cmp ge>"
+    return f"pto.comm.{name}({view}, %v : {type_}, i32) {{{more}}}"
 
 
 def _window(src: str, at: str, sizes: str, type_: str, result: str, valid: str = "") -> str:
@@ -72,13 +72,13 @@ def _window(src: str, at: str, sizes: str, type_: str, result: str, valid: str =
 
 PLANTS = (
     *(
-        Plant(rf"comm\.{way}", rule, _transfer(way), bad)
-        for way in ("tput", "tget")
+        Plant(rf"comm\.{direction}", rule, _transfer(direction), bad)
+        for direction in ("tput", "tget")
         for rule, bad in (
-            (r"elem\(dst\) == elem\(src\)", _transfer(way, src="%n")),
-            ("static extents", _transfer(way, src="%less")),
-            ("two staging tiles", _transfer(way, stages="%b, %over", types=f"{T}, {T}")),
-            ("staging tiles in vec", _transfer(way, stages="%m", types=MAT)),
+            (r"elem\(dst\) == elem\(src\)", _transfer(direction, src="%n")),
+            ("static extents", _transfer(direction, src="%less")),
+            ("two staging tiles", _transfer(direction, stages="%b, %over", types=f"{T}, {T}")),
+            ("staging tiles in vec", _transfer(direction, stages="%m", types=MAT)),
         )
     ),
     Plant(r"comm\.tput", "atomicType", _transfer("tput"),

@@ -620,13 +620,13 @@ _INSTRUCTION_TILE = [0, 0, 1, 0, 1, 1, 1, 4, 2, 8, 2, 8, 0, 0, 2, 8]
 
 
 def _instructions_seeds() -> list[bytes]:
-    place = {"file": "kernels/aiv/kernel_add.so", "offset": 16}
+    code = {"file": "kernels/aiv/kernel_add.so", "offset": 16}
     view = [1, 0, 4, [1, 1, 1, 2, 8], [16, 16, 16, 8, 1], 2, 8]
     rows = [
-        {"kind": 100, "name": "TLOAD", "pipe": 4, **place, "tiles": [_INSTRUCTION_TILE], "views": [view]},
+        {"kind": 100, "name": "TLOAD", "pipe": 4, **code, "tiles": [_INSTRUCTION_TILE], "views": [view]},
         {"kind": 0, "pipe": 4, "to": 1, "id": 0},
         {"kind": 1, "pipe": 4, "to": 1, "id": 0},
-        {"kind": 100, "name": "TADD", "pipe": 1, **place, "tiles": [_INSTRUCTION_TILE, _INSTRUCTION_TILE]},
+        {"kind": 100, "name": "TADD", "pipe": 1, **code, "tiles": [_INSTRUCTION_TILE, _INSTRUCTION_TILE]},
         {"kind": 101, "name": "consumer", "to": 2, "id": 1},
     ]
     document = {"schema": 1, "complete": True, "calls": 2, "bases": 2, "rows": rows, "streams": [4]}
