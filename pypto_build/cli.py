@@ -236,9 +236,9 @@ def _is_scene(path: str) -> bool:
 
 @terminal.escaping()
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    """The verb, its artifact and its flags; options may also be given as ``NAME=value``, as SCons takes them.
+    """Return the verb, its artifact and its flags. Options may also be written ``NAME=value``, as for SCons.
 
-    Ends with status 2 and one line for what is no verb or no flag.
+    Ends with status 2 and one line for an unknown verb or flag.
     """
     asks = any(word in ("-h", "--help") for word in words)
     flags = parser(words[0] if asks and words[0] in _VERBS else "")
@@ -288,7 +288,7 @@ def _batch(options: argparse.Namespace, words: Sequence[str], scons: Scons | Non
     try:
         entries = decode_json(read_bytes(Path(options.batch_manifest)), list[_BatchEntry])
     except (OSError, ValueError) as error:
-        terminal.complain(f"pypto-build: {options.batch_manifest}: is no list of {{work_dir, platform}}: {error}")
+        terminal.complain(f"pypto-build: {options.batch_manifest}: is not a list of {{work_dir, platform}}: {error}")
         return EXIT_STATUS["usage_error"]
     index = next(index for index, word in enumerate(words) if word.startswith("--batch-manifest"))
     rest = [*words[:index], *words[index + (1 if "=" in words[index] else 2) :]]

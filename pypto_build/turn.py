@@ -1,5 +1,4 @@
-"""Processes that are started before their turn: they load what they need, and read no input before they are told to go
-on.
+"""Processes that are started before their turn: they load what they need, and read no input before it.
 
 The environment has the descriptor of a pipe. If the pipe closes without a byte, the process is not needed any more.
 Ctrl-C is blocked until its turn comes: before, the process that started it handles Ctrl-C.
@@ -17,7 +16,7 @@ VARIABLE = "PYPTO_BUILD_TURN"
 
 
 def waiting_environment(descriptor: int) -> dict[str, str]:
-    """Return the environment variable by which a process is told to wait."""
+    """Return the environment variable that makes a process wait."""
     return {VARIABLE: str(descriptor)}
 
 

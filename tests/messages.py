@@ -14,7 +14,10 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1] / "pypto_build"
 TABLE = Path(__file__).with_name("messages.txt")
 #: Rooms whose messages are in the table.
-ROOMS = ("rules", "farm", "device", "client", "toolchain", "artifact", "compiler", "pto")
+ROOMS = (
+    *("rules", "farm", "device", "client", "toolchain", "artifact", "compiler", "pto"),
+    *("replay", "interop", "proof", "resident"),
+)
 #: Calls whose first text is shown to a user, besides those that raise.
 _SHOWN = frozenset({"error", "warn", "note", "detail", "print", "fail", "refuse", "OptionError", "BuildFailure"})
 #: What programmers alone meet.

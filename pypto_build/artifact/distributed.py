@@ -146,7 +146,9 @@ def read_devices(text: str, world: int = 0) -> tuple[int, ...]:
 
 
 def devices_of(artifact: Distributed, chosen: Sequence[int], world: int) -> tuple[int, ...]:
-    """The devices of the ranks: those that are `chosen`; else as many as `world` says, 0: as it was compiled for.
+    """Return the devices of the ranks: those `chosen`, else `world` devices.
+
+    0 stands for the number that the artifact was compiled for.
 
     Raises a usage error for more ranks than a domain has room for.
     """

@@ -110,11 +110,11 @@ def command_of(verb: str, arguments: Mapping[str, Any], results: Path) -> list[s
     Raises:
         ValueError: there is no such tool, or it has no such argument. ``str()`` is one line.
     """
-    known = {tool.name: tool.input_schema["properties"] for tool in tools()}
-    if verb not in known:
+    properties = {tool.name: tool.input_schema["properties"] for tool in tools()}
+    if verb not in properties:
         raise ValueError(f"there is no tool {verb!r}")
     for name in arguments:
-        if name not in known[verb]:
+        if name not in properties[verb]:
             raise ValueError(f"{verb} has no argument {name!r}")
     words = [f"{name}={_text(value)}" for name, value in arguments.items() if name not in _SUBJECTS]
     subject = str(arguments.get(_subject(verb), ""))

@@ -277,7 +277,7 @@ def _ends(runner: Runner, good: Trial, bad: Trial, names: tuple[object, object])
         return
     failures = [one for one in bad.signatures if one != "pass"]
     if not failures:
-        raise _Ends(f"BAD={names[1]}: passes; name one that fails, or let each run more often with REPEATS=")
+        raise _Ends(f"BAD={names[1]}: passes; name one that fails, or raise REPEATS= if it fails now and then")
     runner.record.bad_signature = failures[0]
     bad.outcome = "bad"
     runner.save()
@@ -289,10 +289,10 @@ def _revisions(runner: Runner, artifact: Artifact, axis: str, good: str, bad: st
     repository = pins.Repository(_PROJECT[axis])
     first, last = (pins.find_commit(repository, revision) for revision in (good, bad))
     if not repository.is_ancestor(first, last):
-        raise _Ends(f"GOOD={good}: BAD={bad} did not come from it; name an ancestor")
+        raise _Ends(f"GOOD={good}: BAD={bad} is not a descendant of it; name an ancestor")
     commits = repository.between(first, last)
     if len(commits) < 2:
-        raise _Ends(f"GOOD={good}: is the same commit as BAD={bad}; name two")
+        raise _Ends(f"GOOD={good}: is the same commit as BAD={bad}; name two different ones")
 
     def step(commit: str) -> Trial:
         return runner.run(commit, artifact.root, [_FLAG[axis], commit])
@@ -389,7 +389,7 @@ def _flags(runner: Runner, artifact: Artifact, good: str, bad: str) -> list[str]
     base, words = shlex.split(good), shlex.split(bad)
     parts = [word for word in words if word not in base]
     if not parts:
-        raise _Ends(f"BAD={bad}: has no flag that GOOD={good} has not; name one")
+        raise _Ends(f"BAD={bad}: adds no flag to those of GOOD={good}; add one")
 
     def candidate(chosen: Sequence[str], _: Path) -> Candidate:
         flags = shlex.join([*base, *chosen])
@@ -404,7 +404,9 @@ def _different(good: Artifact, bad: Artifact) -> list[str]:
     names = {kernel.name for kernel in good.kernels}
     if names != set(theirs):
         only = ", ".join(sorted(names ^ set(theirs)))
-        raise _Ends(f"BAD={bad.root}: has other kernels than GOOD={good.root} ({only}); compile both from one program")
+        raise _Ends(
+            f"BAD={bad.root}: its kernels are not those of GOOD={good.root} ({only}); compile both from one program"
+        )
     pairs = [(kernel.source, theirs[kernel.name]) for kernel in good.kernels]
     pairs.append((good.orchestration.source, bad.orchestration.source))
     return [
@@ -428,7 +430,7 @@ def _report(runner: Runner, axis: str, culprit: list[str]) -> int:
     skipped = [step for step in steps if step.outcome == "skip"]
     is_exact = axis not in _PROJECT or len(culprit) == 1
     print(f"[bisect] {len(steps)} steps, {len(skipped)} skipped; bad means: {runner.record.bad_signature}")
-    print(f"[bisect] {'culprit' if is_exact else 'one of these, which could not be told apart'}:")
+    print(f"[bisect] {'culprit' if is_exact else 'one of these, since some could not be tested'}:")
     for one in culprit:
         print(f"  {one}")
     return 0 if is_exact else 1

@@ -110,7 +110,7 @@ def _options_of(fields: Mapping[str, object]) -> dict[str, object]:
     names = {field: option.name for option in RUN_OPTIONS.values() for field in option.fields}
     for field in fields:
         if field not in names:
-            message = f"simpler_kwargs: '{field}' is no field of a run's configuration"
+            message = f"simpler_kwargs: '{field}' is not a field of a run's configuration"
             raise ArtifactError("replay_compiled()", message, f"they are {', '.join(names)}")
     return {names[field]: value for field, value in fields.items()}
 

@@ -100,7 +100,7 @@ def binary_context(artifact: Artifact, home: SimplerHome, platform: str) -> dict
         runtime = run.stdout.strip()
     for checkout, revision in ((home.tree.root, runtime), (home.tree.isa, isa)):
         if not revision or revision.endswith("+"):
-            problem = "has uncommitted changes" if revision else "is no checkout of a known revision"
+            problem = "has uncommitted changes" if revision else "is not a checkout of a known revision"
             raise ToolchainError(
                 f"{checkout}: {problem}, so PyPTO would not take its binaries as fresh; use a clean one"
             )

@@ -243,5 +243,5 @@ def parse_devices(text: str) -> list[int]:
     except ValueError:
         devices = []
     if not devices:
-        raise pytest.UsageError(f'--device {text}: is no list of devices; write "0", "4-7" or "0,2,5"')
+        raise pytest.UsageError(f'--device {text}: is not a list of devices; write "0", "4-7" or "0,2,5"')
     return devices

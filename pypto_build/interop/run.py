@@ -154,7 +154,8 @@ def _notes(home: SimplerHome) -> Iterator[str]:
     """Yield notes on checkouts that are not at a known revision; they are used unchanged."""
     for checkout in (home.tree.root, home.tree.isa):
         if changed := changed_files(checkout):
-            yield f"{checkout} has {len(changed)} uncommitted change(s), such as {changed[0]}: it is used as it is"
+            changes = "1 uncommitted change" if len(changed) == 1 else f"{len(changed)} uncommitted changes"
+            yield f"{checkout} has {changes}, such as {changed[0]}: it is used as it is"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -187,7 +187,7 @@ def read(path: str) -> bytes:
 
 
 def unknown_interface(error: Exception) -> str:
-    return f"this simpler's interface is none of those known, which are of April to August 2026: {describe(error)}"
+    return f"this simpler's interface is unknown; those of April to August 2026 are supported: {describe(error)}"
 
 
 def describe(error: Exception) -> str:

@@ -109,7 +109,8 @@ class Runner:
         except (OSError, msgspec.DecodeError):
             return Progress(question)
         if record.question == question and record.steps and not record.culprit:
-            print(f"[bisect] going on after {len(record.steps)} steps; remove {self._file} to start anew")
+            steps = "1 step" if len(record.steps) == 1 else f"{len(record.steps)} steps"
+            print(f"[bisect] continuing after {steps}; delete {self._file} to start over")
             return record
         return Progress(question)
 

@@ -33,7 +33,7 @@ SCHEMA = 4
 
 @dataclass(frozen=True)
 class Action:
-    """One command and all that is known of it before it runs.
+    """One command and all facts about it before it runs.
 
     ``name`` is that of its record in its place. ``outputs`` are relative to the place; the command writes each under
     its name with ``.tmp`` behind it. With ``tree``, the outputs are all files that it leaves in that directory.
@@ -80,8 +80,10 @@ class Action:
 
 @dataclass(frozen=True)
 class Helper:
-    """A file that only makes an action faster: its own inputs (``contents``) count in its place, and files beside it
-    not at all. ``words`` tell the command of it. One that is ``needed`` cannot be left out: what it holds is linked.
+    """A file that only makes an action faster. Its own inputs (``contents``) count instead of it.
+
+    Files beside it do not count. ``words`` are its part of the command. A ``needed`` helper cannot be left out: its
+    content is linked.
     """
 
     path: str
@@ -122,7 +124,7 @@ class Result(msgspec.Struct, array_like=True):
 class Roots:
     """The directories that names in keys and records are relative to, so that they are the same in every workspace.
 
-    ``searched`` is the PATH by which tools find other programs: these are told by what is found.
+    ``searched`` is the PATH by which tools find other programs. Keys name the programs themselves, not PATH.
     """
 
     def __init__(self, roots: Mapping[str, str | Path], searched: str = "") -> None:
@@ -137,7 +139,7 @@ class Roots:
         self._names: dict[str, str] = {}  # of the paths that were asked for: most are so several times
 
     def name(self, path: str) -> str:
-        """``path`` by the root it lies in; one that is no text, by its bytes."""
+        """Return ``path`` relative to its root; a path that is not text is named by its bytes."""
         name = self._names.get(path)
         if name is None:
             name = self._names[path] = self._name(path)

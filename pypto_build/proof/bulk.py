@@ -39,7 +39,7 @@ class _Files:
     def merge_into(self, others: _Files) -> None:
         """Move files to ``others`` that have the same identity there.
 
-        A file has the same identity with and without following links only if it is no link, so one look is enough.
+        A file has the same identity with and without following links only if it is not a link, so one look is enough.
         """
         for file in self._actions.keys() & others._actions.keys():
             others._actions[file] += self._actions.pop(file)

@@ -47,7 +47,7 @@ def excess(entries: Iterable[Entry], size: int, oldest_ns: int = 0) -> list[Entr
 
 
 def remove(gone: Iterable[Entry]) -> None:
-    """Remove files; one that is gone already, or that is not ours to remove, stays as it is."""
+    """Remove files; skip those that are gone or that the user may not remove."""
     for entry in gone:
         with suppress(OSError):
             entry.path.unlink()

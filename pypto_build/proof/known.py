@@ -438,7 +438,7 @@ class Known:
         return b"link to " + os.fsencode(os.readlink(path)) if path.is_symlink() else path.read_bytes()
 
     def files_below(self, tree: str) -> list[str]:
-        """The files and links in a directory of outputs, sorted; hidden ones are no outputs."""
+        """The files and links in a directory of outputs, sorted; hidden files are not outputs."""
         files = []
         for directory, directories, names in os.walk(self.directory / tree):
             relative = os.path.relpath(directory, self.directory)

@@ -51,7 +51,7 @@ class Looker:
         self._library = library
 
     def look(self, paths: Paths) -> bytes:
-        """An identity for each path, ``NOTHING`` where there is no such file."""
+        """Return an identity for each path, ``NOTHING`` for a missing file."""
         call = _function(self._library()) if len(paths.paths) >= _MANY else None
         if call is None or not paths.text:
             return pack(_ask(path, paths.follow) for path in paths.paths)

@@ -277,7 +277,7 @@ class OutputDir:
         return action, tuple(digest for _, digest in self._known.digests.look_at_all(paths))
 
     def file_digests(self, paths: Sequence[str]) -> list[str]:
-        """Return the digest of each file, with its permissions if these are unusual; empty for what is no file."""
+        """Return the digest of each file, with its permissions if these are unusual; empty for anything but a file."""
         with self._lock:
             return self._known.digests.inputs(paths)
 
@@ -431,7 +431,7 @@ class OutputDir:
         return environment
 
     def _private(self, action: Action, helpers: Sequence[Helper]) -> Iterator[str]:
-        """Yield the paths whose files are no inputs: directories of helpers and outputs, and those that the action
+        """Yield the paths whose files are not inputs: directories of helpers and outputs, and those that the action
         names.
         """
         yield from (os.path.dirname(helper.path) for helper in helpers)
@@ -469,7 +469,7 @@ class OutputDir:
             self._known.drop(action.name)
             if untold == _UNWATCHED and attempt.record and action.outputs and not action.tree:
                 self._made[action.name] = self._made_of(action)
-            note = f"{untold}, so it is made anew every time" if untold not in ("", _UNWATCHED) else ""
+            note = f"{untold}, so it is made again every time" if untold not in ("", _UNWATCHED) else ""
             return Outcome("built", status, printed, note), ""
         self._note_success(attempt, self._result(attempt, outputs, printed))
         return Outcome("built", status, printed), ""

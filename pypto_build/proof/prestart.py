@@ -11,7 +11,7 @@ from .action import Action
 
 
 class Waiting(Protocol):
-    """A process that has been started for a command, and reads none of its inputs before it is told to go on.
+    """A process started for a command before its turn. It reads none of the inputs before it gets the signal to go on.
 
     ``since`` is the time, by the system's clock, from which its code was read; 0 for the time of its start.
     """

@@ -104,7 +104,7 @@ def answer(question: str, name: Callable[[str], str] = str, real: dict[str, str]
 
 
 def _names(path: str) -> str:
-    """All names in a directory, with the types that are told together with them."""
+    """Return all names in a directory, with the types that the system reports beside them."""
     with os.scandir(path) as entries:
         names = sorted(f"{each.name}\0{each.is_symlink()}{each.is_dir(follow_symlinks=False)}" for each in entries)
     return hashlib.sha256("\0".join(names).encode(errors="surrogateescape")).hexdigest()

@@ -61,7 +61,7 @@ class Bounds(threading.local):
         """Note that ``size`` bytes came. Raises `TooMuch`."""
         self.left -= size
         if self.left < 0:
-            raise TooMuch("sends more than it may")
+            raise TooMuch("sends more bytes than expected")
 
 
 class BoundedSocket:
@@ -86,7 +86,7 @@ class BoundedSocket:
         return count
 
     def _limit(self) -> None:
-        """Limit the next step; one that is not to wait at all does not."""
+        """Limit the next step, to no wait at all if no time is left."""
         if self._socket.gettimeout() != 0:
             self._socket.settimeout(self._bounds.step())
 
@@ -159,7 +159,7 @@ class Remote(Protocol):
     """Files by name. Every method raises RemoteError where the store cannot be reached."""
 
     def get(self, name: str, largest: int, seconds: float = EXCHANGE_S) -> bytes | None:
-        """The file, of ``largest`` bytes at most; None where there is none. RemoteDamage where it is none of ours."""
+        """Return the file, at most ``largest`` bytes; None if it is missing. Raises RemoteDamage for a foreign file."""
 
     def has(self, name: str) -> bool:
         """Return True if the file is in the store."""
@@ -171,10 +171,10 @@ class Remote(Protocol):
 def open_remote(url: str) -> Remote:
     """The store at ``url``: a path or ``file://``, ``http://``, ``https://``, ``redis://``, ``rediss://``.
 
-    Nothing is asked of it yet.
+    No request is sent yet.
 
     Raises:
-        RemoteError: it is none of these, or the library for it is not installed.
+        RemoteError: the address has another scheme, or its library is not installed.
     """
     parts = urlsplit(url)
     match parts.scheme:
@@ -186,7 +186,7 @@ def open_remote(url: str) -> Remote:
             return RedisStore(url)
         case "file" | "":
             return DirectoryStore(Path(unquote(parts.path) if parts.scheme else url))
-    raise RemoteError(f"{parts.scheme}:// is not spoken; use a directory, http(s):// or redis(s)://")
+    raise RemoteError(f"{parts.scheme}:// is not supported; use a directory, http(s):// or redis(s)://")
 
 
 class DirectoryStore:
@@ -229,7 +229,7 @@ class DirectoryStore:
         return entries(self._directory, ("ac", "cas"))
 
     def _if_reached(self) -> None:
-        """One that is not mounted is not made."""
+        """Raise an error for a directory that is not mounted; never create it."""
         if not self._directory.is_dir():
             raise RemoteError("there is no such directory; make it, or mount what it is on")
 
@@ -348,7 +348,7 @@ class RedisStore:
     def get(self, name: str, largest: int, seconds: float = EXCHANGE_S) -> bytes | None:
         value = self._ask("get", name, largest=largest, seconds=seconds)
         if value is not None and not (isinstance(value, bytes) and len(value) <= largest):
-            raise RemoteDamage("answers with something else than a file")
+            raise RemoteDamage("answers with something other than a file")
         return value
 
     def has(self, name: str) -> bool:

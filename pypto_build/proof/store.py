@@ -90,7 +90,7 @@ class Store:
         return data if data is not None and bytes_digest(data) == digest else None
 
     def publish(self, key: str, result: bytes, contents: Iterable[bytes]) -> None:
-        """Keep a result, and the contents that it names; nothing where there is no room, or no right to write."""
+        """Keep a result, and the contents that it names; do nothing without room, or without the right to write."""
         if not self._size:
             return
         with suppress(OSError):

@@ -244,7 +244,7 @@ def _events(log: Path) -> Iterator[list[str]]:
 
 
 def _note_write(account: Account, kind: str, numbers: list[str], path: str, written: set[str]) -> None:
-    """Note what the command writes: what it knew of that before is no input that stays."""
+    """Note a file that the command writes; what it read there before is not an input."""
     if path in written:
         return
     is_answered = any(path + question in account.answers for question in _ABOUT_IT)

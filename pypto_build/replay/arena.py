@@ -31,8 +31,8 @@ class Overrun:
 class Arena:
     """Shared memory for tensors of the given sizes in bytes, page-aligned and zero-filled.
 
-    With `at_ends`, tensors end where pages do, and begin where that leads to. Those that are `lent`, by index, stay
-    where they are, as in a mapped file: nobody writes there.
+    With `at_ends`, tensors end at the ends of pages. Those that are `lent`, by index, stay
+    where they are, as in a mapped file: no process writes there.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Arena:
         return self.memory[offset : offset + self._sizes[index]]
 
     def fill(self, index: int, data: memoryview | bytes | None) -> None:
-        """Set tensor `index` to `data`, or to zeros. One that is lent has its data."""
+        """Set tensor `index` to `data`, or to zeros. A lent tensor has its data already."""
         if index in self._lent:
             return
         if data is not None:
@@ -91,7 +91,7 @@ class Arena:
         self.memory[start:stop] = bytes(stop - start)
 
     def copy(self) -> Arena:
-        """The same, in memory that nobody else writes to."""
+        """Return the same in memory that no other process writes to."""
         twin = copy.copy(self)
         twin.memory = memoryview(bytes(self.memory))
         return twin

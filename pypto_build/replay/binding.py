@@ -99,7 +99,9 @@ def bind(
     for name in values:
         if all(param.name != name or param.kind != "scalar" for param in interface.params):
             scalar_names = ", ".join(param.name for param in interface.params if param.kind == "scalar") or "none"
-            raise ArtifactError(f"--scalar {name}", "no such scalar", f"the artifact's scalars: {scalar_names}")
+            raise ArtifactError(
+                f"--scalar {name}", "the artifact has no such scalar", f"its scalars are {scalar_names}"
+            )
     needed = [param.name for param in interface.params if param.name not in values and _needs_input(param, data)]
     seeded = bool(needed) and not data.inputs
     if not seeded:
@@ -196,7 +198,7 @@ def _shape_like_an_input(param: Param, data: Snapshot, params: Sequence[Param]) 
         return shapes.pop()
     raise ArtifactError(
         "compiled_meta.json",
-        f"nothing tells the sizes of output '{param.name}', which is declared {list(param.shape)}",
+        f"the shape of output '{param.name}' is unknown: it is declared {list(param.shape)}",
         f"save one of the right shape as {data.root / 'out' / f'{param.name}.pt'}",
     )
 

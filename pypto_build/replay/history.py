@@ -117,7 +117,7 @@ class History:
     def _opened(self) -> Iterator[sqlite3.Connection]:
         try:
             if self.path.exists() and not self.path.is_file():
-                raise sqlite3.DatabaseError("it is no regular file")
+                raise sqlite3.DatabaseError("it is not a regular file")
             self.path.parent.mkdir(parents=True, exist_ok=True)
             database = sqlite3.connect(self.path, timeout=_WAIT_S)
             try:
@@ -132,7 +132,7 @@ class History:
             finally:
                 database.close()
         except (sqlite3.Error, OSError, OverflowError, ValueError, msgspec.MsgspecError) as error:
-            raise ArtifactError(self.path, f"is no history of runs: {error}", "a new one is begun") from None
+            raise ArtifactError(self.path, f"is not a history of runs: {error}", "a new one is started") from None
 
 
 # Bounds of a time or duration: a damaged file may hold any number.

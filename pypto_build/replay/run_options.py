@@ -58,7 +58,7 @@ def _log_level(text: str) -> int:
     try:
         return LOG_LEVELS[text.lower()]
     except KeyError:
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(LOG_LEVELS)}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(LOG_LEVELS)}") from None
 
 
 def settings_of(options: argparse.Namespace) -> dict[str, SettingValue]:

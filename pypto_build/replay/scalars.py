@@ -73,18 +73,18 @@ def scalar_bits(value: Scalar, dtype: str) -> int:
         if not low <= value < low + span:
             raise ValueError(f"{value!r} does not fit {dtype}")
         return int(value) & 0xFFFFFFFFFFFFFFFF
-    raise ValueError(f"{dtype} is no scalar type; the types are {', '.join(SCALAR_DTYPES)}")
+    raise ValueError(f"{dtype} is not a scalar type; the types are {', '.join(SCALAR_DTYPES)}")
 
 
 def scalar_value(data: bytes, dtype: str) -> Scalar:
-    """The value of a 0-dim tensor's bytes. Raises `ValueError` for a dtype that is no scalar type."""
+    """Return the value of a 0-dim tensor's bytes. Raises `ValueError` for a dtype that is no scalar type."""
     if dtype == "bool":
         return bool(data[0])
     if dtype == "bfloat16":
         return float(struct.unpack("<f", b"\0\0" + data)[0])
     code = _FLOAT_CODES[dtype][0] if dtype in _FLOAT_CODES else _INT_CODES.get(dtype)
     if code is None:
-        raise ValueError(f"{dtype} is no scalar type; the types are {', '.join(SCALAR_DTYPES)}")
+        raise ValueError(f"{dtype} is not a scalar type; the types are {', '.join(SCALAR_DTYPES)}")
     value: Scalar = struct.unpack(code, data)[0]
     return value
 

@@ -85,7 +85,7 @@ def read_broken_rules(build_dir: Path) -> list[BrokenRule]:
     path = build_dir / FILE_NAME
     if not path.exists():
         return []
-    return read_record(path, list[BrokenRule], "are no broken rules", "remove it, and replay again")
+    return read_record(path, list[BrokenRule], "are not broken rules", "remove it, and replay again")
 
 
 def _open_kernels(build_dir: Path, interface: Interface) -> dict[int, str]:
@@ -260,7 +260,7 @@ class _Session:
             else:
                 self._log.line(f"  no data/in: made up from seed {binding.seed}")
             for name in binding.unknown:
-                self._log.line(f"  note: the snapshot's '{name}' is no parameter of the artifact")
+                self._log.line(f"  note: the snapshot's '{name}' is not a parameter of the artifact")
         if hit and data.outputs:
             with self._log.stage("compute golden"):
                 compared = compared_outputs(self._request.artifact_dir)
@@ -451,7 +451,7 @@ def _comparators(specs: Mapping[str, str | Comparator], binding: Binding) -> dic
     for name, spec in specs.items():
         if name not in (*outputs, ALL_OUTPUTS):
             raise ArtifactError(
-                f"--comparator {name}={spec}", f"'{name}' is no output", f"outputs: {', '.join(outputs)}"
+                f"--comparator {name}={spec}", f"'{name}' is not an output", f"the outputs are {', '.join(outputs)}"
             )
     rules = dict.fromkeys(outputs, specs[ALL_OUTPUTS]) if ALL_OUTPUTS in specs else {}
     rules |= {name: spec for name, spec in specs.items() if name != ALL_OUTPUTS}

@@ -68,7 +68,7 @@ RUNTIME_CODES: dict[int, Code] = {
     100: Code(
         "SCHEDULER_TIMEOUT",
         "nothing finished within the scheduler's time limit",
-        "see its class below; a merely slow kernel is told apart with SIMPLER_SCHEDULER_TIMEOUT_MS=60000",
+        "see its class below; to rule out a slow kernel, run with SIMPLER_SCHEDULER_TIMEOUT_MS=60000",
         "kernel",
     ),
     101: Code(

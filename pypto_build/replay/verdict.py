@@ -167,4 +167,4 @@ def write_verdict(verdict: Verdict, path: Path) -> None:
 
 def read_verdict(path: Path) -> Verdict:
     """Return the verdict in `path`. Raises a usage error if the file is missing or invalid."""
-    return read_record(path, Verdict, "is no verdict", "replay again", unread="replay first", schema=SCHEMA)
+    return read_record(path, Verdict, "is not a verdict", "replay again", unread="replay first", schema=SCHEMA)

@@ -36,10 +36,10 @@ _DECLARED = ("kernel_config.py", "compiled_meta.json")
 
 
 def open_artifacts(workspace: Workspace, root: Path, platform_name: str | None = None) -> tuple[Artifact, ...]:
-    """The artifact in ``root``, or each of its parts; completed if it has only modules.
+    """Return the artifact in ``root``, or each of its parts; completed if it has only modules.
 
     Raises:
-        ArtifactError: it is none, or a module of it cannot be assembled.
+        ArtifactError: ``root`` is not an artifact, or one of its modules cannot be assembled.
         ToolchainError: there is no assembler for the platform.
     """
     children = () if (root / MANIFEST_NAME).is_file() or lacks_kernels(root) else find_children(root)

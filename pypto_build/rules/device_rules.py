@@ -28,7 +28,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 class _Looked(msgspec.Struct):
-    """A kernel's text as it was looked at: its stamp, its digest, and what is wrong with it."""
+    """The last check of a kernel's text: its stamp, its digest, and the rules that it breaks."""
 
     stamp: tuple[int, ...]
     digest: str

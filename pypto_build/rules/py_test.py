@@ -190,7 +190,7 @@ def _run(target: Nodes, source: Nodes, env: Environment) -> int:
         file.report, file.cached = _report(outcome.printed) or _Report(), True
     elif outcome.how == "failed":
         file.status = outcome.status
-    file.note = outcome.note.removesuffix(", so it is made anew every time")
+    file.note = outcome.note.removesuffix(", so it is made again every time")
     return 0
 
 

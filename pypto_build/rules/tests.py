@@ -44,7 +44,7 @@ def declare_test(
 
     Only a test that is asked for reads its artifact; what is wrong with that is a failure of this test, not of others.
 
-    A test that is no replay says by ``judge`` what came of it. Returns the node of ``result``, its verdict, which is
+    A test that is not a replay returns its outcome by ``judge``. Returns the node of ``result``, its verdict, which is
     not made where the test fails; without one, its alias.
     """
     name, tags = values["name"], set(values["tags"] or ())

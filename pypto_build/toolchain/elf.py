@@ -20,7 +20,7 @@ _LONGEST_NAME = 1 << 16  # templates have names of thousands of characters
 
 
 class ElfError(Exception):
-    """A file that is no ELF64 file, or none that can be used; ``str()`` is one line without the file's name."""
+    """A file that is not an ELF64 file, or cannot be used; ``str()`` is one line without the file's name."""
 
 
 @dataclass(frozen=True)

@@ -136,11 +136,11 @@ def _slug(source: str) -> str:
 
 
 def resolve(project: str, chosen: str, cache: Path | None = None, option: str = "") -> Path:
-    """The directory that ``chosen`` names: a path itself, else the checkout of a revision. Never uses a network.
+    """Return the directory that ``chosen`` names: a path, or the checkout of a revision. Never uses a network.
     ``option`` is what messages call the option where it is not the project's.
 
     Raises:
-        ToolchainError: there is no such revision here, or no such path.
+        ToolchainError: the revision or path does not exist here.
     """
     option = option or OPTION[project]
     if (os.sep in chosen and "@" not in chosen) or chosen in (".", "..") or Path(chosen).is_dir():

@@ -32,8 +32,10 @@ _WITH_FILTER = ("/bin/sh", "-c", 'exec "$@" 9<"$0"')
 
 @dataclass(frozen=True)
 class Sandbox:
-    """Bubblewrap, which works here, with the file of its `filter`. `readable` are directories that commands must see
-    even if they lie in one that is hidden."""
+    """Bubblewrap, tested on this machine, with the file of its `filter`.
+
+    `readable` are directories that commands must see even within a hidden one.
+    """
 
     program: str
     filter: Path

@@ -88,14 +88,14 @@ def open_tree(root: Path, isa: Path | None = None) -> SimplerTree:
         ToolchainError: one of the two is not what it should be.
     """
     if not (root / "src" / "common").is_dir() and not (root / "src" / "runtime").is_dir():
-        raise ToolchainError(f"{root}: has no src/common, so it is no checkout of simpler; correct SIMPLER=")
+        raise ToolchainError(f"{root}: has no src/common, so it is not a checkout of simpler; correct SIMPLER=")
     isa_root = isa or root / "build" / "pto-isa"
     if not (isa_root / "include" / "pto").is_dir():
         if isa is None:
             raise ToolchainError(
                 f"{isa_root}: simpler has no pto-isa there; name a checkout or a revision with PTO_ISA="
             )
-        raise ToolchainError(f"{isa_root}: has no include/pto, so it is no checkout of pto-isa; correct PTO_ISA=")
+        raise ToolchainError(f"{isa_root}: has no include/pto, so it is not a checkout of pto-isa; correct PTO_ISA=")
     return SimplerTree(root, isa_root)
 
 

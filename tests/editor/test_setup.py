@@ -148,7 +148,7 @@ def test_what_is_no_json_is_left_alone(tmp_path: Path, text: str) -> None:
     path = tmp_path / "f.json"
     path.write_text(text, encoding="utf-8")
     step = json_file(path, {"a": 1})
-    assert step.text is None and step.what.startswith("left alone: is no JSON, line ") and step.todo == 'add {"a": 1}'
+    assert step.text is None and step.what.startswith("left alone: is not JSON, line ") and step.todo == 'add {"a": 1}'
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_a_planted_commit_is_found(
     record["culprit"], record["steps"] = [], record["steps"][:3]
     (tmp_path / "out" / "bisect.json").write_text(json.dumps(record))
     assert run(tmp_path, "simpler", *ends, "--rtol=1e-3") == 0
-    assert "[bisect] going on after 3 steps" in capsys.readouterr().out
+    assert "[bisect] continuing after 3 steps" in capsys.readouterr().out
     assert len(started) == 5
     assert run(tmp_path, "simpler", *ends, "--rtol=1e-3") == 0
     assert len(started) == 9
@@ -115,7 +115,7 @@ def test_another_failure_says_nothing(
     lines = capsys.readouterr().out.splitlines()
     assert lines[-6:-4] == [
         "[bisect] 5 steps, 3 skipped; bad means: mismatch of y",
-        "[bisect] one of these, which could not be told apart:",
+        "[bisect] one of these, since some could not be tested:",
     ]
     assert [line.split()[-1] for line in lines[-4:]] == ["1", "2", "planted", "4"]
 
@@ -151,11 +151,21 @@ def test_flags(
 @pytest.mark.parametrize(
     "axis, good, bad, message",
     [
-        ("simpler", "{clone}@main", "{clone}@main", "GOOD={good}: is the same commit as BAD={bad}; name two"),
-        ("simpler", "{clone}@main", "{clone}@main~2", "GOOD={good}: BAD={bad} did not come from it; name an ancestor"),
+        (
+            "simpler",
+            "{clone}@main",
+            "{clone}@main",
+            "GOOD={good}: is the same commit as BAD={bad}; name two different ones",
+        ),
+        (
+            "simpler",
+            "{clone}@main",
+            "{clone}@main~2",
+            "GOOD={good}: BAD={bad} is not a descendant of it; name an ancestor",
+        ),
         ("simpler", "{clone}@no", "{clone}@main", "SIMPLER={good}: revision no is not in {clone}; git log there lists"),
-        ("flags", "-O1", "-O1", "BAD=-O1: has no flag that GOOD=-O1 has not; name one"),
-        ("flags", "-O1", "-O2", "BAD=-O2: passes; name one that fails, or let each run more often with REPEATS="),
+        ("flags", "-O1", "-O1", "BAD=-O1: adds no flag to those of GOOD=-O1; add one"),
+        ("flags", "-O1", "-O2", "BAD=-O2: passes; name one that fails, or raise REPEATS= if it fails now and then"),
         ("kernel", "{a}", "{a}", "GOOD={a}: has the same kernels and orchestration as BAD={a}; name two that differ"),
         ("kernel", "{a}", "/nowhere", "BAD=/nowhere: no such artifact in "),
     ],

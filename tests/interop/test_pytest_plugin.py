@@ -231,7 +231,7 @@ def test_no_two_have_the_same_device(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 def test_devices() -> None:
     assert [parse_devices(text) for text in ("0", "4-7", "0,2,5")] == [[0], [4, 5, 6, 7], [0, 2, 5]]
-    with pytest.raises(pytest.UsageError, match="is no list of devices"):
+    with pytest.raises(pytest.UsageError, match="is not a list of devices"):
         parse_devices("a")
 
 

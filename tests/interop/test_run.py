@@ -29,7 +29,7 @@ def test_a_generation_that_nobody_knows(tmp_path: Path) -> None:
     rig = make_rig(tmp_path)
     run = rig.run(vintage="2027-01")
     assert run.returncode == 2
-    message = "this simpler's interface is none of those known, which are of April to August 2026"
+    message = "this simpler's interface is unknown; those of April to August 2026 are supported"
     assert rig.error().startswith(f"{message}: module 'simpler.task_interface' has no attribute 'CoreCallable'")
     assert rig.error().endswith("; name another one with SIMPLER=")
 
@@ -40,7 +40,7 @@ def test_a_checkout_with_changes_is_used_as_it_is(tmp_path: Path, clone: Path) -
     worker.write_text(worker.read_text() + "# mine\n")
     run = rig.run(SIMPLER_ROOT=str(clone))
     assert run.returncode == 0
-    note = f"{clone} has 1 uncommitted change(s), such as simpler/worker.py: it is used as it is"
+    note = f"{clone} has 1 uncommitted change, such as simpler/worker.py: it is used as it is"
     assert run.stdout.splitlines()[0] == f"[RUN]   note: {note}"
     assert worker.read_text().endswith("# mine\n")
 

@@ -318,7 +318,7 @@ def test_the_list(workspace: Workspace) -> None:
         (["scene", "scenes/scene_chain.py", "-p", "a9"], "invalid choice: 'a9'"),
         (["scene", "scenes/scene_chain.py"], "--platform: is missing"),
         (["scene", "nowhere", "-p", "a2a3sim"], "nowhere: no such file or directory"),
-        (["scene", "scenes/kernels", "-p", "a2a3sim"], "scenes/kernels: no scene test is there"),
+        (["scene", "scenes/kernels", "-p", "a2a3sim"], "scenes/kernels: has no scene test"),
         (["scene", "scenes/scene_chain.py", "-p", "a2a3sim", "--case", "none"], "--case none: no such case"),
         (
             ["replay", "scenes/scene_chain.py::TestNone"],

@@ -179,7 +179,7 @@ def test_counters_that_make_no_sense() -> None:
             queue.output.peek(timeout=1)
     queue = _queue()
     queue.region.counter(queue.layout.input_desc_head_offset).notify(1)
-    with pytest.raises(RuntimeError, match="the chip released what was not sent"):
+    with pytest.raises(RuntimeError, match="the chip released a message that was not sent"):
         queue.input.try_enqueue(None, 0)
 
 

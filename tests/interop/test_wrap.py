@@ -105,8 +105,11 @@ def test_a_script_of_pypto_lib(directory: Path) -> None:
         ([], "pypto-build wrap: no command; give it after '--': pypto-build wrap -- python x.py -p a2a3sim\n"),
         (["--", "/nowhere/python"], "/nowhere/python: cannot be run: No such file or directory; correct the command"),
         (["--golden-data", "/nowhere", "--", "true"], "--golden-data /nowhere: no such directory; give one that a run"),
-        (["--", "true"], "[wrap] nothing was hooked: the command started no Python, or one with -I, -S or -E\n"),
-        (["--", interpreter(), "-c", "pass"], "[wrap] the script ran nothing of PyPTO's\n"),
+        (
+            ["--", "true"],
+            "[wrap] no Python process was hooked: the command started none, or started it with -I, -S or -E\n",
+        ),
+        (["--", interpreter(), "-c", "pass"], "[wrap] the script ran no PyPTO program\n"),
     ],
 )
 def test_what_makes_no_sense(directory: Path, words: list[str], message: str) -> None:

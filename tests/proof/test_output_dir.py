@@ -239,7 +239,7 @@ def test_a_hard_link_made_elsewhere_is_no_change(rig: Rig, name: str) -> None:
     time.sleep(2 * TICK_S)
     outcome = output.perform(rig.action(), rig.spawn, tuple)
     assert (outcome.how, outcome.status, rig.built, len(rig.ran)) == ("built", 0, "one h1 ", 3)
-    assert outcome.note == f"links to {rig.root}/{name} are made all the time, so it is made anew every time"
+    assert outcome.note == f"links to {rig.root}/{name} are made all the time, so it is made again every time"
     rig.meanwhile = lambda: None
     assert [rig.run(), rig.run()] == ["built", "kept"]
 
@@ -288,7 +288,7 @@ def test_another_file_in_mounts_of_the_tools_own(rig: Rig, name: str) -> None:
     texts = {"source": "one ", "header": "h1 "} | {name: "o1 "}
     assert (outcome.how, rig.built) == ("built", "".join(texts.values()))
     mounts = f"{rig.root}/{name} is something else in the mounts of /bin/sh"
-    assert outcome.note == f"{mounts}, so it is made anew every time"
+    assert outcome.note == f"{mounts}, so it is made again every time"
     rig.write("other", "o2 ")
     assert rig.run(action) == "built"
     assert rig.built == "".join({**texts, name: "o2 "}.values())

@@ -268,7 +268,7 @@ def test_user_and_password(server: Server, tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("ftp://x/y", "ftp:// is not spoken; use a directory, http(s):// or redis(s)://"),
+        ("ftp://x/y", "ftp:// is not supported; use a directory, http(s):// or redis(s)://"),
         ("http:///x", "names no host; write it as http://HOST[:PORT]/PATH"),
         ("http://host:port/x", "names no host; write it as http://HOST[:PORT]/PATH"),
     ],

@@ -361,7 +361,7 @@ def test_what_cannot_be_seen_is_not_kept(rig: Rig, tools: Path, name: str) -> No
     output_dir = rig.output_dir()
     outcomes = [output_dir.perform(action, rig.spawn, tuple) for _ in range(2)]
     assert [outcome.how for outcome in outcomes] == ["built", "built"]
-    assert all(outcome.note.endswith("so it is made anew every time") for outcome in outcomes), outcomes
+    assert all(outcome.note.endswith("so it is made again every time") for outcome in outcomes), outcomes
     other = Rig(rig.root.with_name("other"), rig.watcher, rig.store)
     other.write("sub/a", "")
     os.mkfifo(other.root / "pipe")

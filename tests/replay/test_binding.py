@@ -120,7 +120,7 @@ def test_an_output_without_golden_has_the_sizes_of_the_inputs_declared_like_it(t
     with pytest.raises(ArtifactError) as caught:
         _bind(root, program)
     assert str(caught.value) == (
-        "compiled_meta.json: nothing tells the sizes of output 'y', which is declared [-1, -1]; "
+        "compiled_meta.json: the shape of output 'y' is unknown: it is declared [-1, -1]; "
         f"save one of the right shape as {root / 'data' / 'out' / 'y.pt'}"
     )
 
@@ -252,8 +252,8 @@ def test_nothing_tells_the_shape(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("scalars", "message"),
     [
-        ({"beta": 1}, "--scalar beta: no such scalar; the artifact's scalars: alpha"),
-        ({"x": 1}, "--scalar x: no such scalar; the artifact's scalars: alpha"),
+        ({"beta": 1}, "--scalar beta: the artifact has no such scalar; its scalars are alpha"),
+        ({"x": 1}, "--scalar x: the artifact has no such scalar; its scalars are alpha"),
         ({"alpha": 1e300}, "--scalar alpha: 1e+300 does not fit float32"),
     ],
 )

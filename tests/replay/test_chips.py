@@ -78,8 +78,8 @@ def test_a_deadlock_is_told_at_once(tmp_path: Path) -> None:
     assert run.verdict.error is not None
     assert run.verdict.error.message == (
         "the ranks wait for each other: rank 0 d0 'step' kernel 'step' (task 0) waits for comm_d0.signal+4 >= 1, it is 0 "
-        "(nobody ever notified it); rank 2 d0 'step' kernel 'step' (task 0) waits for comm_d0.signal+12 == 2, it is 0 "
-        "(nobody ever notified it); rank 1 has nothing left to run"
+        "(no rank has notified it); rank 2 d0 'step' kernel 'step' (task 0) waits for comm_d0.signal+12 == 2, it is 0 "
+        "(no rank has notified it); rank 1 has nothing left to run"
     )
     assert run.verdict.error.hint == (
         "look at the peer that each notifies, at offset and value of the signal, and at who skips its notify"

@@ -120,7 +120,7 @@ REFUSED = {
     "comparator for no output": (
         ["--comparator", "x=ratio_allclose"],
         2,
-        "usage_error: --comparator x=ratio_allclose: 'x' is no output; outputs: out",
+        "usage_error: --comparator x=ratio_allclose: 'x' is not an output; the outputs are out",
     ),
     "nothing built": (
         [],

@@ -134,7 +134,7 @@ def test_a_program_with_other_tensors_is_refused() -> None:
     names = ("barrier", "broadcast", "all_gather", "all_to_all_v")
     assert [signal_of(Collective(name)) for name in names] == [0, 1, 2, 2]
     require_tensors(Collective("all_reduce"), [0, 0])
-    with pytest.raises(ValueError, match="all_reduce takes 2 tensors, found 3"):
+    with pytest.raises(ValueError, match="all_reduce takes 2 tensors, got 3"):
         require_tensors(Collective("all_reduce"), [0, 0, 0])
 
 

@@ -80,7 +80,7 @@ def test_ratio_allclose_takes_the_replays_tolerances() -> None:
         ({"valid_rows": 0}, (True, "")),
         ({"valid_rows": 2, "zero_tail": True}, (False, "3 non-zero elements after the first 2 of axis 0")),
         ({"valid_rows": 4}, (False, "valid_rows=4 is outside 0..3, the size of axis 0")),
-        ({"valid_rows": 1, "valid_axis": 2}, (False, "valid_axis=2 is no axis of shape (3, 3)")),
+        ({"valid_rows": 1, "valid_axis": 2}, (False, "valid_axis=2 is not an axis of shape (3, 3)")),
     ],
 )
 @pytest.mark.parametrize("factory", [ratio_allclose, ratio_reldiff])
@@ -173,7 +173,7 @@ def test_mapped_pool_without_its_mapping() -> None:
     comparator = mapped_pool_ratio_allclose("slots", mapping_shape=(1,), block_size=1)
     assert _compare(comparator, np.ones((1, 1)), np.ones((1, 1))) == (
         False,
-        "mapping 'slots' is no input of this artifact",
+        "mapping 'slots' is not an input of this artifact",
     )
 
 
@@ -202,7 +202,7 @@ def test_topk_ascending_along_another_dimension() -> None:
 
 
 def test_topk_without_its_values() -> None:
-    assert _compare(topk_pair_compare("v"), [0], [0]) == (False, "'v' is no output of this artifact")
+    assert _compare(topk_pair_compare("v"), [0], [0]) == (False, "'v' is not an output of this artifact")
 
 
 # --- error_distribution -----------------------------------------------------------------------------------------------
@@ -247,15 +247,15 @@ def test_parse(spec: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("ratio_allclose(", "not a call like ratio_allclose(max_error_ratio=0.01)"),
+        ("ratio_allclose(", "is not a call such as ratio_allclose(max_error_ratio=0.01)"),
         (
             "allclose(1)",
-            "unknown comparator; known ones: ratio_allclose, ratio_reldiff, mapped_pool_ratio_allclose, "
+            "is not a comparator; use one of ratio_allclose, ratio_reldiff, mapped_pool_ratio_allclose, "
             "topk_pair_compare, error_distribution",
         ),
         (
             "__import__('os').system('true')",
-            "unknown comparator; known ones: ratio_allclose, ratio_reldiff, mapped_pool_ratio_allclose, "
+            "is not a comparator; use one of ratio_allclose, ratio_reldiff, mapped_pool_ratio_allclose, "
             "topk_pair_compare, error_distribution",
         ),
         (

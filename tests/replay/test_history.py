@@ -57,13 +57,13 @@ def test_a_damaged_file(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "h.sqlite"
     path.write_bytes(data)
     for use in (lambda: History(path).past(["a"]), lambda: History(path).runs(), lambda: History(path).results()):
-        with pytest.raises(ArtifactError, match=r"h\.sqlite: is no history of runs: .*; a new one is begun"):
+        with pytest.raises(ArtifactError, match=r"h\.sqlite: is not a history of runs: .*; a new one is started"):
             use()
 
 
 def test_a_pipe_and_another_version(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(ArtifactError, match="no regular file"):
+    with pytest.raises(ArtifactError, match="not a regular file"):
         History(tmp_path / "fifo").runs()
     with sqlite3.connect(tmp_path / "new") as database:
         database.execute("pragma user_version = 9")
@@ -78,5 +78,5 @@ def test_rows_that_nobody_wrote(kept: History, change: str) -> None:
         database.execute("create table runs(run, began, verbs, revision, seconds)")
         database.execute("insert into runs values (1, 1.0, 'replay', 'rev', 1.0)")
         database.execute(change)
-    with pytest.raises(ArtifactError, match=r"is no history of runs: .*; a new one is begun"):
+    with pytest.raises(ArtifactError, match=r"is not a history of runs: .*; a new one is started"):
         kept.runs()

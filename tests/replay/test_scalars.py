@@ -50,8 +50,8 @@ def test_bits(value: Scalar, dtype: str | None, bits: int) -> None:
         (
             1,
             "float8_e4m3fn",
-            "float8_e4m3fn is no scalar type; the types are float64, float32, float16, bfloat16, int8, int16, int32, "
-            "int64, uint8, uint16, uint32, uint64, bool",
+            "float8_e4m3fn is not a scalar type; the types are float64, float32, float16, bfloat16, int8, int16, "
+            "int32, int64, uint8, uint16, uint32, uint64, bool",
         ),
     ],
 )

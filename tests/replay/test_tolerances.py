@@ -67,7 +67,7 @@ def test_no_tolerance_on_a_command_line(text: str) -> None:
             parse_options({name: text})
         with pytest.raises(ArtifactError, match=f"argument --{name.lower()}: invalid number"):
             parser().parse_args(["a", f"--{name.lower()}={text}"])
-    with pytest.raises(ArtifactError, match="is no finite number that is 0 or more"):
+    with pytest.raises(ArtifactError, match="is not a finite number of at least 0"):
         parse_comparator(
             f"ratio_allclose(rtol={text})" if text not in ("inf", "nan", "-inf") else "ratio_allclose(rtol=1e999)"
         )

@@ -279,7 +279,7 @@ _BUGS = [
     (
         "all_to_all", _PUT, "arrived + v5, v6", "arrived + v5 + 1, v6",
         "the ranks wait for each other: rank 0 d0 'exchange' kernel 'put_parts' (task 0) waits for "
-        "comm_d0.arrived_buf+0 >= 1, it is 0 (nobody ever notified it); rank 1 d0 ",
+        "comm_d0.arrived_buf+0 >= 1, it is 0 (no rank has notified it); rank 1 d0 ",
     ),
     (
         "all_to_all", _PUT, "inbox + v5 * 64, v6", "inbox, v6",

@@ -85,7 +85,7 @@ def test_what_a_launcher_hides_is_made_anew(launched: Project, tmp_path: Path) -
         run = launched.replay("LAUNCHER=sccache")
         assert run.status == 0, run.output
         assert f"compile {KERNEL}.cpp" in run.actions
-        assert "/g++ cannot be watched, so it is made anew every time" in run.output
+        assert "/g++ cannot be watched, so it is made again every time" in run.output
 
 
 @pytest.mark.parametrize("name", ["ccache", "sccache"])

@@ -114,7 +114,7 @@ def test_clean_of_what_was_named(chain: Saved) -> None:
     assert project.quiet("-c", "JIT=build_output/_jit_chain", "PLATFORM=a2a3sim").status == 0
     assert (other / ".pypto-build").exists() and not project.out.exists()
     run = project.quiet("-c", "JIT=nope")
-    assert (run.status, run.output) == (0, "scons: JIT=nope: nothing of it is built; there are: _jit_chain\n")
+    assert (run.status, run.output) == (0, "scons: JIT=nope: it has no build outputs; there are: _jit_chain\n")
 
 
 def test_a_signature_that_the_orchestration_contradicts(chain: Saved) -> None:

@@ -52,7 +52,7 @@ _UNSEEN = {
 }
 
 
-_SAID = ("so it is made anew every time", "what tools read cannot be watched here")
+_SAID = ("so it is made again every time", "what tools read cannot be watched here")
 
 
 @pytest.mark.parametrize("how", _UNSEEN)

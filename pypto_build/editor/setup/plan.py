@@ -189,7 +189,7 @@ def json_file(path: Path, members: dict[str, object]) -> Step:
     try:
         text, names = _merged(before, members)
     except JsoncError as error:
-        return Step(path, f"left alone: is no JSON, {error}", todo=f"add {json.dumps(members)}")
+        return Step(path, f"left alone: is not JSON, {error}", todo=f"add {json.dumps(members)}")
     return Step(path, f"adds {', '.join(names)}", text) if names else Step(path, "up to date")
 
 

@@ -41,7 +41,7 @@ def load_file(path: Path, with_stand_ins: bool = False) -> ModuleType:
     name = _module_name(path)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ArtifactError(path, "is no Python file", "name the file of a scene test")
+        raise ArtifactError(path, "is not a Python file", "name the file of a scene test")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)

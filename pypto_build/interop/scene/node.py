@@ -74,7 +74,7 @@ class NodeWorker(Buffers):
         elif callable(program):
             self._functions[handle] = program
         else:
-            raise NeedsSimpler("a program that is no ChipCallable")
+            raise NeedsSimpler("a program that is not a ChipCallable")
         return Handle(handle, content_of(program) if isinstance(program, ChipCallable) else repr(program))
 
     def run(self, orchestration: Orchestration, args: Any = None, config: CallConfig | None = None) -> None:

@@ -80,9 +80,7 @@ def find_files(places: Sequence[str]) -> list[Path]:
         tests = scene_files(path)
         if not tests:
             hint = "name a file with a @scene_test class, or a directory that has some"
-            raise ArtifactError(
-                selector, "no scene test is there" if path.exists() else "no such file or directory", hint
-            )
+            raise ArtifactError(selector, "has no scene test" if path.exists() else "no such file or directory", hint)
         files += tests
     return list(dict.fromkeys(files))
 

@@ -260,7 +260,7 @@ class _Input:
         """Update the number of messages that the chip has released, and free their bytes."""
         head = self._queue.refresh(self._queue.layout.input_desc_head_offset, self._head)
         if head > self._tail:
-            raise self._queue.give_up("the chip released what was not sent")
+            raise self._queue.give_up("the chip released a message that was not sent")
         for start, size in self._starts[: head - self._head]:
             self._released = start + size
         del self._starts[: head - self._head]

@@ -198,7 +198,7 @@ class Exchange:
         try:
             chips.finish(self.patience_s if self.regions else None)
         except TimeoutError as error:
-            raise RuntimeError(f"{error}: an orchestration of theirs waits, or does not return") from None
+            raise RuntimeError(f"{error}: one of their orchestrations waits or does not return") from None
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ class WorkerChipOrchRegion:
         offset = int(offset)
         if offset < 0 or offset % _COUNTER_BYTES or offset + _COUNTER_BYTES > self.counters.nbytes:
             raise ValueError(
-                f"{self}: offset {offset} is no counter's; they are at multiples of 4 below {self.counters.nbytes}"
+                f"{self}: no counter is at offset {offset}; counters are at multiples of 4 below {self.counters.nbytes}"
             )
         return WorkerChipOrchCounter(self, offset)
 
@@ -339,7 +339,7 @@ def host_bytes(buffer: Any, nbytes: int | None) -> memoryview:
     try:
         data = buffer.memory if isinstance(buffer, Buffer) else bytes_of(buffer)
     except TypeError:
-        raise ValueError(f"{type(buffer).__name__} is no contiguous memory of the host") from None
+        raise ValueError(f"{type(buffer).__name__} is not contiguous memory of the host") from None
     size = data.nbytes if nbytes is None else int(nbytes)
     if size > data.nbytes:
         raise ValueError(f"nbytes={size} of a buffer of {data.nbytes}")

@@ -255,7 +255,7 @@ class OneChipWorker(Buffers):
     def register(self, program: ChipCallable) -> Handle:
         """Return a handle of a program."""
         if not isinstance(program, ChipCallable):
-            raise NeedsSimpler("a program that is no ChipCallable")
+            raise NeedsSimpler("a program that is not a ChipCallable")
         self._programs.append(program)
         return Handle(len(self._programs) - 1, content_of(program))
 

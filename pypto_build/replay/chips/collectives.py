@@ -109,7 +109,7 @@ def inputs_of(collective: Collective) -> tuple[int, ...]:
 def require_tensors(collective: Collective, tensors: Sequence[object]) -> None:
     """Raise `ValueError` for a program that lacks the tensors of its collective."""
     if len(tensors) != _count(collective):
-        raise ValueError(f"{collective.name} takes {_count(collective)} tensors, found {len(tensors)}")
+        raise ValueError(f"{collective.name} takes {_count(collective)} tensors, got {len(tensors)}")
 
 
 def _count(collective: Collective) -> int:

@@ -115,7 +115,7 @@ def _wait(board: Board, wait: Wait, dispatch: Dispatch, domains: Sequence[Window
     parts = [_note(note, note.last_ns == latest) for note in notes]
     never = [str(rank) for rank in members if rank not in {note.rank for note in notes}]
     parts += [f"never by rank {', '.join(never)}"] if never and notes else []
-    history = f"notified {'; '.join(parts)}" if notes else "nobody ever notified it"
+    history = f"notified {'; '.join(parts)}" if notes else "no rank has notified it"
     return (
         f"{dispatch} kernel '{wait.kernel}' (task {wait.task}) waits for {signal} {COMPARISONS[wait.comparison]} "
         f"{wait.expected}, it is {wait.value} ({history})"

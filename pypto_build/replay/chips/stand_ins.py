@@ -56,7 +56,7 @@ class TaskArgs:
         elif isinstance(tensor, HostTensor):
             self.tensors.append(DispatchTensor(tensor, TensorArgType(tag)))
         else:
-            raise TypeError(f"add_tensor: {type(tensor).__name__} is no tensor")
+            raise TypeError(f"add_tensor: {type(tensor).__name__} is not a tensor")
 
     def add_scalar(self, value: Any) -> None:
         """Append the 64 bits of a number."""
@@ -136,7 +136,7 @@ class Domain(ByRanks):
     def __getitem__(self, rank: int) -> DomainMember:
         windows = self.windows
         if rank not in windows.ranks:
-            raise KeyError(f"rank {rank} is no member of domain '{windows.domain}' of ranks {list(windows.ranks)}")
+            raise KeyError(f"rank {rank} is not a member of domain '{windows.domain}' of ranks {list(windows.ranks)}")
         index = windows.ranks.index(rank)
         buffers = {buffer.name: WindowBuffer(windows, buffer, rank) for buffer in windows.buffers}
         context, base = windows.contexts[index], windows.addresses[index]
@@ -173,7 +173,7 @@ class Orchestrator:
         if not ranks or len(set(ranks)) < len(ranks) or not all(0 <= rank < self.world for rank in ranks):
             raise ValueError(f"domain '{name}': workers {list(ranks)} are not distinct ranks below {self.world}")
         if len(ranks) > MOST_RANKS:
-            raise ValueError(f"domain '{name}': {len(ranks)} ranks, at most {MOST_RANKS}")
+            raise ValueError(f"domain '{name}': has {len(ranks)} ranks, and at most {MOST_RANKS} are supported")
         placed, offset = [], 0
         for spec in buffers:
             placed.append(Buffer(spec.name, offset, spec.nbytes))

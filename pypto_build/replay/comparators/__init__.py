@@ -53,18 +53,18 @@ def comparator_of(spec: str, output: str) -> Comparator:
 
 
 def parse_comparator(spec: str) -> Comparator:
-    """The comparator that `spec` calls: a name, or a name with literal arguments. Never evaluates code.
+    """Return the comparator that `spec` calls: a name, or a name with literal arguments. Never evaluates code.
 
-    Raises `ArtifactError` (usage) for an unknown name, arguments that are no literals, and arguments that do not fit.
+    Raises `ArtifactError` (usage) for an unknown name, arguments that are not literals, and arguments that do not fit.
     """
     option = f"--comparator {spec}"
     try:
         tree = ast.parse(spec.strip(), mode="eval").body
     except SyntaxError:
-        raise ArtifactError(option, "not a call like ratio_allclose(max_error_ratio=0.01)") from None
+        raise ArtifactError(option, "is not a call such as ratio_allclose(max_error_ratio=0.01)") from None
     call = tree if isinstance(tree, ast.Call) else ast.Call(func=tree, args=[], keywords=[])
     if not isinstance(call.func, ast.Name) or call.func.id not in COMPARATORS:
-        raise ArtifactError(option, "unknown comparator", f"known ones: {', '.join(COMPARATORS)}")
+        raise ArtifactError(option, "is not a comparator", f"use one of {', '.join(COMPARATORS)}")
     factory = COMPARATORS[call.func.id]
     try:
         positional = [ast.literal_eval(argument) for argument in call.args]
@@ -73,7 +73,7 @@ def parse_comparator(spec: str) -> Comparator:
         raise ArtifactError(option, "its arguments must be literals", f"{call.func.id}{_signature(factory)}") from None
     for name, value in (*(("", value) for value in positional), *keywords.items()):
         if (isinstance(value, float) or name in ("rtol", "atol")) and value is not None and not is_tolerance(value):
-            raise ArtifactError(option, f"{value} is no finite number that is 0 or more", "write one that is")
+            raise ArtifactError(option, f"'{value}' is not a finite number of at least 0", "write one, such as 1e-3")
     try:
         return factory(*positional, **keywords)
     except TypeError as error:

@@ -60,7 +60,7 @@ def valid_prefix(
     if valid_rows is None:
         return actual, expected, ""
     if not -actual.ndim <= valid_axis < actual.ndim:
-        return actual, expected, f"valid_axis={valid_axis} is no axis of shape {actual.shape}"
+        return actual, expected, f"valid_axis={valid_axis} is not an axis of shape {actual.shape}"
     size = actual.shape[valid_axis]
     if not 0 <= valid_rows <= size:
         return actual, expected, f"valid_rows={valid_rows} is outside 0..{size}, the size of axis {valid_axis}"

@@ -77,7 +77,7 @@ def mapped_pool_ratio_allclose(
 def _mapping_fault(mapping: Array | None, name: str, shape: tuple[int, ...], rows: int, ranks: int | None) -> str:
     """Return the fault of the mapping input; "" if it can be used."""
     if mapping is None:
-        return f"mapping '{name}' is no input of this artifact"
+        return f"mapping '{name}' is not an input of this artifact"
     if mapping.dtype.kind not in "iu":
         return f"mapping '{name}' has dtype {mapping.dtype}, expected an integer"
     if mapping.shape != shape:

@@ -22,7 +22,7 @@ def topk_pair_compare(vals_name: str, *, dim: int = -1, descending: bool = True,
     def compare(actual: Array, expected: Array, *, actual_outputs: Arrays, **_: Any) -> Result:
         values = actual_outputs.get(vals_name)
         if values is None:
-            return False, f"'{vals_name}' is no output of this artifact"
+            return False, f"'{vals_name}' is not an output of this artifact"
         if values.shape != actual.shape:
             return False, f"'{vals_name}' has shape {values.shape}, the indices {actual.shape}"
         scores = np.moveaxis(values.astype(np.float64), dim, -1)

@@ -61,7 +61,7 @@ class _Reader(pickle.Unpickler):
             cls = super().find_class(module, name)
             if isinstance(cls, type) and cls.__module__ == module and _is_record(cls):
                 return cls
-        raise pickle.UnpicklingError(f"{module}.{name} is no value")
+        raise pickle.UnpicklingError(f"{module}.{name} is not a value")
 
 
 def written(value: Any) -> bytes:

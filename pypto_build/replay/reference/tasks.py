@@ -109,7 +109,7 @@ class Units:
         if not self._files:
             raise ArtifactError(
                 artifact / "ptoas",
-                "holds no .pto modules, of which the reference is made",
+                "has no .pto modules, and the reference is computed from them",
                 "compile the program again; kernels written by hand have none, and scons step TASK= walks through them",
             )
 

@@ -105,7 +105,7 @@ def clean_outputs(workspace: Workspace, platform: str) -> None:
     if name and not markers:
         built = sorted({path.parent.name for path in workspace.build_dir.glob(f"{platform or '*'}/*/{MARKER}")})
         there = f"there are: {', '.join(built)}" if built else "nothing is built"
-        terminal.complain(f"scons: JIT={workspace.options['JIT']}: nothing of it is built; {there}")
+        terminal.complain(f"scons: JIT={workspace.options['JIT']}: it has no build outputs; {there}")
     is_all = not name and markers == outputs
     for artifact in _artifacts(workspace.build_dir / "scenes", "worker.*", "node.*") if is_all else ():
         _remove(artifact, workspace)  # of tests that drive a worker themselves

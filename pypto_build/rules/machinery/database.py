@@ -1,6 +1,7 @@
 """Keeps SCons's signatures of files that users' own builders make, in BUILD_DIR; our nodes need none.
 
-The record of a place proves the outputs of our actions (pypto_build.proof). It is told when users' builders have run.
+The record of an output directory proves the outputs of our actions (pypto_build.proof). It is updated when
+users' builders have run.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class PreforkServer:
 
 
 class _Fork:
-    """One run: a process that is no child of this one, so it tells its state by a pipe."""
+    """One run: a process that is not a child of this one, so it reports its state by a pipe."""
 
     def __init__(self, connection: socket.socket, since: int, environment: Mapping[str, str]) -> None:
         self.since = since
@@ -159,7 +159,7 @@ def want(command: list[str], environment: Mapping[str, str], artifact: Path, pla
 
 
 def start_waiting(command: list[str], environment: dict[str, str]) -> Waiting:
-    """A process for ``command`` that waits for its turn: a fork of the one that is kept, if it is for just this."""
+    """Return a process for ``command`` that waits for its turn: a fork of the kept one, if that is for this command."""
     server = NEXT.server
     kept = _kept(command, environment)
     if server is not None and (server.kept.words, server.kept.environment) == (kept.words, kept.environment):
@@ -169,7 +169,7 @@ def start_waiting(command: list[str], environment: dict[str, str]) -> Waiting:
 
 
 def take_workspace(opened: Callable[[], Workspace]) -> Workspace:
-    """The workspace that was looked ahead in, as it is now; else one that is ``opened``."""
+    """Return the prefetched workspace, renewed; else a new one from ``opened``."""
     ahead, NEXT.workspace = NEXT.workspace, None
     return (ahead and ahead.renewed()) or opened()
 

@@ -14,10 +14,10 @@ from pypto_build.toolchain.python import own_environment, own_tool
 
 
 def open_store(directory: Path, size: int, url: str, upload: str) -> SharedStore:
-    """The store in ``directory`` in front of the one at ``url``; ``upload`` is a value of STORE_UPLOAD.
+    """Return the store in ``directory`` in front of the one at ``url``; ``upload`` is a value of STORE_UPLOAD.
 
     Raises:
-        OptionError: the address is none of a store.
+        OptionError: the address is not that of a store.
     """
     try:
         open_remote(url)

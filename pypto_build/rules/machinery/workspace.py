@@ -141,7 +141,7 @@ class Workspace:
         return EvaluatedManifests(self.store, self.extras, self.looker)
 
     def output_dir(self, directory: Path, **roots: str | Path) -> OutputDir:
-        """The outputs in ``directory``, with the directories that their records are told by."""
+        """Return the output directory ``directory``; names in its records are relative to ``roots``."""
         if directory not in self.output_dirs:
             all_roots = {
                 "tool": _PACKAGE,

@@ -111,7 +111,7 @@ def _lines(jit: str, *places: Path) -> Iterator[tuple[str, dict[str, str], froze
     try:
         text = read_bytes(path).decode()
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "is no text"
+        reason = getattr(error, "strerror", None) or "is not text"
         raise ArtifactError(f"JIT={jit}", f"the list cannot be read: {reason}", "name a file of artifacts") from None
     count = 0
     for number, line in enumerate(text.split("\n"), 1):

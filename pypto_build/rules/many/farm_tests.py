@@ -86,7 +86,7 @@ def _farm(workspace: Workspace) -> Farm:
 
 
 def _run(workspace: Workspace, handed: _Handed) -> None:
-    """Have the farm do all of them. Ctrl-C reaches it too, since it is no session of its own."""
+    """Have the farm do all of them. Ctrl-C reaches it too, since it is in the same session."""
     outcomes = outcomes_of(workspace)
     process, reader = handed.farm.start(list(handed.jobs.values()), apart=False)
     left = dict(handed.jobs)

@@ -143,12 +143,12 @@ Opener = Callable[[Options], Workspace]
 
 
 def run_many(env: Environment, opener: Opener) -> None:
-    """Do what the command line asks of many artifacts, if it does.
+    """Do the command for many artifacts, if the command line names many.
 
-    Returns where it asks for one. Raises ``Forked`` in the process of every job; the process that called it ends here.
+    Returns if it names one. Raises ``Forked`` in the process of every job; the process that called it ends here.
 
     Raises:
-        ArtifactError, OptionError: what was asked for does not exist.
+        ArtifactError, OptionError: a named artifact or option does not exist.
     """
     top, targets = Path(SCons.Script.Dir("#").abspath), list(map(str, COMMAND_LINE_TARGETS))
     if not targets or GetOption("clean") or GetOption("help") or GetOption("no_exec"):
