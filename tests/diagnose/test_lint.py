@@ -118,7 +118,7 @@ def test_findings_go_to_people_and_to_editors(tmp_path: Path, capsys: pytest.Cap
 def test_paths_are_addresses_in_sarif(tmp_path: Path) -> None:
     """An artifact's name may have letters that mean something else in an address."""
     finding = Finding("lint/x", "text", '_jit_<a> %41#?"/k ü.cpp', 3)
-    (result,) = json.loads(as_sarif(Report("lint", "x", [finding]), tmp_path))["runs"][0]["results"]
+    (result,) = json.loads(as_sarif(Report("lint", "x", (finding,)), tmp_path))["runs"][0]["results"]
     address = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
     assert address == "_jit_%3Ca%3E%20%2541%23%3F%22/k%20%C3%BC.cpp"
 
