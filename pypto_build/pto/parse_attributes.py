@@ -22,8 +22,7 @@ from .attributes import (
     UnitAttr,
 )
 from .errors import PtoError, TypeSyntaxError
-from .lexer import END, tokenize
-from .model import Location, Source
+from .model import END, Location, Source, tokenize
 from .types import FunctionType, ScalarType, Type, parse_type
 
 # A cursor over the tokens of a text: expecting, failing with a place, and reading types.

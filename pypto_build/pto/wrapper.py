@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from .attributes import int_value
-from .cpp.spell import SCALARS, CppNames, UnsupportedCppType, scalar
+from .cpp.emitter import SCALARS, CppNames, UnsupportedCppType, scalar
 from .model import Argument, Function, Module
 from .ops import TABLE
 from .resolve import Resolved, Value, resolve

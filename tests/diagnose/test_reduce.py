@@ -18,11 +18,11 @@ from pypto_build.diagnose.extract.record import RecordedTask, TensorUse
 from pypto_build.diagnose.extract.tensors import Parameter
 from pypto_build.diagnose.reduce import build, search, work
 from pypto_build.diagnose.reduce.__main__ import main
-from pypto_build.diagnose.reduce.begin import wanted_of
 from pypto_build.diagnose.reduce.case import FaultLost, Invalid, Passed, carry, reads_unwritten, refuse_stale
 from pypto_build.diagnose.reduce.judge import MISMATCHES, RunLimits, Wanted, differ
 from pypto_build.diagnose.reduce.search import Log
 from pypto_build.diagnose.reduce.shrink import _plainer, cropped
+from pypto_build.diagnose.reduce.work import wanted_of
 from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE
 from tests.diagnose.checked import EXAMPLES, copy_example

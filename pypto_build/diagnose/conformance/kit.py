@@ -16,8 +16,7 @@ from pypto_build.compiler.write import write_files
 from pypto_build.facts.platforms import PLATFORMS
 
 from .asked import groups
-from .models import Array
-from .question import Group, KernelEdit
+from .question import Array, Group, KernelEdit
 
 _PROGRAMS = Path(__file__).with_name("programs")
 #: The numpy type that stores an element type unknown to numpy.

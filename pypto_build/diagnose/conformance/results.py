@@ -20,8 +20,7 @@ from pypto_build.replay.verdict import read_verdict
 
 from .asked import groups
 from .kit import digest_of_inputs
-from .models import Array
-from .question import Group, Question
+from .question import Array, Group, Question
 
 _LARGEST = 1 << 22  # bytes of a results file; a file with all questions has a tenth of it
 

@@ -22,8 +22,7 @@ from pypto_build.diagnose.console import command, tool_parser
 from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
 from pypto_build.diagnose.hang.device_log import LogFacts, StalledTask, Where, log_files, read_logs
 from pypto_build.diagnose.hazards.faults import fault_finding
-from pypto_build.diagnose.lint.orchestration import read_orchestration
-from pypto_build.diagnose.lint.subject import read_wrapper
+from pypto_build.diagnose.lint.subject import read_orchestration, read_wrapper
 from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.diagnose.recorded.graph import find_graph, id_text
 from pypto_build.replay.flight import FLIGHT, Flight, read_kept

@@ -9,16 +9,21 @@ from pypto_build.artifact import Artifact, ArtifactError, detect_vintage
 from pypto_build.artifact.derive import derive
 from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.findings import Edit, Finding, Level, Related
-from pypto_build.diagnose.hazards.buffers import find_buffers
-from pypto_build.diagnose.hazards.conflicts import Order, between_tasks, within_tasks
-from pypto_build.diagnose.hazards.context import Context
+from pypto_build.diagnose.hazards.conflicts import (
+    Order,
+    barrier_findings,
+    between_tasks,
+    line_findings,
+    line_of,
+    task_findings,
+    unit_findings,
+    within_tasks,
+)
+from pypto_build.diagnose.hazards.context import Context, find_buffers
 from pypto_build.diagnose.hazards.declarations import find_misuse, misuse_findings, untouched_findings
-from pypto_build.diagnose.hazards.device_rules import rule_findings
-from pypto_build.diagnose.hazards.lines import barrier_findings, line_findings
-from pypto_build.diagnose.hazards.on_chip import error_findings, unwritten_findings
+from pypto_build.diagnose.hazards.on_chip import error_findings, rule_findings, unwritten_findings
 from pypto_build.diagnose.hazards.outputs import output_findings
 from pypto_build.diagnose.hazards.record import Record, TaskRecord
-from pypto_build.diagnose.hazards.unordered import line_of, task_findings, unit_findings
 from pypto_build.diagnose.lint import arguments
 from pypto_build.diagnose.lint.arguments import alike
 from pypto_build.diagnose.lint.subject import Subject, Unpacked, read_wrapper

@@ -10,8 +10,7 @@ import numpy as np
 
 from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.findings import Edit, Finding, Related
-from pypto_build.diagnose.hazards.buffers import Array
-from pypto_build.diagnose.hazards.context import Context
+from pypto_build.diagnose.hazards.context import Array, Context
 from pypto_build.diagnose.hazards.record import READ, WRITE, Record
 
 #: (kernels of the task, argument, kind of contradiction) -> regions that show it.

@@ -14,7 +14,7 @@ import msgspec
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.artifact.interface import read_interface
-from pypto_build.diagnose.recorded.records import text_or_nothing
+from pypto_build.diagnose.recorded.graph import text_or_nothing
 
 #: `x_tensor = reinterpret_cast<__gm__ ChipTensor*>(args[0])`, `alpha_conv.u64 = args[3]`, and how the examples cast.
 # What a wrapper makes of a scalar's 64 bits.

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pypto_build.diagnose.recorded.graph import Task, TaskGraph
-from pypto_build.diagnose.recorded.records import text_or_nothing
+from pypto_build.diagnose.recorded.graph import Task, TaskGraph, text_or_nothing
 
 _KINDS = {
     "input": ("INPUT",),

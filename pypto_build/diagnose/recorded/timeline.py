@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.diagnose.recorded.graph import parse_id
-from pypto_build.diagnose.recorded.records import moment, newest, read_document, whole
+from pypto_build.diagnose.recorded.graph import moment, newest, parse_id, read_document, whole
 
 _AGAIN = "run again with SWIMLANE=4"
 #: Many times what any chip has.

@@ -12,9 +12,8 @@ import numpy as np
 
 from pypto_build.artifact.instruction_sites import AccessSite, find_positions
 from pypto_build.diagnose.hazards.record import READ, WRITE
-from pypto_build.diagnose.why.find import Call, Found, exact, is_atomic, pieces
 from pypto_build.diagnose.why.flow import carried_over, in_turn, reached
-from pypto_build.diagnose.why.runs import Runs, Traced, as_many
+from pypto_build.diagnose.why.runs import Call, Found, Runs, Traced, as_many, exact, is_atomic, pieces
 from pypto_build.diagnose.why.trace import SPACES, Array, Instruction, Intervals, Tile
 
 # Which kernel calls have a part in what bytes hold, and in which calls bytes have one, by what they load and store.

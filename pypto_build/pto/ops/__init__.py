@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # these define the operations
-from . import comm, control, cube, elementwise, memory, pipes, rearranging, rows_columns, scalar, sync  # noqa: F401
+from . import cube, elementwise, memory, rearranging, scalar, sync  # noqa: F401
 from .instruction import INSTRUCTIONS, Instruction
 from .spec import TABLE, AttrDef, OpDef, Role, Rule, Variant
 

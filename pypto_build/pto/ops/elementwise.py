@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .functions import (
+from .instruction import FLOATS, INTS, NUMBERS, PLAIN, ROW_MAJOR, Instruction, instruction
+from .spec import (  # fmt: skip
     ADD,
     ADD_ADD,
     AND,
@@ -28,9 +29,8 @@ from .functions import (
     SUB_ADD,
     XOR,
     Meaning,
-)  # fmt: skip
-from .instruction import FLOATS, INTS, NUMBERS, PLAIN, ROW_MAJOR, Instruction, instruction
-from .spec import define
+    define,
+)
 
 V = "tile@vec"
 ROWS = "tile@vec~rows"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from .functions import Meaning, Reduction
 from .instruction import INSTRUCTIONS
-from .spec import OpDef
+from .spec import Meaning, OpDef, Reduction
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "divu": "/ (unsigned)", "remu": "% (unsigned)",
