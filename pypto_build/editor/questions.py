@@ -18,9 +18,8 @@ from pypto_build.pto.errors import TypeSyntaxError
 from pypto_build.pto.live.module import LiveFunction, LiveModule
 from pypto_build.pto.live.values import Node
 from pypto_build.pto.ops import TABLE
-from pypto_build.pto.ops.instruction import INSTRUCTIONS
 from pypto_build.pto.ops.meaning import what_it_does
-from pypto_build.pto.ops.spec import AttrDef, OpDef, Role
+from pypto_build.pto.ops.spec import INSTRUCTIONS, AttrDef, OpDef, Role
 from pypto_build.pto.resolve import Value
 from pypto_build.pto.splice import find_sentinels
 from pypto_build.pto.ssa_names import read_ssa_name

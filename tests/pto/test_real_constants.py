@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pypto_build.pto import parse
-from pypto_build.pto.attributes import round_real
 from pypto_build.pto.cpp import emitter
+from pypto_build.pto.model import round_real
 from pypto_build.pto.torch import tiles
 from pypto_build.pto.torch.module import UnsupportedOperations, generate
 from pypto_build.pto.types import ScalarType

@@ -26,7 +26,7 @@ from pypto_build.diagnose.diverge.lockstep import Difference, Limits, compare_by
 from pypto_build.diagnose.diverge.variants import CHOICE, Trial, edits_of, line_of, trials, with_choice
 from pypto_build.diagnose.diverge.varied import Hit, Tried, vary_modules, vary_program, vary_reference
 from pypto_build.diagnose.findings import Edit, Finding, Related
-from pypto_build.diagnose.recorded.sites import SubmitSite, read_sites
+from pypto_build.diagnose.recorded.names import SubmitSite, read_sites
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.binding import Binding, TensorArg, with_goldens
 from pypto_build.replay.faults import RunFault

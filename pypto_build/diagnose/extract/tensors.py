@@ -21,8 +21,7 @@ from pypto_build.artifact.shapes import row_major_strides
 from pypto_build.compiler.cpp_scalars import RESERVED
 from pypto_build.diagnose.extract.record import RecordedTask, TensorUse, elements
 from pypto_build.diagnose.recorded.graph import Edge, TaskGraph, read_graph
-from pypto_build.diagnose.recorded.names import find_names
-from pypto_build.diagnose.recorded.sites import aliases, match_tasks, read_sites, tensor_names
+from pypto_build.diagnose.recorded.names import aliases, find_names, match_tasks, read_sites, tensor_names
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE, decode

@@ -12,7 +12,7 @@ from pypto_build.diagnose.findings import Finding, Related
 from pypto_build.diagnose.hazards.context import Array, Context, cut
 from pypto_build.diagnose.hazards.record import REGION, WRITE, OutputHole
 from pypto_build.diagnose.lint.text import Code, matching
-from pypto_build.diagnose.recorded.sites import SubmitSite
+from pypto_build.diagnose.recorded.names import SubmitSite
 
 _LOOP = re.compile(r"\b(?:for|while)\s*\(")
 

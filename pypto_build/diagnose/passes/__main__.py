@@ -23,8 +23,16 @@ from pypto_build.artifact.layout import is_artifact
 from pypto_build.artifact.manifest import MANIFEST_NAME
 from pypto_build.diagnose.console import command, progress, table, tool_parser
 from pypto_build.diagnose.findings import Finding, Level, Related, add_output_options, deliver
-from pypto_build.diagnose.passes.dumps import DIRECTORY, Dump, DumpedFunction, dump_files, read_dump
-from pypto_build.diagnose.passes.values import DumpedValue, Flow, flow_of
+from pypto_build.diagnose.passes.values import (
+    DIRECTORY,
+    Dump,
+    DumpedFunction,
+    DumpedValue,
+    Flow,
+    dump_files,
+    flow_of,
+    read_dump,
+)
 from pypto_build.pto.checks import CAPACITY
 
 # Checks of a program after a pass. Each check names a line of the dump and what is wrong there.

@@ -30,7 +30,7 @@ from pypto_build.diagnose.extract.tensors import OrderBesides
 from pypto_build.diagnose.extract.write import Text, api_of, frame_of, replacing, write_texts
 from pypto_build.diagnose.reduce.build import Builder, Refused, run_own, run_verb
 from pypto_build.diagnose.reduce.case import Case, Invalid
-from pypto_build.diagnose.reduce.search import Log, Search, jobs_of, known_log, runs
+from pypto_build.diagnose.reduce.judge import Log, Search, jobs_of, known_log, runs
 from pypto_build.toolchain.python import own_tool
 
 # A text by itself: C++ or Python with fewer lines, as long as it ends in the same way.

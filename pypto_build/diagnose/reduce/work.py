@@ -44,16 +44,19 @@ from pypto_build.diagnose.reduce.judge import (
     ENDS,
     FINDERS,
     MISMATCHES,
+    Attempt,
     Judge,
     RunLimits,
+    Search,
     Wanted,
     contents_after,
     described,
     ended,
+    jobs_of,
+    known_log,
     write_case,
 )
 from pypto_build.diagnose.reduce.remote import FarmJudge
-from pypto_build.diagnose.reduce.search import Attempt, Search, jobs_of, known_log
 from pypto_build.diagnose.requests import request_of
 from pypto_build.facts.run_options import FAST
 from pypto_build.farm.session import FarmSession, session_of

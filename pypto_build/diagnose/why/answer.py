@@ -14,8 +14,18 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.instruction_sites import AccessSite, find_positions
 from pypto_build.diagnose.diverge.lockstep import Limits
 from pypto_build.diagnose.why.differ import differ
-from pypto_build.diagnose.why.flow import contributions, handed_over, last_store, last_write
-from pypto_build.diagnose.why.forward import NAMED, Cone, Forward, Reached, Walk, cone_of
+from pypto_build.diagnose.why.forward import (
+    NAMED,
+    Cone,
+    Forward,
+    Reached,
+    Walk,
+    cone_of,
+    contributions,
+    handed_over,
+    last_store,
+    last_write,
+)
 from pypto_build.diagnose.why.kept import KeptChain, Link, Summary, keep
 from pypto_build.diagnose.why.runs import Call, Found, Runs, Traced, as_many, find, flat, run
 from pypto_build.diagnose.why.trace import SPACES, Array, Intervals, Tile

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from ..attributes import case_of
 from ..errors import PtoError
-from ..model import Module, Operation
+from ..model import Module, Operation, case_of
 from ..resolve import Problem, Resolved, resolve
 from . import operands, ranks, shapes
 from .device import check_device

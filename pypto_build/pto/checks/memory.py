@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ..attributes import case_of, int_value
 from ..errors import DeviceRule
-from ..model import Function, Operation
+from ..model import Function, Operation, case_of, int_value
 from ..ops import TABLE, TILE_ALLOCATIONS
 from ..resolve import Problem, Resolved
 from ..types import ScalarType, TileType, element_bytes

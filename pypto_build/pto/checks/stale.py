@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..attributes import int_value
-from ..model import Operation, Region
+from ..model import Operation, Region, int_value
 from ..ops import TABLE
 from ..resolve import Problem, Resolved, Value
 from ..types import TileType
@@ -23,7 +22,6 @@ from ..types import TileType
 # accepts, and the rings of the device headers.
 
 Key = tuple[str, int]  # direction, pipe id
-_VIEWS = {"reinterpret", "subview"}
 
 
 @dataclass
@@ -101,20 +99,11 @@ def _behind_its_free(resolved: Resolved, op: Operation, block: _Block) -> Iterat
 
 def _used(resolved: Resolved, op: Operation) -> set[int]:
     """Return the tiles that an operation and its regions use; views count as their tile."""
-    tiles = {id(_popped_root(resolved, value)) for role in op.operands for value in resolved.values(op, role)}
+    tiles = {id(_root(resolved, value)) for role in op.operands for value in resolved.values(op, role)}
     for region in op.regions:
         for inner in region.ops:
             tiles |= _used(resolved, inner)
     return tiles
-
-
-def _popped_root(resolved: Resolved, value: Value) -> Value:
-    while value.op is not None and TABLE[value.op.name].fn in _VIEWS:
-        source = resolved.value(value.op, "src")
-        if source is None:
-            break
-        value = source
-    return value
 
 
 def _last_uses(resolved: Resolved, region: Region) -> dict[int, int]:

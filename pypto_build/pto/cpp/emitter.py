@@ -11,10 +11,9 @@ from typing import NoReturn
 
 from pypto_build.facts.dtypes import PTO
 
-from ..attributes import round_real
 from ..errors import PtoError
 from ..lowerings import Lowerings
-from ..model import Function, Module, Operation, Region
+from ..model import Function, Module, Operation, Region, round_real
 from ..resolve import Resolved, Value, resolve
 from ..types import DYNAMIC, PtrType, ScalarType, TileType, Type, ViewType
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..attributes import EnumAttr, IntAttr, StrAttr, case_of, int_value
-from ..model import Operation
+from ..model import EnumAttr, IntAttr, Operation, StrAttr, case_of, int_value
 from ..ops import TABLE
 from ..ops.spec import Meaning
 from ..types import ScalarType, TileType

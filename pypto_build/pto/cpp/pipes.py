@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
-from ..attributes import StrAttr, SymbolAttr, case_of, int_value
-from ..model import Operation
+from ..model import Operation, StrAttr, SymbolAttr, case_of, int_value
 from ..ops import TABLE
 from ..types import DYNAMIC, TileType, ViewType
 from . import emitter

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..attributes import FloatAttr, case_of
-from ..model import Operation
+from ..model import FloatAttr, Operation, case_of
 from ..ops import TABLE
 from ..ops.spec import COMPARE
 from ..types import DYNAMIC, LocalArrayType, MultiTileType, TileType

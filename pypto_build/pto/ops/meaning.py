@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .instruction import INSTRUCTIONS
-from .spec import Meaning, OpDef, Reduction
+from .spec import INSTRUCTIONS, Meaning, OpDef, Reduction
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "divu": "/ (unsigned)", "remu": "% (unsigned)",

@@ -3,8 +3,27 @@
 from __future__ import annotations
 
 from .elementwise import ALL, PLAIN_NUMBERS, PRECISION, ROWS, WORDS, V
-from .instruction import ANY, FLOATS, NUMBERS, PLAIN, ROW_MAJOR, Instruction, instruction
-from .spec import ADD, DIV, EXPDIF, MAX, MAX_OF, MIN, MIN_OF, MUL, PROD, SUB, SUM, define
+from .spec import (
+    ADD,
+    ANY,
+    DIV,
+    EXPDIF,
+    FLOATS,
+    MAX,
+    MAX_OF,
+    MIN,
+    MIN_OF,
+    MUL,
+    NUMBERS,
+    PLAIN,
+    PROD,
+    ROW_MAJOR,
+    SUB,
+    SUM,
+    Instruction,
+    define,
+    instruction,
+)
 
 # Operations of the vector core along rows and columns.
 # These are reductions, broadcasts of their results, and functions of two tiles that are valid in different parts.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..attributes import EnumAttr, IntAttr, StrAttr, case_of, int_value
-from ..model import Operation
+from ..model import EnumAttr, IntAttr, Operation, StrAttr, case_of, int_value
 from ..ops import TABLE
 from ..ops.spec import COMPARE, Meaning, Reduction
 from ..types import ScalarType, TileType, Type

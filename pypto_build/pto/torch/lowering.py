@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..attributes import case_of
-from ..model import Operation
+from ..model import Operation, case_of
 from ..ops import TABLE
 from . import control, dtypes, pipes, rearranging, tiles  # noqa: F401  (they register what they translate)
 from .elementwise import element

@@ -13,8 +13,7 @@ from pathlib import Path
 from pypto_build.facts.positions import SourcePosition
 
 from ..assemble import require_names
-from ..attributes import SymbolAttr, case_of, int_value
-from ..model import Function, Module, Operation
+from ..model import Function, Module, Operation, SymbolAttr, case_of, int_value
 from ..ops import TABLE
 from .lowering import find_lowering
 from .writer import PythonLines, PythonNames, Scope, Writer, function_names

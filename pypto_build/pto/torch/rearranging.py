@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..attributes import case_of, int_value
-from ..model import Operation
+from ..model import Operation, case_of, int_value
 from ..ops import TABLE
 from ..ops.spec import mask_pattern
 from ..types import TileType, Type

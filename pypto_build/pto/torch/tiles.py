@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from math import prod
 
-from ..attributes import FloatAttr, case_of, round_real
-from ..model import Operation
+from ..model import FloatAttr, Operation, case_of, round_real
 from ..ops import TABLE
 from ..ops.spec import COMPARE
 from ..types import DYNAMIC, LocalArrayType, MultiTileType, TileType, Type
