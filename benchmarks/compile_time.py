@@ -26,8 +26,7 @@ from pathlib import Path
 
 from benchmarks.peer import CORE_MACRO, PEER_FLAGS
 from pypto_build.facts.platforms import PLATFORMS
-from pypto_build.toolchain.host import INCLUDE_DIR, HostCompiler, find_compiler, host_recipe
-from pypto_build.toolchain.recipe import UnitRecipe
+from pypto_build.toolchain.host import INCLUDE_DIR, HostCompiler, UnitRecipe, find_compiler, host_recipe
 
 _REPOSITORY = Path(__file__).resolve().parents[1]
 _TYPICAL_BUDGET_S = 0.12

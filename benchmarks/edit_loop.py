@@ -35,8 +35,7 @@ from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.options import parse_options
 from pypto_build.rules.precompiled import Precompiled
 from pypto_build.rules.units import compile_environment
-from pypto_build.toolchain.host import find_compiler, host_recipe
-from pypto_build.toolchain.recipe import Recipe, UnitRecipe
+from pypto_build.toolchain.host import Recipe, UnitRecipe, find_compiler, host_recipe
 
 _REPOSITORY = Path(__file__).resolve().parents[1]
 # Seconds by kernels; those of edits are beyond the compile of an empty file, which is measured too.

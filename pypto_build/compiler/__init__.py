@@ -15,12 +15,11 @@ if TYPE_CHECKING:
 
     from .driver import Compiled, compile_entry, compile_file
     from .emit_artifact import Options, generate
-    from .emit_orchestration import generate_orchestration
+    from .emit_orchestration import OrchestrationResult, generate_orchestration
     from .errors import CompileError
     from .frontend import build_program
     from .ir import Program
     from .memory import infer_function_core_type
-    from .orchestration_text import OrchestrationResult
     from .pipeline import PASSES, run_passes
     from .vintages import VINTAGES, ApiVintage
 

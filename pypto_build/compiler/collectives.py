@@ -19,9 +19,9 @@ from typing import Any
 from pypto_build.facts.dtypes import DType
 
 from . import language as pl
+from .ir import WindowType
 from .language import MOST_RANKS, Annotation, JitFunction
 from .language import distributed as pld
-from .values import WindowType
 
 _CHUNK_BYTES = 16 * 1024  # of a tile that passes through vector memory
 

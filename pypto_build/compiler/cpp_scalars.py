@@ -5,12 +5,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 
-from pypto_build.pto.cpp.spell import KEYWORDS
+from pypto_build.pto.cpp.emitter import KEYWORDS
 
 from .errors import CompileError
-from .ir import Op, Operand
+from .ir import Op, Operand, ScalarType, Type
 from .operations import INFIX
-from .values import ScalarType, Type
 
 _INFIX = INFIX | {"floordiv": "/", "and": "&&", "or": "||"}
 _OTHERS = {

@@ -23,11 +23,10 @@ from .emit_artifact import Options, generate
 from .emit_host import build_host, generate_distributed_meta, generate_driver
 from .errors import CompileError
 from .frontend import build_program
-from .ir import Direction, IrFunction, IrParam, ScalarParam, TensorParam
+from .ir import Direction, IrFunction, IrParam, Ref, ScalarParam, TensorParam
 from .language import Dynamic, JitFunction
 from .load import definition_of, entries_of, load_module, namespace_of
 from .pipeline import own_faults, run_passes
-from .values import Ref
 from .write import files_document
 
 # `golden.py`: the program's reference with everything it uses, so that an artifact can be checked without its

@@ -12,20 +12,33 @@ from dataclasses import dataclass
 from pypto_build.facts.dtypes import UINT8, DType
 from pypto_build.facts.positions import SourcePosition
 
-from .checks import check_entry
 from .collectives import chip_directory
-from .emit_manifest import BACKENDS, params_document
+from .emit_artifact import BACKENDS, params_document
+from .emit_orchestration import Statements
 from .errors import CompileError
-from .flatten import flatten_calls
 from .frontend import build_program, read_function
-from .infer import Inference
-from .ir import Block, Direction, IrFunction, Op, Operand, Program, TensorParam
+from .infer import Inference, check_entry
+from .ir import (
+    Block,
+    BufferType,
+    Const,
+    Dim,
+    Direction,
+    IrFunction,
+    Op,
+    Operand,
+    Program,
+    Ref,
+    ScalarType,
+    TensorParam,
+    Values,
+    WindowType,
+    expect,
+)
 from .language import JitFunction
 from .operations import INFIX
-from .orchestration_text import Statements
-from .pipeline import own_faults, run_passes
+from .pipeline import flatten_calls, own_faults, run_passes
 from .ssa import convert_to_ssa
-from .values import BufferType, Const, Dim, Ref, ScalarType, Values, WindowType, expect
 from .vintages import ApiVintage
 
 # A host program: its function and the chip programs that it dispatches, read and typed.

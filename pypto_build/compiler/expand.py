@@ -10,13 +10,27 @@ from dataclasses import replace
 
 from pypto_build.facts.dtypes import FP32, INDEX
 
+from .emit_pto import GM_PIPE_BUFFER
 from .errors import CompileError
-from .ir import Block, Direction, IrFunction, Op, Operand, PipePlan, Program, TensorParam
+from .ir import (
+    Block,
+    Const,
+    Direction,
+    IrFunction,
+    Op,
+    Operand,
+    PipePlan,
+    Program,
+    Ref,
+    ScalarType,
+    TensorParam,
+    TensorType,
+    TileType,
+    Values,
+)
 from .memory import SIDES, side_of
 from .operations import TO_RANKS, called
-from .signature import GM_PIPE_BUFFER
 from .ssa import mentions, op_refs, prune, refs
-from .values import Const, Ref, ScalarType, TensorType, TileType, Values
 
 _PRODUCER = {"vec": "aic", "mat": "aiv"}
 MAX_SLOTS = 8

@@ -15,11 +15,10 @@ from pypto_build.facts.positions import SourcePosition
 from . import language
 from .collectives import COLLECTIVES, SIGNAL, WrongCollective, builtin, expansion
 from .errors import CompileError, similar
-from .ir import Block, IrFunction, Launch, Op, Operand, Predicate
+from .ir import Block, Const, IrFunction, Launch, Op, Operand, Predicate, Ref, Value, ValueKind, Values, WindowType
 from .language import Dynamic, Intrinsic, JitFunction
 from .load import definition_of, namespace_of
 from .operations import COMPARISONS, MISSING, OPERATIONS, OPERATORS, called
-from .values import Const, Ref, Value, ValueKind, Values, WindowType
 
 _FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,

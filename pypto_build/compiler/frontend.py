@@ -14,10 +14,25 @@ from . import language
 from .cpp_scalars import RESERVED
 from .errors import CompileError
 from .expressions import ExpressionReader, Reach
-from .ir import Block, Direction, IrFunction, IrParam, Op, Operand, Program, ScalarParam, TensorParam
+from .ir import (
+    Block,
+    Const,
+    Direction,
+    IrFunction,
+    IrParam,
+    Op,
+    Operand,
+    Program,
+    Ref,
+    ScalarParam,
+    TensorParam,
+    TensorType,
+    Value,
+    ValueKind,
+    WindowType,
+)
 from .language import Annotation, JitFunction
 from .operations import OPERATIONS
-from .values import Const, Ref, TensorType, Value, ValueKind, WindowType
 
 
 def build_program(entry: JitFunction, platform: str = "a2a3sim") -> Program:

@@ -10,9 +10,8 @@ from dataclasses import replace
 from typing import NoReturn
 
 from .errors import CompileError
-from .ir import Block, IrFunction, Op, Operand, Program
+from .ir import Block, IrFunction, Op, Operand, Program, Ref, ScalarType, TileType
 from .operations import OPERATIONS
-from .values import Ref, ScalarType, TileType
 
 SIDES = {"aic": "cube", "aiv": "vector"}
 CUBE_SPACES = ("mat", "left", "right", "acc")

@@ -9,8 +9,7 @@ from pypto_build.facts.dtypes import INDEX, DType
 from pypto_build.facts.positions import SourcePosition
 
 from .errors import CompileError
-from .ir import Operand
-from .values import Const, Dim, Ref, TileType
+from .ir import Const, Dim, Operand, Ref, TileType
 
 _PADS = {"null": 0, "zero": 1, "max": 2, "min": 3}
 _LAYOUTS = {

@@ -8,11 +8,10 @@ from dataclasses import replace
 
 from pypto_build.facts.dtypes import INT32, DType
 
-from .ir import Block, IrFunction, Op, Operand
-from .liveness import scratch_name
+from .ir import Block, Const, Dim, IrFunction, Op, Operand, Ref, TensorType, TileType
 from .operations import OPERATIONS
+from .plan import scratch_name
 from .pto_text import Text, tile_text
-from .values import Const, Dim, Ref, TensorType, TileType
 
 _ROWWISE = ("binary", "unary", "cast", "full")  # instructions that take one value a row as a row
 

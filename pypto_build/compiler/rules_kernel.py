@@ -11,9 +11,8 @@ from pypto_build.facts.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT32,
 from pypto_build.pto.ssa_names import spelled
 
 from .errors import CompileError
-from .ir import Op, Operand
+from .ir import Const, Dim, Op, Operand, Ref, ScalarType, TaskType, TensorType, TileType, Type, Value, ValueKind, Values
 from .operations import OPERATIONS, called
-from .values import Const, Dim, Ref, ScalarType, TaskType, TensorType, TileType, Type, Value, ValueKind, Values
 
 # Typing rules of operations on tensors of an orchestration, and of single elements.
 

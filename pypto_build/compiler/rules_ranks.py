@@ -7,7 +7,7 @@ from dataclasses import replace
 from pypto_build.facts.comparisons import COMPARISON_NAMES
 from pypto_build.facts.dtypes import BF16, FP16, FP32, INDEX, INT8, INT16, INT32
 
-from .ir import Op, Operand
+from .ir import BufferType, Const, ContextType, Op, Operand, Ref, ScalarType, TensorType, TileType, WindowType
 from .operations import called
 from .rules_kernel import (
     BLOCK,
@@ -20,7 +20,6 @@ from .rules_kernel import (
     rows_and_columns,
     static_extents,
 )
-from .values import BufferType, Const, ContextType, Ref, ScalarType, TensorType, TileType, WindowType
 
 _NOTIFY = ("atomic_add", "set")
 _SUMMED = (FP32, FP16, BF16, INT32, INT16, INT8)

@@ -13,8 +13,7 @@ from pypto_build.facts.positions import SourcePosition
 from pypto_build.pto.ssa_names import spelled
 
 from .errors import CompileError
-from .ir import Block, IrFunction, Op, Operand, Program
-from .values import NOWHERE, Ref, Value, ValueKind, Values
+from .ir import NOWHERE, Block, IrFunction, Op, Operand, Program, Ref, Value, ValueKind, Values
 
 # Values that operations and blocks use, and their replacement.
 

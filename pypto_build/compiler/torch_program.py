@@ -12,18 +12,16 @@ from typing import NamedTuple
 
 from pypto_build.facts.positions import SourcePosition
 from pypto_build.pto.ops import TABLE
-from pypto_build.pto.ops.functions import COMPARE, Reduction, mask_pattern
-from pypto_build.pto.torch.converting import converted
+from pypto_build.pto.ops.spec import COMPARE, Reduction, mask_pattern
 from pypto_build.pto.torch.dtypes import UnsupportedTorchType
-from pypto_build.pto.torch.module import torch_codegen
-from pypto_build.pto.torch.names import PythonNames, function_names
-from pypto_build.pto.torch.preamble import helper_names, preamble, taken_names, used_names
+from pypto_build.pto.torch.elementwise import converted
+from pypto_build.pto.torch.module import helper_names, preamble, taken_names, torch_codegen, used_names
+from pypto_build.pto.torch.writer import PythonNames, function_names
 from pypto_build.pto.types import parse_type
 
-from .ir import Block, IrFunction, Op, Operand, Program, TensorParam
+from .ir import Block, Const, IrFunction, Op, Operand, Program, Ref, TensorParam, TileType, ValueKind
 from .operations import INFIX, OPERATIONS
 from .pipeline import PASSES
-from .values import Const, Ref, TileType, ValueKind
 
 # Operations of a program in PyTorch: an expression each, on tensors in global memory and on tiles.
 # A tile is the matrix of its valid elements.

@@ -16,7 +16,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import read_text
 from pypto_build.facts.run_options import NOT_NEGATIVE, NUMERICS, SECONDS
 from pypto_build.replay.run_options import number
-from pypto_build.toolchain.output import outlive_readers
+from pypto_build.toolchain.forks import outlive_readers
 
 # Commands of `SCRIPT=`: text with semicolons, or a file.
 

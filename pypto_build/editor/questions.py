@@ -10,18 +10,16 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from pypto_build.artifact.files import read_text
-from pypto_build.editor.documents import Document, PtoServer
-from pypto_build.editor.protocol import column_of, path_of, range_of, types, uri_of, whole_line
+from pypto_build.editor.documents import Document, PtoServer, column_of, path_of, range_of, types, uri_of, whole_line
 from pypto_build.editor.symbols import Span, Token, definition_of, kernel_files, spans_of, value_of
 from pypto_build.pto import PtoError
 from pypto_build.pto.checks import CAPACITY, module_arch
 from pypto_build.pto.errors import TypeSyntaxError
 from pypto_build.pto.live.module import LiveFunction, LiveModule
-from pypto_build.pto.live.nodes import Node
+from pypto_build.pto.live.values import Node
 from pypto_build.pto.ops import TABLE
-from pypto_build.pto.ops.instruction import INSTRUCTIONS
 from pypto_build.pto.ops.meaning import what_it_does
-from pypto_build.pto.ops.spec import AttrDef, OpDef, Role
+from pypto_build.pto.ops.spec import INSTRUCTIONS, AttrDef, OpDef, Role
 from pypto_build.pto.resolve import Value
 from pypto_build.pto.splice import find_sentinels
 from pypto_build.pto.ssa_names import read_ssa_name

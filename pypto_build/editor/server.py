@@ -19,13 +19,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from pypto_build.editor.documents import Document, PtoServer
-from pypto_build.editor.protocol import JsonRpcInvalidParams, path_of, range_of, types
+from pypto_build.editor.documents import Document, JsonRpcInvalidParams, PtoServer, path_of, range_of, types
 from pypto_build.editor.questions import answer_questions
 from pypto_build.editor.symbols import RenameError, Span, renamed, value_of
 from pypto_build.facts.platforms import PLATFORMS
-from pypto_build.pto.lexer import TOKEN, tokenize
 from pypto_build.pto.live.outline import LineKind, facts_of
+from pypto_build.pto.model import TOKEN, tokenize
 from pypto_build.pto.ops import TABLE
 
 # Kinds of a module's tokens, for colours; each distinct line is scanned once.

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pypto_build.pto.lexer import TOKEN
 from pypto_build.pto.live.module import LiveFinding, LiveFunction, LiveModule
-from pypto_build.pto.live.nodes import Node
-from pypto_build.pto.model import Operation
+from pypto_build.pto.live.values import Node
+from pypto_build.pto.model import TOKEN, Operation
 from pypto_build.pto.resolve import Value
 
 _VALUE = re.compile(r"%[\w$.\-]+(?:#\d+)?", re.ASCII)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .attributes import Attribute
-from .model import Location, Operation, Region
+from .model import Attribute, Location, Operation, Region
 from .ops import TABLE, OpDef
 from .ops.format import Directive, all_steps, compile_format
 from .types import Type

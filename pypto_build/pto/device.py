@@ -23,7 +23,7 @@ bind; this page is made from them (`python -m pypto_build.pto.device > docs/look
 | `pypto-build pto_check`, `lint`, the language server | on a module, as you type: operands whose address, extents and numbers are constants. A module that the assembler accepts is not refused: the rule is shown (a warning in the editor), and `pto_check RULES=error` and `lint` fail |
 | every replay | on the text of each kernel that changed: `[rules] kernels/aiv/k.cpp:61: …` behind the verdict, in verdict.json (`rules`), JUnit and SARIF. `RULES=error` fails with exit status 8, `RULES=off` is silent |
 | `scons replay CHECK=1`, `scons hazards` | on each instruction that the run executed, with the addresses and valid extents it had: rules that the text does not decide |
-| the compiler | keeps them: two tiles share bytes only where the rows let them (`compiler/liveness.py`), an accumulator with rows known at run time only is compact, and a module that breaks a rule is an error |
+| the compiler | keeps them: two tiles share bytes only where the rows let them (`compiler/plan.py`), an accumulator with rows known at run time only is compact, and a module that breaks a rule is an error |
 
 What is not known breaks nothing. Extents that upstream's assertions alone compare (`assert`, `verifier`) are
 held against modules, not against kernels' text: release builds leave assertions out.

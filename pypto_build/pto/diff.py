@@ -18,10 +18,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .attributes import print_dict
 from .check import modules_of
 from .errors import PtoError
-from .model import Function, Module, Operation, Region
+from .model import Function, Module, Operation, Region, print_dict
 from .ops import TABLE
 from .parser import parse_file
 from .printer import print_operation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from .ops import INSTRUCTIONS, Instruction
-from .ops.instruction import ANY, FLOATS, INTS, LAYOUTS, NUMBERS, PLAIN, ROW_MAJOR
+from .ops.spec import ANY, FLOATS, INTS, LAYOUTS, NUMBERS, PLAIN, ROW_MAJOR
 
 #: The parts of the page.
 GROUPS = (

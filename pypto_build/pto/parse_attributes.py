@@ -7,7 +7,9 @@ import struct
 from bisect import bisect_left
 from typing import NoReturn
 
-from .attributes import (
+from .errors import PtoError, TypeSyntaxError
+from .model import (
+    END,
     ArrayAttr,
     Attribute,
     BoolAttr,
@@ -15,15 +17,15 @@ from .attributes import (
     EnumAttr,
     FloatAttr,
     IntAttr,
+    Location,
     RawAttr,
+    Source,
     StrAttr,
     SymbolAttr,
     TypeAttr,
     UnitAttr,
+    tokenize,
 )
-from .errors import PtoError, TypeSyntaxError
-from .lexer import END, tokenize
-from .model import Location, Source
 from .types import FunctionType, ScalarType, Type, parse_type
 
 # A cursor over the tokens of a text: expecting, failing with a place, and reading types.

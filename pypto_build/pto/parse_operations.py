@@ -6,9 +6,8 @@ import difflib
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from .attributes import ArrayAttr, Attribute, EnumAttr, IntAttr, RawAttr
 from .errors import PtoError
-from .model import GENERIC, GENERIC_PLAIN, Operation, Region, Source
+from .model import GENERIC, GENERIC_PLAIN, ArrayAttr, Attribute, EnumAttr, IntAttr, Operation, RawAttr, Region, Source
 from .ops import TABLE, OpDef
 from .ops.format import Directive, compile_format
 from .ops.roles import assign, choose_variant, describe_variants, generic_roles

@@ -15,8 +15,7 @@ from pathlib import Path
 from pypto_build.facts.positions import SourcePosition
 
 from .errors import PtoError
-from .lexer import END
-from .model import Argument, Function, Module, Operation, Source
+from .model import END, Argument, Function, Module, Operation, Source
 from .parse_operations import OperationReader
 
 # Reading a ``.pto`` file that anybody may have written.

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from .attributes import print_dict
-from .model import GENERIC_PLAIN, Function, Module, Operation, Region
+from .model import GENERIC_PLAIN, Function, Module, Operation, Region, print_dict
 from .ops import TABLE, OpDef
 from .ops.format import Directive, all_steps, compile_format
 from .types import Type

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .attributes import IntAttr, int_value
-from .model import Function, Module, Operation, Region
+from .model import Function, IntAttr, Module, Operation, Region, int_value
 from .ops import TABLE, TILE_ALLOCATIONS
 from .ops.roles import fits
 from .types import DYNAMIC, ScalarType, TileType, Type, parse_type

@@ -12,9 +12,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from .attributes import int_value
-from .cpp.spell import SCALARS, CppNames, UnsupportedCppType, scalar
-from .model import Argument, Function, Module
+from .cpp.emitter import SCALARS, CppNames, UnsupportedCppType, scalar
+from .model import Argument, Function, Module, int_value
 from .ops import TABLE
 from .resolve import Resolved, Value, resolve
 from .splice import BODY_SENTINEL

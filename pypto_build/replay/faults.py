@@ -199,7 +199,7 @@ def describe_hang(timeout_s: float, report: Report | None, loading: str = "") ->
 def add_whereabouts(error: ErrorInfo, reports: Mapping[str, Report], binaries: Collection[str]) -> None:
     """Add the state of every core to a hang; the keys of `reports` say which rank each report is of. The line of the
     error becomes that of the reported kernel."""
-    from pypto_build.replay.whereabouts import whereabouts
+    from pypto_build.replay.lines import whereabouts
 
     for rank, report in reports.items():
         items = whereabouts(report, binaries, len(reports))

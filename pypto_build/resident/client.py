@@ -41,7 +41,7 @@ def main() -> int:
         return 2
     from pypto_build.client.protocol import ask  # they need modules that other systems lack
     from pypto_build.client.socket_address import address, describe_situation, directory, is_wanted
-    from pypto_build.toolchain.output import outlive_readers
+    from pypto_build.toolchain.forks import outlive_readers
 
     outlive_readers()
     words = sys.argv[1:]

@@ -10,8 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from pypto_build.cli import Scons
-from pypto_build.toolchain.forks import status_of, take_streams
-from pypto_build.toolchain.output import outlive_readers
+from pypto_build.toolchain.forks import outlive_readers, status_of, take_streams
 
 # Modules that most commands need; the rest is loaded on demand.
 _LOADED = (

@@ -27,7 +27,7 @@ from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.elf import ElfError, read_elf
-from pypto_build.toolchain.recipe import UnitRecipe
+from pypto_build.toolchain.host import UnitRecipe
 
 # The type _Float16, of which libstdc++ 12 knows no name: in symbols, and in C++, another builtin type stands for it.
 _HALF = (("DF16_", "g"), ("__float128", "_Float16"))

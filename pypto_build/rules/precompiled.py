@@ -19,7 +19,7 @@ from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.steps import Step, perform
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.toolchain.cache import cache_dir
-from pypto_build.toolchain.recipe import UnitRecipe
+from pypto_build.toolchain.host import UnitRecipe
 
 
 class Precompiled:

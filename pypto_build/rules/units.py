@@ -27,6 +27,7 @@ from pypto_build.rules.machinery.steps import Refused, Step, declare_step, perfo
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 from pypto_build.rules.precompiled import Precompiled
 from pypto_build.rules.variants import FOR_SIMPLER
+from pypto_build.toolchain.host import Recipe, UnitRecipe
 from pypto_build.toolchain.own_text import (
     declares_names_of,
     has_markers,
@@ -34,7 +35,6 @@ from pypto_build.toolchain.own_text import (
     leaves_templates_alone,
     own_text,
 )
-from pypto_build.toolchain.recipe import Recipe, UnitRecipe
 
 if TYPE_CHECKING:
     from pypto_build.rules.instances import Instances

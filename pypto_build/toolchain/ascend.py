@@ -13,9 +13,9 @@ from typing import NamedTuple
 from pypto_build.facts import places
 from pypto_build.facts.platforms import HOST_GRAPH, Platform
 from pypto_build.toolchain import ToolchainError
+from pypto_build.toolchain.host import SOURCE, TARGET, Recipe, ToolStep, UnitRecipe
 from pypto_build.toolchain.programs import identify
 from pypto_build.toolchain.python import own_tool
-from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, ToolStep, UnitRecipe
 from pypto_build.toolchain.simpler import (
     LINK_FLAGS,
     ORCHESTRATION_FLAGS,

@@ -18,7 +18,7 @@ def main() -> None:
     from pypto_build.startup import begin
 
     begin()
-    from pypto_build.toolchain.output import outlive_readers
+    from pypto_build.toolchain.forks import outlive_readers
 
     outlive_readers()
     del sys.argv[0]

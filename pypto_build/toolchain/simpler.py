@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pypto_build.facts import places
 from pypto_build.facts.platforms import Platform
+from pypto_build.toolchain.host import SOURCE, TARGET, Recipe, ToolStep, UnitRecipe
 from pypto_build.toolchain.programs import find_program
-from pypto_build.toolchain.recipe import SOURCE, TARGET, Recipe, ToolStep, UnitRecipe
 from pypto_build.toolchain.simpler_tree import SimplerTree
 
 #: Prefixes of the variables that simpler and toolkits read.

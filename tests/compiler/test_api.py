@@ -17,9 +17,8 @@ from pypto_build.compiler import (
     infer_function_core_type,
     run_passes,
 )
-from pypto_build.compiler.emit_artifact import generate_wrapper, passed_to
-from pypto_build.compiler.emit_manifest import generate_manifest
-from pypto_build.compiler.signature import signature_of
+from pypto_build.compiler.emit_artifact import generate_manifest, generate_wrapper, passed_to
+from pypto_build.compiler.emit_pto import signature_of
 from pypto_build.pto.wrapper import unpack_arguments
 from tests.compiler.programs import kernel, load
 

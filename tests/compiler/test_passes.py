@@ -17,9 +17,8 @@ from pypto_build.compiler import (
     pipeline,
     run_passes,
 )
-from pypto_build.compiler.ir import Op, Program
+from pypto_build.compiler.ir import Op, Program, Ref
 from pypto_build.compiler.pipeline import Pass, verify
-from pypto_build.compiler.values import Ref
 from tests.compiler.programs import kernel, lines_of, load, passed
 
 LOOP = kernel(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pypto_build.compiler import CompileError
-from pypto_build.compiler.values import ValueKind as Kind
+from pypto_build.compiler.ir import ValueKind as Kind
 from tests.compiler.programs import files, kernel, passed
 
 TILE = "pl.load({}, [0, 0], [64, 64])"

@@ -17,16 +17,17 @@ from pypto_build.artifact.pt import read_pt, write_pt
 from pypto_build.artifact.scene_test import SCENE_TEST_NAME
 from pypto_build.diagnose.conformance.__main__ import main
 from pypto_build.diagnose.conformance.asked import groups
-from pypto_build.diagnose.conformance.kit import digest_of_inputs, write_kit
-from pypto_build.diagnose.conformance.models import neighbours, products_in_steps, sum_in_pieces, sum_in_sequence
+from pypto_build.diagnose.conformance.question import neighbours, products_in_steps, sum_in_pieces, sum_in_sequence
 from pypto_build.diagnose.conformance.results import (
     GivenOutput,
     Judgement,
     Results,
     collect,
+    digest_of_inputs,
     judge,
     lines_of,
     read_results,
+    write_kit,
     write_results,
 )
 from pypto_build.facts.run_options import DEVICE_RESULTS, FAST, SIMULATOR

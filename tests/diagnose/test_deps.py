@@ -9,10 +9,9 @@ import pytest
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.diagnose.deps import __main__ as deps
-from pypto_build.diagnose.recorded.critical_path import analyse, occupancy
+from pypto_build.diagnose.recorded.critical_path import analyse, occupancy, read_timeline
 from pypto_build.diagnose.recorded.graph import find_graph, read_graph
-from pypto_build.diagnose.recorded.sites import read_sites
-from pypto_build.diagnose.recorded.timeline import read_timeline
+from pypto_build.diagnose.recorded.names import read_sites
 from tests.diagnose.runs import RING1, graph_document, timeline_document, write_json, write_vector_dag
 
 _EXAMPLE = Path(__file__).parents[2] / "examples" / "artifacts" / "_jit_vector_dag"

@@ -15,8 +15,7 @@ from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.pt import read_pt
 from pypto_build.artifact.shapes import row_major_strides
 from pypto_build.diagnose.extract.__main__ import main
-from pypto_build.diagnose.extract.choice import choose
-from pypto_build.diagnose.extract.record import RecordedTask, TensorUse
+from pypto_build.diagnose.extract.record import RecordedTask, TensorUse, choose
 from pypto_build.diagnose.extract.tensors import ViewStep, parameters, steps_to
 from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.verdict import Verdict

@@ -17,8 +17,7 @@ import zstandard
 
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.diagnose.pack.__main__ import main
-from pypto_build.diagnose.pack.form import Pack, fault
-from pypto_build.diagnose.pack.opened import open_pack, read_pack, unpack
+from pypto_build.diagnose.pack.opened import Pack, fault, open_pack, read_pack, unpack
 from pypto_build.replay.verdict import Verdict, write_verdict
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "artifacts"

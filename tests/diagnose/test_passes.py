@@ -9,7 +9,7 @@ import pytest
 from pypto_build.compiler.driver import compile_file
 from pypto_build.diagnose.findings import Finding, read_report
 from pypto_build.diagnose.passes.__main__ import main
-from pypto_build.diagnose.passes.dumps import as_python
+from pypto_build.diagnose.passes.values import as_python
 from tests.diagnose.corpus import Bug
 from tests.diagnose.corpus.passes import BUGS, CLEAN
 

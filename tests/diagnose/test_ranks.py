@@ -16,8 +16,7 @@ from pypto_build.diagnose.deps import __main__ as deps
 from pypto_build.diagnose.dump import __main__ as dump
 from pypto_build.diagnose.hazards.ranks import Access, _split, ended_finding
 from pypto_build.diagnose.lint import __main__ as lint
-from pypto_build.diagnose.recorded.messages import Notification, SignalWait, answer, critical_chain, messages_of
-from pypto_build.diagnose.recorded.ranks import RanksRun
+from pypto_build.diagnose.recorded.ranks import Notification, RanksRun, SignalWait, answer, critical_chain, messages_of
 from pypto_build.diagnose.report import __main__ as report
 from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.chips.records import DispatchRow

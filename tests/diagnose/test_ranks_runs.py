@@ -8,7 +8,7 @@ import pytest
 
 from pypto_build.diagnose.flaky import __main__ as flaky
 from pypto_build.diagnose.hazards.__main__ import main as hazards_main
-from pypto_build.diagnose.hazards.collectives import dispatched
+from pypto_build.diagnose.hazards.ranks import dispatched
 from pypto_build.replay.chips.records import DispatchRow, DomainRow, RanksRecord
 from tests.replay.chips import INOUT, NO_DEP, Chips
 

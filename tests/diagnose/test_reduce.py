@@ -16,13 +16,12 @@ import pytest
 
 from pypto_build.diagnose.extract.record import RecordedTask, TensorUse
 from pypto_build.diagnose.extract.tensors import Parameter
-from pypto_build.diagnose.reduce import build, search, work
+from pypto_build.diagnose.reduce import build, work
 from pypto_build.diagnose.reduce.__main__ import main
-from pypto_build.diagnose.reduce.begin import wanted_of
 from pypto_build.diagnose.reduce.case import FaultLost, Invalid, Passed, carry, reads_unwritten, refuse_stale
-from pypto_build.diagnose.reduce.judge import MISMATCHES, RunLimits, Wanted, differ
-from pypto_build.diagnose.reduce.search import Log
+from pypto_build.diagnose.reduce.judge import MISMATCHES, Log, RunLimits, Search, Wanted, differ
 from pypto_build.diagnose.reduce.shrink import _plainer, cropped
+from pypto_build.diagnose.reduce.work import wanted_of
 from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE
 from tests.diagnose.checked import EXAMPLES, copy_example
@@ -306,9 +305,9 @@ def test_plainer_data_of_a_signalling_nan_warns_of_nothing() -> None:
 def test_a_long_search_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     clock = iter(range(0, 1000, 20))
-    monkeypatch.setattr("pypto_build.diagnose.reduce.search.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("pypto_build.diagnose.reduce.judge.time.monotonic", lambda: float(next(clock)))
     judge = SimpleNamespace(ending=lambda case: "other", wanted=SimpleNamespace(holds=lambda ending: False))
-    long = search.Search(judge, Log(tmp_path / "log"), 1, said.append)  # type: ignore[arg-type]
+    long = Search(judge, Log(tmp_path / "log"), 1, said.append)  # type: ignore[arg-type]
     for number in range(5):
         assert not long.holds(SimpleNamespace(digest=str(number)))  # type: ignore[arg-type]
     assert said == [f"{tried} tried, 0 kept so far; an interrupted search goes on from here" for tried in (2, 4)]

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.diagnose.recorded.timeline import Row as TimelineRow
-from pypto_build.diagnose.recorded.timeline import Timeline
+from pypto_build.diagnose.recorded.critical_path import Row as TimelineRow
+from pypto_build.diagnose.recorded.critical_path import Timeline
 from pypto_build.diagnose.speed.calibrate import calibrate, write_rates
 from pypto_build.diagnose.speed.cost import Cost, price
 from pypto_build.diagnose.speed.model import Model, Prediction, predict

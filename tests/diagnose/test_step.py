@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pypto_build.diagnose.diverge.compare import Limits
+from pypto_build.diagnose.diverge.lockstep import Limits
 from pypto_build.diagnose.step.__main__ import main, parser
 from pypto_build.diagnose.step.face import page, recorded
 from pypto_build.diagnose.step.record import instrument

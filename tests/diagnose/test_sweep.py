@@ -12,8 +12,19 @@ import pytest
 
 from pypto_build.diagnose.sweep import work
 from pypto_build.diagnose.sweep.__main__ import main
-from pypto_build.diagnose.sweep.cases import GROUPS, Symbol, cases, kinds_of, make, seeds_of, sizes_of
-from pypto_build.diagnose.sweep.run import Result, compare, proposal, run_all
+from pypto_build.diagnose.sweep.run import (
+    GROUPS,
+    Result,
+    Symbol,
+    cases,
+    compare,
+    kinds_of,
+    make,
+    proposal,
+    run_all,
+    seeds_of,
+    sizes_of,
+)
 from pypto_build.replay.values import STORAGE, decode
 from tests.diagnose.checked import EXAMPLES, copy_example
 from tests.replay.builder import build_artifact, embedded_module, replay

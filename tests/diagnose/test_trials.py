@@ -12,9 +12,9 @@ import torch
 
 from pypto_build.artifact import load_artifact
 from pypto_build.artifact.interface import KernelInterface, encode_interface, sign
-from pypto_build.diagnose.diverge.compare import Limits
 from pypto_build.diagnose.diverge.golden import golden_findings, rounding_of
-from pypto_build.diagnose.diverge.trials import MOST, edits_of, trials, with_choice
+from pypto_build.diagnose.diverge.lockstep import Limits
+from pypto_build.diagnose.diverge.variants import MOST_TRIALS, edits_of, trials, with_choice
 from pypto_build.diagnose.findings import Edit
 from pypto_build.replay.binding import TensorArg
 from pypto_build.replay.reference.launch import open_launch
@@ -99,7 +99,7 @@ def test_what_is_tried() -> None:
         "x in place of y",
     ]
     assert trials("") == []
-    assert len(trials(_TEXT * 40)) == MOST
+    assert len(trials(_TEXT * 40)) == MOST_TRIALS
 
 
 def test_a_number_chooses() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pypto_build.diagnose.diverge.trials import edits_of, line_of
-from pypto_build.diagnose.diverge.variants import MOST, python_trials
+from pypto_build.diagnose.diverge.variants import MOST, edits_of, line_of, python_trials
 from pypto_build.diagnose.diverge.varied import module_trials
 from pypto_build.diagnose.findings import Edit
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pypto_build.diagnose.why import chain
+from pypto_build.diagnose.why import answer
 from pypto_build.diagnose.why.__main__ import main
 from pypto_build.diagnose.why.forward import Forward
 from pypto_build.diagnose.why.kept import Link, read_kept
@@ -75,7 +75,7 @@ def test_where_it_stops_nothing_is_said_of_what_came_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, operation: str
 ) -> None:
     """With one task looked into, what was wrong before is not laid to its load; another instruction is, to itself."""
-    monkeypatch.setattr(chain, "_MOST_TASKS", 1)
+    monkeypatch.setattr(answer, "_MOST_TASKS", 1)
     edits = [("kernels/aiv/kernel_mul.cpp", "TMUL(", "TADD(")]
     if line:
         edits.append(("kernels/aiv/kernel_add.cpp", "TADD(", "TSUB("))

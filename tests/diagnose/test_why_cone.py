@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pypto_build.diagnose.diverge import probe
-from pypto_build.diagnose.why import find
-from pypto_build.diagnose.why.find import Call, may_be_plain
-from pypto_build.diagnose.why.runs import Runs
+from pypto_build.diagnose.why import runs
+from pypto_build.diagnose.why.runs import Call, Runs, may_be_plain
 from pypto_build.diagnose.why.trace import Intervals
 from tests.diagnose.checked import copy_example
 from tests.diagnose.test_why import links, why
@@ -106,7 +105,7 @@ def test_what_comes_out_otherwise_is_run_whole(
     tmp_path: Path, needed: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where it is not known that it does, the other value shows it."""
-    monkeypatch.setattr(find, "may_be_plain", lambda _: False)
+    monkeypatch.setattr(runs, "may_be_plain", lambda _: False)
     status, top = why(copy_example("_jit_vector_dag", tmp_path, _BY_POINTER), tmp_path / "out", "--at", "127,0")
     assert status == 0 and top is not None and not top.note
     assert needed() == [[[4, 0], [3, 0]], None]

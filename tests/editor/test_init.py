@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from pypto_build import cli
+from pypto_build.editor.setup.__main__ import DIRECTORY
 from pypto_build.editor.setup.__main__ import main as setup
-from pypto_build.editor.setup.extension import DIRECTORY
 from tests.rules.project import Project
 
 _VSCODE = """

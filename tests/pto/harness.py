@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pypto_build.runtime
 from pypto_build.pto import Function, Module, parse
 from pypto_build.pto.assemble import assemble
-from pypto_build.pto.cpp.spell import scalar
+from pypto_build.pto.cpp.emitter import scalar
 from pypto_build.pto.types import PtrType
 from tests import kept
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pypto_build.pto.attributes import (
+from pypto_build.pto.model import (
     ArrayAttr,
     Attribute,
     BoolAttr,
     EnumAttr,
     FloatAttr,
     IntAttr,
+    Operation,
+    Region,
     StrAttr,
     SymbolAttr,
     TypeAttr,
 )
-from pypto_build.pto.model import Operation, Region
 from pypto_build.pto.ops import AttrDef, OpDef, Role
 from pypto_build.pto.ops.format import Directive, compile_format
 from pypto_build.pto.types import Type, parse_type, tile_type

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pypto_build.pto import print_operation
-from pypto_build.pto.attributes import EnumAttr, IntAttr, SymbolAttr
 from pypto_build.pto.build import operation
+from pypto_build.pto.model import EnumAttr, IntAttr, SymbolAttr
 from pypto_build.pto.types import parse_type, tile_type
 
 T = tile_type("vec", "f32", 16, 64)

@@ -11,7 +11,7 @@ from pypto_build.pto import PtoError, parse, print_module
 from pypto_build.pto.assemble import assemble
 from pypto_build.pto.checks import check_module
 from pypto_build.pto.diff import diff_modules
-from pypto_build.pto.lexer import tokenize
+from pypto_build.pto.model import tokenize
 from tests.pto.test_round_trip import PYPTO
 
 KERNELS = (Path(__file__).parent / "modules" / "kernels.pto").read_text()

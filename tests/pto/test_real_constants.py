@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from pypto_build.pto import parse
-from pypto_build.pto.attributes import round_real
-from pypto_build.pto.cpp import spell
-from pypto_build.pto.torch import scalars
+from pypto_build.pto.cpp import emitter
+from pypto_build.pto.model import round_real
+from pypto_build.pto.torch import tiles
 from pypto_build.pto.torch.module import UnsupportedOperations, generate
 from pypto_build.pto.types import ScalarType
 
@@ -30,8 +30,8 @@ _LARGEST, _TOO_LARGE, _BETWEEN = 3.4028234663852886e38, 3.4028235677973366e38, 3
     ],
 )
 def test_f32(value: float, cpp: str, python: str) -> None:
-    assert spell.real(value, ScalarType("f32", "f32")) == cpp
-    assert scalars.real(value, ScalarType("f32", "f32")) == python
+    assert emitter.real(value, ScalarType("f32", "f32")) == cpp
+    assert tiles.real(value, ScalarType("f32", "f32")) == python
 
 
 def test_other_types() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from pypto_build.facts.dtypes import PTO
-from pypto_build.pto.checks import elements, operands, ranks, scratch, shapes
+from pypto_build.pto.checks import elements, memory, operands, ranks, shapes
 from pypto_build.pto.ops import TABLE
 from pypto_build.pto.ops.spec import parse_attrs, parse_elements, parse_roles, parse_rules
 from pypto_build.pto.types import SPACES
 
 RULES = [*shapes.RULES, *elements.RULES, *operands.RULES, *ranks.RULES]
-SCRATCH = [*scratch.RULES, *scratch.PRESENCE]
+SCRATCH = [*memory.SCRATCH_RULES, *memory.PRESENCE]
 
 
 @pytest.mark.parametrize("name", TABLE)

@@ -13,7 +13,7 @@ from pypto_build.pto import Function, parse
 from pypto_build.pto.ops import TABLE
 from pypto_build.pto.torch import UnsupportedOperations, generate, torch_codegen
 from pypto_build.pto.torch.lowering import find_lowering
-from pypto_build.pto.torch.names import PythonNames, function_names, sanitize
+from pypto_build.pto.torch.writer import PythonNames, function_names, sanitize
 from tests.pto.samples import function, module, operation_for, tile
 from tests.pto.torch_run import HEAD, Kernel, module_of, namespace, values, view
 

@@ -227,7 +227,7 @@ def _pto_errors() -> tuple[type[BaseException], ...]:
 
 def _kernel(path: Path) -> None:
     from pypto_build.artifact.files import read_text
-    from pypto_build.diagnose.hazards.declarations import _uses
+    from pypto_build.diagnose.hazards.analysis import _uses
     from pypto_build.diagnose.lint.subject import read_wrapper
     from pypto_build.diagnose.recorded.names import argument_names
     from pypto_build.pto.splice import body_of, functions_of, has_signature, preprocess, replace_body
@@ -264,7 +264,7 @@ def _as_built(path: Path) -> None:
 
 
 def _tried(path: Path) -> None:
-    from pypto_build.diagnose.reduce.search import Log
+    from pypto_build.diagnose.reduce.judge import Log
 
     Log(path)
 
@@ -474,8 +474,7 @@ def _records(graph: bool) -> Callable[[Path], None]:
     """Everything `scons deps` and the page show of a graph or a timeline; the other one is a good one."""
 
     def read(path: Path) -> None:
-        from pypto_build.diagnose.deps.export import dot, trace
-        from pypto_build.diagnose.deps.text import path_between, summary_lines, task_lines
+        from pypto_build.diagnose.deps.text import dot, path_between, summary_lines, task_lines, trace
         from pypto_build.diagnose.recorded.evidence import Evidence
         from pypto_build.diagnose.report.collect import graph_data, timeline_data
 
@@ -506,8 +505,7 @@ def _log_seeds() -> list[bytes]:
 
 
 def _log(path: Path) -> None:
-    from pypto_build.diagnose.hang.__main__ import Hang
-    from pypto_build.diagnose.hang.device_log import log_files, read_logs
+    from pypto_build.diagnose.hang.__main__ import Hang, log_files, read_logs
     from pypto_build.diagnose.recorded.evidence import Evidence
 
     hang = Hang(read_logs(log_files(path)), Evidence(DAG, None), path.parent)
@@ -678,7 +676,7 @@ def _trace_seeds() -> list[bytes]:
 
 
 def _trace(path: Path) -> None:
-    from pypto_build.diagnose.why.flow import contributions, last_store, last_write
+    from pypto_build.diagnose.why.forward import contributions, last_store, last_write
     from pypto_build.diagnose.why.trace import read_trace
 
     path.with_suffix(".bin").write_bytes(bytes(64 + 1024))
@@ -708,7 +706,7 @@ def _chains(path: Path) -> None:
 
 def _pack_seeds() -> list[bytes]:
     from pypto_build.diagnose.pack.__main__ import digested, tree_of, write_pack
-    from pypto_build.diagnose.pack.form import Pack
+    from pypto_build.diagnose.pack.opened import Pack
 
     artifact = load_artifact(DAG)
     tree = tree_of(artifact, snapshot(artifact))
@@ -758,7 +756,7 @@ def kernel_softmax(x: In Tensor[float32, 16, 128], out: Out Tensor[float32, 16, 
 
 def _passes(path: Path) -> None:
     from pypto_build.diagnose.passes.__main__ import changes, check_dumps, read_dumps
-    from pypto_build.diagnose.passes.dumps import dump_files
+    from pypto_build.diagnose.passes.values import dump_files
 
     dumps = read_dumps(dump_files(path.parents[1]))
     check_dumps(dumps, "a2a3")
@@ -840,8 +838,7 @@ def _flight_buffer() -> list[bytes]:
 
 
 def _flight(path: Path) -> None:
-    from pypto_build.replay.flight import collect
-    from pypto_build.runtime.flight import read_flight
+    from pypto_build.replay.flight import collect, read_flight
 
     collect([read_flight(path.read_bytes())]).lines(8)
 
@@ -960,7 +957,7 @@ def _lint_kernel(path: Path) -> None:
 
 
 def _sites(path: Path) -> None:
-    from pypto_build.diagnose.recorded.sites import aliases, read_sites
+    from pypto_build.diagnose.recorded.names import aliases, read_sites
 
     read_sites(path)
     aliases(path)
@@ -992,8 +989,7 @@ _ORCHESTRATIONS = _examples("_jit_*/orchestration/*.cpp")
 
 def _conformance_seeds() -> list[bytes]:
     from pypto_build.diagnose.conformance.asked import groups
-    from pypto_build.diagnose.conformance.kit import digest_of_inputs
-    from pypto_build.diagnose.conformance.results import GivenOutput, Results, write_results
+    from pypto_build.diagnose.conformance.results import GivenOutput, Results, digest_of_inputs, write_results
 
     questions = [question for group in groups() for question in group.questions]
     outputs = {each.name: GivenOutput(each.dtype, each.answers[0].values.tobytes().hex()) for each in questions[3:6]}

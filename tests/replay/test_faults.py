@@ -13,7 +13,7 @@ from pypto_build.facts.faults import Nearness
 from pypto_build.facts.layouts import COMPLETE, REPORT_BYTES, REPORT_MAGIC, REPORT_VERSION
 from pypto_build.facts.layouts import Report as Buffer
 from pypto_build.replay.faults import Death, add_whereabouts, describe_death, describe_hang
-from pypto_build.replay.whereabouts import whereabouts
+from pypto_build.replay.lines import whereabouts
 from pypto_build.runtime import report
 from pypto_build.runtime.faults import FaultRecord, message_of
 from pypto_build.runtime.report import Address, Crash, Frame, Report, Running, Sample

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from pypto_build.replay.check import Case, find_hints
 from pypto_build.replay.compare import difference, first_mismatches
-from pypto_build.replay.hints import Case, find_hints
 from pypto_build.replay.values import STORAGE
 
 Floats = npt.NDArray[np.float32]

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from types import SimpleNamespace
 
-from pypto_build.replay.orphans import SHARED_MEMORY, SharedMemory
+from pypto_build.replay.worker import SHARED_MEMORY, SharedMemory
 
 
 def name_of(semaphore: object) -> str:

@@ -56,13 +56,13 @@ umount $kernels
 }
 
 
-@pytest.mark.parametrize("way", _WAYS.values(), ids=_WAYS)
-def test_another_file_of_the_same_status_is_compiled(project: Project, way: str) -> None:
+@pytest.mark.parametrize("script", _WAYS.values(), ids=_WAYS)
+def test_another_file_of_the_same_status_is_compiled(project: Project, script: str) -> None:
     missing = [name for name in ("unshare", "mount", "mkfs.ext4", "bindfs") if not shutil.which(name)]
     if missing or os.getuid() != 0 or subprocess.run(["unshare", "-m", "true"], check=False).returncode:
         pytest.skip(f"mounting needs root, and {' '.join(missing) or 'namespaces'}")
     run = subprocess.run(
-        ["unshare", "-m", "sh", "-c", _COMMON + way],
+        ["unshare", "-m", "sh", "-c", _COMMON + script],
         cwd=project.root,
         env={**project.environment(), "PYTHON": sys.executable, "EDIT": _EDIT},
         capture_output=True,

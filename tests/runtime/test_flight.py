@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pypto_build.facts.layouts import FLIGHT_BYTES, FLIGHT_CORES, FLIGHT_RECORDS, FlightEvent
-from pypto_build.runtime.flight import Event, read_flight
+from pypto_build.replay.flight import Event, read_flight
 from tests.runtime.rig import Kernel, Rig, entry
 
 NOTHING = Kernel("nothing", "")

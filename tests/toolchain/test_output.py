@@ -14,7 +14,7 @@ from pypto_build.toolchain.python import own_tool
 _ROOT = Path(__file__).resolve().parents[2]
 _WRITES = """
 import os, subprocess, sys
-from pypto_build.toolchain.output import outlive_readers
+from pypto_build.toolchain.forks import outlive_readers
 outlive_readers()
 for _ in range(3):
     print("line", flush=True)

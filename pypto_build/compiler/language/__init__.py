@@ -37,9 +37,8 @@ from pypto_build.facts.dtypes import (
 from pypto_build.facts.run_options import is_tolerance
 
 from ..errors import similar
-from ..ir import Direction
+from ..ir import Dim, Direction, Ref, ScalarType, TensorType
 from ..operations import OPERATIONS, called
-from ..values import Dim, Ref, ScalarType, TensorType
 
 __all__ = [
     "BF16", "BOOL", "FP16", "FP32", "INDEX", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64",

@@ -22,8 +22,8 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from ..errors import similar
+from ..ir import WindowType
 from ..operations import OPERATIONS
-from ..values import WindowType
 from . import Intrinsic, Tensor
 
 __all__ = ["AtomicType", "DistributedTensor", "NotifyOp", "ReduceOp", "WaitCmp", "system", "tensor", "tile"]

@@ -74,8 +74,7 @@ def _read(given: argparse.Namespace) -> int:
 
 
 def _write(given: argparse.Namespace) -> int:
-    from .kit import write_kit
-    from .results import collect
+    from .results import collect, write_kit
 
     if given.directory is None:
         raise ArtifactError("", "name a directory for the kit", "or what to read, with --read")

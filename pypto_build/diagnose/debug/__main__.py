@@ -22,7 +22,7 @@ from pathlib import Path
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.console import add_beside, add_run_options, command, commands_in, one_of, tool_parser
-from pypto_build.diagnose.debug.given import TASK_FILE
+from pypto_build.diagnose.debug.inferior import TASK_FILE
 from pypto_build.facts import places
 from pypto_build.facts.places import HEADERS
 from pypto_build.toolchain.host import INCLUDE_DIR

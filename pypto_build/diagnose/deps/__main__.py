@@ -12,8 +12,7 @@ from pathlib import Path
 from pypto_build.artifact import ArtifactError, is_distributed
 from pypto_build.artifact.files import write_bytes
 from pypto_build.diagnose.console import add_chips, command, one_of, require_one_rank, tool_parser
-from pypto_build.diagnose.deps.export import dot, trace
-from pypto_build.diagnose.deps.text import path_between, summary_lines, task_lines
+from pypto_build.diagnose.deps.text import dot, path_between, summary_lines, task_lines, trace
 from pypto_build.diagnose.recorded.evidence import Evidence, no_record
 
 EXPORTS = ("dot", "html", "trace")

@@ -12,10 +12,9 @@ from typing import Any
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import write_bytes
 from pypto_build.diagnose.console import counted, one_of, table
-from pypto_build.diagnose.deps.export import track
+from pypto_build.diagnose.deps.text import track
 from pypto_build.diagnose.recorded.evidence import SIMULATED
-from pypto_build.diagnose.recorded.messages import Message, Stretch, critical_chain, messages_of
-from pypto_build.diagnose.recorded.ranks import RanksRun
+from pypto_build.diagnose.recorded.ranks import Message, RanksRun, Stretch, critical_chain, messages_of
 from pypto_build.facts.comparisons import COMPARISONS
 from pypto_build.replay.chips.records import HOST, DispatchRow
 

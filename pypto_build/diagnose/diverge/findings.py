@@ -7,9 +7,8 @@ from pathlib import Path
 
 from pypto_build.artifact import load_artifact
 from pypto_build.artifact.files import read_source
-from pypto_build.diagnose.diverge.compare import Difference
-from pypto_build.diagnose.diverge.kernel import KernelParting
-from pypto_build.diagnose.diverge.lockstep import Outcome, TaskFinding
+from pypto_build.diagnose.diverge.lockstep import Difference, Outcome, TaskFinding
+from pypto_build.diagnose.diverge.probe import KernelParting
 from pypto_build.diagnose.findings import Finding, Related
 from pypto_build.replay.reference.entry import read_entry
 from pypto_build.replay.reference.launch import Launch

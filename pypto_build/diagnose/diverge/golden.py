@@ -21,12 +21,12 @@ from pypto_build.artifact import load_artifact
 from pypto_build.artifact.files import from_here, read_source
 from pypto_build.artifact.first_sight import Change, changes, first_text
 from pypto_build.artifact.snapshot import is_reference, snapshot
-from pypto_build.diagnose.diverge.compare import Difference, Limits, compare_bytes, mask_of
 from pypto_build.diagnose.diverge.findings import ORCHESTRATION, TRIAL, relative
-from pypto_build.diagnose.diverge.trials import CHOICE, Trial, edits_of, line_of, trials, with_choice
+from pypto_build.diagnose.diverge.lockstep import Difference, Limits, compare_bytes, mask_of
+from pypto_build.diagnose.diverge.variants import CHOICE, Trial, edits_of, line_of, trials, with_choice
 from pypto_build.diagnose.diverge.varied import Hit, Tried, vary_modules, vary_program, vary_reference
 from pypto_build.diagnose.findings import Edit, Finding, Related
-from pypto_build.diagnose.recorded.sites import SubmitSite, read_sites
+from pypto_build.diagnose.recorded.names import SubmitSite, read_sites
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.binding import Binding, TensorArg, with_goldens
 from pypto_build.replay.faults import RunFault

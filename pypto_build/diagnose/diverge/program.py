@@ -17,9 +17,8 @@ import numpy as np
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import read_source
-from pypto_build.diagnose.diverge.compare import Difference, Limits, compare
 from pypto_build.diagnose.diverge.findings import MODULE, ORCHESTRATION, element_text, relative
-from pypto_build.diagnose.diverge.lockstep import Copies, Stop, window
+from pypto_build.diagnose.diverge.lockstep import Copies, Difference, Limits, Stop, compare, window
 from pypto_build.diagnose.findings import Finding, Related
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.replay.compare import coordinates

@@ -23,10 +23,17 @@ from pypto_build.artifact import load_artifact
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import read_bytes
 from pypto_build.diagnose.console import taking_long
-from pypto_build.diagnose.diverge.compare import Difference, Limits, compare
 from pypto_build.diagnose.diverge.findings import hint_of, line_of, relative
-from pypto_build.diagnose.diverge.kernel import KernelParting, run_probed
-from pypto_build.diagnose.diverge.probe import Event, Recorder, compile_probe, find_parting, read_events
+from pypto_build.diagnose.diverge.lockstep import Difference, Limits, compare
+from pypto_build.diagnose.diverge.probe import (
+    Event,
+    KernelParting,
+    Recorder,
+    compile_probe,
+    find_parting,
+    read_events,
+    run_probed,
+)
 from pypto_build.diagnose.dump.viewer import Viewer, open_viewer
 from pypto_build.diagnose.findings import Finding, deliver
 from pypto_build.diagnose.recorded.args_dump import DumpedArg

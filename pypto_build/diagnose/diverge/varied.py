@@ -19,11 +19,10 @@ from typing import Any
 
 from pypto_build.artifact.files import read_source
 from pypto_build.compiler.golden import program_line
-from pypto_build.diagnose.diverge.compare import Limits, compare_bytes
 from pypto_build.diagnose.diverge.findings import relative
+from pypto_build.diagnose.diverge.lockstep import Limits, compare_bytes
 from pypto_build.diagnose.diverge.program import arguments, translate_program
-from pypto_build.diagnose.diverge.trials import Passage, Trial, edits_of, line_of
-from pypto_build.diagnose.diverge.variants import python_trials
+from pypto_build.diagnose.diverge.variants import Passage, Trial, edits_of, line_of, python_trials
 from pypto_build.diagnose.findings import Edit
 from pypto_build.replay.binding import Binding
 from pypto_build.replay.reference.hook import References

@@ -17,7 +17,7 @@ from pathlib import Path
 from pypto_build.artifact.errors import require_torch
 from pypto_build.artifact.layout import artifact_name
 from pypto_build.diagnose.console import add_run_options, command, tool_parser
-from pypto_build.diagnose.extract.choice import choose
+from pypto_build.diagnose.extract.record import choose
 from pypto_build.diagnose.requests import run_tool_on_runs
 
 

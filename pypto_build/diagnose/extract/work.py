@@ -11,10 +11,8 @@ import msgspec
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
 from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.artifact.modules import function_names, module_digest
-from pypto_build.diagnose.extract.choice import Choice
-from pypto_build.diagnose.extract.order import kept_graph, name_parameters, order_of
-from pypto_build.diagnose.extract.record import RecordedRun, RecordedTask, record
-from pypto_build.diagnose.extract.tensors import parameters
+from pypto_build.diagnose.extract.record import Choice, RecordedRun, RecordedTask, record
+from pypto_build.diagnose.extract.tensors import kept_graph, name_parameters, order_of, parameters
 from pypto_build.diagnose.extract.write import Extracted, api_of, write_artifact
 from pypto_build.replay.reference.launch import Launch
 

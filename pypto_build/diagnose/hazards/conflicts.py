@@ -7,14 +7,318 @@ So no pair is checked twice, and the number of steps grows with the number of re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 import numpy as np
 
-from pypto_build.diagnose.hazards.buffers import Array, Buffers, cut
-from pypto_build.diagnose.hazards.record import ATOMIC, WRITE, HostWait, Record, TaskRecord
+from pypto_build.artifact.files import read_source
+from pypto_build.artifact.instruction_sites import InstructionPosition
+from pypto_build.diagnose.findings import Edit, Finding, Related
+from pypto_build.diagnose.hazards.context import Array, Buffers, Context, cut
+from pypto_build.diagnose.hazards.record import ATOMIC, PLAIN, READ, WRITE, HostWait, LateStore, Record, TaskRecord
+
+# Findings on unordered accesses to the same bytes, with the declaration that would order them.
+
+
+def kind_of(context: Context, conflict: Conflict) -> str:
+    """Return the kind of a conflict in the order of submission: RAW, WAR or WAW."""
+    first, second = (bool(context.record.regions["kind"][r] & WRITE) for r in (conflict.first, conflict.second))
+    return "WAW" if first and second else "RAW" if first else "WAR"
+
+
+def line_of(context: Context, conflict: Conflict) -> str:
+    """Return one line about a conflict, for the details of another finding."""
+    one, other = (int(context.record.regions["task"][r]) for r in (conflict.first, conflict.second))
+    span = context.bytes_in(conflict.buffer, conflict.begin, conflict.end)
+    kind = kind_of(context, conflict)
+    return f"{kind}: nothing orders {context.title(other)} after {context.title(one)}, both at {span}"
+
+
+def task_findings(context: Context, conflicts: Iterable[Conflict]) -> Iterator[Finding]:
+    """Yield findings on conflicts between tasks. Conflicts that the same edit would order share one finding.
+
+    Without an edit, conflicts of the same pair of declarations share one.
+    """
+    groups: dict[tuple[object, ...], list[Conflict]] = {}
+    for conflict in conflicts:
+        one, other = conflict.first, conflict.second
+        key = (kind_of(context, conflict), *_declaration(context, one), *_declaration(context, other))
+        groups.setdefault(key, []).append(conflict)
+    merged: dict[tuple[object, ...], list[Conflict]] = {}
+    for key, group in groups.items():
+        edits, _ = _order_them(context, kind_of(context, group[0]), *_ends(context, group[0]))
+        merged.setdefault(tuple(edits) or key, []).extend(group)
+    for group in merged.values():
+        yield _between(context, group)
+
+
+def _ends(context: Context, conflict: Conflict) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return task and argument of both sides of a conflict."""
+    one, other = (
+        (int(context.record.regions["task"][r]), context.argument_of(r)) for r in (conflict.first, conflict.second)
+    )
+    return one, other
+
+
+def _declaration(context: Context, region: int) -> tuple[object, ...]:
+    number = int(context.record.regions["task"][region])
+    site = context.site(number)
+    return (tuple(context.task(number).kernels), context.argument_of(region), site.line if site else 0)
+
+
+def _between(context: Context, group: list[Conflict]) -> Finding:
+    conflict = group[0]
+    regions = context.record.regions
+    (one, index_one), (other, index_other) = _ends(context, conflict)
+    where_one, where_other = context.position_of(conflict.first), context.position_of(conflict.second)
+    kind = kind_of(context, conflict)
+    edits, hint = _order_them(context, kind, (one, index_one), (other, index_other))
+    did = {"RAW": ("writes", "reads"), "WAR": ("reads", "overwrites"), "WAW": ("writes", "writes")}[kind]
+    given = context.site_arg(other, index_other)
+    more = len({(int(regions["task"][c.first]), int(regions["task"][c.second])) for c in group})
+    related = [
+        Related(where_one.path, where_one.line, f"{where_one.instruction} of task {one}"),
+        Related(where_other.path, where_other.line, f"{where_other.instruction} of task {other}"),
+    ]
+    first_given = context.site_arg(one, index_one)
+    if first_given:
+        related.insert(0, Related(context.orchestration, first_given.line, f"task {one} declares it here"))
+    return Finding(
+        rule=f"hazards/{kind.lower()}",
+        message=f"{context.title(one)} {did[0]} {context.tensor(one, index_one)} and {context.title(other)} {did[1]} "
+        f"it ({context.bytes_in(conflict.buffer, conflict.begin, conflict.end)}); nothing orders the two",
+        path=context.orchestration if given else where_other.path,
+        line=given.line if given else where_other.line,
+        hint=hint,
+        detail=(f"declared {context.method(one, index_one)} and {context.method(other, index_other)}",)
+        + ((f"and {more - 1} more such pairs of tasks",) if more > 1 else ()),
+        tasks=(one, other),
+        kernel=context.kernel(other, int(regions["member"][conflict.second])),
+        related=tuple(related),
+        edits=tuple(edits),
+    )
+
+
+def _order_them(context: Context, kind: str, one: tuple[int, int], other: tuple[int, int]) -> tuple[list[Edit], str]:
+    """Return the edits of declarations that order two tasks, and the hint.
+
+    They follow from the rules of the runtime. A read depends on earlier writers, an existing output does not, and only
+    INOUT and outputs count as writers.
+    """
+    first, second = context.argument(*one), context.argument(*other)
+    wanted: list[tuple[tuple[int, int], str]] = []
+    if context.task(one[0]).manual or context.task(other[0]).manual:
+        return [], "the tasks are in a manual scope: name the first one in set_dependencies of the second"
+    if first.manual or second.manual:
+        return _without_manual(context), "let the runtime track the tensor: create it without manual_dep"
+    if first.tag == "NO_DEP":
+        wanted.append((one, "inout" if kind == "WAR" else "output"))
+    elif kind == "WAR" and first.tag == "INPUT":
+        wanted.append((one, "inout"))
+    if second.tag == "NO_DEP":
+        wanted.append((other, "input" if kind == "RAW" else "inout"))
+    elif second.tag in ("OUTPUT", "OUTPUT_EXISTING"):
+        wanted.append((other, "inout"))
+    if not wanted:
+        return [], f"make task {other[0]} depend on task {one[0]} with add_dep"
+    edits = [edit for where, to in wanted if (edit := context.change_method(*where, to))]
+    words = [f"task {where[0]} {context.tensor(*where)} as add_{to}" for where, to in wanted]
+    return edits, f"declare {' and '.join(words)}" + ("; or keep readers apart with add_dep" if kind == "WAR" else "")
+
+
+def _without_manual(context: Context) -> list[Edit]:
+    """Return the edit that creates a tensor without manual_dep, if exactly one line uses manual_dep."""
+    old = "/*manual_dep=*/true"
+    lines = [number for number, text in enumerate(context.lines, 1) if old in text]
+    return [Edit(context.orchestration, lines[0], old, "/*manual_dep=*/false")] if len(lines) == 1 else []
+
+
+def unit_findings(context: Context, conflicts: Iterable[Conflict]) -> Iterator[Finding]:
+    """Yield findings on conflicts inside a task, one for each pair of lines."""
+    groups: dict[tuple[InstructionPosition, InstructionPosition, bool], list[Conflict]] = {}
+    for conflict in conflicts:
+        positions = sorted(
+            (context.position_of(r) for r in (conflict.first, conflict.second)), key=lambda p: (p.path, p.line)
+        )
+        same_block = len({int(context.record.regions["block"][r]) for r in (conflict.first, conflict.second)}) == 1
+        groups.setdefault((positions[0], positions[1], same_block), []).append(conflict)
+    for (_, _, same_block), group in groups.items():
+        yield _within(context, group, same_block)
+
+
+def _within(context: Context, group: list[Conflict], same_block: bool) -> Finding:
+    regions = context.record.regions
+
+    def unit(region: int) -> tuple[int, int]:
+        return int(regions["block"][region]), int(regions["member"][region])
+
+    def units_of(conflict: Conflict) -> list[tuple[int, int]]:
+        return sorted((unit(conflict.first), unit(conflict.second)))
+
+    # The order of recording differs from run to run; the minimum reports the same conflict every time.
+    conflict = min(group, key=units_of)
+    number = int(regions["task"][conflict.first])
+    pair = sorted((conflict.first, conflict.second), key=lambda r: (not regions["kind"][r] & WRITE, unit(r)))
+    writer, other = context.position_of(pair[0]), context.position_of(pair[1])
+    both = bool(regions["kind"][pair[1]] & WRITE)
+    index = context.argument_of(pair[0])
+    units = [context.member(r) for r in pair]
+    rule, hint = (
+        ("lanes", "hand the bytes over through a pipe (TPUSH, TPOP), or offset them by get_subblockid()")
+        if same_block
+        else ("blocks", "offset what each block writes by get_block_idx(args), or meet at a SYNCALL before")
+    )
+    return Finding(
+        rule=f"hazards/{rule}",
+        message=f"{context.title(number)}: {units[0]} writes {context.tensor(number, index)} "
+        f"({writer.instruction}) while {units[1]} {'writes' if both else 'reads'} the same bytes "
+        f"({other.instruction}), {context.bytes_in(conflict.buffer, conflict.begin, conflict.end)}",
+        path=writer.path,
+        line=writer.line,
+        hint=hint,
+        detail=(f"{len(group)} such pairs",) if len(group) > 1 else (),
+        tasks=(number,),
+        kernel=context.kernel(number, int(regions["member"][pair[0]])),
+        related=(Related(other.path, other.line, f"{other.instruction} of {units[1]}"),) if other != writer else (),
+    )
+
+
+# Markers that make stores visible, and the edits that insert them.
+
+
+# Findings on stores of cores of one chip that affect each other.
+# - Two cores store into one line of 64 bytes at the same time, one of them through its data cache. The cache writes
+#   back the whole line, so the other core's store is lost.
+# - A block reads a store of another block after a barrier. The barrier orders the blocks, but makes no store visible.
+
+#: The size of a line of a data cache.
+LINE_BYTES = 64
+CLEAN, FENCE = "dcci((__gm__ void *)0, cache_line_t::ENTIRE_DATA_CACHE);", "dsb(DSB_DDR);"
+
+
+def after_store(plain: bool, pipe: str) -> str:
+    """Return the markers behind a plain C++ store, or behind a store of a pipe."""
+    return f"{CLEAN} {FENCE}" if plain else f"pipe_barrier(PIPE_{pipe}); {FENCE}"
+
+
+def edits_beside(root: Path, path: str, line: int, markers: str, *, before: bool = False) -> tuple[Edit, ...]:
+    """Return the edit that puts markers beside the statement of a line, or nothing if the line is no statement."""
+    statement = read_source(root / path).splitlines()[line - 1].strip() if line else ""
+    if not statement.endswith(";"):
+        return ()
+    return (Edit(path, line, statement, f"{markers} {statement}" if before else f"{statement} {markers}"),)
+
+
+#: The largest number of lines of one region that are checked.
+_MOST_LINES = 4096
+
+
+def line_findings(context: Context, order: Order) -> Iterator[Finding]:
+    """Yield one finding on a shared line for each pair of positions."""
+    record = context.record
+    kinds = record.regions["kind"]
+    plain = np.flatnonzero((kinds & PLAIN > 0) & (kinds & WRITE > 0))
+    if not len(plain):
+        return
+    by_line: dict[int, list[int]] = {}
+    for region in plain.tolist():
+        for line in _lines(record, region):
+            by_line.setdefault(line, []).append(region)
+    low, high = min(by_line) * LINE_BYTES, (max(by_line) + 1) * LINE_BYTES
+    near = (kinds & WRITE > 0) & (record.regions["base"] < high) & (record.ends > low)
+    told: set[tuple[object, object]] = set()
+    for region in np.flatnonzero(near).tolist():
+        for line in _lines(record, region):
+            for other in by_line.get(line, ()):
+                if not _together(record, order, other, region):
+                    continue
+                key = (context.position_of(other), context.position_of(region))
+                if key not in told and key[::-1] not in told:
+                    told.add(key)
+                    yield _finding(context, other, region, line)
+
+
+def barrier_findings(context: Context) -> Iterator[Finding]:
+    """Yield one finding for each store that is read after a barrier without being visible."""
+    record, regions = context.record, context.record.regions
+    told: set[object] = set()
+    for store in record.document.late:
+        inside = record.regions_of(store.task)
+        for region in range(inside.start, inside.stop):
+            row = regions[region]
+            same = (row["block"], row["member"]) == (store.block, store.member)
+            if same or row["phase"] != store.phase or not int(row["kind"]) & READ:
+                continue
+            shared = store.bytes_shared(*(int(row[name]) for name in ("base", "rows", "stride", "length")))
+            position = context.position(store.site)
+            if shared >= 0 and position not in told:
+                told.add(position)
+                yield _barrier_finding(context, store, region, shared)
+
+
+def _barrier_finding(context: Context, store: LateStore, region: int, shared: int) -> Finding:
+    position, where = context.position(store.site), context.position_of(region)
+    markers = after_store(position.instruction == "plain write", "ALL")
+    index = context.argument_of(region)
+    return Finding(
+        rule="memory/unfenced-barrier",
+        message=f"{context.title(store.task)}: block {store.block} stores {context.tensor(store.task, index)} "
+        f"({position.instruction}), and {context.member(region)} reads it after the SYNCALL ({where.instruction}, from "
+        f"byte {shared - context.argument(store.task, index).address} on): the barrier makes nothing visible",
+        path=position.path,
+        line=position.line,
+        hint=f"between this and the SYNCALL: {markers}",
+        tasks=(store.task,),
+        kernel=context.kernel(store.task, store.member),
+        related=(Related(where.path, where.line, f"{where.instruction} is here"),),
+        edits=edits_beside(context.artifact.root, position.path, position.line, markers),
+    )
+
+
+def _lines(record: Record, region: int) -> set[int]:
+    row = record.regions[region]
+    found: set[int] = set()
+    for number in range(int(row["rows"])):
+        begin = int(row["base"]) + number * int(row["stride"])
+        found.update(range(begin // LINE_BYTES, (begin + int(row["length"]) - 1) // LINE_BYTES + 1))
+        if len(found) > _MOST_LINES:
+            break
+    return found
+
+
+def _together(record: Record, order: Order, one: int, other: int) -> bool:
+    """Return whether two regions belong to cores that may run at the same time."""
+    a, b = record.regions[one], record.regions[other]
+    if a["task"] == b["task"]:
+        return bool((a["block"], a["member"]) != (b["block"], b["member"]) and a["phase"] == b["phase"])
+    positions = (record.positions[int(a["task"])], record.positions[int(b["task"])])
+    return not order.ordered(*positions)
+
+
+def _finding(context: Context, one: int, other: int, line: int) -> Finding:
+    regions = context.record.regions
+    number, second = int(regions["task"][one]), int(regions["task"][other])
+    position, where = context.position_of(one), context.position_of(other)
+    index = context.argument_of(one)
+    begin = line * LINE_BYTES - context.argument(number, index).address
+    who = [f"{context.title(task)}{unit and f', {unit},'}" for task, unit in
+           ((number, context.member(one)), (second, context.member(other)))]  # fmt: skip
+    return Finding(
+        rule="memory/shared-line",
+        message=f"{who[0]} and {who[1]} store into one line of 64 bytes, {max(begin, 0)} to {begin + LINE_BYTES} of "
+        f"{context.tensor(number, index)}, at the same time: the core whose data cache is written back last restores "
+        "what the other has stored",
+        path=position.path,
+        line=position.line,
+        hint="keep what cores write 64 bytes apart (16 floats), or store it by TSTORE",
+        tasks=tuple(dict.fromkeys((number, second))),
+        kernel=context.kernel(number, int(regions["member"][one])),
+        related=(Related(where.path, where.line, f"{where.instruction} of the other"),) if where != position else (),
+    )
+
 
 # Order of the tasks of a run, from dependencies and from waits of the orchestration itself.
 # For every submission, the bits of one integer are the submissions that end before it starts. A query then reads one

@@ -11,7 +11,7 @@ from pypto_build.artifact.interface import relative_source
 from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.lint.subject import read_wrapper
 from pypto_build.diagnose.lint.text import matching
-from pypto_build.diagnose.recorded.sites import read_sites
+from pypto_build.diagnose.recorded.names import read_sites
 from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.verdict import OUT_OF_BOUNDS, ErrorInfo, Verdict
 

@@ -11,10 +11,23 @@ import numpy as np
 
 from pypto_build.artifact.files import read_source
 from pypto_build.artifact.instruction_sites import InstructionPosition
+from pypto_build.device.run import RunRules
 from pypto_build.diagnose.findings import Edit, Finding, Level, Related
-from pypto_build.diagnose.hazards.buffers import Array, cut
-from pypto_build.diagnose.hazards.context import Context
+from pypto_build.diagnose.hazards.context import Array, Context, cut
 from pypto_build.diagnose.hazards.record import READ, WRITE, CheckError, TaskRecord
+
+# Findings on rules of the device that a run broke, where the kernel's text alone does not decide.
+# What the text decides every replay says; it is not repeated here.
+
+
+def rule_findings(context: Context, arch: str) -> Iterator[Finding]:
+    """Yield one finding for each call and rule that it broke, on the first operands that did."""
+    artifact, document = context.artifact, context.record.document
+    rules = RunRules({kernel.func_id: kernel.source for kernel in artifact.kernels}, artifact.root, arch)
+    for one in rules.broken(document.sites, document.executed):
+        hint = "keep the rule: docs/lookup/device-rules.md"
+        yield Finding(f"rules/{one.rule}", one.message, one.path, one.line, hint=hint)
+
 
 # Findings on loads of global memory that no task writes, a source of NaN in the results.
 

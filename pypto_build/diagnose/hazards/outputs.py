@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pypto_build.diagnose.findings import Finding, Related
-from pypto_build.diagnose.hazards.buffers import Array, cut
-from pypto_build.diagnose.hazards.context import Context
+from pypto_build.diagnose.hazards.context import Array, Context, cut
 from pypto_build.diagnose.hazards.record import REGION, WRITE, OutputHole
 from pypto_build.diagnose.lint.text import Code, matching
-from pypto_build.diagnose.recorded.sites import SubmitSite
+from pypto_build.diagnose.recorded.names import SubmitSite
 
 _LOOP = re.compile(r"\b(?:for|while)\s*\(")
 

@@ -16,7 +16,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.artifact.instruction_sites import AccessSite, Executed
 from pypto_build.diagnose.recorded.graph import Task, TaskArg, TaskGraph
-from pypto_build.diagnose.recorded.sites import SubmitSite, match_tasks, read_sites
+from pypto_build.diagnose.recorded.names import SubmitSite, match_tasks, read_sites
 from pypto_build.facts.layouts import AccessRecord
 
 READ, WRITE, ATOMIC, PLAIN = 1, 2, 4, 32

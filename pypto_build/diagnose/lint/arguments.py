@@ -9,8 +9,7 @@ import msgspec
 from pypto_build.artifact import ArgDirection, Kernel
 from pypto_build.artifact.cpp.calls import DIRECTIONS
 from pypto_build.diagnose.findings import Edit, Finding
-from pypto_build.diagnose.lint.orchestration import Submit
-from pypto_build.diagnose.lint.subject import Subject, Unpacked
+from pypto_build.diagnose.lint.subject import Subject, Submit, Unpacked
 from pypto_build.facts.dtypes import ITEMSIZE, torch_name
 
 

@@ -27,7 +27,17 @@ from pypto_build.artifact.layout import CHILDREN_DIR, SUB_WORKERS
 from pypto_build.artifact.manifest import way_to
 from pypto_build.artifact.snapshot import DATA_DIR, REFERENCE, Snapshot
 from pypto_build.diagnose.console import add_chips, command, progress, table, tool_parser
-from pypto_build.diagnose.pack.form import ARTIFACT, DATA, EXTERNAL, MANIFEST, OBJECTS, SUFFIX, WINDOW_BITS, File, Pack
+from pypto_build.diagnose.pack.opened import (
+    ARTIFACT,
+    DATA,
+    EXTERNAL,
+    MANIFEST,
+    OBJECTS,
+    SUFFIX,
+    WINDOW_BITS,
+    File,
+    Pack,
+)
 from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.diagnose.repeat import add_passed_on, given_options
 from pypto_build.diagnose.report.surroundings import environment

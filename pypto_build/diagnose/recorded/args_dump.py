@@ -22,8 +22,7 @@ from typing import Any
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import open_file
 from pypto_build.artifact.shapes import row_major_strides
-from pypto_build.diagnose.recorded.graph import parse_id
-from pypto_build.diagnose.recorded.records import extents, newest, read_document, shown, whole, wholes
+from pypto_build.diagnose.recorded.graph import extents, newest, parse_id, read_document, shown, whole, wholes
 from pypto_build.facts.dtypes import ITEMSIZE, torch_name
 from pypto_build.replay.values import Array, decode, storage
 

@@ -12,11 +12,17 @@ import msgspec
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
 from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.artifact.interface import relative_source
-from pypto_build.diagnose.recorded.critical_path import Analysis, analyse
+from pypto_build.diagnose.recorded.critical_path import Analysis, Timeline, analyse, find_timeline, read_timeline
 from pypto_build.diagnose.recorded.graph import Edge, Task, TaskGraph, TaskOrder, find_graph, id_text, read_graph
-from pypto_build.diagnose.recorded.names import Names, find_names
-from pypto_build.diagnose.recorded.sites import SubmitSite, aliases, match_tasks, read_sites, tensor_names
-from pypto_build.diagnose.recorded.timeline import Timeline, find_timeline, read_timeline
+from pypto_build.diagnose.recorded.names import (
+    Names,
+    SubmitSite,
+    aliases,
+    find_names,
+    match_tasks,
+    read_sites,
+    tensor_names,
+)
 from pypto_build.replay.timing import TIMING_NAME, Spread, Timing
 from pypto_build.replay.verdict import EXIT_STATUS, Verdict, read_verdict
 

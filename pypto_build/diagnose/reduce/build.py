@@ -15,9 +15,15 @@ from pathlib import Path
 from pypto_build.artifact import ArtifactError
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.toolchain import ToolchainError
-from pypto_build.toolchain.host import CHECKED_FLAGS, INCLUDE_DIR, find_compiler, host_recipe, kernel_numerics
+from pypto_build.toolchain.host import (
+    CHECKED_FLAGS,
+    INCLUDE_DIR,
+    UnitRecipe,
+    find_compiler,
+    host_recipe,
+    kernel_numerics,
+)
 from pypto_build.toolchain.python import own_environment, own_tool
-from pypto_build.toolchain.recipe import UnitRecipe
 
 #: Compiling is most of the time, so kernels of candidates are optimised little. The result is built as any artifact.
 _FLAGS = ("-O1",)

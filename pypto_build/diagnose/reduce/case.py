@@ -19,11 +19,9 @@ from pypto_build.artifact import Kernel
 from pypto_build.compiler.assembler import assemble_unit, body_of
 from pypto_build.compiler.errors import CompileError
 from pypto_build.compiler.vintages import ApiVintage
-from pypto_build.diagnose.extract.orchestration import Text
-from pypto_build.diagnose.extract.order import OrderBesides
 from pypto_build.diagnose.extract.record import RecordedTask
-from pypto_build.diagnose.extract.tensors import Parameter
-from pypto_build.diagnose.extract.write import Frame
+from pypto_build.diagnose.extract.tensors import OrderBesides, Parameter
+from pypto_build.diagnose.extract.write import Frame, Text
 from pypto_build.pto import PtoError, parse
 from pypto_build.pto.checks import check_module
 from pypto_build.pto.splice import replace_body

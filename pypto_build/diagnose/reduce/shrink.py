@@ -19,7 +19,7 @@ from pypto_build.artifact.shapes import row_major_strides
 from pypto_build.diagnose.extract.record import RecordedTask, ScalarUse, TensorUse
 from pypto_build.diagnose.extract.tensors import Parameter
 from pypto_build.diagnose.reduce.case import Case, Invalid
-from pypto_build.diagnose.reduce.search import Attempt, runs
+from pypto_build.diagnose.reduce.judge import Attempt, runs
 from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE, decode, is_float
 

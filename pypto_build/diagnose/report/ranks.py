@@ -7,10 +7,17 @@ from typing import Any
 
 from pypto_build.artifact.distributed import load_distributed
 from pypto_build.diagnose.deps.ranks import chain_table, dispatch_table, message_table, waiting_table
+from pypto_build.diagnose.recorded.critical_path import Timeline
 from pypto_build.diagnose.recorded.evidence import SIMULATED
-from pypto_build.diagnose.recorded.messages import Message, SignalWait, Stretch, critical_chain, messages_of, waits
-from pypto_build.diagnose.recorded.ranks import RanksRun
-from pypto_build.diagnose.recorded.timeline import Timeline
+from pypto_build.diagnose.recorded.ranks import (
+    Message,
+    RanksRun,
+    SignalWait,
+    Stretch,
+    critical_chain,
+    messages_of,
+    waits,
+)
 from pypto_build.replay.chips.records import HOST, DispatchRow
 
 #: Beyond so many rows the cores of a rank share one.

@@ -11,8 +11,8 @@ import msgspec
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes, write_bytes
 from pypto_build.artifact.instruction_sites import AccessSite, InstructionPosition, find_positions
+from pypto_build.diagnose.recorded.critical_path import read_timeline
 from pypto_build.diagnose.recorded.names import Names, artifact_names
-from pypto_build.diagnose.recorded.timeline import read_timeline
 from pypto_build.diagnose.speed.calibrate import calibrate, write_rates
 from pypto_build.diagnose.speed.document import Line, PredictionDocument
 from pypto_build.diagnose.speed.model import Prediction, predict

@@ -16,7 +16,7 @@ from statistics import median
 import msgspec
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.diagnose.recorded.timeline import Timeline
+from pypto_build.diagnose.recorded.critical_path import Timeline
 from pypto_build.diagnose.speed.model import Model
 from pypto_build.diagnose.speed.rates import Rate, Rates
 from pypto_build.diagnose.speed.record import Recording

@@ -13,7 +13,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.errors import require_textual
 from pypto_build.artifact.files import write_bytes
 from pypto_build.diagnose.console import commands_in, one_of
-from pypto_build.diagnose.diverge.compare import Limits
+from pypto_build.diagnose.diverge.lockstep import Limits
 from pypto_build.diagnose.step.record import TaskRecording, read_recording, record
 from pypto_build.diagnose.step.script import run_command
 from pypto_build.diagnose.step.session import KernelStep, Session, Stepped, place_text

@@ -17,8 +17,8 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import map_file
 from pypto_build.artifact.instruction_sites import InstructionPosition, find_positions
 from pypto_build.artifact.interface import relative_source
-from pypto_build.diagnose.diverge.compare import Limits
-from pypto_build.diagnose.recorded.records import text_or_nothing
+from pypto_build.diagnose.diverge.lockstep import Limits
+from pypto_build.diagnose.recorded.graph import text_or_nothing
 from pypto_build.diagnose.step.record import MEMBERS, KernelCall, TaskRecording, TaskTensor
 from pypto_build.diagnose.why.differ import differ
 from pypto_build.diagnose.why.runs import Expected

@@ -13,7 +13,7 @@ from pypto_build.diagnose.step.record import Scalar, TaskTensor
 from pypto_build.diagnose.step.session import Contents, KernelStep, Operand, Session, Stepped, place_text
 from pypto_build.diagnose.why.trace import Array, Instruction
 from pypto_build.pto import Function, PtoError, parse_file
-from pypto_build.pto.torch.names import sanitize
+from pypto_build.pto.torch.writer import sanitize
 
 # Numbers in variables of the kernel, and those that the module's PyTorch has for them.
 # Compilers number their variables, so the two sides are matched by position. Parameters of the kernel's function

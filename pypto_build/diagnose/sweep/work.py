@@ -18,17 +18,24 @@ from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.snapshot import is_reference
 from pypto_build.diagnose.console import progress, table
 from pypto_build.diagnose.extract.write import replacing, require_own
-from pypto_build.diagnose.sweep.cases import (
+from pypto_build.diagnose.sweep.run import (
+    GOLDEN,
+    MODULES,
+    Distribution,
+    Document,
+    Result,
+    Sweep,
     SweepCase,
     cases,
     chosen_of,
+    distribution,
     kinds_of,
     plainness,
+    run_all,
     seeds_of,
     sizes_of,
     symbols,
 )
-from pypto_build.diagnose.sweep.run import GOLDEN, MODULES, Distribution, Document, Result, Sweep, distribution, run_all
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.facts.jobs import FarmJob, FarmResult
 from pypto_build.farm.session import asked_of, refuse_here, session_of

@@ -108,7 +108,7 @@ def _difference(path: Path, made: Path) -> str:
     """Return how many elements of two files differ by more than rounding; empty if none do."""
     if _digest(path) == _digest(made):
         return ""
-    from pypto_build.diagnose.diverge.compare import Limits, compare_bytes
+    from pypto_build.diagnose.diverge.lockstep import Limits, compare_bytes
 
     one, other = read_pt(path), read_pt(made)
     if (one.dtype, one.shape) != (other.dtype, other.shape):

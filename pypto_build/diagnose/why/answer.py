@@ -8,19 +8,273 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.diagnose.diverge.compare import Limits
-from pypto_build.diagnose.why.chain import Chain
+from pypto_build.artifact.instruction_sites import AccessSite, find_positions
+from pypto_build.diagnose.diverge.lockstep import Limits
 from pypto_build.diagnose.why.differ import differ
-from pypto_build.diagnose.why.find import Call, Found, find, run
-from pypto_build.diagnose.why.forward import NAMED, Cone, Forward, Reached, Walk, cone_of
-from pypto_build.diagnose.why.kept import KeptChain, Link, keep
-from pypto_build.diagnose.why.runs import Runs, as_many, flat
-from pypto_build.diagnose.why.trace import Intervals
+from pypto_build.diagnose.why.forward import (
+    NAMED,
+    Cone,
+    Forward,
+    Reached,
+    Walk,
+    cone_of,
+    contributions,
+    handed_over,
+    last_store,
+    last_write,
+)
+from pypto_build.diagnose.why.kept import KeptChain, Link, Summary, keep
+from pypto_build.diagnose.why.runs import Call, Found, Runs, Traced, as_many, find, flat, run
+from pypto_build.diagnose.why.trace import SPACES, Array, Intervals, Tile
 from pypto_build.replay.reference.hook import ReferenceHook
 from pypto_build.replay.reference.launch import Launch, Progress, in_child, open_launch
+from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE, decode
+
+# From an element of global memory back to what it was made of, as a tree of links.
+
+#: Links of one answer, tasks that are looked into, and elements that are followed of an operand that is combined.
+_MOST_LINKS, _MOST_TASKS, _FOLLOWED = 120, 40, 2
+_SHOWN = 3
+
+
+class Chain:
+    """Walks back from elements of global memory, addresses as in the first run."""
+
+    def __init__(self, runs: Runs, external: set[tuple[int, int]], limits: Limits) -> None:
+        """`external` are the bytes of the program's own tensors, as addresses."""
+        self.runs, self.external, self.limits = runs, external, limits
+        self.links = 0
+        self.looked: set[int] = set()
+        self._sites: dict[int, AccessSite] = {}  # by identity of the link
+        self._known: dict[tuple[int, int, int, int, str], Link] = {}
+
+    # --- global memory ---
+
+    def memory(self, address: int, before: int, where: str, value: float | None) -> Link:
+        """The byte at `address` of the first run, as tasks before number `before` left it."""
+        for call in self.runs.found.writers(address, before):
+            number = call[0]
+            if number not in self.looked and len(self.looked) >= _MOST_TASKS:
+                return Link(where, value, note=f"more than {_MOST_TASKS} tasks back", task=number, cut=True)
+            self.looked.add(number)
+            if large := self.runs.too_large(call):
+                return Link(where, value, note=large, task=number, cut=True)
+            found = self._stored(call, address, where)
+            if found is not None:
+                return found
+        own = any(low <= address < high for low, high in self.external)
+        return Link(where, value, note="input of the program" if own else "no task writes it")
+
+    def _stored(self, call: Call, address: int, where: str) -> Link | None:
+        args = self.runs.found.tasks[call[0]].args
+        index = next((i for i, arg in enumerate(args) if arg.address <= address < arg.address + arg.bytes), None)
+        if index is None:
+            return None
+        for one in reversed(self.runs.of(call)):
+            there = one.slots[index].buffer + address - args[index].address
+            store = last_store(one.instructions, len(one.instructions), there)
+            if store is not None:
+                return self._store(one, *store, where=where)
+        return None
+
+    def _store(self, one: Traced, number: int, row: int, col: int, where: str) -> Link:
+        instruction = one.instructions[number]
+        tile = next(iter(instruction.read), None)
+        value = _at(tile.values, row, col) if tile is not None else None
+        link = self._link(one, number, where, value, row, col, _dtype(tile))
+        if tile is not None and self._room():
+            link.of.append(self._element(one, number, tile, row, col))
+        return self._settled(link)
+
+    # --- on the core ---
+
+    def _element(self, one: Traced, before: int, tile: Tile, row: int, col: int) -> Link:
+        """An element that an instruction read: who wrote it last."""
+        address = int(tile.addresses[row, col])
+        (found,) = last_write(one.instructions, before, tile.space, np.array([address]))
+        where = _on_chip(tile, row, col)
+        if found is None:
+            return Link(where, _at(tile.values, row, col), task=one.task, block=one.block, kernel=one.kernel,
+                        note="nothing in this kernel has written it")  # fmt: skip
+        number, written, row, col = found
+        key = (one.task, one.block, one.member, number, f"{written.operand.place}:{row}:{col}")
+        if key in self._known:
+            known = self._known[key]
+            again = replace(known, note="as above", parts=False, cut=False, instead="", combined=[], of=[])
+            self._sites[id(again)] = self._sites[id(known)]
+            return again
+        link = self._link(
+            one, number, _on_chip(written, row, col), _at(written.values, row, col), row, col, written.operand.dtype
+        )
+        self._known[key] = link
+        instruction = one.instructions[number]
+        for view in instruction.views:
+            if not view.writes and self._room():
+                self._loaded(link, one, number, int(view.addresses[row, col]), _at(written.values, row, col))
+        if instruction.name == "TPOP":
+            self._popped(link, one, number, written, row, col)
+        for operand, rows, cols in contributions(instruction, written, row, col):
+            self._operand(link, one, number, operand, rows, cols)
+        return self._settled(link)
+
+    def _popped(self, link: Link, one: Traced, number: int, popped: Tile, row: int, col: int) -> None:
+        """What came through a pipe: the other core of the group pushed it."""
+        turn = sum(before.name == "TPOP" for before in one.instructions[:number])
+        for other in self.runs.of((one.task, one.block)):
+            if (other.member == 0) == (one.member == 0) or not self._room():
+                continue
+            members = (other.member, one.member)
+            found = handed_over(other.instructions, popped, turn, members, row, col)
+            if found is not None:
+                push, tile, row, col = found
+                value = _at(tile.values, row, col)
+                pushed = self._link(other, push, "slot of the pipe", value, row, col, tile.operand.dtype)
+                pushed.of.append(self._element(other, push, tile, row, col))
+                link.of.append(self._settled(pushed))
+                return
+        link.note = link.note or "no push of the group holds it"
+
+    def _operand(self, link: Link, one: Traced, number: int, tile: Tile, rows: Array, cols: Array) -> None:
+        if len(rows) == 1:
+            if self._room():
+                link.of.append(self._element(one, number, tile, int(rows[0]), int(cols[0])))
+            return
+        values = tile.values[rows, cols].astype(np.float64)
+        wrong = self._wrong(one, number, tile, rows, cols)
+        order = np.argsort(-_weight(one.instructions[number].name, values), kind="stable")
+        largest = [((int(rows[i]), int(cols[i])), float(values[i])) for i in order[:_SHOWN].tolist()]
+        differ = int(np.count_nonzero(wrong))
+        link.combined.append(Summary(len(values), float(values.min()), float(values.max()), differ, largest))
+        follow = np.flatnonzero(wrong)[:_FOLLOWED] if differ else order[:1]
+        for index in follow.tolist():
+            if self._room():
+                link.of.append(self._element(one, number, tile, int(rows[index]), int(cols[index])))
+
+    def _wrong(self, one: Traced, before: int, tile: Tile, rows: Array, cols: Array) -> Array:
+        """Which of these elements the reference had otherwise when they were written."""
+        wrong = np.zeros(len(rows), dtype=bool)
+        sources = last_write(one.instructions, before, tile.space, tile.addresses[rows, cols])
+        for index, source in enumerate(sources):
+            if source is not None:
+                number, written, row, col = source
+                expected = one.expected.values.get(number)
+                if expected is not None and row < expected.shape[0] and col < expected.shape[1]:
+                    actual = _at(written.values, row, col)
+                    wrong[index] = self._differs(actual, float(expected[row, col]), written.operand.dtype, expected)
+        return wrong
+
+    def _loaded(self, link: Link, one: Traced, number: int, address: int, value: float | None) -> None:
+        """What a load took from global memory: this kernel's own store before it, another task's, or an input."""
+        own = last_store(one.instructions, number, address)
+        place = one.place(address)
+        if place is None:
+            link.of.append(Link("global memory", value, note="outside of the task's tensors"))
+            return
+        index, offset = place
+        slot = one.slots[index]
+        where = _named(one.names[index], slot, offset)
+        if own is not None:
+            link.of.append(self._store(one, *own, where=where))
+            return
+        first_run = self.runs.found.tasks[one.task].args[index].address + offset
+        link.of.append(self.memory(first_run, one.task, where, value))
+
+    # --- links ---
+
+    def _room(self) -> bool:
+        return self.links < _MOST_LINKS
+
+    def _link(self, one: Traced, number: int, where: str, value: float | None, row: int, col: int, dtype: str) -> Link:
+        self.links += 1
+        line = one.expected.lines.get(number, 0)
+        expected = one.expected.values.get(number)
+        wanted = None
+        if expected is not None and row < expected.shape[0] and col < expected.shape[1]:
+            wanted = float(expected[row, col])
+        instruction = one.instructions[number]
+        link = Link(where, value, wanted, instruction.name, one.task, one.block, one.kernel,
+                    pto=f"{one.module}:{line}" if line else "")  # fmt: skip
+        link.differs = wanted is not None and expected is not None and self._differs(value, wanted, dtype, expected)
+        if number in one.expected.instead:
+            link.instead = one.expected.instead[number]
+            link.note = f"the module has {link.instead}"
+        self._sites[id(link)] = instruction.site
+        return link
+
+    def _differs(self, actual: float | None, expected: float, dtype: str, all_: Array) -> bool:
+        """Beyond what is allowed, or what rounding explains in a tile with values as large as these."""
+        if actual is None:
+            return False
+        return bool(differ(np.array(actual), np.array(expected), dtype, self.limits, all_))
+
+    def _settled(self, link: Link) -> Link:
+        """Whether it parts from the reference. Where it is not known what came in, only another instruction tells."""
+        below = [one for part in link.of for one in _walk(part)]
+        if any(one.cut for one in below):
+            link.parts = link.differs and bool(link.instead) and not any(one.parts for one in below)
+        else:
+            link.parts = link.differs and not any(one.differs for one in below)
+        return link
+
+    def locate(self, root: Path, top: Link) -> None:
+        """Fill in the lines of the kernels."""
+        links = list(_walk(top))
+        sites = [self._sites[id(link)] for link in links if id(link) in self._sites]
+        positions = find_positions(sites, root)
+        for link in links:
+            site = self._sites.get(id(link))
+            at = positions[site] if site is not None else None
+            if at is not None and at.path:
+                link.cpp, link.instruction = f"{at.path}:{at.line}", at.instruction
+
+
+def _weight(name: str, values: Array) -> Array:
+    """Return how much of a result comes from each element that an instruction combines: the largest decides a maximum,
+    the smallest a minimum, and the largest sizes most of a sum."""
+    sign = 1 if "MAX" in name else -1 if "MIN" in name else 0
+    return np.nan_to_num(sign * values if sign else np.abs(values), nan=np.inf, posinf=np.inf, neginf=-np.inf)
+
+
+def _on_chip(tile: Tile, row: int, col: int) -> str:
+    operand = tile.operand
+    return f"{SPACES[tile.space]} 0x{operand.place:x} [{operand.row + row}, {operand.col + col}]"
+
+
+def _named(name: str, slot: TensorArgument, offset: int) -> str:
+    """`'g' [127, 0]`; by its byte where it is outside of what the task was given of the buffer."""
+    item = np.dtype(STORAGE[slot.dtype]).itemsize
+    left, index = offset // item - slot.offset, []
+    for extent, stride in zip(slot.shape, slot.strides, strict=True):
+        index.append(left // stride if stride else 0)
+        left -= index[-1] * stride
+        if not 0 <= index[-1] < extent:
+            return f"'{name}' byte {offset} of its buffer"
+    return f"'{name}' [{', '.join(map(str, index))}]"
+
+
+def _walk(link: Link) -> list[Link]:
+    found, todo = [], [link]
+    while todo:
+        one = todo.pop()
+        found.append(one)
+        todo += one.of
+    return found
+
+
+def _at(values: Array, row: int, col: int) -> float | None:
+    if row >= values.shape[0] or col >= values.shape[1]:
+        return None
+    value: Any = values[row, col]
+    return float(value)
+
+
+def _dtype(tile: Tile | None) -> str:
+    return tile.operand.dtype if tile is not None else ""
+
 
 #: Of a range, so many wrong elements besides the one that is most wrong have their chains kept.
 _OTHERS = 12

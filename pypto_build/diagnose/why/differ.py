@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pypto_build.diagnose.diverge.compare import Limits
+from pypto_build.diagnose.diverge.lockstep import Limits
 from pypto_build.diagnose.why.trace import Array
 
 #: What the order of a sum and rounding to a type explain.

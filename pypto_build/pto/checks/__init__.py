@@ -10,19 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from ..attributes import case_of
 from ..errors import PtoError
-from ..model import Module, Operation
+from ..model import Module, Operation, case_of
 from ..resolve import Problem, Resolved, resolve
 from . import operands, ranks, shapes
 from .device import check_device
 from .elements import check_elements
-from .memory import CAPACITY, check_addresses, check_buffers, check_memory
+from .memory import CAPACITY, check_addresses, check_buffers, check_memory, check_scratch
 from .pipes import check_pipes
-from .popped import check_popped
 from .rules import Messages, messages
-from .scratch import check_scratch
-from .stale import check_stale
+from .stale import check_popped, check_stale
 from .structure import check_ending, check_structure
 
 __all__ = ["CAPACITY", "check_function", "check_module", "check_operation", "check_pipes", "module_arch"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ..attributes import Attribute, case_of
 from ..errors import DeviceRule
-from ..model import Operation
+from ..model import Attribute, Operation, case_of
 from ..ops import TABLE
 from ..ops.constraints import Constraint, Facts, PartFacts, TileFacts
 from ..ops.device import constraints

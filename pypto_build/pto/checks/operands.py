@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from math import prod
 
-from ..attributes import case_of
 from ..errors import DeviceRule
-from ..model import Operation
+from ..model import Operation, case_of
 from ..resolve import Resolved
 from ..types import DYNAMIC, LocalArrayType, MultiTileType, PtrType, TileType, ViewType
 from .rules import AXES, Messages, RuleFunction, extents_of, tile_of

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..attributes import int_value
 from ..errors import DeviceRule
-from ..model import Operation, Region
+from ..model import Operation, Region, int_value
 from ..ops import TABLE
 from ..resolve import Problem, Resolved
 from ..types import DYNAMIC, TileType

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..attributes import int_value
 from ..errors import DeviceRule
-from ..model import Operation, Region
+from ..model import Operation, Region, int_value
 from ..ops import TABLE
 from ..resolve import Resolved, Value
 from ..types import DYNAMIC, PtrType, TileType, Type, ViewType

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from math import prod
 
-from ..attributes import int_value
 from ..errors import DeviceRule
-from ..model import Operation
+from ..model import Operation, int_value
 from ..ops import TABLE
 from ..resolve import Resolved, Value
 from ..types import DYNAMIC, PtrType, ScalarType, TileType, Type, ViewType, element_bytes

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..attributes import (
+from ..model import (
     Attribute,
     BoolAttr,
     EnumAttr,
     FloatAttr,
+    Function,
     IntAttr,
+    Module,
+    Operation,
+    Region,
     StrAttr,
     SymbolAttr,
     TypeAttr,
 )
-from ..model import Function, Module, Operation, Region
 from ..ops import TABLE, AttrDef
 from ..resolve import Problem, Resolved
 

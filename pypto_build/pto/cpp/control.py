@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..attributes import SymbolAttr
-from ..model import Operation, Region
+from ..model import Operation, Region, SymbolAttr
 from ..resolve import Value
-from .emitter import GUARDS, LOWERINGS, Carried, CppLines, Emitter, GlobalView, Scalar, TileVar
-from .spell import scalar
+from .emitter import GUARDS, LOWERINGS, Carried, CppLines, Emitter, GlobalView, Scalar, TileVar, scalar
 
 
 def _bounds(e: Emitter, op: Operation, values: Sequence[Value]) -> list[Carried]:

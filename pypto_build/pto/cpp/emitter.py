@@ -3,16 +3,116 @@ modules."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
+from pypto_build.facts.dtypes import PTO
+
 from ..errors import PtoError
 from ..lowerings import Lowerings
-from ..model import Function, Module, Operation, Region
+from ..model import Function, Module, Operation, Region, round_real
 from ..resolve import Resolved, Value, resolve
-from ..types import DYNAMIC, TileType, Type, ViewType
-from . import spell
+from ..types import DYNAMIC, PtrType, ScalarType, TileType, Type, ViewType
+
+# C++ spellings of types, constants and names.
+
+SCALARS = {name: row.cpp for name, row in PTO.items() if row.cpp}
+SPACES = {
+    "vec": "Vec", "mat": "Mat", "left": "Left", "right": "Right", "acc": "Acc", "bias": "Bias", "scaling": "Scaling",
+}  # fmt: skip
+BLAYOUTS = {"row_major": "RowMajor", "col_major": "ColMajor"}
+SLAYOUTS = {"none_box": "NoneBox", "row_major": "RowMajor", "col_major": "ColMajor"}
+PADS = {"0": "PadValue::Null", "1": "PadValue::Zero", "2": "PadValue::Max", "3": "PadValue::Min"}
+COMPACTS = {"0": "Null", "1": "Normal", "2": "RowPlusOne", "3": "RowAlignedPadding"}
+
+#: Reserved words of C++.
+KEYWORDS = frozenset("""
+    alignas alignof and asm auto bool break case catch char class compl concept const constexpr continue decltype
+    default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int
+    long mutable namespace new noexcept not nullptr operator or private protected public register reinterpret_cast
+    requires return short signed sizeof static static_assert static_cast struct switch template this thread_local throw
+    true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor
+""".split())  # fmt: skip  # noqa: SIM905
+# what a local variable must not be called: names that the generated code itself uses, too
+_TAKEN = KEYWORDS | frozenset(SCALARS.values()) | {
+    "pto", "args", "kernel_entry", "Tile", "GlobalTensor", "Shape", "Stride", "Layout", "get_block_idx",
+    "get_block_num",
+}  # fmt: skip
+
+
+class UnsupportedCppType(ValueError):
+    """A type that has no C++ counterpart here."""
+
+
+def scalar(type_: Type | None) -> str:
+    """The C++ type of a scalar, a pointer, or an element."""
+    if isinstance(type_, ScalarType) and type_.name in SCALARS:
+        return SCALARS[type_.name]
+    if isinstance(type_, PtrType):
+        return f"__gm__ {scalar(type_.element)}*"
+    if isinstance(type_, ViewType) and type_.kind == "memref" and type_.space == "gm":
+        return f"__gm__ {scalar(type_.element)}*"
+    raise UnsupportedCppType(f"no C++ type for {type_}")
+
+
+def tile(type_: TileType) -> str:
+    """`Tile<…>`; unusual pad values are bit patterns."""
+    if type_.loc not in SPACES:
+        raise UnsupportedCppType(f"no tile in {type_.loc}")
+    pad = PADS.get(type_.pad) or f"PadValue({type_.pad})"
+    valid = [-1 if v == DYNAMIC else v for v in (type_.v_row, type_.v_col)]
+    return (
+        f"Tile<TileType::{SPACES[type_.loc]}, {scalar(type_.dtype)}, {type_.rows}, {type_.cols}, "
+        f"BLayout::{BLAYOUTS[type_.blayout]}, {valid[0]}, {valid[1]}, SLayout::{SLAYOUTS[type_.slayout]}, "
+        f"{type_.fractal}, {pad}, CompactMode::{COMPACTS.get(type_.compact, 'Null')}>"
+    )
+
+
+def integer(value: int, type_: Type | None = None) -> str:
+    """An integer literal."""
+    if isinstance(type_, ScalarType) and type_.name == "i1":
+        return "true" if value else "false"
+    if -(2**31) <= value < 2**31:
+        return str(value) if value >= 0 else f"({value})"
+    if value == -(2**63):
+        return "(-9223372036854775807LL - 1)"
+    return f"{value}LL" if value < 2**63 else f"{value}ULL"
+
+
+def real(value: float, type_: Type) -> str:
+    """A floating literal that has exactly the value `type_` rounds it to."""
+    name = type_.name if isinstance(type_, ScalarType) else "f64"
+    if math.isnan(value):
+        text = '__builtin_nanf("")'
+    elif math.isinf(value) or (name != "f64" and math.isinf(round_real(value, "f32"))):
+        text = "__builtin_inff()" if value > 0 else "(-__builtin_inff())"
+    elif name == "f64":
+        return repr(value)
+    else:
+        text = f"{round_real(value, 'f32')!r}f"
+    return text if name in ("f32", "f64") else f"({scalar(type_)})({text})"
+
+
+class CppNames:
+    """Unique C++ names for SSA values, close to their names in the .pto text."""
+
+    def __init__(self) -> None:
+        self.used: set[str] = set(_TAKEN)
+
+    def new(self, hint: str) -> str:
+        base = re.sub(r"\W", "_", hint.lstrip("%"), flags=re.ASCII)
+        if not base or base[0].isdigit():
+            base = f"v{base}"
+        name, count = base, 0
+        while name in self.used:
+            count += 1
+            name = f"{base}_{count}"
+        self.used.add(name)
+        return name
+
 
 # Views of global memory: a pointer with extents and strides, spelled as a GlobalTensor where an instruction takes
 # one.
@@ -110,7 +210,7 @@ class TileVar:
     type: TileType
 
     def components(self) -> list[tuple[str, str]]:
-        return [(spell.tile(self.type), self.name)]
+        return [(tile(self.type), self.name)]
 
     def rebuilt(self, names: list[str]) -> TileVar:
         return replace(self, name=names[0])
@@ -170,7 +270,7 @@ class Emitter:
         self.addresses = addresses
         self.find = find
         self.arch = arch
-        self.names = spell.CppNames()
+        self.names = CppNames()
         self.bound: dict[int, Bound] = {}
         self.out = CppLines()
         self.pipes: dict[int, str] = {}  # pipe id, or id of a pipe value -> C++ variable
@@ -192,11 +292,11 @@ class Emitter:
             name = self.names.new(value.name)
             try:
                 bound, ctype = self.parameter(value, name)
-            except spell.UnsupportedCppType as error:
+            except UnsupportedCppType as error:
                 self.fail(None, f"argument {value.name}: {error}")
             parameters.append(f"{ctype} {name}")
             self.bound[id(value)] = bound
-        result = spell.scalar(self.function.results[0]) if self.function.results else "void"
+        result = scalar(self.function.results[0]) if self.function.results else "void"
         self.out.add(f"static __aicore__ {result} {self.function.name}({', '.join(parameters)}) {{")
         guard = GUARDS.get(self.function.kernel_kind)
         if guard:
@@ -223,10 +323,10 @@ class Emitter:
         type_ = value.type
         if isinstance(type_, ViewType) and type_.kind == "memref" and type_.space == "gm":
             if DYNAMIC in type_.shape or type_.layout or len(type_.shape) > 5:
-                raise spell.UnsupportedCppType(f"no view of type {type_}; pass a !pto.ptr and use pto.make_tensor_view")
-            element = spell.scalar(type_.element)
-            return GlobalView(name, element, type_.shape, row_major_strides(type_.shape)), spell.scalar(type_)
-        ctype = spell.scalar(type_)
+                raise UnsupportedCppType(f"no view of type {type_}; pass a !pto.ptr and use pto.make_tensor_view")
+            element = scalar(type_.element)
+            return GlobalView(name, element, type_.shape, row_major_strides(type_.shape)), scalar(type_)
+        ctype = scalar(type_)
         return Scalar(name, ctype), ctype
 
     def fail(self, op: Operation | None, message: str) -> NoReturn:
@@ -246,7 +346,7 @@ class Emitter:
             self.fail(op, "has no counterpart in this assembler; use ptoas")
         try:
             emit(self, op)
-        except spell.UnsupportedCppType as error:
+        except UnsupportedCppType as error:
             self.fail(op, str(error))
         self.out.token = outer
 
@@ -290,9 +390,9 @@ class Emitter:
     def define(self, op: Operation, expression: str, type_: Type | None = None) -> None:
         """`const T name = expression;` for the operation's one result, or just its constant."""
         value = self.resolved.results(op)[0]
-        ctype = spell.scalar(type_ or value.type)
+        ctype = scalar(type_ or value.type)
         if value.constant is not None:
-            self.bind(op, Scalar(spell.integer(value.constant, value.type), ctype))
+            self.bind(op, Scalar(integer(value.constant, value.type), ctype))
             return
         name = self.names.new(value.name)
         declared = f"{ctype} const" if ctype.endswith("*") else f"const {ctype}"
@@ -307,7 +407,7 @@ class Emitter:
             for text, extent, size in ((rows, type_.v_row, type_.rows), (cols, type_.v_col, type_.cols))
             if extent == DYNAMIC
         ]
-        self.out.add(f"{spell.tile(type_)} {name}{'(' + ', '.join(arguments) + ')' if arguments else ''};")
+        self.out.add(f"{tile(type_)} {name}{'(' + ', '.join(arguments) + ')' if arguments else ''};")
         variable = TileVar(name, type_)
         self.bind(op, variable)
         return variable

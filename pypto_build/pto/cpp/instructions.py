@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..attributes import EnumAttr, IntAttr, StrAttr, case_of, int_value
-from ..model import Operation
+from ..model import EnumAttr, IntAttr, Operation, StrAttr, case_of, int_value
 from ..ops import TABLE
-from ..ops.functions import Meaning
+from ..ops.spec import Meaning
 from ..types import ScalarType, TileType
-from . import spell
+from . import emitter
 from .emitter import Emitter
 
 _ROUND = {"CAST_RINT": "RINT"}
@@ -29,7 +28,7 @@ def argument(e: Emitter, op: Operation, role: str) -> str:
     value = e.resolved.value(op, role)
     if role in ("scalar", "start", "value") and value is not None and isinstance(value.type, ScalarType):
         element = tile_element(e, op)
-        if element and element != spell.scalar(value.type):
+        if element and element != emitter.scalar(value.type):
             return f"({element}){text}"
         if element and (text.lstrip("(-").isdigit()):
             return f"({element}){text}"
@@ -40,7 +39,7 @@ def tile_element(e: Emitter, op: Operation) -> str:
     for role in ("src", "src0", "dst", "tile"):
         value = e.resolved.value(op, role) if role in op.operands else None
         if value is not None and isinstance(value.type, TileType):
-            return spell.scalar(value.type.dtype)
+            return emitter.scalar(value.type.dtype)
     return ""
 
 

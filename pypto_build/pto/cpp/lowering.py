@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..model import Operation
 from ..ops import TABLE
 from ..types import PtrType
-from . import communication, control, pipes, scalars, tiles  # noqa: F401  (they register what they lower)
+from . import control, pipes, tiles  # noqa: F401  (they register what they lower)
 from .emitter import LOWERINGS, Emit, Emitter
 from .instructions import INSTRUCTIONS, instruction
 

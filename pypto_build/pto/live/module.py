@@ -10,13 +10,11 @@ from itertools import islice
 
 from ..checks import check_function, check_operation, check_pipes, module_arch
 from ..errors import DeviceRule, PtoError
-from ..lexer import END
-from ..model import Function, Module, Region, Source
+from ..model import END, Function, Module, Region, Source
 from ..parser import ModuleReader, parse
 from ..resolve import Problem, Resolved
-from .nodes import Node, NodeReader
 from .outline import FunctionOutline, outline
-from .values import LiveResolver, UnknownValue, calls
+from .values import LiveResolver, Node, NodeReader, UnknownValue, calls
 
 # Before a look at a function as a whole that takes as long as many keys.
 _LONG, _DONE = object(), object()

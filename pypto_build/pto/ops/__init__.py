@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 # these define the operations
-from . import comm, control, cube, elementwise, memory, pipes, rearranging, rows_columns, scalar, sync  # noqa: F401
-from .instruction import INSTRUCTIONS, Instruction
-from .spec import TABLE, AttrDef, OpDef, Role, Rule, Variant
+from . import cube, elementwise, memory, rearranging, scalar, sync  # noqa: F401
+from .spec import INSTRUCTIONS, TABLE, AttrDef, Instruction, OpDef, Role, Rule, Variant
 
 #: Operations that place a tile in on-chip memory.
 TILE_ALLOCATIONS = ("pto.alloc_tile", "memref.alloc")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .instruction import Instruction, instruction
-from .spec import define
+from .spec import Instruction, define, instruction
 
 L, R, A, B = "tile@left", "tile@right", "tile@acc", "tile@bias"
 PHASE = "accPhase=enum(unspecified|partial|final)"

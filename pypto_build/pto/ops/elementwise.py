@@ -9,28 +9,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .functions import (
+from .spec import (  # fmt: skip
     ADD,
     ADD_ADD,
     AND,
     DIV,
+    FLOATS,
     FMOD,
+    INTS,
     MAX,
     MIN,
     MUL,
+    NUMBERS,
     OR,
+    PLAIN,
     POW,
     PRELU,
     REM,
+    ROW_MAJOR,
     SHL,
     SHR,
     SUB,
     SUB_ADD,
     XOR,
+    Instruction,
     Meaning,
-)  # fmt: skip
-from .instruction import FLOATS, INTS, NUMBERS, PLAIN, ROW_MAJOR, Instruction, instruction
-from .spec import define
+    define,
+    instruction,
+)
 
 V = "tile@vec"
 ROWS = "tile@vec~rows"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from .functions import Meaning, Reduction
-from .instruction import INSTRUCTIONS
-from .spec import OpDef
+from .spec import INSTRUCTIONS, Meaning, OpDef, Reduction
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "divu": "/ (unsigned)", "remu": "% (unsigned)",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .instruction import ANY, Instruction, instruction
-from .spec import define
+from .spec import ANY, Instruction, define, instruction
 
 _INTERNAL = "is a form that only ptoas itself makes between its passes; write"
 ADDRESS = "addr?:int valid_row?:index valid_col?:index"

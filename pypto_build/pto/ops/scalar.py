@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .functions import Meaning
-from .spec import define
+from .spec import Meaning, define
 
 define("arith.constant", formats="C", attrs="value=any", results=1, family="constant")
 

@@ -29,12 +29,181 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from .functions import Meaning, Reduction
-from .instruction import Instruction, instruction
+from pypto_build.facts.dtypes import DTYPES
+
+# The instructions of the C++ headers as data: their operands on the CPU, and their effects.
+# Most belong to an operation, whose row has them; the others have rows of their own. Tests compare the rows with the
+# headers (runtime/include/pto): name by name, form by form, on every element type and layout that a row admits. They
+# compare the operands that it reads and writes with those that the checked build records.
+# Operands in a form: `dst`, `src`, `mask`, `index`, … are tiles; `global` and `signal` are in global memory.
+# `scalar`, `row`, `mode`, … are values; `tmp` is a tile that hardware needs and the CPU does not touch.
+
+FLOATS = tuple(DTYPES[name].cpp for name in ("FP32", "FP16", "BF16"))
+INTS = tuple(DTYPES[f"{sign}INT{bits}"].cpp for bits in (8, 16, 32, 64) for sign in ("", "U"))
+NUMBERS = FLOATS + INTS
+ANY = (*NUMBERS, *(DTYPES[name].cpp for name in ("FP8E4M3FN", "FP8E5M2", "FP8E8M0", "HIF8")))
+
+ROW_MAJOR = ("row-major",)
+PLAIN = ("row-major", "column-major")
+LAYOUTS = (*PLAIN, "fractal")
+
+#: Operands other than tiles.
+VALUES = {
+    *("scalar", "start", "row", "col", "mode", "saturation", "tmp", "global", "block_length", "executed", "pipe"),
+    *("signal", "value", "op", "comparison", "atomic", "diagonal", "key", "counter", "scale", "address"),
+    *("offset", "view", "group", "stage", "session", "peer", "event"),
+}
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction; `rank` is must, should or rest, by how often compiled kernels use it.
+
+    `dtypes` are the element types of its data operands, `types` the same in words if needed, `layouts` the layouts of
+    its tiles. They are empty where a tile is only named or passed on. `unsupported` is the error message for a use.
+    Empty fields of an operation's row follow from the operation.
+    """
+
+    rank: str
+    does: str
+    dtypes: tuple[str, ...] = ()
+    name: str = ""
+    group: str = ""
+    forms: tuple[str, ...] = ()
+    types: str = ""
+    layouts: tuple[str, ...] = LAYOUTS
+    memory: str = "Vec"
+    pipe: str = "V"
+    also_read: tuple[str, ...] = ()
+    unsupported: str = ""
+    writes: tuple[str, ...] = ("dst",)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Return the tiles it reads."""
+        names = dict.fromkeys(name for form in self.forms for name in operands(form))
+        tiles = [name for name in names if name not in VALUES and name not in self.writes]
+        return (*tiles, *self.also_read)
+
+
+def operands(form: str) -> list[str]:
+    """The names of a form's operands, optional ones included."""
+    return re.findall(r"\w+", form.replace("[", "").replace("]", ""))
+
+
+INSTRUCTIONS: dict[str, Instruction] = {}
+
+
+def instruction(row: Instruction, **more: object) -> None:
+    """Add an instruction to the table."""
+    complete = replace(row, **more)  # type: ignore[arg-type]
+    if complete.name in INSTRUCTIONS:
+        raise ValueError(f"instruction {complete.name} is defined twice")
+    INSTRUCTIONS[complete.name] = complete
+
+
+# Functions of operations on elements, as expressions of PyTorch; all writers of PyTorch use them.
+# `{a}` and `{b}` are operands, `{d}` is the destination's old content, `{bits}` the width of an element. The
+# expressions call functions of torch/helpers.
+
+COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """A function of elements at one position.
+
+    `floats`, `integers`: the expressions. Integers have the same expression as floats unless they have their own; `-`
+    means undefined. `number`, `integers_number`: variants for a number as the second operand. `halves`: a variant for
+    16-bit floats. `converts`: the elements (`f`loats, `i`ntegers) for which the expression has another type than the
+    operands. `callable`: the function by itself. `precise`: the C++ instruction has a variant of high precision.
+    """
+
+    name: str
+    floats: str
+    integers: str = ""
+    number: str = ""
+    integers_number: str = ""
+    halves: str = ""
+    converts: str = ""
+    callable: str = ""
+    precise: bool = False
+
+    def expression(self, *, is_float: bool, number: bool = False) -> str:
+        """Return the expression for an element type; empty without one."""
+        floats = (number and self.number) or self.floats
+        integers = self.integers or self.floats
+        if number:
+            integers = self.integers_number or (self.number if not self.integers else "") or integers
+        text = floats if is_float else integers
+        return "" if text == "-" else text
+
+    def keeps(self, *, is_float: bool) -> bool:
+        """Return whether the expression has the element type of the operands."""
+        return ("f" if is_float else "i") not in self.converts
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A function along rows or columns; `maybe_empty` is for a region that may have no elements."""
+
+    name: str
+    torch: str
+    maybe_empty: str = ""
+
+    def keeps(self, *, is_float: bool) -> bool:
+        """Return whether the result has the element type of the operand."""
+        return is_float or self.name in ("max", "min")
+
+
+# those that several operations compute
+ADD = Meaning("add", "{a} + {b}", callable="torch.add")
+SUB = Meaning("sub", "{a} - {b}")
+MUL = Meaning("mul", "{a} * {b}", callable="torch.mul")
+DIV = Meaning(
+    "div", "{a} / {b}", "divide({a}, {b})", integers_number="divide({a}, torch.tensor({b}))", converts="i", precise=True
+)
+MAX = Meaning("max", "torch.maximum({a}, {b})", number="{a}.clamp(min={b})", callable="torch.maximum")
+MIN = Meaning("min", "torch.minimum({a}, {b})", number="{a}.clamp(max={b})", callable="torch.minimum")
+FMOD = Meaning(
+    "fmod", "torch.fmod({a}, {b})", "fmod({a}, {b})", integers_number="fmod({a}, torch.tensor({b}))", converts="i",
+    precise=True,
+)  # fmt: skip
+REM = Meaning("rem", "remainder({a}, {b})", number="remainder({a}, torch.tensor({b}))", converts="fi", precise=True)
+POW = Meaning("pow", "power({a}, {b})", number="power({a}, torch.tensor({b}))", converts="fi", precise=True)
+AND = Meaning("and", "-", "{a} & {b}")
+OR = Meaning("or", "-", "{a} | {b}")
+XOR = Meaning("xor", "-", "{a} ^ {b}")
+SHL = Meaning(
+    "shl", "-", "shift_left({a}, {b}, {bits})", integers_number="shift_left({a}, torch.tensor({b}), {bits})",
+    converts="fi",
+)  # fmt: skip
+SHR = Meaning(
+    "shr", "-", "shift_right({a}, {b}, {bits})", integers_number="shift_right({a}, torch.tensor({b}), {bits})",
+    converts="fi",
+)  # fmt: skip
+PRELU = Meaning("prelu", "torch.where({a} > 0, {a}, {a} * {b})")
+EXPDIF = Meaning("expdif", "torch.exp({a} - {b})", "-")
+ADD_ADD = Meaning("add,add", "{a} + {b} + {c}", converts="fi")
+SUB_ADD = Meaning("sub,add", "{a} - {b} + {c}", converts="fi")
+
+SUM = Reduction("sum", "{a}.sum(dim={dim}, keepdim=True)", "total({a}, {dim})")
+PROD = Reduction("prod", "{a}.prod(dim={dim}, keepdim=True)", "product({a}, {dim})")
+MAX_OF = Reduction("max", "{a}.amax(dim={dim}, keepdim=True)", "highest({a}, {dim})")
+MIN_OF = Reduction("min", "{a}.amin(dim={dim}, keepdim=True)", "lowest({a}, {dim})")
+
+
+def mask_pattern(case: str) -> tuple[int, int]:
+    """Return period and position of the element that a mask pattern (`P0101`) selects; its last digit is element 0."""
+    digits = case[1:][::-1]
+    if digits == "1111":
+        return 1, 0
+    return (2, digits.index("1")) if digits.count("1") == 2 else (4, digits.index("1"))
+
 
 KINDS = (
     "tile",  # tile_buf, or memref in an on-chip space

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..attributes import SymbolAttr
-from ..model import Operation, Region
+from ..model import Operation, Region, SymbolAttr
 from ..resolve import Value
 from .writer import LOWERINGS, Writer
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from ..attributes import case_of
-from ..model import Operation
+from ..model import Operation, case_of
 from ..ops import TABLE, TILE_ALLOCATIONS
 from ..resolve import Resolved, Value
 from ..types import DYNAMIC, MultiTileType, TileType

@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from ..attributes import case_of
-from ..model import Operation
+from ..model import Operation, case_of
 from ..ops import TABLE
-from . import (  # noqa: F401  (they register what they translate)
-    control,
-    converting,
-    dtypes,
-    elementwise,
-    pipes,
-    rearranging,
-    reducing,
-    scalars,
-    tiles,
-    transfers,
-)
+from . import control, dtypes, pipes, rearranging, tiles  # noqa: F401  (they register what they translate)
 from .elementwise import element
 from .writer import LOWERINGS, Lower, Writer
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..attributes import StrAttr, SymbolAttr, int_value
-from ..model import Operation
+from ..model import Operation, StrAttr, SymbolAttr, int_value
 from ..ops import TABLE
 from ..types import TileType
 from .tiles import declare_popped

@@ -15,8 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 
-from ..attributes import int_value
-from ..model import Operation, Region
+from ..model import Operation, Region, int_value
 from ..ops import TABLE, TILE_ALLOCATIONS
 from ..resolve import Resolved, Value
 from ..types import MultiTileType, TileType

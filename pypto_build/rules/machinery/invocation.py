@@ -22,7 +22,7 @@ from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.options import OptionError, Options
 from pypto_build.rules.targets import OF_AN_ARTIFACT, TARGETS
 from pypto_build.toolchain import ToolchainError
-from pypto_build.toolchain.output import outlive_readers
+from pypto_build.toolchain.forks import outlive_readers
 from pypto_build.trace import span
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ import shlex
 from pypto_build.facts.platforms import Platform
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.rules.variants import FOR_SIMPLER, VARIANTS
-from pypto_build.toolchain.host import host_recipe
-from pypto_build.toolchain.recipe import Recipe
+from pypto_build.toolchain.host import Recipe, host_recipe
 
 
 def recipe_of(workspace: Workspace, platform: Platform, variant: str, runtime: str) -> Recipe:

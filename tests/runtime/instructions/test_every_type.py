@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from pypto_build.pto.ops import INSTRUCTIONS
-from pypto_build.pto.ops.instruction import NUMBERS as NUMERIC
+from pypto_build.pto.ops.spec import NUMBERS as NUMERIC
 from tests.runtime.instructions.table_cases import (
     COLS,
     LAYOUTS,

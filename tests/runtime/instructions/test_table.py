@@ -11,7 +11,7 @@ import pytest
 
 from pypto_build.pto.instructions import GROUPS, document
 from pypto_build.pto.ops import INSTRUCTIONS, TABLE, Instruction, OpDef
-from pypto_build.pto.ops.instruction import NUMBERS, operands
+from pypto_build.pto.ops.spec import NUMBERS, operands
 from pypto_build.runtime.build import INCLUDE_DIR
 from tests.pto.rows import ON_ELEMENTS
 from tests.runtime.instructions.table_cases import LAYOUTS, REGIONS, A, B, C, Case, D, Operands, case_of_row

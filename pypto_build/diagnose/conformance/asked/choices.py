@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import models
-from ..models import Array
-from ..question import DEVICE, HERE, SIMULATOR, Group, KnownAnswer, Question, floats
+from .. import question
+from ..question import DEVICE, HERE, SIMULATOR, Array, Group, KnownAnswer, Question, floats
 
 
 def group() -> Group:
@@ -116,6 +115,6 @@ def _mask_rows(signs: Array) -> Question:
         "float32",
         (
             KnownAnswer("each row at a row of the mask", chosen(signs[:, :36] > 0), HERE | DEVICE),
-            KnownAnswer("bits run on from row to row", chosen(models.select_running_on(signs > 0, 36, 8)), SIMULATOR),
+            KnownAnswer("bits run on from row to row", chosen(question.select_running_on(signs > 0, 36, 8)), SIMULATOR),
         ),
     )

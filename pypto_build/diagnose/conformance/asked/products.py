@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import models
+from .. import question
 from ..question import DEVICE, HERE, SIMULATOR, Group, KnownAnswer, Question
 
 
@@ -23,7 +23,7 @@ def group() -> Group:
     float_left, float_right = np.zeros((2, 16, 16), np.float32)
     float_left[:, 0] = 1 + random.integers(1, 2**12, 16) * 2.0**-23
     float_right[0] = 1 + random.integers(1, 2**12, 16) * 2.0**-23
-    steps = models.products_in_steps
+    steps = question.products_in_steps
     c, nothing = np.full((16, 16), 2.0**24), np.zeros((16, 16))
     product = steps(nothing, left, right)
     accumulated = Question(
@@ -54,7 +54,7 @@ def group() -> Group:
         "float32",
         (
             KnownAnswer("all bits", exact.astype(np.float32), HERE | SIMULATOR),
-            KnownAnswer("operands rounded to HF32", models.hf32(float_left) @ models.hf32(float_right)),
+            KnownAnswer("operands rounded to HF32", question.hf32(float_left) @ question.hf32(float_right)),
         ),
     )
     inputs = {

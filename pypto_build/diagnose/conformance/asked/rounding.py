@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import models
+from .. import question
 from ..question import DEVICE, HERE, SIMULATOR, Group, KnownAnswer, Question, floats
 
 
@@ -24,7 +24,7 @@ def group() -> Group:
             "round_to_half",
             "float16",
             (
-                KnownAnswer("ties away from zero, as ROUND says", models.half_away(near_half), HERE | DEVICE),
+                KnownAnswer("ties away from zero, as ROUND says", question.half_away(near_half), HERE | DEVICE),
                 KnownAnswer("ties to even whatever the mode", near_half.astype(np.float16), SIMULATOR),
             ),
         ),
@@ -33,9 +33,9 @@ def group() -> Group:
             "bfloat16",
             (
                 KnownAnswer(
-                    "ties away from zero, as ROUND says", models.bfloat16(near_short, away=True), HERE | DEVICE
+                    "ties away from zero, as ROUND says", question.bfloat16(near_short, away=True), HERE | DEVICE
                 ),
-                KnownAnswer("ties to even whatever the mode", models.bfloat16(near_short, away=False), SIMULATOR),
+                KnownAnswer("ties to even whatever the mode", question.bfloat16(near_short, away=False), SIMULATOR),
             ),
         ),
         Question(
@@ -50,7 +50,7 @@ def group() -> Group:
             "round_words",
             "float32",
             (
-                KnownAnswer("towards zero, as TRUNC says", models.words_cut_off(words), HERE | DEVICE),
+                KnownAnswer("towards zero, as TRUNC says", question.words_cut_off(words), HERE | DEVICE),
                 KnownAnswer("to nearest even whatever the mode", words.astype(np.float32), SIMULATOR),
             ),
         ),
@@ -58,10 +58,12 @@ def group() -> Group:
             "nan_to_integer",
             "int32",
             (
-                KnownAnswer("NaN is 0, others the nearest end", models.to_words(special, 0, high), HERE),
-                KnownAnswer("all the lowest number", models.to_words(special, low, low)),
-                KnownAnswer("NaN is the lowest number, others the nearest end", models.to_words(special, low, high)),
-                KnownAnswer("NaN is the largest number, others the nearest end", models.to_words(special, high, high)),
+                KnownAnswer("NaN is 0, others the nearest end", question.to_words(special, 0, high), HERE),
+                KnownAnswer("all the lowest number", question.to_words(special, low, low)),
+                KnownAnswer("NaN is the lowest number, others the nearest end", question.to_words(special, low, high)),
+                KnownAnswer(
+                    "NaN is the largest number, others the nearest end", question.to_words(special, high, high)
+                ),
             ),
         ),
     )

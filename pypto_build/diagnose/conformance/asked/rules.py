@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..models import Array
-from ..question import DEVICE, HERE, SIMULATOR, Group, KernelEdit, KnownAnswer, Question
+from ..question import DEVICE, HERE, SIMULATOR, Array, Group, KernelEdit, KnownAnswer, Question
 
 _IN_PLACE = (r"TASSIGN\(tmp0__ssa_v0, \d+\)", "TASSIGN(tmp0__ssa_v0, 0)")
 _EDITS = (

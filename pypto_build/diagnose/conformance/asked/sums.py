@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import models
+from .. import question
 from ..question import DEVICE, HERE, SIMULATOR, Group, KnownAnswer, Question
 
 
@@ -15,28 +15,28 @@ def group() -> Group:
     halves = random.uniform(-3, 3, (16, 128)).astype(np.float16)
     halves[8:, :2], halves[8:, 2:4] = 60000, -30000
     columns = random.uniform(0, 200, (16, 64)).astype(np.float16)
-    in_float = models.sum_in_sequence(halves.astype(np.float32))
+    in_float = question.sum_in_sequence(halves.astype(np.float32))
     pairs = columns
     while len(pairs) > 1:
-        pairs = models.add_floats(pairs[::2], pairs[1::2])
+        pairs = question.add_floats(pairs[::2], pairs[1::2])
     questions = (
         Question(
             "row_sum_order",
             "float32",
             (
-                KnownAnswer("pieces of 64 in pairs, then a tree of neighbours", models.sum_in_pieces(rows), DEVICE),
-                KnownAnswer("a tree of neighbours in each 64, one after the other", models.sum_of_trees(rows)),
-                KnownAnswer("from left to right", models.sum_in_sequence(rows), SIMULATOR),
-                KnownAnswer("eight side by side", models.sum_by_clang(rows)),
-                KnownAnswer("four vectors of eight side by side", models.sum_side_by_side(rows), HERE),
+                KnownAnswer("pieces of 64 in pairs, then a tree of neighbours", question.sum_in_pieces(rows), DEVICE),
+                KnownAnswer("a tree of neighbours in each 64, one after the other", question.sum_of_trees(rows)),
+                KnownAnswer("from left to right", question.sum_in_sequence(rows), SIMULATOR),
+                KnownAnswer("eight side by side", question.sum_by_clang(rows)),
+                KnownAnswer("four vectors of eight side by side", question.sum_side_by_side(rows), HERE),
             ),
         ),
         Question(
             "row_sum_half",
             "float16",
             (
-                KnownAnswer("in half, at most 65504", models.neighbours(halves, models.add_saturated), DEVICE),
-                KnownAnswer("in half, infinite beyond", models.neighbours(halves, models.add_floats)),
+                KnownAnswer("in half, at most 65504", question.neighbours(halves, question.add_saturated), DEVICE),
+                KnownAnswer("in half, infinite beyond", question.neighbours(halves, question.add_floats)),
                 KnownAnswer("in float, rounded once", in_float.astype(np.float16), HERE | SIMULATOR),
             ),
         ),
@@ -44,11 +44,13 @@ def group() -> Group:
             "col_sum_half",
             "float16",
             (
-                KnownAnswer("row after row, each sum rounded", models.sum_in_sequence(columns.T).T, DEVICE | SIMULATOR),
+                KnownAnswer(
+                    "row after row, each sum rounded", question.sum_in_sequence(columns.T).T, DEVICE | SIMULATOR
+                ),
                 KnownAnswer("pairs of rows, each sum rounded", pairs),
                 KnownAnswer(
                     "in float, rounded once",
-                    models.sum_in_sequence(columns.T.astype(np.float32)).T.astype(np.float16),
+                    question.sum_in_sequence(columns.T.astype(np.float32)).T.astype(np.float16),
                     HERE,
                 ),
             ),

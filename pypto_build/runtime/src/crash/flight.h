@@ -1,7 +1,7 @@
 // The flight recorder: shared memory in which the orchestration and every core keep the last events of their own. It is
 // always on. The parent of the process that runs kernels owns the memory, so it survives any end of the run.
 //
-// pypto_build/runtime/flight.py reads it.
+// pypto_build/replay/flight.py reads it.
 #pragma once
 
 #include "base/clock.h"
