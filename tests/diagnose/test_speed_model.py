@@ -349,6 +349,13 @@ def test_rows_of_a_file_replace_ours(tmp_path: Path) -> None:
         path.write_text("[[rate]]\n" + row.format(name, chip, evidence))
         with pytest.raises(ArtifactError, match=says):
             read_rates(path)
+    row = row.replace("cycles a repeat", "GB/s")
+    path.write_text("[[rate]]\n" + row.format("hbm", "a2a3", "D").replace("7.5", "0"))
+    with pytest.raises(ArtifactError, match="is no value of 'hbm'; give"):
+        read_rates(path)
+    path.write_text("[[rate]]\n" + row.format("clock", "a2a3", "D"))
+    with pytest.raises(ArtifactError, match="'clock' is not in GB/s; give it in GHz"):
+        read_rates(path)
     path.write_text("[[rate]]\nnam = 1\n")
     with pytest.raises(ArtifactError, match="is no list of rates"):
         read_rates(path)
@@ -428,3 +435,9 @@ def test_blocks_that_meet_take_the_longest_way_to_each_meeting() -> None:
     both = 2 * (each[1].head + each[1].work) / calm.clock + calm["dispatch.barrier"]
     start, end = result.tasks[0].start_us, result.tasks[0].end_us
     assert end - start == pytest.approx(both)
+
+
+def test_a_run_without_calls_takes_no_time() -> None:
+    assert predict(Recording([], [], []), A2).time_us == 0
+    empty = Recording([], [np.zeros(0, np.uint32)], [BlockCall(0, 0, 1, 0, 0, slice(0, 0))])
+    assert predict(empty, A2).bound == "dispatch"

@@ -246,7 +246,7 @@ class Model:
             }
             placed = place(tasks, self.recording.after, self.rates)
             over = max((one.end for one in placed), default=0.0)
-            if abs(over - before) <= _SETTLED * over:
+            if not placed or abs(over - before) <= _SETTLED * over:
                 break
             before = over
             self._share_out(placed, shapes, steps, level)

@@ -294,6 +294,8 @@ def rates_of(chip: str, replaced: Iterable[Rate] = ()) -> Rates:
 
 
 _LONGEST_LINE = 4096
+#: Units of which there is at least one.
+_WHOLE = ("cores", "bytes", "MiB", "instructions", "passes")
 
 
 class _Replaced(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -314,14 +316,19 @@ def read_rates(path: Path) -> list[Rate]:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", "name another file") from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise ArtifactError(path, f"is no list of rates: {str(error)[:200]}", "see docs/understand/speed.md") from None
-    names = {rate.name for rate in RATES}
+    units = {rate.name: rate.unit for rate in RATES}
     for rate in listed:
-        if rate.name not in names and not rate.name.startswith(("slope.", "row.", "column.")):
+        if rate.name not in units and not rate.name.startswith(("slope.", "row.", "column.")):
             raise ArtifactError(path, f"there is no rate '{rate.name}'", "JSON= lists them all")
         if rate.chip not in (*CHIPS, *CHIPS.values()):
             raise ArtifactError(path, f"there is no chip '{rate.chip}'", f"it is one of {', '.join(CHIPS)}, a2a3, a5")
         if rate.evidence not in EVIDENCE:
             raise ArtifactError(path, f"'{rate.evidence}' is no evidence", "it is one of D, C, S, F, G")
-        if not 0 <= rate.value < 1e12:
-            raise ArtifactError(path, f"{rate.value} is no value of a rate", "give a finite number that is 0 or more")
+        if rate.unit != units.get(rate.name, rate.unit):
+            raise ArtifactError(path, f"'{rate.name}' is not in {rate.unit}", f"give it in {units[rate.name]}")
+        least = 0.0 if rate.unit.startswith(("cycles", "us")) else 1e-3 if rate.unit not in _WHOLE else 1.0
+        if not least <= rate.value < 1e9:
+            raise ArtifactError(path, f"{rate.value} is no value of '{rate.name}'", f"give {least:g} to 1e9")
+        if not 0 <= rate.error <= 10:
+            raise ArtifactError(path, f"{rate.error} is no relative error", "give 0 to 10")
     return listed
