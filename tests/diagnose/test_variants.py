@@ -59,10 +59,12 @@ def test_only_the_functions_of_the_program_are_edited() -> None:
 
 
 def test_an_offset_may_be_counted_by_the_loop_around_it() -> None:
-    text = _PROGRAM + "\ndef run(x, y):\n    for g in pl.range(4):\n        scale(pl.slice(x, [8, 8], [0, 0]), y, g)\n"
+    loop = "def run(x, y):\n    for g in pl.range(4):\n        scale(pl.slice(x, [8, 8], [0, 0]), y, g)\n"
+    text = f"{_PROGRAM}ROWS, COLS = 16, 32\n\n{loop}"
     tried = [trial.applied(text).splitlines()[-1].strip() for trial in python_trials(text, {"run"})]
     assert "scale(pl.slice(x, [8, 8], [g, 0]), y, g)" in tried
     assert "scale(pl.slice(x, [8, 8], [g * SIZE, 0]), y, g)" in tried
+    assert "scale(pl.slice(x, [8, 8], [g * COLS, 0]), y, g)" in tried
 
 
 def test_edits_of_a_module() -> None:

@@ -54,6 +54,10 @@ def add(src0: str, src1: str, dst: str, types: tuple[str, str, str] = (T, T, T))
     return f"  pto.tadd ins({src0}, {src1} : {types[0]}, {types[1]}) outs({dst} : {types[2]})"
 
 
+THREE_POPS = "  pto.aiv_initialize_pipe {{dir_mask = 1, slot_size = 4096, slot_num = {slots}}}\n" + "".join(
+    f"  %{name} = pto.tpop_from_aic {{{{split = 0}}}} -> {T}\n" for name in "tuv"
+)
+FREE = "  pto.tfree_from_aic {split = 0}\n"
 CASES = {
     # names and types
     "undefined": Case(
@@ -322,6 +326,16 @@ CASES = {
         f"  pto.aiv_initialize_pipe {{dir_mask = 1, slot_size = 4096}}\n  %t = pto.tpop_from_aic {{split = 0}} -> {T}\n"
         "  pto.tfree_from_aic {split = 0}",
         "pto.tpop_from_aic: pipe 0 to_aiv: 1 pops, but 0 frees in @k",
+    ),
+    "more popped tiles than slots": Case(
+        THREE_POPS.format(slots=2) + C + add("%t", "%u", "%c") + add("%v", "%c", "%c") + FREE * 3,
+        THREE_POPS.format(slots=3) + C + add("%t", "%u", "%c") + add("%v", "%c", "%c") + FREE * 3,
+        "pto.tpop_from_aic: 3 popped tiles are alive, the pipe has 2 slots for them",
+    ),
+    "use behind the free": Case(
+        THREE_POPS.format(slots=4) + C + FREE * 3 + add("%t", "%u", "%c"),
+        THREE_POPS.format(slots=4) + C + add("%t", "%u", "%c") + FREE * 3,
+        "pto.tadd: uses %t behind pto.tfree_from_aic, which gave its slot back",
     ),
     "direction": Case(
         A + f"  pto.aiv_initialize_pipe {{dir_mask = 1, slot_size = 4096}}\n  pto.tpush_to_aic(%a : {T}) {{split = 0}}",

@@ -56,6 +56,8 @@ def test_a_program_edit_rebuilds_what_it_changes(project: Project) -> None:
     project.write("prog.py", PROGRAM + REFERENCE)
     run = project.scons("compile", "PROGRAM=prog.py")
     assert (run.status, run.actions) == (0, ["compile prog.py", DATA]), run.output
+    assert "[pto] next: scons replay JIT=_jit_prog\n" in run.output
+    assert "[pto] wrote build_output/_jit_prog/golden.py\n" in run.output
     run = project.scons("replay", "JIT=_jit_prog")
     assert run.status == 0, run.output
     kernels = ["aic/fused_aic", "aic/square", "aiv/fused_aiv", "aiv/twice"]

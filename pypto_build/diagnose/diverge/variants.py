@@ -250,11 +250,12 @@ def python_trials(text: str, functions: Collection[str], rounding: str = "") -> 
         found += [trial for node in nodes for trial in _rounded(source, node, rounding, alias)]
     for kind in _KINDS:
         found += [trial for node in nodes for trial in kind(source, node)]
+    constants = [name.id for line in tree.body if isinstance(line, ast.Assign) for target in line.targets
+                 for name in ast.walk(target) if isinstance(name, ast.Name)]  # fmt: skip
+    found += [trial for body in bodies for trial in _offsets(source, body, constants)]
     found += [trial for node in [*nodes, *numbers] for trial in _constants(source, node)]
-    constants = [target.id for line in tree.body if isinstance(line, ast.Assign) for target in line.targets
-                 if isinstance(target, ast.Name)]  # fmt: skip
     for body in bodies:
-        found += [*_offsets(source, body, constants), *_names(source, body, constants)]
+        found += _names(source, body, constants)
     for body in bodies:
         found += _added(source, body, alias or "torch")
     return list({(trial.changes): trial for trial in found}.values())[:MOST]
