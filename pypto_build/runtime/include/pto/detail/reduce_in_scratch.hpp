@@ -89,11 +89,12 @@ private:
 // Returns whether the rows were reduced in a scratch tile that is too small.
 template <class Op, bool is_sum, class D, class S, class Tmp>
 PTO_INLINE bool reduce_in_scratch(D &dst, const S &src, const Tmp &tmp) {
+    using T = ElementType<S>;
     using Reduction = ScratchReduction<Op, is_sum, D, S, Tmp>;
     if (!Reduction::is_too_small(src))
         return false;
     const int64_t cols = src.GetValidCol();
-    Reduction{dst, src, tmp.data(), src.GetValidRow(), cols / Reduction::width, cols % Reduction::width}.run();
+    Reduction{dst, src, (T *)tmp.data(), src.GetValidRow(), cols / Reduction::width, cols % Reduction::width}.run();
     return true;
 }
 
