@@ -27,7 +27,7 @@ from .looking import Identity, Looker, Paths, unpack
 from .prestart import Ahead, Start
 from .questions import CALLS, NAMES, is_absent, subject
 from .store import Store, decoded
-from .witness import TEST_VARIABLE, VARIABLE, Account, of_python, read_account
+from .witness import TEST_VARIABLE, VARIABLE, Account, of_python, read_account, remove_stale_bytecode
 from .work import WorkDirectories
 
 #: Number of attempts at an action whose inputs change meanwhile.
@@ -448,6 +448,8 @@ class OutputDir:
         action = attempt.action
         reads_main = not action.main or action.main in attempt.account.files
         if action.python:
+            if action.foreign and (stale := remove_stale_bytecode(attempt.account)):
+                return Outcome("failed", _UNSTABLE, printed), stale
             attempt.account.leave_out(attempt.seen)  # thousands of libraries, which are looked at as what they are
             attempt = replace(attempt, account=of_python(attempt.account, action.foreign))
         untold = self._untold(attempt, reads_main)

@@ -418,6 +418,27 @@ def of_python(account: Account, foreign: bool = False) -> Account:
     return mine
 
 
+def remove_stale_bytecode(account: Account) -> str:
+    """Remove the compiled modules of the user's that are older than their sources; return such a source, empty if none.
+
+    Python takes them if the source has its old size and time. One that cannot be removed leaves the account
+    ``unseen``.
+    """
+    homes, stale = _Homes(account), ""
+    for path in account.files:
+        source = _source(path)
+        if source == path or source.startswith(_PACKAGE) or homes.installed(source) or homes.is_of_path(source):
+            continue
+        with suppress(FileNotFoundError):
+            if os.stat(source).st_ctime_ns > os.stat(path).st_ctime_ns:
+                try:
+                    os.unlink(path)
+                    stale = source
+                except OSError:
+                    account.unseen = account.unseen or path
+    return stale
+
+
 def _looked_at(account: Account) -> set[str]:
     """The regular files whose status a command asked for."""
     return {subject(question) for question, answer in account.answers.items() if answer.startswith("file ")}

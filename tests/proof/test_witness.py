@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.proof.witness import VARIABLE, Account, library, of_python, read_account
+from pypto_build.proof.witness import VARIABLE, Account, library, of_python, read_account, remove_stale_bytecode
 from pypto_build.toolchain.host import find_compiler
 
 
@@ -204,6 +204,20 @@ def test_a_directory_with_the_name_of_a_standard_library_is_none(watcher: Path, 
     code = f"import contextlib; open({str(file)!r}).read()\nwith contextlib.suppress(OSError): open('{file}.no')"
     account = of_python(watched(watcher, tmp_path, sys.executable, "-c", code))
     assert str(file) in account.files and f"{file}.no" in account.absent
+
+
+def test_what_python_compiled_before_an_edit_is_removed(watcher: Path, tmp_path: Path) -> None:
+    """Else Python takes it, if the source has its old size and time."""
+    module, command = tmp_path / "given.py", (sys.executable, "-c", "import given; assert given.VALUE == 1")
+    module.write_text("VALUE = 1\n")
+    status = module.stat()
+    subprocess.run(command, cwd=tmp_path, check=True)
+    (compiled,) = tmp_path.glob("__pycache__/*.pyc")
+    assert remove_stale_bytecode(watched(watcher, tmp_path, *command)) == ""
+    module.write_text("VALUE = 2\n")
+    os.utime(module, ns=(status.st_atime_ns, status.st_mtime_ns))
+    account = watched(watcher, tmp_path, *command)
+    assert (remove_stale_bytecode(account), compiled.exists(), account.unseen) == (str(module), False, "")
 
 
 def test_names_of_shared_memory_are_no_inputs_of_tools_of_ours(watcher: Path, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ assert b"2.0f * in" in data
 open(after, "wb").write(data.replace(b"2.0f * in", b"3.0f * in"))
 os.utime(after, ns=(status.st_atime_ns, status.st_mtime_ns))
 """
-_WAYS = {
+_SCRIPTS = {
     # Two images that agree in inodes, sizes and times, at one place in turn.
     "an image in place of another": """
 truncate -s 4M one
@@ -56,7 +56,7 @@ umount $kernels
 }
 
 
-@pytest.mark.parametrize("script", _WAYS.values(), ids=_WAYS)
+@pytest.mark.parametrize("script", _SCRIPTS.values(), ids=_SCRIPTS)
 def test_another_file_of_the_same_status_is_compiled(project: Project, script: str) -> None:
     missing = [name for name in ("unshare", "mount", "mkfs.ext4", "bindfs") if not shutil.which(name)]
     if missing or os.getuid() != 0 or subprocess.run(["unshare", "-m", "true"], check=False).returncode:

@@ -71,6 +71,25 @@ def tests(tmp_path: Path) -> _Tests:
     return project
 
 
+@pytest.mark.parametrize(
+    ("name", "old", "new", "ran"),
+    [
+        ("product/one.py", "return 1", "return 3", _A),
+        ("product/two.py", "return 2", "return 3", _B),  # by a process that the test starts
+        (_A, "== 1", "== 3", _A),  # pytest compiles files of tests itself
+    ],
+)
+def test_an_old_size_and_time_hide_no_edit(tests: _Tests, name: str, old: str, new: str, ran: str) -> None:
+    """Python alone takes what it compiled before the edit."""
+    status = (tests.root / name).stat()
+    tests.edit_file(name, old, new)
+    os.utime(tests.root / name, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert tests.lines() == _expected(ran, word="FAIL")
+    tests.edit_file(name, new, old)
+    os.utime(tests.root / name, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert tests.lines()[ran].startswith("PASS")
+
+
 def test_only_what_read_an_edited_file_runs_again(tests: _Tests) -> None:
     tests.edit_file("product/one.py", "return 1", "return 2 - 1")
     assert tests.lines() == _expected(_A)
