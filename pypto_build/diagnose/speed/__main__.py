@@ -32,7 +32,8 @@ def parser() -> argparse.ArgumentParser:
     add("--calibrate", type=Path, metavar="FILE", help="a measured timeline to fit rates to; they go to OUT/rates.toml")
     add("--other", default="", metavar="ARTIFACT", help="a second prediction to compare with: an artifact, or its JSON")
     add_chips(options)
-    add("--json", type=Path, metavar="FILE", help="also write the prediction as JSON")
+    add("--json", type=Path, metavar="FILE", help="also write the prediction and the findings as JSON")
+    add("--sarif", type=Path, metavar="FILE", help="also write the findings as SARIF 2.1.0")
     return options
 
 
