@@ -36,6 +36,7 @@ from pypto_build.diagnose.speed.record import (
     S,
 )
 from pypto_build.diagnose.speed.schedule import DATA
+from pypto_build.diagnose.speed.text import headline
 from pypto_build.diagnose.speed.what_if import BUFFER_FLAGS
 
 #: The least gain that is shown, as a share of the run's time.
@@ -50,7 +51,7 @@ _UNEVEN = 1.1
 
 
 @dataclass(frozen=True)
-class Candidate:
+class EditCandidate:
     """An edit that may help: what is slow, where, and the recording and the rates after the edit."""
 
     rule: str
@@ -98,14 +99,16 @@ class Advisor:
                 result[number].append(stream)
         return result
 
-    def _of(self, rule: str, message: str, hint: str, recording: Recording, row: int = -1, **more: Any) -> Candidate:
+    def _of(
+        self, rule: str, message: str, hint: str, recording: Recording, row: int = -1, **more: Any
+    ) -> EditCandidate:
         kernel = self.kernel_of.get(self.homes[row][0], -1) if row >= 0 and self.homes[row] else -1
         values: dict[str, Any] = {"row": row, "kernel": kernel, "rates": self.rates, **more}
-        return Candidate(rule, message, hint, recording, **values)
+        return EditCandidate(rule, message, hint, recording, **values)
 
     # -- in a kernel --
 
-    def banks(self) -> Iterator[Candidate]:
+    def banks(self) -> Iterator[EditCandidate]:
         """Yield for each address that conflicts the nearest one that does not."""
         conflicts: dict[tuple[int, int], int] = {}
         for number, cost in enumerate(self.costs):
@@ -143,7 +146,7 @@ class Advisor:
                 break
         return best
 
-    def rows_of_transfers(self) -> Iterator[Candidate]:
+    def rows_of_transfers(self) -> Iterator[EditCandidate]:
         """Yield transfers whose rows in global memory are short or not aligned."""
         aligned = int(self.rates["alignment"])
         for number, row in enumerate(self.recording.rows):
@@ -160,7 +163,7 @@ class Advisor:
             changed = edited.with_rows(self.recording, {number: edited.consecutive(row)})
             yield self._of("small-rows" if short else "unaligned-rows", message, hint, changed, number)
 
-    def steps(self) -> Iterator[Candidate]:
+    def steps(self) -> Iterator[EditCandidate]:
         """Yield loops whose steps move less than 16 KB by one transfer."""
         for stream, counts in enumerate(self.counts):
             seen: set[int] = set()
@@ -191,7 +194,7 @@ class Advisor:
         }
         return _UB_BYTES[self.rates.arch == A2A3] // max(1, sum(used.values()))
 
-    def buffers(self) -> Iterator[Candidate]:
+    def buffers(self) -> Iterator[EditCandidate]:
         """Yield kernels in which a pipe waits until its only buffer is free."""
         for kernel in self.prediction.kernels:
             waits = [
@@ -207,7 +210,7 @@ class Advisor:
                 changed = edited.with_two_buffers(self.recording, streams)
                 yield self._of("one-buffer", message, hint, changed, waits[0].row)
 
-    def barriers(self) -> Iterator[Candidate]:
+    def barriers(self) -> Iterator[EditCandidate]:
         """Yield barriers of all pipes behind which fewer pipes have to wait."""
         for number, row in enumerate(self.recording.rows):
             if row.kind == BARRIER and row.pipe == ALL and self.homes[number]:
@@ -220,7 +223,7 @@ class Advisor:
                     hint = f"let {', '.join(pairs)} wait in its place" if pairs else "remove the barrier"
                     yield self._of("wide-barrier", message, hint, changed, number)
 
-    def scalars(self) -> Iterator[Candidate]:
+    def scalars(self) -> Iterator[EditCandidate]:
         """Yield kernels that access single elements in a loop."""
         for kernel in sorted(set(self.kernel_of.values())):
             streams = edited.of_kernel(self.recording, kernel)
@@ -236,7 +239,7 @@ class Advisor:
                 changed = edited.without_scalars(self.recording, streams)
                 yield self._of("scalar-loop", message, "use an instruction on a whole tile", changed, number)
 
-    def drains(self) -> Iterator[Candidate]:
+    def drains(self) -> Iterator[EditCandidate]:
         """Yield drains of L0C whose width is an odd number of fractals."""
         odd = next((n for n, cost in enumerate(self.costs) if cost.pipe == FIX and cost.work > cost.light > 0), -1)
         if odd >= 0 and self.homes[odd]:
@@ -247,7 +250,7 @@ class Advisor:
 
     # -- in the run --
 
-    def reads(self) -> Iterator[Candidate]:
+    def reads(self) -> Iterator[EditCandidate]:
         """Yield the rate without loads of one address by many cores."""
         if len(self.recording.calls) > 1:
             changed = self.rates.with_values(l2__shared__aiv=1e15, l2__shared__aic=1e15)
@@ -255,7 +258,7 @@ class Advisor:
             hint = "let each block begin at another part: rotate the loop by the number of the block"
             yield self._of("same-reads", message, hint, self.recording, rates=changed)
 
-    def level2(self) -> Iterator[Candidate]:
+    def level2(self) -> Iterator[EditCandidate]:
         """Yield an L2 that keeps the run's data until they are used again."""
         capacity = self.rates["l2"] * self.rates["l2.reuse"]
         size = self.prediction.footprint / 2**20
@@ -265,7 +268,7 @@ class Advisor:
             hint = "use data again at once: work on parts of it that fit"
             yield self._of("over-l2", message, hint, self.recording, rates=changed)
 
-    def tasks(self) -> Iterator[Candidate]:
+    def tasks(self) -> Iterator[EditCandidate]:
         """Yield short tasks that may run as one: in a chain, or side by side on the same kernel."""
         after, calls = self.recording.after, self.recording.tasks
         longest: dict[int, float] = defaultdict(float)
@@ -298,13 +301,13 @@ class Advisor:
         blocks = [[(call.block, call.member) for call in self.recording.tasks[task]] for task in (one, other)]
         return blocks[0] == blocks[1]
 
-    def _tasks(self, rule: str, message: str, head: Mapping[int, int]) -> Candidate:
+    def _tasks(self, rule: str, message: str, head: Mapping[int, int]) -> EditCandidate:
         changed = edited.fused(self.recording, head)
         tasks = tuple(sorted({*head, *head.values()}))
         kernel = self.recording.tasks[tasks[0]][0].kernel
         return self._of(rule, message, "fuse them into one kernel, or one task", changed, tasks=tasks, kernel=kernel)
 
-    def waves(self) -> Iterator[Candidate]:
+    def waves(self) -> Iterator[EditCandidate]:
         """Yield tasks whose blocks keep some cores idle: in a last wave, or because some take longer."""
         times: dict[int, dict[int, float]] = defaultdict(dict)
         for block in self.prediction.tasks:
@@ -326,7 +329,7 @@ class Advisor:
                 message = f"the longest block takes {max(of.values()):,.1f} us, the mean is {mean:,.1f}"
                 yield self._of("uneven-blocks", message, "give all blocks as much work", changed, **of_task)
 
-    def dependencies(self) -> Iterator[Candidate]:
+    def dependencies(self) -> Iterator[EditCandidate]:
         """Yield dependencies on the critical path between tasks that share no bytes."""
         placed = self.prediction.tasks
         number = max(range(len(placed)), key=lambda n: placed[n].end_us, default=-1)
@@ -358,7 +361,7 @@ class Advisor:
 
 
 #: The tables of candidates, by what they look at.
-_LOOKS: tuple[Callable[[Advisor], Iterator[Candidate]], ...] = (
+_LOOKS: tuple[Callable[[Advisor], Iterator[EditCandidate]], ...] = (
     Advisor.banks,
     Advisor.rows_of_transfers,
     Advisor.steps,
@@ -399,8 +402,15 @@ def advise(
     return sorted(best.values(), key=lambda one: -one.gain_us)
 
 
+def limit_finding(prediction: Prediction, most_us: float) -> Finding:
+    """Return the prediction beside the time that a run may take: an error if all of the range is above that."""
+    above = prediction.low_us > most_us
+    message = f"{headline(prediction).partition(', ')[0]}, {'more' if above else 'not surely more'} than {most_us:g} us"
+    return Finding("speed/max-time", message, level="error" if above else "note")
+
+
 def _finding(
-    candidate: Candidate,
+    candidate: EditCandidate,
     at: InstructionPosition,
     gain: float,
     whole: float,
@@ -422,7 +432,7 @@ def _finding(
     )
 
 
-def _edits(candidate: Candidate, at: InstructionPosition, root: Path | None) -> tuple[Edit, ...]:
+def _edits(candidate: EditCandidate, at: InstructionPosition, root: Path | None) -> tuple[Edit, ...]:
     """Return the edit of the constant that is a tile's address, if the kernel has it in one line."""
     if candidate.old < 0 or not root or not at.path:
         return ()

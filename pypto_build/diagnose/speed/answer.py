@@ -11,10 +11,10 @@ import msgspec
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes, write_bytes
 from pypto_build.artifact.instruction_sites import AccessSite, InstructionPosition, find_positions
-from pypto_build.diagnose.findings import Report, keep, state_of
+from pypto_build.diagnose.findings import Report, as_json, keep, state_of
 from pypto_build.diagnose.recorded.critical_path import read_timeline
 from pypto_build.diagnose.recorded.names import Names, artifact_names
-from pypto_build.diagnose.speed.advice import advise
+from pypto_build.diagnose.speed.advice import advise, limit_finding
 from pypto_build.diagnose.speed.calibrate import calibrate, write_rates
 from pypto_build.diagnose.speed.document import Gain, Line, PredictionDocument
 from pypto_build.diagnose.speed.model import Prediction, predict
@@ -86,7 +86,7 @@ def document_of(
 
 
 def answer(options: argparse.Namespace, directory: Path, say: Callable[..., None]) -> int:
-    """Print the prediction for a recorded run. Returns 1 if an instruction has no price, else 0."""
+    """Print the prediction for a recorded run. Returns 1 if a price is missing or it takes too long, else 0."""
     rates = chip_rates(options.chip_name, options.platform, options.rates)
     changes = read_what_if(options.what_if)
     other = other_document(options.other, options.build_dir) if options.other else None
@@ -101,10 +101,13 @@ def answer(options: argparse.Namespace, directory: Path, say: Callable[..., None
     if other:
         say(*(f"[speed] {line}" for line in compared_lines(options.artifact.name, prediction, names, other)))
     gains = advise(recording, rates, prediction, names, positions, options.artifact)
-    say(*(line for gain in gains for line in gain.finding.lines))
-    findings = tuple(gain.finding for gain in gains)
+    limit = () if options.max_time is None else (limit_finding(prediction, options.max_time),)
+    findings = (*limit, *(gain.finding for gain in gains))
+    say(*(line for finding in findings for line in finding.lines))
     report = Report("speed", options.artifact.name, findings, state=state_of(options.artifact))
     keep(report, options.artifact, options.build_dir, options.sarif)
+    if options.findings:
+        write_bytes(options.findings, as_json(report))
     wrong = unpriced_lines(prediction, recording, positions)
     say(*wrong)
     if options.calibrate:
@@ -114,4 +117,4 @@ def answer(options: argparse.Namespace, directory: Path, say: Callable[..., None
     write_bytes(options.build_dir / KEPT, msgspec.json.encode(document))
     if options.json:
         write_bytes(options.json, msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
-    return int(bool(wrong))
+    return int(bool(wrong) or any(finding.level == "error" for finding in findings))
