@@ -193,14 +193,19 @@ def deliver(
     for finding in ordered:
         terminal.say(*finding.lines)
     terminal.say(f"[{tool}] {artifact.name}: {summary(ordered)}")
-    files = {given.json: as_json(report), given.sarif: as_sarif(report, artifact)}
-    if build_dir is not None:
-        files[build_dir / _DIRECTORY / f"{tool}.json"] = as_json(report)
-        files[build_dir / _DIRECTORY / f"{tool}.sarif"] = as_sarif(report, artifact)
-    for path, data in files.items():
-        if path is not None:
-            write_bytes(path, data)
+    if given.json:
+        write_bytes(given.json, as_json(report))
+    keep(report, artifact, build_dir, given.sarif)
     return int(any(finding.level != "note" for finding in ordered))
+
+
+def keep(report: Report, artifact: Path, build_dir: Path | None, sarif: Path | None) -> None:
+    """Write a report to `sarif`, and to `build_dir`, where the report page and editors find it."""
+    if sarif:
+        write_bytes(sarif, as_sarif(report, artifact))
+    if build_dir is not None:
+        write_bytes(build_dir / _DIRECTORY / f"{report.tool}.json", as_json(report))
+        write_bytes(build_dir / _DIRECTORY / f"{report.tool}.sarif", as_sarif(report, artifact))
 
 
 def state_of(root: Path) -> str:

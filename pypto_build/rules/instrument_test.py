@@ -60,6 +60,15 @@ HAZARD_TEST = Rule(
 )
 
 
+#: The test by `max_time` of a ReplayTest: of its prediction.
+_SPEED_TEST = Rule(
+    "ReplayTest",
+    "Passes if the predicted range of the time on a device is not above `max_time`.",
+    (*HAZARD_TEST.attributes, Attribute("max_time", (float,), "microseconds"), Attribute("chip", (str,), "the chip")),
+)
+_RULES = {"lint": LINT_TEST, "hazards": HAZARD_TEST, "speed": _SPEED_TEST}
+
+
 def declare_lint_test(env: Environment, **attributes: Any) -> Nodes:
     """Implements ``LintTest``; returns the node of its findings."""
     return declare_instrument_test(env, "lint", attributes)
@@ -72,9 +81,8 @@ def declare_hazard_test(env: Environment, **attributes: Any) -> Nodes:
 
 def declare_instrument_test(env: Environment, tool: str, attributes: Mapping[str, Any]) -> Nodes:
     """Declare the test of an instrument by the attributes of its rule."""
-    rule = LINT_TEST if tool == "lint" else HAZARD_TEST
     return _declare(
-        env, tool, rule.check({name: value for name, value in attributes.items() if value is not None}, env)
+        env, tool, _RULES[tool].check({name: value for name, value in attributes.items() if value is not None}, env)
     )
 
 
@@ -127,11 +135,11 @@ def _declare_run(run: _Examination, env: Environment, values: Mapping[str, Any])
     whole = load_distributed(root) if is_distributed(root) else None
     artifact = whole.as_artifact() if whole else open_artifact(workspace, root, values["platform"])
     output = workspace.output(artifact.name, artifact.root, platform)
-    words = [str(root), "--platform", platform.name, "--json", str(run.result)]
+    words = [str(root), "--platform", platform.name, "--findings" if run.tool == "speed" else "--json", str(run.result)]
     inputs: list[Path] = list(whole.files) if whole else [artifact.manifest_path]
     nodes: list[Any] = []
     written = [output / "findings"]
-    if run.tool == "hazards":
+    if run.tool != "lint":
         variant = workspace.own_variant(CHECKED)
         targets = run.targets = (
             distributed.distributed_targets(env, whole, platform.name, variant)
@@ -143,6 +151,12 @@ def _declare_run(run: _Examination, env: Environment, values: Mapping[str, Any])
         words += ["--binaries", str(targets.binaries_dir), *chip_words(targets)]
         data = path_of(values["data"]) if values.get("data") else None
         words += ["--data", str(data)] if data else []
+        if run.tool == "speed":
+            words += [
+                "--max-time",
+                str(values["max_time"]),
+                *(["--chip-name", values["chip"]] if values["chip"] else []),
+            ]
         data_files = snapshot(artifact, data)
         inputs += [targets.interface, *map(Path, targets.binary_paths), *data_files.inputs.values()]
         nodes += targets.all

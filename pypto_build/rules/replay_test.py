@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -59,9 +60,14 @@ REPLAY_TEST = Rule(
             (list, tuple),
             "what else fails it: 'rules' of the device; 'lint', 'hazards', which are tests NAME.lint, NAME.hazards",
         ),
+        Attribute(
+            "max_time", (str,), "fails NAME.speed if `scons speed` predicts more for certain, such as '180us', '1.5ms'"
+        ),
+        Attribute("chip", (str,), "the chip of max_time (default: CHIP of `scons speed`)"),
         Attribute("tags", (list, tuple), "names that TAGS= selects by"),
     ),
 )
+_UNITS = {"us": 1.0, "ms": 1e3, "s": 1e6}
 _RULES, _INSTRUMENTS = "rules", ("lint", "hazards")
 
 
@@ -95,6 +101,26 @@ def _declare_checks(env: Environment, values: Mapping[str, Any]) -> None:
         declare_instrument_test(env, check, {**taken, **data, "name": name})
         if values["name"] in map(str, COMMAND_LINE_TARGETS):
             BUILD_TARGETS.append(name)
+
+    if values["chip"] and not values["max_time"]:
+        raise RuleError("ReplayTest: chip: it goes with max_time=, which is not there")
+    if values["max_time"]:
+        _declare_limit(env, values)
+
+
+def _declare_limit(env: Environment, values: Mapping[str, Any]) -> None:
+    """Declare the test of the predicted time."""
+    from pypto_build.rules.instrument_test import declare_instrument_test
+
+    text = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(us|ms|s)", values["max_time"])
+    if text is None:
+        raise RuleError(f"ReplayTest: max_time={values['max_time']!r} is no time; write one such as '180us' or '1.5ms'")
+    taken = {key: values[key] for key in ("artifact", "platform", "tags", "chip")}
+    taken |= {"data": values["data"]} if values["data"] != REFERENCE else {}
+    name = f"{values['name']}.speed"
+    declare_instrument_test(env, "speed", {**taken, "name": name, "max_time": float(text[1]) * _UNITS[text[2]]})
+    if values["name"] in map(str, COMMAND_LINE_TARGETS):
+        BUILD_TARGETS.append(name)
 
 
 def _results(workspace: Workspace, values: Mapping[str, Any]) -> Path | None:

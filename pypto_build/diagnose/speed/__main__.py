@@ -32,7 +32,10 @@ def parser() -> argparse.ArgumentParser:
     add("--calibrate", type=Path, metavar="FILE", help="a measured timeline to fit rates to; they go to OUT/rates.toml")
     add("--other", default="", metavar="ARTIFACT", help="a second prediction to compare with: an artifact, or its JSON")
     add_chips(options)
-    add("--json", type=Path, metavar="FILE", help="also write the prediction as JSON")
+    add("--json", type=Path, metavar="FILE", help="also write the prediction and the findings as JSON")
+    add("--max-time", type=float, metavar="US", help="fail if even the lower end of the range is above")
+    add("--findings", type=Path, metavar="FILE", help="also write the findings alone as JSON")
+    add("--sarif", type=Path, metavar="FILE", help="also write the findings as SARIF 2.1.0")
     return options
 
 
@@ -49,7 +52,7 @@ def recorded_replay(options: argparse.Namespace) -> tuple[Verdict, Path]:
 
 @command("speed", parser)
 def main(options: argparse.Namespace) -> int:
-    """Return 0, 1 if an instruction has no price, or the exit status of a replay that left no record."""
+    """Return 0, 1 if a price is missing or the run takes too long, or the status of a replay that left no record."""
     with taking_long("recording the instructions"):
         verdict, directory = recorded_replay(options)
     if options.chip and (directory / "ranks.json").is_file():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,10 +11,12 @@ import msgspec
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes, write_bytes
 from pypto_build.artifact.instruction_sites import AccessSite, InstructionPosition, find_positions
+from pypto_build.diagnose.findings import Report, as_json, keep, state_of
 from pypto_build.diagnose.recorded.critical_path import read_timeline
 from pypto_build.diagnose.recorded.names import Names, artifact_names
+from pypto_build.diagnose.speed.advice import advise, limit_finding
 from pypto_build.diagnose.speed.calibrate import calibrate, write_rates
-from pypto_build.diagnose.speed.document import Line, PredictionDocument
+from pypto_build.diagnose.speed.document import Gain, Line, PredictionDocument
 from pypto_build.diagnose.speed.model import Prediction, predict
 from pypto_build.diagnose.speed.rates import CHIPS, DEFAULT_CHIP, Rates, rates_of, read_rates
 from pypto_build.diagnose.speed.record import Recording, read_recording
@@ -73,15 +75,18 @@ def document_of(
     rates: Rates,
     artifact: str,
     changed: Mapping[str, Prediction] | None = None,
+    gains: Sequence[Gain] = (),
 ) -> PredictionDocument:
     """Return a prediction with names of kernels, positions of rows and the rates that it rests on."""
     names = {kernel.kernel: kernels.kernel(kernel.kernel) for kernel in prediction.kernels}
     lines = tuple(Line(number, at.path, at.line) for number, at in positions.items() if at.line)
-    return PredictionDocument(prediction, names, lines, tuple(rates.rows.values()), dict(changed or {}), artifact)
+    return PredictionDocument(
+        prediction, names, lines, tuple(rates.rows.values()), dict(changed or {}), artifact, tuple(gains)
+    )
 
 
 def answer(options: argparse.Namespace, directory: Path, say: Callable[..., None]) -> int:
-    """Print the prediction for a recorded run. Returns 1 if an instruction has no price, else 0."""
+    """Print the prediction for a recorded run. Returns 1 if a price is missing or it takes too long, else 0."""
     rates = chip_rates(options.chip_name, options.platform, options.rates)
     changes = read_what_if(options.what_if)
     other = other_document(options.other, options.build_dir) if options.other else None
@@ -95,13 +100,21 @@ def answer(options: argparse.Namespace, directory: Path, say: Callable[..., None
     say(*(f"[speed] {changed_line(name, prediction, after)}" for name, after in changed.items()))
     if other:
         say(*(f"[speed] {line}" for line in compared_lines(options.artifact.name, prediction, names, other)))
+    gains = advise(recording, rates, prediction, names, positions, options.artifact)
+    limit = () if options.max_time is None else (limit_finding(prediction, options.max_time),)
+    findings = (*limit, *(gain.finding for gain in gains))
+    say(*(line for finding in findings for line in finding.lines))
+    report = Report("speed", options.artifact.name, findings, state=state_of(options.artifact))
+    keep(report, options.artifact, options.build_dir, options.sarif)
+    if options.findings:
+        write_bytes(options.findings, as_json(report))
     wrong = unpriced_lines(prediction, recording, positions)
     say(*wrong)
     if options.calibrate:
         result = calibrate(recording, rates, read_timeline(options.calibrate), names)
         say(*(f"[speed] {line}" for line in write_rates(options.build_dir / "rates.toml", result)))
-    document = document_of(prediction, kernels, positions, rates, options.artifact.name, changed)
+    document = document_of(prediction, kernels, positions, rates, options.artifact.name, changed, gains)
     write_bytes(options.build_dir / KEPT, msgspec.json.encode(document))
     if options.json:
         write_bytes(options.json, msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
-    return int(bool(wrong))
+    return int(bool(wrong) or any(finding.level == "error" for finding in findings))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.speed.model import Prediction
 from pypto_build.diagnose.speed.rates import Rate
 
@@ -16,6 +17,14 @@ class Line(msgspec.Struct, frozen=True):
     line: int
 
 
+class Gain(msgspec.Struct, frozen=True):
+    """A finding and the microseconds of the whole run that its edit saves by the model."""
+
+    finding: Finding
+    gain_us: float
+    after_us: float
+
+
 class PredictionDocument(msgspec.Struct, frozen=True):
     """The content of the file: the prediction, names of kernels, positions of rows, and the rates of the chip."""
 
@@ -25,4 +34,5 @@ class PredictionDocument(msgspec.Struct, frozen=True):
     rates: tuple[Rate, ...]
     what_if: dict[str, Prediction] = {}
     artifact: str = ""
+    findings: tuple[Gain, ...] = ()
     schema: int = 1

@@ -1,0 +1,442 @@
+"""Findings `speed/…`: what makes a run slow, and the gain of an edit.
+
+Each candidate is the recording, or the rates, as the edit would change them. The model runs on it, and the time that
+goes away is the gain. A gain below 2 % of the run is not shown.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pypto_build.artifact.files import read_source
+from pypto_build.artifact.instruction_sites import InstructionPosition
+from pypto_build.diagnose.findings import Edit, Finding
+from pypto_build.diagnose.speed import edited
+from pypto_build.diagnose.speed.cost import Cost, price
+from pypto_build.diagnose.speed.document import Gain
+from pypto_build.diagnose.speed.model import Prediction, predict
+from pypto_build.diagnose.speed.rates import A2A3, Rates
+from pypto_build.diagnose.speed.record import (
+    ALL,
+    BARRIER,
+    FIX,
+    INSTRUCTION,
+    MTE2,
+    MTE3,
+    PIPES,
+    SET_FLAG,
+    UB,
+    WAIT_FLAG,
+    Recording,
+    S,
+)
+from pypto_build.diagnose.speed.schedule import DATA
+from pypto_build.diagnose.speed.text import headline
+from pypto_build.diagnose.speed.what_if import BUFFER_FLAGS
+
+#: The least gain that is shown, as a share of the run's time.
+LEAST_GAIN = 0.02
+#: Microseconds below which dispatch costs more than a task, bytes of a transfer that are enough, and of a row.
+_SHORT_TASK, _TRANSFER, _ROW = 10.0, 16384, 512
+#: Bytes of UB that kernels may use, and steps of a loop or scalar accesses from which on they matter.
+_UB_BYTES = {True: 184 * 1024, False: 248 * 1024}
+_LEAST_STEPS, _LEAST_SCALARS = 8, 64
+#: The share by which blocks differ that are called uneven.
+_UNEVEN = 1.1
+
+
+@dataclass(frozen=True)
+class EditCandidate:
+    """An edit that may help: what is slow, where, and the recording and the rates after the edit."""
+
+    rule: str
+    message: str
+    hint: str
+    recording: Recording
+    rates: Rates
+    row: int = -1
+    kernel: int = -1
+    tasks: tuple[int, ...] = ()
+    old: int = -1
+    new: int = -1
+
+
+@dataclass(frozen=True)
+class Advisor:
+    """Yields candidates for one recording, by the tables of what its prediction says."""
+
+    recording: Recording
+    rates: Rates
+    prediction: Prediction
+    names: Mapping[int, str] = field(default_factory=dict)
+
+    @cached_property
+    def costs(self) -> list[Cost]:
+        """Return the cost of each row."""
+        return [price(row, self.rates) for row in self.recording.rows]
+
+    @cached_property
+    def kernel_of(self) -> dict[int, int]:
+        """Return the kernel of each stream."""
+        return {call.stream: call.kernel for call in self.recording.calls}
+
+    @cached_property
+    def counts(self) -> list[Counter[int]]:
+        """Return how often each row is in each stream."""
+        return [Counter(stream.tolist()) for stream in self.recording.streams]
+
+    @cached_property
+    def homes(self) -> dict[int, list[int]]:
+        """Return the streams of each row."""
+        result: dict[int, list[int]] = defaultdict(list)
+        for stream, counts in enumerate(self.counts):
+            for number in counts:
+                result[number].append(stream)
+        return result
+
+    def _of(
+        self, rule: str, message: str, hint: str, recording: Recording, row: int = -1, **more: Any
+    ) -> EditCandidate:
+        kernel = self.kernel_of.get(self.homes[row][0], -1) if row >= 0 and self.homes[row] else -1
+        values: dict[str, Any] = {"row": row, "kernel": kernel, "rates": self.rates, **more}
+        return EditCandidate(rule, message, hint, recording, **values)
+
+    # -- in a kernel --
+
+    def banks(self) -> Iterator[EditCandidate]:
+        """Yield for each address that conflicts the nearest one that does not."""
+        conflicts: dict[tuple[int, int], int] = {}
+        for number, cost in enumerate(self.costs):
+            tiles = [tile for tile in self.recording.rows[number].tiles if tile.space == UB]
+            if cost.conflict > 0 and len(tiles) > 1 and self.homes[number]:
+                sources = [tile for tile in tiles if tile.reads and not tile.writes] or tiles
+                conflicts.setdefault((self.kernel_of[self.homes[number][0]], sources[-1].address), number)
+        for (kernel, old), number in conflicts.items():
+            streams = edited.of_kernel(self.recording, kernel)
+            new = self._free_of_conflict(streams, number, old)
+            if new >= 0:
+                row = self.recording.rows[number]
+                message = f"operands of {row.name} share banks of UB: {self.costs[number].conflict:.0f} cycles lost"
+                hint = f"put the tile at 0x{old:x} to 0x{new:x}, {new - old:+d} bytes"
+                changed = edited.moved(self.recording, streams, old, new)
+                yield self._of("bank-conflict", message, hint, changed, number, old=old, new=new)
+
+    def _free_of_conflict(self, streams: list[int], number: int, old: int) -> int:
+        """Return the address from `old` on at which a row has the least conflicts and no other tile lies, or -1."""
+        rows = [self.recording.rows[n] for n in sorted({n for stream in streams for n in self.counts[stream]})]
+        tiles = {(t.address, t.address + t.rows * t.cols * t.element) for r in rows for t in r.tiles if t.space == UB}
+        size = max(end - begin for begin, end in tiles if begin == old)
+        others = [span for span in tiles if span[0] != old]
+        row = self.recording.rows[number]
+        best, least = -1, self.costs[number].conflict
+        limit = _UB_BYTES[self.rates.arch == A2A3]
+        for new in range((old // 32) * 32, limit - size + 1, 32):
+            if any(new < end and begin < new + size for begin, end in others):
+                continue
+            shifted = edited.at_address(row, old, new)
+            conflict = price(shifted, self.rates).conflict
+            if conflict < least:
+                best, least = new, conflict
+            if least == 0:
+                break
+        return best
+
+    def rows_of_transfers(self) -> Iterator[EditCandidate]:
+        """Yield transfers whose rows in global memory are short or not aligned."""
+        aligned = int(self.rates["alignment"])
+        for number, row in enumerate(self.recording.rows):
+            if row.kind != INSTRUCTION or row.pipe not in (MTE2, MTE3, FIX) or not row.views or not self.homes[number]:
+                continue
+            count, length, step = row.views[0].bursts
+            if count < 2 or (length >= _ROW and step % aligned == 0):
+                continue
+            short = length < _ROW
+            message = f"{row.name} moves {count} rows of {length} bytes, {step} apart; " + (
+                f"rows of less than {_ROW} bytes use a part of the rate" if short else f"{aligned} is the alignment"
+            )
+            hint = "make the tile as wide as the matrix, or keep the tiles one after the other in global memory"
+            changed = edited.with_rows(self.recording, {number: edited.consecutive(row)})
+            yield self._of("small-rows" if short else "unaligned-rows", message, hint, changed, number)
+
+    def steps(self) -> Iterator[EditCandidate]:
+        """Yield loops whose steps move less than 16 KB by one transfer."""
+        for stream, counts in enumerate(self.counts):
+            seen: set[int] = set()
+            for number, count in counts.items():
+                row = self.recording.rows[number]
+                if row.kind != INSTRUCTION or row.pipe != MTE2 or not row.views or not row.tiles:
+                    continue
+                bursts, length, _ = row.views[0].bursts
+                size = bursts * length
+                if count < _LEAST_STEPS or not 0 < size < _TRANSFER or count in seen:
+                    continue
+                seen.add(count)
+                times = min(count, _TRANSFER // size, self._room(stream))
+                changed = edited.with_larger_steps(self.recording, stream, number, times) if times > 1 else None
+                if changed:
+                    one = "one row" if bursts == 1 else f"{bursts} rows"
+                    message = f"{row.name} moves {one} of {size} bytes in each of {count} steps of a loop"
+                    hint = f"work on {times} times as many rows in a step"
+                    yield self._of("row-by-row" if bursts == 1 else "small-transfers", message, hint, changed, number)
+
+    def _room(self, stream: int) -> int:
+        """Return how many times the tiles of a stream fit into UB."""
+        used = {
+            tile.address: tile.rows * tile.cols * tile.element
+            for number in self.counts[stream]
+            for tile in self.recording.rows[number].tiles
+            if tile.space == UB
+        }
+        return _UB_BYTES[self.rates.arch == A2A3] // max(1, sum(used.values()))
+
+    def buffers(self) -> Iterator[EditCandidate]:
+        """Yield kernels in which a pipe waits until its only buffer is free."""
+        for kernel in self.prediction.kernels:
+            waits = [
+                wait
+                for wait in kernel.waits
+                if (row := self.recording.rows[wait.row]).kind == WAIT_FLAG and (row.pipe, row.to) in BUFFER_FLAGS
+            ]
+            if waits:
+                row = self.recording.rows[waits[0].row]
+                message = f"{PIPES[row.to]} waits until {PIPES[row.pipe]} has used its only buffer"
+                hint = "use two buffers in turn, each with its own flag"
+                streams = edited.of_kernel(self.recording, kernel.kernel)
+                changed = edited.with_two_buffers(self.recording, streams)
+                yield self._of("one-buffer", message, hint, changed, waits[0].row)
+
+    def barriers(self) -> Iterator[EditCandidate]:
+        """Yield barriers of all pipes behind which fewer pipes have to wait."""
+        for number, row in enumerate(self.recording.rows):
+            if row.kind == BARRIER and row.pipe == ALL and self.homes[number]:
+                changed = edited.with_flags(self.recording, self.homes[number], number)
+                if changed:
+                    added = [r for r in changed.rows[len(self.recording.rows) :] if r.kind != WAIT_FLAG]
+                    order = {(r.pipe, r.to if r.kind == SET_FLAG else r.pipe) for r in added}
+                    pairs = [f"{PIPES[first]} to {PIPES[second]}" for first, second in sorted(order)]
+                    message = "all pipes wait here; the operands need " + (", ".join(pairs) or "no wait")
+                    hint = f"let {', '.join(pairs)} wait in its place" if pairs else "remove the barrier"
+                    yield self._of("wide-barrier", message, hint, changed, number)
+
+    def scalars(self) -> Iterator[EditCandidate]:
+        """Yield kernels that access single elements in a loop."""
+        for kernel in sorted(set(self.kernel_of.values())):
+            streams = edited.of_kernel(self.recording, kernel)
+            counts: Counter[int] = Counter()
+            for stream in streams:
+                for number, count in self.counts[stream].items():
+                    row = self.recording.rows[number]
+                    if row.kind == INSTRUCTION and row.pipe == S:
+                        counts[number] = max(counts[number], count)
+            if counts and max(counts.values()) >= _LEAST_SCALARS:
+                number, count = counts.most_common(1)[0]
+                message = f"{self.recording.rows[number].name} accesses one element {count} times a call"
+                changed = edited.without_scalars(self.recording, streams)
+                yield self._of("scalar-loop", message, "use an instruction on a whole tile", changed, number)
+
+    def drains(self) -> Iterator[EditCandidate]:
+        """Yield drains of L0C whose width is an odd number of fractals."""
+        odd = next((n for n, cost in enumerate(self.costs) if cost.pipe == FIX and cost.work > cost.light > 0), -1)
+        if odd >= 0 and self.homes[odd]:
+            changed = self.rates.with_values(drain__odd=0.0)
+            message = f"{self.recording.rows[odd].name} drains an odd number of fractals a row"
+            hint = "choose a width whose eighth is a power of two"
+            yield self._of("odd-drain", message, hint, self.recording, odd, rates=changed)
+
+    # -- in the run --
+
+    def reads(self) -> Iterator[EditCandidate]:
+        """Yield the rate without loads of one address by many cores."""
+        if len(self.recording.calls) > 1:
+            changed = self.rates.with_values(l2__shared__aiv=1e15, l2__shared__aic=1e15)
+            message = "cores that run at the same time load the same lines in the same order"
+            hint = "let each block begin at another part: rotate the loop by the number of the block"
+            yield self._of("same-reads", message, hint, self.recording, rates=changed)
+
+    def level2(self) -> Iterator[EditCandidate]:
+        """Yield an L2 that keeps the run's data until they are used again."""
+        capacity = self.rates["l2"] * self.rates["l2.reuse"]
+        size = self.prediction.footprint / 2**20
+        if size > capacity:
+            changed = self.rates.with_values(l2=1.01 * (self.prediction.loaded + self.prediction.stored) / 2**20 + size)
+            message = f"the run uses {size:,.0f} MiB, and L2 keeps {capacity:,.0f}: data are loaded again from HBM"
+            hint = "use data again at once: work on parts of it that fit"
+            yield self._of("over-l2", message, hint, self.recording, rates=changed)
+
+    def tasks(self) -> Iterator[EditCandidate]:
+        """Yield short tasks that may run as one: in a chain, or side by side on the same kernel."""
+        after, calls = self.recording.after, self.recording.tasks
+        longest: dict[int, float] = defaultdict(float)
+        for block in self.prediction.tasks:
+            longest[block.task] = max(longest[block.task], block.end_us - block.start_us)
+        followers: Counter[int] = Counter(before for waits in after.values() for before in waits)
+        message = "tasks of less than 10 us wait for their dispatch"
+        for most in (1, len(after)):  # a chain, or also those of which several wait for one
+            head: dict[int, int] = {}
+            for task, waits in after.items():
+                heads = {head.get(one, one) for one in waits}
+                few = all(followers[one] <= most and longest[one] < _SHORT_TASK for one in waits)
+                if few and len(heads) == 1 and longest[task] < _SHORT_TASK and self._alike(task, min(heads)):
+                    head[task] = min(heads)
+            if head:
+                yield self._tasks("short-tasks", f"{message}, one after the other", head)
+        groups: dict[tuple[frozenset[int], int], list[int]] = defaultdict(list)
+        for task, of in calls.items():
+            if len(of) == 1 and longest[task] < _SHORT_TASK:
+                groups[after.get(task, frozenset()), of[0].kernel].append(task)
+        for (_, kernel), members in groups.items():
+            cores = self.rates.cores["aiv" if calls[members[0]][0].member else "aic"]
+            each = -(-len(members) // cores)
+            if each > 1:
+                beside = {task: members[at - at % each] for at, task in enumerate(members) if at % each}
+                name = self.names.get(kernel, str(kernel))
+                yield self._tasks("short-tasks", f"{message}: {len(members)} of {name} side by side", beside)
+
+    def _alike(self, one: int, other: int) -> bool:
+        blocks = [[(call.block, call.member) for call in self.recording.tasks[task]] for task in (one, other)]
+        return blocks[0] == blocks[1]
+
+    def _tasks(self, rule: str, message: str, head: Mapping[int, int]) -> EditCandidate:
+        changed = edited.fused(self.recording, head)
+        tasks = tuple(sorted({*head, *head.values()}))
+        kernel = self.recording.tasks[tasks[0]][0].kernel
+        return self._of(rule, message, "fuse them into one kernel, or one task", changed, tasks=tasks, kernel=kernel)
+
+    def waves(self) -> Iterator[EditCandidate]:
+        """Yield tasks whose blocks keep some cores idle: in a last wave, or because some take longer."""
+        times: dict[int, dict[int, float]] = defaultdict(dict)
+        for block in self.prediction.tasks:
+            times[block.task][block.block] = block.end_us - block.start_us
+        for task, of in times.items():
+            first = self.recording.tasks[task][0]
+            cores = self.rates.cores["aiv" if first.member else "aic"]
+            mean = sum(of.values()) / len(of)
+            of_task: dict[str, Any] = {"tasks": (task,), "kernel": first.kernel}
+            if len(of) > cores and len(of) % cores:
+                full = -(-len(of) // cores) * cores
+                factors = {(task, block): len(of) / full for block in of}
+                changed = edited.with_even_blocks(self.recording, factors, {task: full - len(of)})
+                message = f"{len(of)} blocks on {cores} cores: {len(of) % cores} run in a last wave"
+                yield self._of("last-wave", message, f"use {full} blocks of less work", changed, **of_task)
+            elif 1 < len(of) <= cores and max(of.values()) > _UNEVEN * mean:
+                factors = {(task, block): mean / time for block, time in of.items() if time}
+                changed = edited.with_even_blocks(self.recording, factors, {})
+                message = f"the longest block takes {max(of.values()):,.1f} us, the mean is {mean:,.1f}"
+                yield self._of("uneven-blocks", message, "give all blocks as much work", changed, **of_task)
+
+    def dependencies(self) -> Iterator[EditCandidate]:
+        """Yield dependencies on the critical path between tasks that share no bytes."""
+        placed = self.prediction.tasks
+        number = max(range(len(placed)), key=lambda n: placed[n].end_us, default=-1)
+        while number >= 0:
+            block = placed[number]
+            if block.reason == DATA and block.before >= 0:
+                task, other = block.task, placed[block.before].task
+                if not self._share(other, task):
+                    after = {**self.recording.after, task: self.recording.after[task] - {other}}
+                    changed = replace(self.recording, after=after)
+                    message = f"task {task} waits for task {other}, with which it shares no bytes, and cores are idle"
+                    hint = "remove the dependency"
+                    kernel = self.recording.tasks[task][0].kernel
+                    yield self._of("idle-dependency", message, hint, changed, tasks=(other, task), kernel=kernel)
+            number = block.before
+
+    def _spans(self, task: int) -> list[tuple[int, int, bool]]:
+        spans = set()
+        for call in self.recording.tasks[task]:
+            rows = [self.recording.rows[n] for n in self.recording.streams[call.stream].tolist()]
+            viewed = [row for row in rows if row.views]
+            for row, base in zip(viewed, self.recording.bases[call.bases].tolist(), strict=True):
+                count, length, step = row.views[0].bursts
+                spans.add((base, base + (count - 1) * step + length, row.views[0].writes))
+        return sorted(spans)
+
+    def _share(self, one: int, other: int) -> bool:
+        return any(a[0] < b[1] and b[0] < a[1] and (a[2] or b[2]) for a in self._spans(one) for b in self._spans(other))
+
+
+#: The tables of candidates, by what they look at.
+_LOOKS: tuple[Callable[[Advisor], Iterator[EditCandidate]], ...] = (
+    Advisor.banks,
+    Advisor.rows_of_transfers,
+    Advisor.steps,
+    Advisor.buffers,
+    Advisor.barriers,
+    Advisor.scalars,
+    Advisor.drains,
+    Advisor.reads,
+    Advisor.level2,
+    Advisor.tasks,
+    Advisor.waves,
+    Advisor.dependencies,
+)
+
+
+def advise(
+    recording: Recording,
+    rates: Rates,
+    prediction: Prediction,
+    names: Mapping[int, str] | None = None,
+    positions: Mapping[int, InstructionPosition] | None = None,
+    root: Path | None = None,
+) -> list[Gain]:
+    """Return the findings on a run with the gain of each, the largest first."""
+    advisor = Advisor(recording, rates, prediction, names or {})
+    best: dict[tuple[str, str, int, str], Gain] = {}
+    for look in _LOOKS:
+        for candidate in look(advisor):
+            after = predict(candidate.recording, candidate.rates).time_us
+            gain = prediction.time_us - after
+            if gain < LEAST_GAIN * prediction.time_us:
+                continue
+            at = (positions or {}).get(candidate.row, InstructionPosition(""))
+            result = Gain(_finding(candidate, at, gain, prediction.time_us, advisor.names, root), gain, after)
+            key = result.finding.rule, at.path, at.line, "" if at.line else result.finding.message
+            if key not in best or best[key].gain_us < gain:
+                best[key] = result
+    return sorted(best.values(), key=lambda one: -one.gain_us)
+
+
+def limit_finding(prediction: Prediction, most_us: float) -> Finding:
+    """Return the prediction beside the time that a run may take: an error if all of the range is above that."""
+    above = prediction.low_us > most_us
+    message = f"{headline(prediction).partition(', ')[0]}, {'more' if above else 'not surely more'} than {most_us:g} us"
+    return Finding("speed/max-time", message, level="error" if above else "note")
+
+
+def _finding(
+    candidate: EditCandidate,
+    at: InstructionPosition,
+    gain: float,
+    whole: float,
+    names: Mapping[int, str],
+    root: Path | None,
+) -> Finding:
+    detail = f"gain by the model: {gain:,.1f} us, {100 * gain / whole:.0f} % of the run"
+    return Finding(
+        f"speed/{candidate.rule}",
+        candidate.message,
+        at.path,
+        at.line,
+        candidate.hint,
+        "note",
+        (detail,),
+        candidate.tasks,
+        names.get(candidate.kernel, ""),
+        edits=_edits(candidate, at, root),
+    )
+
+
+def _edits(candidate: EditCandidate, at: InstructionPosition, root: Path | None) -> tuple[Edit, ...]:
+    """Return the edit of the constant that is a tile's address, if the kernel has it in one line."""
+    if candidate.old < 0 or not root or not at.path:
+        return ()
+    lines = read_source(root / at.path).splitlines()
+    old = f"= {candidate.old};"
+    places = [number for number, line in enumerate(lines, 1) if line.strip().endswith(old) and "int64_t" in line]
+    return (Edit(at.path, places[0], old, f"= {candidate.new};"),) if len(places) == 1 else ()

@@ -1,0 +1,196 @@
+"""Findings of `scons speed`: each planted slow kernel is found, and its gain is what the model gives for the edit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from pypto_build.diagnose.speed.advice import LEAST_GAIN, advise
+from pypto_build.diagnose.speed.document import Gain
+from pypto_build.diagnose.speed.model import predict
+from pypto_build.diagnose.speed.record import (
+    ALL,
+    BARRIER,
+    INSTRUCTION,
+    MTE2,
+    MTE3,
+    READ,
+    SET_FLAG,
+    WAIT_FLAG,
+    WRITE,
+    EventRow,
+    Recording,
+    S,
+    V,
+)
+from tests.diagnose.checked import copy_example
+from tests.diagnose.test_speed import speed
+from tests.diagnose.test_speed_model import A2, load, run, tile, vector
+
+ROWS = 64
+
+
+def flag(kind: int, pipe: int, to: int) -> EventRow:
+    """Return a flag of one pipe to another."""
+    return EventRow(kind, "", pipe, to)
+
+
+def both(pipe: int, to: int) -> list[EventRow]:
+    """Return a flag that is set and waited for."""
+    return [flag(SET_FLAG, pipe, to), flag(WAIT_FLAG, pipe, to)]
+
+
+def advice(recording: Recording) -> dict[str, Gain]:
+    """Return the findings by rule."""
+    return {gain.finding.rule: gain for gain in advise(recording, A2, predict(recording, A2))}
+
+
+def assert_gain(gain: Gain, slow: Recording, fast: Recording) -> None:
+    """Check a gain against the prediction for a recording of the mended kernel, made by hand."""
+    saved = predict(slow, A2).time_us - predict(fast, A2).time_us
+    assert gain.gain_us == pytest.approx(saved, rel=1e-6)
+    assert saved > 0
+
+
+def adds(at: int, times: int = 400) -> Recording:
+    """Return many sums of two tiles, the second of them at an address."""
+    x, y, z = tile(0, 64, 64, READ), tile(at, 64, 64, READ), tile(0x10000, 64, 64, WRITE)
+    return run([vector("TADD", x, y, z)] * times)
+
+
+def test_the_padding_that_removes_a_bank_conflict() -> None:
+    slow = adds(0x4000)
+    gain = advice(slow)["speed/bank-conflict"]
+    assert gain.finding.hint.startswith("put the tile at 0x4000 to 0x4")
+    new = int(gain.finding.hint.split("to 0x")[1].split(",")[0], 16)
+    assert 0 < new - 0x4000 < 512 and (new - 0x4000) % 32 == 0
+    assert_gain(gain, slow, adds(new))
+    assert "speed/bank-conflict" not in advice(adds(new))
+
+
+@pytest.mark.parametrize(("cols", "step", "rule"), [(64, 8192, "small-rows"), (1024, 1100, "unaligned-rows")])
+def test_short_and_unaligned_rows(cols: int, step: int, rule: str) -> None:
+    slow, fast = (run([load(ROWS, cols, apart)] * 100, blocks=48) for apart in (step, cols))
+    assert_gain(advice(slow)[f"speed/{rule}"], slow, fast)
+    assert f"speed/{rule}" not in advice(fast)
+
+
+def loop(steps: int, rows: int) -> Recording:
+    """Return a loop that loads some rows and adds to them, in turn."""
+    body = [load(rows, 256), *both(MTE2, V), vector("TADDS", tile(0, rows, 256, READ), tile(0x8000, rows, 256, WRITE))]
+    recording = run([*body, *both(V, MTE2)] * steps)
+    return replace(recording, bases=(1 << 40) + np.arange(steps, dtype=np.uint64) * np.uint64(rows * 512))
+
+
+def test_one_row_at_a_time() -> None:
+    slow = loop(256, 1)
+    gain = advice(slow)["speed/row-by-row"]
+    assert gain.finding.hint == "work on 32 times as many rows in a step"
+    assert_gain(gain, slow, loop(8, 32))
+
+
+def test_loads_that_wait_for_one_buffer() -> None:
+    body = [flag(WAIT_FLAG, V, MTE2), load(16, 1024), *both(MTE2, V)]
+    body += [vector("TADDS", tile(0, 16, 1024, READ), tile(0x8000, 16, 1024, WRITE))] * 8 + [flag(SET_FLAG, V, MTE2)]
+    slow, fast = (run([flag(SET_FLAG, V, MTE2)] * buffers + body * 50) for buffers in (1, 2))
+    rules = advice(slow)
+    assert rules["speed/one-buffer"].finding.message == "MTE2 waits until V has used its only buffer"
+    assert_gain(rules["speed/one-buffer"], slow, fast)
+
+
+def test_a_barrier_that_is_wider_than_its_operands_need() -> None:
+    one = vector("TADDS", tile(0, 16, 1024, READ), tile(0x8000, 16, 1024, WRITE))
+    other = msgspec.structs.replace(load(16, 1024), tiles=(tile(0x10000, 16, 1024, WRITE),))
+    slow, fast = (
+        run([one, EventRow(BARRIER, "", ALL), other, EventRow(BARRIER, "", ALL)] * 100),
+        run([one, other] * 100),
+    )
+    gain = advice(slow)["speed/wide-barrier"]
+    assert gain.finding.message == "all pipes wait here; the operands need no wait"
+    assert_gain(gain, slow, fast)
+    needed = run([load(16, 1024), EventRow(BARRIER, "", ALL), one, EventRow(BARRIER, "", ALL)] * 100)
+    assert "speed/wide-barrier" not in advice(needed)  # every instruction needs the one before it
+
+
+def test_a_barrier_before_loads_of_what_was_stored_stays() -> None:
+    view = msgspec.structs.replace(load(16, 1024).views[0], access=WRITE)
+    store = EventRow(INSTRUCTION, "TSTORE", MTE3, tiles=(tile(0, 16, 1024, READ),), views=(view,))
+    recording = run([store, EventRow(BARRIER, "", ALL), load(16, 1024)] * 50)
+    assert "speed/wide-barrier" not in advice(recording)
+
+
+def test_a_scalar_loop() -> None:
+    recording = run([EventRow(INSTRUCTION, "GetValue", S, tiles=(tile(0, 1, 1, READ),))] * 6400)
+    gain = advice(recording)["speed/scalar-loop"]
+    whole = vector("TMOV", msgspec.structs.replace(tile(0, 1, 64, READ | WRITE), element=4))
+    assert gain.gain_us == pytest.approx(predict(recording, A2).time_us - predict(run([whole] * 100), A2).time_us, 0.01)
+
+
+SHORT: Sequence[EventRow] = (load(8, 1024),)
+
+
+def test_short_tasks_in_a_chain_are_one_task() -> None:
+    slow = run(SHORT, tasks=6, chain=True)
+    gain = advice(slow)["speed/short-tasks"]
+    assert gain.finding.tasks == tuple(range(6))
+    assert_gain(gain, slow, run([*SHORT] * 6))
+
+
+def test_a_last_wave_on_few_cores() -> None:
+    big = [load(32, 1024)] * 20
+    gain = advice(run(big, blocks=60))["speed/last-wave"]
+    assert gain.finding.message == "60 blocks on 48 cores: 12 run in a last wave"
+    assert gain.finding.hint == "use 96 blocks of less work"
+    assert_gain(gain, run(big, blocks=60), run([load(20, 1024)] * 20, blocks=96))
+    assert "speed/last-wave" not in advice(run(big, blocks=96))
+
+
+def test_a_dependency_between_tasks_that_share_nothing() -> None:
+    long = [load(32, 1024)] * 200
+    slow = run(long, tasks=2, chain=True)
+    gain = advice(slow)["speed/idle-dependency"]
+    assert gain.finding.tasks == (0, 1)
+    assert_gain(gain, slow, run(long, tasks=2))
+    shared = replace(slow, bases=np.zeros_like(slow.bases))
+    assert "speed/idle-dependency" in advice(shared)  # both only read
+
+
+def test_findings_are_sorted_by_gain_and_small_ones_are_left_out() -> None:
+    recording = run([load(ROWS, 64, 8192)] * 100, blocks=60)
+    gains = advise(recording, A2, prediction := predict(recording, A2))
+    assert [one.gain_us for one in gains] == sorted((one.gain_us for one in gains), reverse=True)
+    assert len(gains) > 1
+    assert all(one.gain_us >= LEAST_GAIN * prediction.time_us for one in gains)
+
+
+def test_the_edit_of_a_finding_saves_what_it_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    artifact = copy_example("_jit_row_blocks", tmp_path)
+    (kernel,) = artifact.glob("kernels/aiv/gate_rows.cpp")
+    slow = "  for (int i = 0; i < 500; ++i) { TMUL(v24, v8, v22); }"
+    kernel.write_text(kernel.read_text().replace("  TRECIP(v24, v22);", f"{slow}\n  TRECIP(v24, v22);"))
+    out, path = tmp_path / "out", tmp_path / "speed.json"
+    words = ("--json", str(path), "--sarif", str(tmp_path / "speed.sarif"))
+    assert speed(artifact, out, *words) == 0
+    before = json.loads(path.read_text())
+    gain = next(one for one in before["findings"] if one["finding"]["rule"] == "speed/bank-conflict")
+    finding = gain["finding"]
+    assert finding["path"] == "kernels/aiv/gate_rows.cpp"
+    assert kernel.read_text().splitlines()[finding["line"] - 1] == slow
+    assert "[speed/bank-conflict]" in capsys.readouterr().out
+    (edit,) = finding["edits"]
+    assert edit["old"] == "= 32768;"
+    assert json.loads((out / "findings/speed.json").read_text())["findings"][0]["rule"].startswith("speed/")
+    assert "speed/bank-conflict" in (tmp_path / "speed.sarif").read_text()
+    lines = kernel.read_text().splitlines(keepends=True)
+    lines[edit["line"] - 1] = lines[edit["line"] - 1].replace(edit["old"], edit["new"])
+    kernel.write_text("".join(lines))
+    assert speed(artifact, out, *words) == 0
+    after = json.loads(path.read_text())
+    saved = before["prediction"]["time_us"] - after["prediction"]["time_us"]
+    assert saved == pytest.approx(gain["gain_us"], rel=0.01)
