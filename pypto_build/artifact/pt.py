@@ -118,7 +118,7 @@ def load_record(data: bytes) -> TensorRecord:
 
 
 def dump_record(dtype: str, shape: tuple[int, ...]) -> bytes:
-    """The pickle of a contiguous tensor whose bytes are archive entry ``data/0``."""
+    """Return the pickle of a contiguous tensor whose bytes are archive entry ``data/0``."""
     strides = row_major_strides([max(extent, 1) for extent in shape])
     count = math.prod(shape)
     typed = next((name for name, element in STORAGES.items() if element == dtype), None)
@@ -335,7 +335,7 @@ class PtTensor(msgspec.Struct, frozen=True):
         return not self.numel or all(extent == 1 or stride == expected for extent, stride, expected in rows)
 
     def contiguous(self) -> memoryview:
-        """The elements' bytes in row-major order; a copy only if they do not lie so already."""
+        """Return the elements' bytes in row-major order; a copy only if they do not lie so already."""
         start, size = self.offset * self.itemsize, self.numel * self.itemsize
         if self.is_contiguous:
             return self.data[start : start + size] if size else memoryview(b"")

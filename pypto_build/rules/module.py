@@ -81,7 +81,7 @@ def declare_orchestration(env: Environment, **attributes: Any) -> Nodes:
 def _declare(
     env: Environment, compilation: Compilation, plan: Plan, source: Node, include_dirs: tuple[Node, ...]
 ) -> Nodes:
-    """The node of a library; what its source includes of files that are made comes first."""
+    """Return the node of a library; what its source includes of files that are made comes first."""
     steps = compilation.steps(plan)
     _note_command(workspace_of(env), plan, steps[0].output_dir.directory)
     node = env.File(escape(str(steps[-1].output_dir.path(steps[-1].action.outputs[0]))))

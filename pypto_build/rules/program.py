@@ -81,7 +81,7 @@ class _Program:
 def _declare(
     env: Environment, workspace: Workspace, name: str, values: Mapping[str, Any], artifact: Path, platform: Platform
 ) -> Nodes:
-    """The nodes of the artifact: its directory is there when it is compiled and has its data."""
+    """Return the nodes of the artifact: its directory is there when it is compiled and has its data."""
     source = path_of(values["source"])
     output = workspace.output_path(f"programs.{name}", platform)
     output_dir = workspace.output_dirs.get(output) or workspace.open_output(output, source)

@@ -43,7 +43,7 @@ def evaluate(walk: WalkState, node: Node) -> Value:
 
 
 def parameters_of(declarator: Node | None) -> list[Node]:
-    """The parameter declarations of a function or lambda declarator."""
+    """Return the parameter declarations of a function or lambda declarator."""
     listed = declarator.child_by_field_name("parameters") if declarator is not None else None
     return [child for child in listed.named_children if child.type in _PARAMETERS] if listed is not None else []
 
@@ -408,7 +408,7 @@ class Walker(WalkState):
             self.scopes[-1][name] = value
 
     def _initial(self, declarator: Node) -> Value:
-        """The value a declaration gives; ``Tensor t(x);`` looks like a function declaration to the grammar."""
+        """Return the value a declaration gives; ``Tensor t(x);`` looks like a function declaration to the grammar."""
         if declarator.type == "function_declarator":
             return join([self.lookup(source_text(parameter)) for parameter in parameters_of(declarator)])
         return self.value(declarator.child_by_field_name("value"))
