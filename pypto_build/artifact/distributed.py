@@ -245,7 +245,7 @@ def check_driver(path: Path) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns its exit status."""
+    """Run the command line; return its exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m pypto_build.artifact.distributed", description="Write the interface of a distributed artifact."
     )

@@ -44,7 +44,7 @@ def replace_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Writes ``data`` to ``path`` atomically."""
+    """Write ``data`` to ``path`` atomically."""
     with replace_file(path) as file:
         file.write(data)
 

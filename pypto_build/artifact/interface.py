@@ -234,7 +234,7 @@ def encode_interface(interface: Interface) -> bytes:
 
 
 def read_interface(path: Path) -> Interface:
-    """Reads ``interface.json``; a usage error if it is missing or of another schema."""
+    """Read ``interface.json``; a usage error if it is missing or of another schema."""
     try:
         interface, wrong = _decoded(read_bytes(path))
     except OSError as error:

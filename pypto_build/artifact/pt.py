@@ -376,7 +376,7 @@ def read_pt(path: str | Path, *, kind: ErrorKind = "usage_error") -> PtTensor:
 
 
 def write_pt(path: str | Path, dtype: str, shape: Sequence[int], data: bytes | bytearray | memoryview) -> None:
-    """Writes a contiguous tensor so that ``torch.load(path, weights_only=True)`` reads it.
+    """Write a contiguous tensor so that ``torch.load(path, weights_only=True)`` reads it.
 
     ``data`` are its elements in row-major order, little-endian. Same tensor, same bytes; the file appears whole or not
     at all. Raises ``ValueError`` if ``dtype`` is unknown or ``data`` has another size than ``shape`` says.

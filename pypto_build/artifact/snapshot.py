@@ -58,7 +58,7 @@ def missing_goldens(data: Snapshot, outputs: Iterable[str]) -> tuple[str, ...]:
 
 
 def require_goldens(data: Snapshot, outputs: Iterable[str]) -> None:
-    """Raises a golden error naming the outputs whose golden is missing (see `missing_goldens`)."""
+    """Raise a golden error naming the outputs whose golden is missing (see `missing_goldens`)."""
     missing = missing_goldens(data, outputs)
     if missing:
         names = ", ".join(missing)

@@ -127,7 +127,7 @@ class Artifacts:
 
 
 def declare_artifact(env: Environment, **attributes: Any) -> Nodes:
-    """Implements the rule; returns the nodes of the artifact's directory and of its signed manifest in OUT."""
+    """Implement the rule; return the nodes of the artifact's directory and of its signed manifest in OUT."""
     values = ARTIFACT.check(attributes, env)
     manifest = _declare_parts(env, values["dir"], values["platform"], whole=True)[:1]
     stands_for(manifest, values["dir"])
@@ -135,7 +135,7 @@ def declare_artifact(env: Environment, **attributes: Any) -> Nodes:
 
 
 def declare_kernel_config(env: Environment, **attributes: Any) -> Nodes:
-    """Implements ``KernelConfig``; returns the nodes of the manifest and of the interface."""
+    """Implement ``KernelConfig``; return the nodes of the manifest and of the interface."""
     values = KERNEL_CONFIG.check(attributes, env)
     return _declare_parts(env, values["artifact"], values["platform"], whole=False)
 
@@ -327,7 +327,7 @@ def _prebuilt(env: Environment, artifact: Artifact) -> list[Node]:
 
 
 def sign_step(workspace: Workspace, output_dir: OutputDir, artifact: Artifact) -> Step:
-    """Signs the manifest and derives the interface from manifest and orchestration."""
+    """Sign the manifest and derives the interface from manifest and orchestration."""
     manifest, interface = "kernel_config.py", "interface.json"
     inputs = [artifact.manifest_path, artifact.orchestration.source]
     if artifact.meta is not None:

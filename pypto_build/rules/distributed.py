@@ -138,7 +138,7 @@ def _require_chips(workspace: Workspace, distributed: Distributed) -> None:
 
 
 def _sign_step(workspace: Workspace, output_dir: OutputDir, distributed: Distributed) -> Step:
-    """Derives the interface from the metadata."""
+    """Derive the interface from the metadata."""
     interface = "interface.json"
     argv: list[Any] = [str(distributed.root), "--interface", f"{output_dir.path(interface)}.tmp"]
     action = python_tool(

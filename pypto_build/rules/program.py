@@ -50,7 +50,7 @@ PROGRAM = Rule(
 
 
 def declare_program(env: Environment, **attributes: Any) -> Nodes:
-    """Implements the rule; returns the nodes of the artifact's directory and of its manifest."""
+    """Implement the rule; return the nodes of the artifact's directory and of its manifest."""
     values = PROGRAM.check(attributes, env)
     workspace, name = workspace_of(env), values["name"]
     source = path_of(values["source"])

@@ -87,7 +87,7 @@ class _File:
 
 
 def declare_py_test(env: Environment, **attributes: Any) -> Nodes:
-    """Implements the rule; returns the alias of the suite of all files."""
+    """Implement the rule; return the alias of the suite of all files."""
     values = PY_TEST.check(attributes, env)
     workspace, replays, name = workspace_of(env), env["PYPTO_REPLAYS"], values["name"]
     if not values["files"]:

@@ -66,7 +66,7 @@ _RULES, _INSTRUMENTS = "rules", ("lint", "hazards")
 
 
 def declare_replay_test(env: Environment, **attributes: Any) -> Nodes:
-    """Implements the rule; returns the node of the test's verdict."""
+    """Implement the rule; return the node of the test's verdict."""
     values = REPLAY_TEST.check(attributes, env)
     workspace = workspace_of(env)
     inputs = [node for name in _INPUTS if (node := values[name]) and node != REFERENCE]

@@ -50,7 +50,7 @@ SCENE_TEST = Rule(
 
 
 def declare_scene_test(env: Environment, **attributes: Any) -> Nodes:
-    """Implements the rule; returns the alias of the test."""
+    """Implement the rule; return the alias of the test."""
     values = SCENE_TEST.check(attributes, env)
     return declare_test(env, values, [values["file"]], _declare)
 

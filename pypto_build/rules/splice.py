@@ -136,7 +136,7 @@ def _report(target: Nodes, source: Nodes, env: Environment) -> None:
 
 
 def _steps(workspace: Workspace, output_dir: OutputDir, splices: Splices, unit: PtoUnit) -> list[Step]:
-    """Assembles a unit, and splices its body into its kernels."""
+    """Assemble a unit, and splices its body into its kernels."""
     assert splices.assembler is not None and splices.files is not None
     body = f"ptoas/{unit.name}.cpp"
     assemble = Step(

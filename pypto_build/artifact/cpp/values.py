@@ -44,7 +44,7 @@ class TaskArgs:
         self.extend(entries)
 
     def extend(self, entries: Iterable[Entry]) -> None:
-        """Adds arguments; more than a task can have are not kept."""
+        """Add arguments; more than a task can have are not kept."""
         self.entries += islice(entries, max(0, _MOST_ARGUMENTS - len(self.entries)))
 
 
