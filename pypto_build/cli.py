@@ -345,7 +345,7 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 @cache
 def parser(verb: str = "") -> _Parser:
-    """The command line's flags; with a verb those that it takes, for their help."""
+    """Return the command line's flags; with a verb those that it takes, for their help."""
     flags = _Parser(
         prog="pypto-build",
         usage=f"pypto-build {verb or 'VERB'} PATH [flags] [NAME=value ...]",
@@ -395,7 +395,7 @@ def _takes(verb: str, option: str) -> bool:
 
 
 def _verbs_text() -> str:
-    """The verbs as `scons` alone lists its targets."""
+    """Return the verbs as `scons` alone lists its targets."""
     wrap = {"wrap": "run a script as it is and keep what a replay needs: 'pypto-build wrap -- COMMAND'"}
     ours = {
         "init": "begin a repository: SConstruct, a program, CI, editor files",
@@ -419,7 +419,7 @@ def _verbs_text() -> str:
 
 
 def _plain(text: str) -> str:
-    """A text for argparse, which formats it."""
+    """Return a text for argparse, which formats it."""
     return text.replace("%", "%%")
 
 

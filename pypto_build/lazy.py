@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 
 def attributes(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
-    """The ``__getattr__`` of a package whose names come from these modules of it."""
+    """Return the ``__getattr__`` of a package whose names come from these modules of it."""
     home = {name: module for module, names in modules.items() for name in names}
 
     def get(name: str) -> object:

@@ -51,12 +51,12 @@ class ComputedData(msgspec.Struct, frozen=True):
 
 
 def encode_compiled_files(document: CompiledFiles) -> bytes:
-    """The bytes of the file, the same for the same document."""
+    """Return the bytes of the file, the same for the same document."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
 
 
 def read_compiled_files(path: Path) -> CompiledFiles | None:
-    """The document at ``path``; None where there is none that can be read.
+    """Return the document at ``path``; None where there is none that can be read.
 
     Paths that lead out of the artifact are left out: files of these names are read, replaced and removed.
     """
@@ -69,7 +69,7 @@ def read_compiled_files(path: Path) -> CompiledFiles | None:
 
 
 def read_computed_data(root: Path) -> ComputedData:
-    """The document about the data in ``root``; one that names no file where there is none that can be read."""
+    """Return the document about the data in ``root``; one that names no file where there is none that can be read."""
     try:
         document = decode_json(read_bytes(root / GOLDEN_RECORD), ComputedData)
     except (OSError, msgspec.MsgspecError):
@@ -80,7 +80,7 @@ def read_computed_data(root: Path) -> ComputedData:
 
 
 def digest_of(path: Path) -> str:
-    """The digest by which the documents know a file, of any size."""
+    """Return the digest by which the documents know a file, of any size."""
     return hashlib.sha256(read_bytes(path, 1 << 40)).hexdigest()
 
 
@@ -112,7 +112,7 @@ def are_as_recorded(root: Path, digests: Mapping[str, str]) -> bool:
 
 
 def program_of(artifact: Path) -> Path | None:
-    """The program that an artifact names as its own, if it is still there."""
+    """Return the program that an artifact names as its own, if it is still there."""
     document = read_compiled_files(artifact / COMPILED_FILES_NAME)
     if document is None:
         return None

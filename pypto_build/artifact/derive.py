@@ -68,7 +68,7 @@ def derive(artifact: Artifact) -> Derived:
 
 
 def submissions(source: Path, function_name: str = DEFAULT_ENTRY) -> tuple[Submission, ...]:
-    """The submit calls of an orchestration in the order of its text, whether or not there is a manifest.
+    """Return the submit calls of an orchestration in the order of its text, whether or not there is a manifest.
 
     Raises a usage error naming the file if the entry is missing.
     """

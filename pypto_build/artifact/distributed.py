@@ -90,7 +90,7 @@ class Distributed(msgspec.Struct, frozen=True):
 
 
 def load_distributed(path: str | Path) -> Distributed:
-    """The distributed artifact at directory ``path``. Raises a usage error, one line naming file and field."""
+    """Return the distributed artifact at directory ``path``. Raises a usage error, one line naming file and field."""
     root = artifact_root(path)
     if not is_distributed(root):
         raise ArtifactError(root, f"not a distributed artifact: there is no {DRIVER}", "give one that has it")
@@ -224,7 +224,7 @@ def _document(path: Path) -> _Document:
 
 
 def _required(path: Path) -> tuple[str, ...]:
-    """The names in ``__required__.json``; none without the file."""
+    """Return the names in ``__required__.json``; none without the file."""
     try:
         names: Any = decode_json(read_bytes(path), list[str])
     except FileNotFoundError:
@@ -245,7 +245,7 @@ def check_driver(path: Path) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns its exit status."""
+    """Run the command line; return its exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m pypto_build.artifact.distributed", description="Write the interface of a distributed artifact."
     )

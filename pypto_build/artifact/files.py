@@ -44,7 +44,7 @@ def replace_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Writes ``data`` to ``path`` atomically."""
+    """Write ``data`` to ``path`` atomically."""
     with replace_file(path) as file:
         file.write(data)
 
@@ -55,7 +55,7 @@ _PIECE = 1 << 20
 
 
 def file_digest(path: Path) -> str:
-    """The SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     digest = hashlib.sha256()
     with open_file(path) as file:
         while piece := file.read(_PIECE):
@@ -79,13 +79,13 @@ Document = TypeVar("Document")
 
 
 def from_here(path: str | Path) -> str:
-    """A path as people name it: below the working directory, from there."""
+    """Return a path as people name it: below the working directory, from there."""
     path, here = Path(path), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def open_file(path: str | Path) -> BinaryIO:
-    """The regular file at ``path``, open for reading; never waits. Raises ``OSError`` for anything else."""
+    """Return the regular file at ``path``, open for reading; never waits. Raises ``OSError`` for anything else."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except ValueError:  # a zero byte, or a character that no file name has
@@ -119,7 +119,7 @@ def check_size(path: str | Path, size: int, largest: int = LARGEST) -> None:
 
 
 def map_file(path: str | Path) -> bytes | mmap.mmap:
-    """The content of the regular file at ``path``, read when it is looked at. Raises ``OSError``."""
+    """Return the content of the regular file at ``path``, read when it is looked at. Raises ``OSError``."""
     with open_file(path) as file:
         if os.fstat(file.fileno()).st_size == 0:
             return b""

@@ -95,7 +95,7 @@ def first_text(output: Path, name: str) -> str | None:
 
 
 def between(path: str, before: list[str], after: list[str]) -> Iterator[Change]:
-    """The lines of a text that differ, each change by its first one."""
+    """Yield the lines of a text that differ, each change by its first one."""
     if before == after or max(len(before), len(after)) > _MOST_LINES:
         return
     for tag, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
@@ -105,7 +105,7 @@ def between(path: str, before: list[str], after: list[str]) -> Iterator[Change]:
 
 
 def sources_of(artifact: Artifact) -> list[Path]:
-    """The orchestration, the modules, the kernels: those that lie in the artifact."""
+    """Return the orchestration, the modules, the kernels: those that lie in the artifact."""
     modules = sorted((artifact.root / "ptoas").glob("*.pto"))
     kernels = [kernel.source for kernel in artifact.kernels]
     own = [artifact.orchestration.source, *modules, *kernels]

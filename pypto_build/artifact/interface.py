@@ -107,7 +107,7 @@ def _table(
 
 
 def _dtype(argument: Argument | None, declared: MetaParam | None) -> str | None:
-    """The declared element type, else that by which the code reads it, unless the data is to tell."""
+    """Return the declared element type, else that by which the code reads it, unless the data is to tell."""
     if declared is not None and (declared.dtype or declared.kind):
         return declared.dtype
     return argument.dtype if argument else None
@@ -229,12 +229,12 @@ def sign(artifact: Artifact) -> Signed:
 
 
 def encode_interface(interface: Interface) -> bytes:
-    """The bytes of ``interface.json``: indented, one trailing newline, the same for the same interface."""
+    """Return the bytes of ``interface.json``: indented, one trailing newline, the same for the same interface."""
     return msgspec.json.format(msgspec.json.encode(interface), indent=1) + b"\n"
 
 
 def read_interface(path: Path) -> Interface:
-    """Reads ``interface.json``; a usage error if it is missing or of another schema."""
+    """Read ``interface.json``; a usage error if it is missing or of another schema."""
     try:
         interface, wrong = _decoded(read_bytes(path))
     except OSError as error:

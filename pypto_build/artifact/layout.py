@@ -59,7 +59,7 @@ def read_meta(path: Path) -> CompiledMeta | None:
 
 
 def read_params(path: Path, documents: Sequence[ParamDocument]) -> tuple[MetaParam, ...]:
-    """The parameters in the metadata at ``path``. Raises a usage error naming the first that can be none."""
+    """Return the parameters in the metadata at ``path``. Raises a usage error naming the first that can be none."""
     params: list[MetaParam] = []
     for position, param in enumerate(documents):
         if not param.name.isidentifier():  # names become file names
@@ -115,7 +115,7 @@ def load_artifact(path: str | Path, evaluated: Evaluated | None = None) -> Artif
 
 
 def load_artifacts(path: str | Path, evaluated: Evaluated | None = None) -> tuple[Artifact, ...]:
-    """The artifact at ``path``, or each of its sub-builds if it is a multi-orchestration build."""
+    """Return the artifact at ``path``, or each of its sub-builds if it is a multi-orchestration build."""
     root = artifact_root(path)
     if not (root / MANIFEST_NAME).is_file() and not is_distributed(root):
         children = find_children(root)
@@ -138,7 +138,7 @@ def artifact_name(root: Path) -> str:
 
 
 def find_children(root: Path) -> tuple[Path, ...]:
-    """The sub-builds under ``next_levels/``, by name."""
+    """Return the sub-builds under ``next_levels/``, by name."""
     places = root.glob(f"{CHILDREN_DIR}/*/")
     return tuple(
         sorted(directory for directory in places if (directory / MANIFEST_NAME).is_file() or lacks_kernels(directory))
@@ -168,7 +168,7 @@ def lacks_kernels(root: Path) -> bool:
 
 
 def refused_kernels(root: Path) -> list[Path]:
-    """The C++ files that the manifest names and that were never written, since ptoas refused their modules."""
+    """Return the C++ files that the manifest names and that were never written, since ptoas refused their modules."""
     manifest = root / MANIFEST_NAME
     if not (root / CODEGEN_ERRORS).is_file() or not manifest.is_file():
         return []

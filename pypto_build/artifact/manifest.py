@@ -94,7 +94,7 @@ class SourceTree:
         return Path(path_below)
 
     def external_file(self, value: object, position: str, field: str) -> Path:
-        """The file anywhere on this machine that ``value`` means."""
+        """Return the file anywhere on this machine that ``value`` means."""
         path = self.external(value, position, field)
         if not path.is_file():
             raise ArtifactError(position, f"{field}: {str(path)!r} is not a file", _AGAIN)
@@ -102,7 +102,7 @@ class SourceTree:
         return path
 
     def external(self, value: object, position: str, field: str) -> Path:
-        """The file or directory anywhere on this machine that ``value`` means."""
+        """Return the file or directory anywhere on this machine that ``value`` means."""
         path = _paths_text(value, position, field)
         absolute = posixpath.normpath(posixpath.join(self.root, path))
         if not os.path.exists(absolute):
@@ -170,7 +170,7 @@ class Evaluated(Protocol):
 
 
 def described_root(path: Path) -> Path:
-    """The artifact that the manifest at ``path`` describes: a signed one lies elsewhere and names it.
+    """Return the artifact that the manifest at ``path`` describes: a signed one lies elsewhere and names it.
 
     Raises a usage error, as `read_manifest` does.
     """
@@ -180,7 +180,7 @@ def described_root(path: Path) -> Path:
 
 
 def read_manifest(path: Path, root: Path | None = None, evaluated: Evaluated | None = None) -> Manifest:
-    """The manifest at ``path``; its sources are looked up below ``root`` (default: the manifest's directory).
+    """Return the manifest at ``path``; its sources are looked up below ``root`` (default: the manifest's directory).
 
     Raises a usage error, one line naming file, line and field, for anything that is not a complete manifest. What
     is ``evaluated`` already is only checked.
@@ -223,7 +223,7 @@ def _text(path: Path) -> str:
 
 
 def _checked(path: Path, root: Path, names: dict[str, Any]) -> Manifest:
-    """The manifest that has these module globals."""
+    """Return the manifest that has these module globals."""
     reader = _Reader(path, root)
     callable_ = names.get("CALLABLE", {})
     if not isinstance(callable_, dict):

@@ -115,7 +115,7 @@ def shown(value: object) -> str:
 
 
 def symbol_member(owner: Symbol, attribute: str) -> Any:
-    """The member ``attribute`` of an imported name; ``None`` if a manifest has no use for it."""
+    """Return the member ``attribute`` of an imported name; ``None`` if a manifest has no use for it."""
     if owner is ARG_DIRECTION:
         return ArgDirection.__members__.get(attribute)
     if owner.name == "simpler":
@@ -302,7 +302,7 @@ class Evaluator:
         raise self.refuse(node, f"{_excerpt(node)!r} is not read")
 
     def number(self, node: ast.BinOp, operation: Callable[[int, int], int], left: int, right: int) -> int:
-        """The result for two integers; none that has more bits than a number of a manifest."""
+        """Return the result for two integers; none that has more bits than a number of a manifest."""
         try:
             result = operation(left, right)
         except (ArithmeticError, ValueError):

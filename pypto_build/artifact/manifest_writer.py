@@ -16,7 +16,7 @@ class _Code(str):
 
 
 def render_manifest(artifact: Artifact, directory: Path) -> str:
-    """The text of a manifest for ``artifact`` that lies in ``directory`` and finds the sources from there.
+    """Return the text of a manifest for ``artifact`` that lies in ``directory`` and finds the sources from there.
 
     The same artifact at the same relative place gives the same text (`ways`). Importing it needs simpler, for
     ``ArgDirection``.
@@ -95,7 +95,7 @@ def _kernel(kernel: Kernel, root: Path) -> dict[str, Any]:
 
 
 def _incore(kernel: dict[str, Any]) -> dict[str, Any]:
-    """The entry as simpler knows it, which has no ``external``."""
+    """Return the entry as simpler knows it, which has no ``external``."""
     return {key: value for key, value in kernel.items() if key != "external"}
 
 
@@ -132,5 +132,5 @@ def _literal(value: object) -> str:
 
 
 def quoted(text: str) -> str:
-    """A Python string literal in double quotes; JSON's escapes are a part of Python's."""
+    """Return a Python string literal in double quotes; JSON's escapes are a part of Python's."""
     return json.dumps(text, ensure_ascii=False)

@@ -27,7 +27,7 @@ def mark_output(path: Path, root: Path | None = None) -> None:
 
 
 def artifact_of(output: Path) -> Path | None:
-    """The artifact that an output directory was built of, if it says so."""
+    """Return the artifact that an output directory was built of, if it says so."""
     with suppress(OSError):
         text = read_bytes(output / MARKER).decode(errors="surrogateescape")
         of = text.rpartition(f"\n{_OF}")[2].removesuffix("\n") if f"\n{_OF}" in text else ""
@@ -36,7 +36,7 @@ def artifact_of(output: Path) -> Path | None:
 
 
 def output_of(path: Path) -> Path | None:
-    """The output directory that a path lies in."""
+    """Return the output directory that a path lies in."""
     return next((parent for parent in path.parents if (parent / MARKER).is_file()), None)
 
 

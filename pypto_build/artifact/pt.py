@@ -118,7 +118,7 @@ def load_record(data: bytes) -> TensorRecord:
 
 
 def dump_record(dtype: str, shape: tuple[int, ...]) -> bytes:
-    """The pickle of a contiguous tensor whose bytes are archive entry ``data/0``."""
+    """Return the pickle of a contiguous tensor whose bytes are archive entry ``data/0``."""
     strides = row_major_strides([max(extent, 1) for extent in shape])
     count = math.prod(shape)
     typed = next((name for name, element in STORAGES.items() if element == dtype), None)
@@ -335,7 +335,7 @@ class PtTensor(msgspec.Struct, frozen=True):
         return not self.numel or all(extent == 1 or stride == expected for extent, stride, expected in rows)
 
     def contiguous(self) -> memoryview:
-        """The elements' bytes in row-major order; a copy only if they do not lie so already."""
+        """Return the elements' bytes in row-major order; a copy only if they do not lie so already."""
         start, size = self.offset * self.itemsize, self.numel * self.itemsize
         if self.is_contiguous:
             return self.data[start : start + size] if size else memoryview(b"")
@@ -376,7 +376,7 @@ def read_pt(path: str | Path, *, kind: ErrorKind = "usage_error") -> PtTensor:
 
 
 def write_pt(path: str | Path, dtype: str, shape: Sequence[int], data: bytes | bytearray | memoryview) -> None:
-    """Writes a contiguous tensor so that ``torch.load(path, weights_only=True)`` reads it.
+    """Write a contiguous tensor so that ``torch.load(path, weights_only=True)`` reads it.
 
     ``data`` are its elements in row-major order, little-endian. Same tensor, same bytes; the file appears whole or not
     at all. Raises ``ValueError`` if ``dtype`` is unknown or ``data`` has another size than ``shape`` says.

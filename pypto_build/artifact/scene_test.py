@@ -57,7 +57,7 @@ class SceneTest(msgspec.Struct, frozen=True):
 
 
 def render_scene_test(test: SceneTest, directory: Path) -> str:
-    """The text of a scene test that lies in ``directory`` beside the signed manifest."""
+    """Return the text of a scene test that lies in ``directory`` beside the signed manifest."""
     tensors = [param for param in test.interface.params if param.kind == "tensor"]
     scalars = [param for param in test.interface.params if param.kind == "scalar"]
     writer = _Writer(test)
@@ -84,7 +84,7 @@ def is_edited(text: str) -> bool:
 
 
 def class_name(artifact: str) -> str:
-    """The name of the test class of an artifact: ``_jit_vector_dag`` is ``TestVectorDag``."""
+    """Return the name of the test class of an artifact: ``_jit_vector_dag`` is ``TestVectorDag``."""
     words = re.findall(r"[A-Za-z0-9]+", artifact.removeprefix("_jit_"))
     return "Test" + "".join(word[:1].upper() + word[1:] for word in words)
 
@@ -105,7 +105,7 @@ class _Writer:
         self.helpers: set[str] = set()
 
     def tensor(self, param: Param) -> str:
-        """The entry of a tensor in ``generate_args``."""
+        """Return the entry of a tensor in ``generate_args``."""
         value = self._initial(param)
         if value is not None:
             return f'TensorArg("{param.name}", {value}),'
@@ -134,7 +134,7 @@ class _Writer:
         return None
 
     def scalar(self, param: Param) -> str:
-        """The entry of a scalar in ``generate_args``."""
+        """Return the entry of a scalar in ``generate_args``."""
         ctype = _CTYPES.get(param.dtype or "int64", "c_int64")
         if param.name in self._test.data.inputs:
             self.helpers.add("load")

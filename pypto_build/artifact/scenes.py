@@ -165,7 +165,7 @@ def read_scenes(path: Path) -> Scenes:
 
 
 def read_arguments(path: Path) -> Arguments:
-    """Reads the arguments that a case's data was made for; a usage error for names that are none."""
+    """Read the arguments that a case's data was made for; a usage error for names that are none."""
     arguments = _read(path, Arguments)
     for name in (*arguments.tensors, *arguments.scalars):
         if not name.isidentifier():

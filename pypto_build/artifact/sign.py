@@ -21,7 +21,7 @@ _EPILOG = "exit status: 0 written, 2 the artifact or the command line is at faul
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns its exit status."""
+    """Run the command line; return its exit status."""
     arguments = _parser().parse_args(argv)
     try:
         signed = sign(load_artifact(arguments.directory))

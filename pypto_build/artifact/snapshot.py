@@ -53,12 +53,12 @@ def is_reference(data: str | Path | None, base: Path = Path()) -> bool:
 
 
 def missing_goldens(data: Snapshot, outputs: Iterable[str]) -> tuple[str, ...]:
-    """The ``outputs`` that have no golden although others have one; a snapshot without goldens misses none."""
+    """Return the ``outputs`` that have no golden although others have one; a snapshot without goldens misses none."""
     return tuple(name for name in outputs if name not in data.outputs) if data.outputs else ()
 
 
 def require_goldens(data: Snapshot, outputs: Iterable[str]) -> None:
-    """Raises a golden error naming the outputs whose golden is missing (see `missing_goldens`)."""
+    """Raise a golden error naming the outputs whose golden is missing (see `missing_goldens`)."""
     missing = missing_goldens(data, outputs)
     if missing:
         names = ", ".join(missing)

@@ -60,7 +60,7 @@ _COMMENT_OR_STRING = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*
 
 
 def detect_vintage(text: str, path: str | Path = "orchestration") -> Vintage:
-    """The vintage of an orchestration's C++ ``text``; comments do not count.
+    """Return the vintage of an orchestration's C++ ``text``; comments do not count.
 
     Raises a usage error naming ``path`` if no vintage fits.
     """

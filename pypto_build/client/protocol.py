@@ -72,7 +72,7 @@ def _umask() -> int:
 
 
 def _number(connection: _socket.socket) -> int | None:
-    """The next number that the other end sends; None at its end."""
+    """Return the next number that the other end sends; None at its end."""
     data = b""
     while len(data) < NUMBER.size:
         piece = connection.recv(NUMBER.size - len(data))

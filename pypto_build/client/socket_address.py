@@ -67,7 +67,7 @@ def address(sockets: str, situation: str) -> str:
 
 
 def describe_situation() -> str:
-    """All that a process cannot take over from another by a message: only those who agree may share one."""
+    """Return all that a process cannot take over from another by a message: only those who agree may share one."""
     environment = {name: value for name, value in os.environ.items() if name.startswith(START_VARIABLES)}
     return repr(
         (

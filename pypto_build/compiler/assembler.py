@@ -21,7 +21,7 @@ TIMEOUT_S = 60
 
 
 def assemble_unit(module: Module, text: str, unit: str, platform: str, ptoas: Path | None) -> str:
-    """The raw C++ of a unit, as ptoas writes it; `preprocess` turns it into a wrapper's body."""
+    """Return the raw C++ of a unit, as ptoas writes it; `preprocess` turns it into a wrapper's body."""
     if ptoas is not None:
         return _run_ptoas(text, unit, platform, ptoas)
     try:

@@ -135,7 +135,7 @@ class Completion:
             yield Member(func_id, function, unit, core, call)
 
     def _function(self, name: str) -> tuple[str, Function | None]:
-        """The unit that defines a function, and the function."""
+        """Return the unit that defines a function, and the function."""
         for unit, module in self.modules.items():
             for function in module.functions():
                 if function.name == name and function.body is not None:
@@ -263,7 +263,7 @@ class Completion:
 
 
 def _api(orchestration: Path) -> ApiVintage:
-    """The generation of the API that an orchestration was written for."""
+    """Return the generation of the API that an orchestration was written for."""
     name = detect_vintage(orchestration.read_text(encoding="utf-8"), orchestration).name
     return next((row for key, row in sorted(VINTAGES.items(), reverse=True) if key <= name), VINTAGES["2026-05"])
 

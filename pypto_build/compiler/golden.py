@@ -109,7 +109,7 @@ class _Stamp:
         return bool(self.files) and self.golden_then == self.golden and are_as_recorded(self.root, self.files)
 
     def given(self) -> frozenset[str]:
-        """The inputs that are not as this tool made them, by name."""
+        """Return the inputs that are not as this tool made them, by name."""
         paths = sorted((self.root / "data" / "in").glob("*.pt"))
         return frozenset(path.stem for path in paths if self.made.get(f"data/in/{path.name}") != digest_of(path))
 

@@ -77,7 +77,7 @@ def with_directions(function: IrFunction, body: Block, callees: Mapping[str, IrF
 
 
 def check_program(program: Program) -> None:
-    """Raises CompileError: a kernel that writes what it declares In, an output that nothing writes, …"""
+    """Raise CompileError: a kernel that writes what it declares In, an output that nothing writes, …"""
     for kernel in program.kernels:
         _check_kernel(kernel)
     for entry in program.entries:
@@ -111,7 +111,7 @@ def _check_kernel(kernel: IrFunction) -> None:
 
 
 def check_entry(entry: IrFunction, callees: Mapping[str, IrFunction]) -> None:
-    """Raises CompileError for an input that a task or dispatch writes, and for an output that none does."""
+    """Raise CompileError for an input that a task or dispatch writes, and for an output that none does."""
     written = written_tensors(entry, callees)
     for param in entry.tensors():
         name = param.variable

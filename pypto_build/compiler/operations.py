@@ -63,7 +63,7 @@ def _define(name: str, signature: str, rule: str, **fields: object) -> None:
 
 
 def called(name: str) -> str:
-    """An operation as a program writes it."""
+    """Return an operation as a program writes it."""
     spec = OPERATIONS.get(name)
     return spec.spelled if spec else name
 

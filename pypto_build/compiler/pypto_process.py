@@ -63,7 +63,7 @@ class Recorder:
 
 
 def dumping(function: Any) -> Any:
-    """The function with `dump_passes` set."""
+    """Return the function with `dump_passes` set."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)

@@ -43,7 +43,7 @@ class Unit:
         self.module, self.orchestration = module, orchestration
 
     def splice(self, func_id: int, wrapper: Path) -> str:
-        """The wrapper with the unit's body; raises PtoError when they do not fit."""
+        """Return the wrapper with the unit's body; raises PtoError when they do not fit."""
         text = wrapper.read_text(encoding="utf-8")
         body = preprocess(self.raw, text)
         functions = functions_of(body)
@@ -55,7 +55,7 @@ class Unit:
         return splice_unit(body, {name: (str(wrapper), text)})[name].text
 
     def _refit(self, text: str, name: str, func_id: int, wrapper: Path, body: str) -> str:
-        """The wrapper with a new `kernel_entry`."""
+        """Return the wrapper with a new `kernel_entry`."""
         # only here, since a body alone is spliced in a third of the time it takes to import them
         from pypto_build.pto import parse_file
         from pypto_build.pto.wrapper import bridges_subblock, read_entry, refit_arguments, write_entry

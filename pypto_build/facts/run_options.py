@@ -60,12 +60,12 @@ def one_of(*choices: str) -> ValueKind:
 
 
 def level(highest: int) -> ValueKind:
-    """A level from 0 to ``highest``."""
+    """Return a level from 0 to ``highest``."""
     return ValueKind(int, f"a level from 0 to {highest}", 0, highest)
 
 
 def whole(lowest: int) -> ValueKind:
-    """A whole number of at least ``lowest``."""
+    """Return a whole number of at least ``lowest``."""
     return ValueKind(int, f"a whole number that is {lowest} or more", lowest)
 
 

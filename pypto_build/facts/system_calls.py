@@ -43,7 +43,7 @@ Instruction = tuple[int, int, int, int]
 
 
 def call_filter(machine: str = os.uname().machine) -> bytes:
-    """The seccomp filter for this machine, as `struct sock_filter`s; empty for a machine that is not known."""
+    """Return the seccomp filter for this machine, as `struct sock_filter`s; empty for a machine that is not known."""
     if machine not in _MACHINES:
         return b""
     architecture, numbers = _MACHINES[machine]

@@ -66,7 +66,7 @@ def _main() -> int:
 
 
 def _lines() -> Iterator[bytes]:
-    """The lines of standard input, past Python's buffers: a thread may wait in here when the process ends."""
+    """Yield the lines of standard input, past Python's buffers: a thread may wait in here when the process ends."""
     rest = b""
     while data := os.read(0, 1 << 20):
         *lines, rest = (rest + data).split(b"\n")

@@ -110,7 +110,7 @@ def describe() -> dict[str, str]:
 
 
 def _sources() -> str:
-    """A digest of this package: two checkouts of one version may differ."""
+    """Return a digest of this package: two checkouts of one version may differ."""
     root, digest = Path(__file__).resolve().parents[1], hashlib.sha256()
     for path in sorted(root.rglob("*")):
         if path.suffix in (".py", ".cpp", ".hpp", ".h") and path.is_file():
@@ -133,7 +133,7 @@ def prepare(batch: str) -> None:
 
 
 def keep(data: bytes) -> bytes:
-    """A file's content, as a task: a worker that lost it computes it again."""
+    """Return a file's content, as a task: a worker that lost it computes it again."""
     return data
 
 

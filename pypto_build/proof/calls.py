@@ -39,7 +39,7 @@ def calls_of(path: str) -> str:
 
 
 def _code(data: mmap.mmap) -> Iterator[tuple[int, int]]:
-    """The parts of a program for x86-64 that are executed."""
+    """Yield the parts of a program for x86-64 that are executed."""
     if data[:5] != b"\x7fELF\x02" or struct.unpack_from("<H", data, 18) != (62,):
         return
     (table,), (size, count) = struct.unpack_from("<Q", data, 32), struct.unpack_from("<HH", data, 54)
@@ -61,7 +61,7 @@ def _reads(data: mmap.mmap, begin: int, end: int) -> bool:
 
 
 def _numbers(before: bytes) -> Iterator[int | None]:
-    """The number that is set last in front of a call, None for any; nothing where none is set."""
+    """Yield the number that is set last in front of a call, None for any; nothing where none is set."""
     for begin in range(len(before) - 2, -1, -1):
         number = _set_at(before, begin)
         if number is not False and _reaches_end(before, begin):
@@ -114,7 +114,7 @@ def _size(code: bytes, at: int) -> int:
 
 
 def _operands(code: bytes, at: int) -> int:
-    """The bytes that say which register and memory an instruction works with."""
+    """Return the bytes that say which register and memory an instruction works with."""
     if at >= len(code):
         return 1
     kind, register = code[at] >> 6, code[at] & 7

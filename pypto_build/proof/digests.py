@@ -54,7 +54,7 @@ class Mounts:
 
     @classmethod
     def now(cls) -> Mounts:
-        """The mounts as they were just now: they are asked for with each look at files."""
+        """Return the mounts as they were just now: they are asked for with each look at files."""
         moment, mounts = cls._latest or (0.0, None)
         if mounts is None or time.monotonic() - moment > _GLANCE_S:
             cls._latest = time.monotonic(), (mounts := cls())
@@ -70,7 +70,7 @@ class Mounts:
         self._devices[os.makedev(int(major), int(minor))] = kind, number.decode()
 
     def tables(self) -> tuple[str, ...]:
-        """The directories, with a slash at the end, in which the system shows its tables and no files."""
+        """Return the directories, with a slash at the end, in which the system shows its tables and no files."""
         return tuple(path for path, kind in self._places if _TABLES.fullmatch(kind))
 
     def epoch(self, device: int, path: str = "") -> str:
@@ -99,7 +99,7 @@ class Mounts:
 
 
 def _sequence(device: int) -> str:
-    """The number that a block device got with what is in it; that of no other."""
+    """Return the number that a block device got with what is in it; that of no other."""
     major, minor = os.major(device), os.minor(device)
     if major == 0:
         return "0"
@@ -358,5 +358,5 @@ def _listing(path: str) -> str:
 
 
 def bytes_digest(data: bytes) -> str:
-    """The SHA-256 of ``data``."""
+    """Return the SHA-256 of ``data``."""
     return hashlib.sha256(data).hexdigest()

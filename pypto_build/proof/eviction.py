@@ -18,7 +18,7 @@ class Entry(NamedTuple):
 
 
 def entries(directory: Path, kinds: Iterable[str]) -> Iterator[Entry]:
-    """The files of a store in ``directory``, which lie in ``KIND/XX/``. Links lead to what is not the store's."""
+    """Yield the files of a store in ``directory``, which lie in ``KIND/XX/``. Links lead to what is not the store's."""
     for kind in kinds:
         for shelf in _listed(directory / kind) if not (directory / kind).is_symlink() else ():
             for entry in _listed(shelf) if shelf.is_dir(follow_symlinks=False) else ():

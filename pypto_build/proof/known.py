@@ -58,12 +58,12 @@ def difference(name: str, was: str, now: str) -> str:
 
 
 def _short(name: str) -> str:
-    """A name without its root."""
+    """Return a name without its root."""
     return (name.partition("}/")[2] or ".") if name.startswith("{") else name
 
 
 def few(names: list[str], most: int = 3) -> str:
-    """The first names, and how many more there are."""
+    """Return the first names, and how many more there are."""
     shown = ", ".join(names[:most])
     return f"{shown} (+{len(names) - most} more)" if len(names) > most else shown
 
@@ -296,7 +296,7 @@ class Known:
         return explain(last, current, self._difference_of(last), otherwise)
 
     def state(self, action: Action) -> State:
-        """The inputs of an action as they are now."""
+        """Return the inputs of an action as they are now."""
         return self._state(action, self._declared(action))
 
     def look(self, action: Action) -> tuple[dict[str, Identity | None], State]:
@@ -399,11 +399,11 @@ class Known:
         return number
 
     def contents(self, result: Result) -> tuple[InputSet, ...]:
-        """The inputs that a result's tool was seen to read."""
+        """Return the inputs that a result's tool was seen to read."""
         return tuple(self.record.sets[number] for number in result.sets)
 
     def read_files(self) -> set[str]:
-        """The files that tools were seen to read for all that is recorded."""
+        """Return the files that tools were seen to read for all that is recorded."""
         numbers = {number for result in self.record.results.values() for number in result.sets}
         names = {
             name
@@ -420,11 +420,11 @@ class Known:
     # Outputs
 
     def path(self, name: str) -> str:
-        """The path of an output, as text: a null run asks for some thousands."""
+        """Return the path of an output, as text: a null run asks for some thousands."""
         return self._prefix + name
 
     def digest(self, name: str) -> str:
-        """The digest of an output as it is now, of a link that of its target; empty if there is none."""
+        """Return the digest of an output as it is now, of a link that of its target; empty if there is none."""
         path = self.path(name)
         try:
             now = os.lstat(path)
@@ -438,7 +438,7 @@ class Known:
         return b"link to " + os.fsencode(os.readlink(path)) if path.is_symlink() else path.read_bytes()
 
     def files_below(self, tree: str) -> list[str]:
-        """The files and links in a directory of outputs, sorted; hidden files are not outputs."""
+        """Return the files and links in a directory of outputs, sorted; hidden files are not outputs."""
         files = []
         for directory, directories, names in os.walk(self.directory / tree):
             relative = os.path.relpath(directory, self.directory)

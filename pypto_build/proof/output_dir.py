@@ -148,11 +148,11 @@ class OutputDir:
         self._work = WorkDirectories(directory)
 
     def path(self, name: str) -> Path:
-        """The path of an output."""
+        """Return the path of an output."""
         return self.directory / name
 
     def word(self, name: str) -> str:
-        """The path of an output as a word of a command line."""
+        """Return the path of an output as a word of a command line."""
         return self._known.path(name)
 
     reason = _one_at_a_time(Known.reason)
@@ -292,7 +292,7 @@ class OutputDir:
         self._ahead[action.name] = Ahead(action, work, started, process)
 
     def watched_environment(self, action: Action) -> dict[str, str]:
-        """The environment of a command that is watched, but for its directory and its log."""
+        """Return the environment of a command that is watched, but for its directory and its log."""
         return self._environment(action, self.directory)
 
     def close(self) -> None:
@@ -333,7 +333,7 @@ class OutputDir:
     # The store may be far away: nothing is asked of it while the lock is held.
 
     def _sets_of(self, result: Result) -> dict[str, InputSet] | None:
-        """The input sets of a result from the store; None where one cannot be had.
+        """Return the input sets of a result from the store; None where one cannot be had.
 
         They are given to the record whenever the lock is taken: what no result of it names is dropped as it is saved.
         """
@@ -587,7 +587,7 @@ class OutputDir:
         return Result(state.key, state.declared, state.settings, state.words, numbers, outputs, plain(printed), good)
 
     def _names_seen(self, attempt: _Attempt) -> set[str]:
-        """The names of all that a tool was seen to read, to miss and to ask, but for its declared inputs."""
+        """Return the names of all that a tool was seen to read, to miss and to ask, but for its declared inputs."""
         account, roots = attempt.account, self._known.roots
         files, questions = account.files - attempt.seen.keys(), self._questions(attempt)
         searches = roots.searches(account.executed)

@@ -50,7 +50,7 @@ def is_absent(path: str) -> bool:
 
 
 def subject(question: str) -> str:
-    """The path that a question is about."""
+    """Return the path that a question is about."""
     return question.rpartition(_MARK)[0]
 
 
@@ -61,28 +61,28 @@ def phrase(question: str) -> str:
 
 
 def status(mode: int, size: int) -> str:
-    """The answer for a file with this mode."""
+    """Return the answer for a file with this mode."""
     kind = _TYPES.get(stat.S_IFMT(mode), f"{stat.S_IFMT(mode):o}")
     return f"{kind} {mode & OWNERS:o} {size}" if kind == "file" else f"{kind} {mode & OWNERS:o}"
 
 
 def without_size(answer_: str) -> str:
-    """The answer to a question without the size of a file."""
+    """Return the answer to a question without the size of a file."""
     return answer_.rpartition(" ")[0] if answer_.startswith("file ") else answer_
 
 
 def access(error: int) -> str:
-    """The answer to a question for access."""
+    """Return the answer to a question for access."""
     return "no" if error else "yes"
 
 
 def failure(error: int) -> str:
-    """The answer where the system gives none."""
+    """Return the answer where the system gives none."""
     return f"error {error}"
 
 
 def answer(question: str, name: Callable[[str], str] = str, real: dict[str, str] | None = None) -> str:
-    """The answer now, with paths called by ``name``. Directories that were resolved just now are in ``real``."""
+    """Return the answer now, with paths called by ``name``. Directories that were resolved just now are in ``real``."""
     if question.endswith(NO_SIZE):
         return without_size(answer(question.removesuffix(NO_SIZE), name, real))
     path, _, kind = question.rpartition(_MARK)

@@ -65,7 +65,7 @@ class RecordFile:
         self._end = 0  # of the pieces
 
     def read(self) -> Record:
-        """The record; an empty one if it is missing or damaged, which costs a look at the store."""
+        """Return the record; an empty one if it is missing or damaged, which costs a look at the store."""
         self._seal, self._end = b"", 0
         data = read_file(self._path)
         record = _decode(unsealed(data))
@@ -116,7 +116,7 @@ class RecordFile:
         self._end = 0
 
     def _added(self) -> Iterator[Record]:
-        """The pieces behind those that this process knows, up to the first that is damaged."""
+        """Yield the pieces behind those that this process knows, up to the first that is damaged."""
         data = read_file(self._more, offset=self._end) or b""
         if not self._end:
             if data[:SEAL_BYTES] != self._seal:

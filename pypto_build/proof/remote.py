@@ -51,7 +51,7 @@ class Bounds(threading.local):
         self.left, self.deadline = size, time.monotonic() + seconds
 
     def step(self) -> float:
-        """The seconds that the next step may take. Raises `TooSlow` where there are none."""
+        """Return the seconds that the next step may take. Raises `TooSlow` where there are none."""
         remaining = self.deadline - time.monotonic()
         if remaining <= 0:
             raise TooSlow("is too slow")
@@ -169,7 +169,7 @@ class Remote(Protocol):
 
 
 def open_remote(url: str) -> Remote:
-    """The store at ``url``: a path or ``file://``, ``http://``, ``https://``, ``redis://``, ``rediss://``.
+    """Return the store at ``url``: a path or ``file://``, ``http://``, ``https://``, ``redis://``, ``rediss://``.
 
     No request is sent yet.
 
@@ -224,7 +224,7 @@ class DirectoryStore:
             raise RemoteError(error.strerror or str(error)) from None
 
     def entries(self) -> Iterator[Entry]:
-        """All files of the store; RemoteError where the directory is not there."""
+        """Return all files of the store; RemoteError where the directory is not there."""
         self._if_reached()
         return entries(self._directory, ("ac", "cas"))
 
@@ -304,7 +304,7 @@ class HttpStore:
         return answer.status, body
 
     def _connected(self) -> http.client.HTTPConnection:
-        """A connection whose socket keeps within the bounds, and that makes no other by itself."""
+        """Return a connection whose socket keeps within the bounds, and that makes no other by itself."""
         host, port = self._url.hostname or "", self._url.port
         if self._url.scheme == "https":
             context = ssl.create_default_context()
@@ -393,7 +393,7 @@ def _has_port(parts: SplitResult) -> bool:
 
 
 def _authorization(url: SplitResult) -> dict[str, str]:
-    """The header for the user and password of a URL, else those that ~/.netrc has for its host."""
+    """Return the header for the user and password of a URL, else those that ~/.netrc has for its host."""
     user, password = url.username, url.password
     if user is None:
         import netrc

@@ -109,7 +109,7 @@ class SharedStore(Store):
         yield from new
 
     def read(self, digest: str) -> bytes | None:
-        """The content with this digest, from here or there."""
+        """Return the content with this digest, from here or there."""
         data = super().read(digest)
         if data is not None:
             return data
@@ -207,7 +207,7 @@ class SharedStore(Store):
 
 
 def without_password(url: str) -> str:
-    """An address as it may be shown."""
+    """Return an address as it may be shown."""
     scheme, slashes, rest = url.partition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}://…@{host.rpartition('@')[2]}{slash}{path}" if slashes and "@" in host else url

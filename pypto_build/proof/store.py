@@ -130,7 +130,7 @@ class Store:
         return ""
 
     def entries(self) -> Iterator[Entry]:
-        """All files of the store."""
+        """Return all files of the store."""
         return entries(self.directory, ("actions", "content", "withdrawn"))
 
     def shrink(self, size: int) -> int:
@@ -153,7 +153,7 @@ def encode_entry(key: str, results: Iterable[bytes]) -> bytes:
 
 
 def decode_entry(key: str, data: bytes | None) -> list[bytes]:
-    """The results of an action; none where ``data`` is damaged or another action's."""
+    """Return the results of an action; none where ``data`` is damaged or another action's."""
     of, results = decoded(unsealed(data), tuple[str, list[bytes]]) or ("", [])
     return results if of == key else []  # else the file of another action was copied to this place
 

@@ -64,7 +64,7 @@ class Arena:
         return [(offset, self._sizes[index]) for index, offset in self._offsets.items()]
 
     def tensor(self, index: int) -> memoryview:
-        """The bytes of tensor `index`, writable unless it is lent."""
+        """Return the bytes of tensor `index`, writable unless it is lent."""
         if index in self._lent:
             return self._lent[index]
         offset = self._offsets[index]
@@ -97,7 +97,7 @@ class Arena:
         return twin
 
     def overrun(self) -> Overrun | None:
-        """The first write that hit a red zone, restoring nothing; None when all are intact."""
+        """Return the first write that hit a red zone, restoring nothing; None when all are intact."""
         indices = [*self._offsets]
         for zone, (start, stop) in enumerate(self.zones()):
             guard = bytes(self.memory[start:stop])

@@ -166,7 +166,7 @@ def _require_inputs(needed: list[str], data: Snapshot) -> None:
 
 
 def _golden_error(path: Path, message: str, hint: str = "") -> ArtifactError:
-    """A fault of a file of the snapshot."""
+    """Return a fault of a file of the snapshot."""
     return ArtifactError(path, message, hint, kind="golden_error")
 
 
@@ -266,7 +266,7 @@ def _is_settled(param: Param) -> bool:
 
 
 def _declared_shape(param: Param) -> Shape | None:
-    """The parameter's own shape, dynamic dimensions taken as 1."""
+    """Return the parameter's own shape, dynamic dimensions taken as 1."""
     return None if param.shape is None else tuple(1 if size < 0 else size for size in param.shape)
 
 
@@ -293,7 +293,7 @@ def _unknown_shape(param: Param) -> ArtifactError:
 
 
 def _read(path: Path, param: Param) -> PtTensor:
-    """The tensor in `path`, checked against what the parameter is declared as."""
+    """Return the tensor in `path`, checked against what the parameter is declared as."""
     tensor = _as_declared(read_pt(path, kind="golden_error"), param.dtype)
     if param.dtype is not None and tensor.dtype != param.dtype:
         message = f"dtype {tensor.dtype}, but parameter '{param.name}' is {param.dtype}"

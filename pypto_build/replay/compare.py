@@ -133,12 +133,12 @@ def _distance(a: Array, e: Array) -> tuple[npt.NDArray[np.float64], npt.NDArray[
 
 
 def coordinates(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The index of an element in each dimension."""
+    """Return the index of an element in each dimension."""
     return tuple(int(i) for i in np.unravel_index(flat, shape)) if shape else ()
 
 
 def first_mismatches(actual: Array, expected: Array, dtype: str, mask: npt.NDArray[np.bool_]) -> list[Mismatch]:
-    """The first `MAX_SHOWN` mismatched elements in row-major order, values exactly as stored."""
+    """Return the first `MAX_SHOWN` mismatched elements in row-major order, values exactly as stored."""
     positions = first_positions(mask, MAX_SHOWN)
     values = [decode(side.reshape(-1)[positions], dtype).tolist() for side in (actual, expected)]
     return [

@@ -90,7 +90,7 @@ def scalar_value(data: bytes, dtype: str) -> Scalar:
 
 
 def parse_scalar(text: str) -> Scalar:
-    """A scalar typed on the command line: `3`, `0.5`, `true`, `0x10`. Raises `ValueError` for anything else."""
+    """Return a scalar typed on the command line: `3`, `0.5`, `true`, `0x10`. Raises `ValueError` for anything else."""
     word = text.strip().lower()
     if word in ("true", "false"):
         return word == "true"

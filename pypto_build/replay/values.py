@@ -40,7 +40,7 @@ def decode(stored: Array, dtype: str) -> Array:
 
 @cache
 def _float8_values(dtype: str) -> npt.NDArray[np.float32]:
-    """The 256 values of an 8-bit format."""
+    """Return the 256 values of an 8-bit format."""
     codes = np.arange(256)
     if dtype == "float8_e8m0fnu":
         return np.where(codes == 255, np.nan, np.exp2(codes.astype(np.float64) - 127)).astype(np.float32)
@@ -69,7 +69,7 @@ def encode(values: npt.NDArray[np.float32], dtype: str) -> Array:
 
 
 def _encode_float8(values: npt.NDArray[np.float32], dtype: str) -> npt.NDArray[np.uint8]:
-    """The code of the nearest finite value, ties to the even code; magnitudes beyond the largest saturate."""
+    """Return the code of the nearest finite value, ties to the even code; magnitudes beyond the largest saturate."""
     table = _float8_values(dtype)[: 255 if dtype == "float8_e8m0fnu" else 128].astype(np.float64)
     finite = table[np.isfinite(table)]
     magnitude = np.clip(np.abs(values.astype(np.float64)), finite[0], finite[-1])

@@ -127,7 +127,7 @@ class Artifacts:
 
 
 def declare_artifact(env: Environment, **attributes: Any) -> Nodes:
-    """Implements the rule; returns the nodes of the artifact's directory and of its signed manifest in OUT."""
+    """Implement the rule; return the nodes of the artifact's directory and of its signed manifest in OUT."""
     values = ARTIFACT.check(attributes, env)
     manifest = _declare_parts(env, values["dir"], values["platform"], whole=True)[:1]
     stands_for(manifest, values["dir"])
@@ -135,7 +135,7 @@ def declare_artifact(env: Environment, **attributes: Any) -> Nodes:
 
 
 def declare_kernel_config(env: Environment, **attributes: Any) -> Nodes:
-    """Implements ``KernelConfig``; returns the nodes of the manifest and of the interface."""
+    """Implement ``KernelConfig``; return the nodes of the manifest and of the interface."""
     values = KERNEL_CONFIG.check(attributes, env)
     return _declare_parts(env, values["artifact"], values["platform"], whole=False)
 
@@ -168,7 +168,7 @@ class _Parts:
         self._targets: ArtifactTargets | None = None
 
     def declare(self) -> Nodes:
-        """The nodes of the binaries, if they are wanted."""
+        """Return the nodes of the binaries, if they are wanted."""
         env = self._env
         artifact = open_artifact(workspace_of(env), path_of(self._directory), self._platform)
         self._targets = declare_loaded(env, artifact, self._platform, needed=self.whole)
@@ -249,7 +249,7 @@ class _Planned:
     made: list[list[Step]] = field(default_factory=list)
 
     def steps(self) -> list[list[Step]]:
-        """The steps of every unit."""
+        """Return the steps of every unit."""
         if self.compilation and not self.made:
             self.made = [self.compilation.steps(plan) for plan in self.plans]
         return self.made
@@ -274,7 +274,7 @@ def _look_at_units(output_dir: OutputDir, planned: _Planned, start: Callable[[],
 def _planned(
     workspace: Workspace, output_dir: OutputDir, artifact: Artifact, platform: Platform, variant: str, splices: Splices
 ) -> _Planned:
-    """The plan of every unit; none with SKIP_COMPILE=1."""
+    """Return the plan of every unit; none with SKIP_COMPILE=1."""
     if workspace.options["SKIP_COMPILE"] and workspace.runtime(platform) == SIMPLER:
         return _Planned()
     entry = artifact.orchestration.source
@@ -320,14 +320,14 @@ def look_ahead(workspace: Workspace, root: Path, platform: Platform) -> tuple[Se
 
 
 def _prebuilt(env: Environment, artifact: Artifact) -> list[Node]:
-    """The binaries that lie beside the artifact's own sources, for a run that takes them as they are."""
+    """Return the binaries that lie beside the artifact's own sources, for a run that takes them as they are."""
     sources = [artifact.orchestration.source, *(kernel.source for kernel in artifact.kernels)]
     paths = [source.with_suffix(suffix) for source in sources for suffix in (".so", ".o")]
     return [env.File(escape(str(path))) for path in paths if path.is_file()]
 
 
 def sign_step(workspace: Workspace, output_dir: OutputDir, artifact: Artifact) -> Step:
-    """Signs the manifest and derives the interface from manifest and orchestration."""
+    """Sign the manifest and derives the interface from manifest and orchestration."""
     manifest, interface = "kernel_config.py", "interface.json"
     inputs = [artifact.manifest_path, artifact.orchestration.source]
     if artifact.meta is not None:
@@ -377,7 +377,7 @@ def _declare_binaries(
     proven: list[bool],
     spliced: Spliced,
 ) -> list[Node]:
-    """The nodes of the units that have to be built; of all units if the whole graph is wanted.
+    """Return the nodes of the units that have to be built; of all units if the whole graph is wanted.
 
     SCons spends a millisecond on every node, so what is proven has none.
     """

@@ -28,7 +28,7 @@ ARTIFACTS = Rule(
 
 
 def declare_artifacts(env: Environment, **attributes: Any) -> Nodes:
-    """Implements the rule; returns the nodes of all verdicts."""
+    """Implement the rule; return the nodes of all verdicts."""
     values = ARTIFACTS.check(attributes, env)
     name, pattern = values["name"], values["pattern"]
     if bool(pattern) == bool(values["artifacts"]):

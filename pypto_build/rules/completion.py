@@ -49,7 +49,7 @@ def open_artifacts(workspace: Workspace, root: Path, platform_name: str | None =
 
 
 def open_artifact(workspace: Workspace, root: Path, platform_name: str | None = None) -> Artifact:
-    """The one artifact in ``root``, completed if it has only modules; raises as ``open_artifacts``."""
+    """Return the one artifact in ``root``, completed if it has only modules; raises as ``open_artifacts``."""
     if lacks_kernels(root):
         root = _completed(workspace, root, workspace.platform(platform_name))
     return load_artifact(root, workspace.manifests)

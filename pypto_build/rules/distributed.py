@@ -84,14 +84,14 @@ def declare_tool(
 def declare_whole(
     env: Environment, root: Path, platform_name: str | None, variant: str | None = None
 ) -> ArtifactTargets:
-    """The nodes of the distributed artifact in ``root``; raises as ``distributed_targets``."""
+    """Return the nodes of the distributed artifact in ``root``; raises as ``distributed_targets``."""
     return distributed_targets(env, load_distributed(root), platform_name, variant)
 
 
 def distributed_targets(
     env: Environment, distributed: Distributed, platform_name: str | None = None, variant: str | None = None
 ) -> ArtifactTargets:
-    """The nodes of all chip programs and of the interface by which a replay binds host tensors.
+    """Return the nodes of all chip programs and of the interface by which a replay binds host tensors.
 
     Raises:
         ArtifactError: it has no chip program, or is asked for what is for one chip.
@@ -138,7 +138,7 @@ def _require_chips(workspace: Workspace, distributed: Distributed) -> None:
 
 
 def _sign_step(workspace: Workspace, output_dir: OutputDir, distributed: Distributed) -> Step:
-    """Derives the interface from the metadata."""
+    """Derive the interface from the metadata."""
     interface = "interface.json"
     argv: list[Any] = [str(distributed.root), "--interface", f"{output_dir.path(interface)}.tmp"]
     action = python_tool(

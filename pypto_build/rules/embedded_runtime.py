@@ -19,7 +19,7 @@ _packages_dir = cache(runtime_build.packages_dir)
 
 
 def runtime_step(workspace: Workspace) -> Step:
-    """The step that builds the module."""
+    """Return the step that builds the module."""
     module = module_path(workspace.compiler)
     watched = workspace.watcher is not None  # else what is known to be read stands for it, for this user alone
     argv = ["--quiet", "--module", f"{module}.tmp", "--compiler", workspace.compiler.path]
@@ -50,7 +50,7 @@ def runtime_step(workspace: Workspace) -> Step:
 
 
 def embedded_runtime(env: Environment) -> Node:
-    """The node of the runtime's Python module."""
+    """Return the node of the runtime's Python module."""
     extras = workspace_of(env).extras
     if "embedded runtime" not in extras:  # it reads all of the runtime's sources
         extras["embedded runtime"] = runtime_step(workspace_of(env))

@@ -36,7 +36,7 @@ GOLDEN_DATA = Rule(
 
 
 def declare_golden_data(env: Environment, **attributes: Any) -> Nodes:
-    """Implements the rule; returns the node of the directory."""
+    """Implement the rule; return the node of the directory."""
     values = GOLDEN_DATA.check(attributes, env)
     workspace, name = workspace_of(env), values["name"]
     script, program = values["script"], values["program"]

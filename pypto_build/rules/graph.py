@@ -17,7 +17,7 @@ from pypto_build.rules.units import Plan
 
 
 def graph_lines(workspace: Workspace, targets: ArtifactTargets) -> Iterator[str]:
-    """The tree of one artifact: outputs with their states, below each what it is made from, sources last."""
+    """Yield the tree of one artifact: outputs with their states, below each what it is made from, sources last."""
     modules = {kernel.source: unit.path for unit in find_units(targets.artifact) for kernel in unit.kernels}
     yield f"{targets.artifact.name}  {workspace.short_of_top(targets.output)}"
     yield "  verdict.json"

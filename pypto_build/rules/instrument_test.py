@@ -70,12 +70,12 @@ _RULES = {"lint": LINT_TEST, "hazards": HAZARD_TEST, "speed": _SPEED_TEST}
 
 
 def declare_lint_test(env: Environment, **attributes: Any) -> Nodes:
-    """Implements ``LintTest``; returns the node of its findings."""
+    """Implement ``LintTest``; return the node of its findings."""
     return declare_instrument_test(env, "lint", attributes)
 
 
 def declare_hazard_test(env: Environment, **attributes: Any) -> Nodes:
-    """Implements ``HazardTest``; returns the node of its findings."""
+    """Implement ``HazardTest``; return the node of its findings."""
     return declare_instrument_test(env, "hazards", attributes)
 
 

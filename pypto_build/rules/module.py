@@ -57,7 +57,7 @@ LOOSE = "units"
 
 
 def declare_kernel(env: Environment, **attributes: Any) -> Nodes:
-    """Implements ``PtoKernel``; returns the library's node."""
+    """Implement ``PtoKernel``; return the library's node."""
     values = KERNEL.check(attributes, env)
     workspace, name = workspace_of(env), values["name"]
     dirs = tuple(values["extra_include_dirs"] or ())
@@ -71,7 +71,7 @@ def declare_kernel(env: Environment, **attributes: Any) -> Nodes:
 
 
 def declare_orchestration(env: Environment, **attributes: Any) -> Nodes:
-    """Implements ``PtoOrchestration``; returns the library's node."""
+    """Implement ``PtoOrchestration``; return the library's node."""
     values = ORCHESTRATION.check(attributes, env)
     compilation = _loose(workspace_of(env), values["platform"])
     plan = compilation.orchestration(Orchestration(path_of(values["source"])))
@@ -81,7 +81,7 @@ def declare_orchestration(env: Environment, **attributes: Any) -> Nodes:
 def _declare(
     env: Environment, compilation: Compilation, plan: Plan, source: Node, include_dirs: tuple[Node, ...]
 ) -> Nodes:
-    """The node of a library; what its source includes of files that are made comes first."""
+    """Return the node of a library; what its source includes of files that are made comes first."""
     steps = compilation.steps(plan)
     _note_command(workspace_of(env), plan, steps[0].output_dir.directory)
     node = env.File(escape(str(steps[-1].output_dir.path(steps[-1].action.outputs[0]))))
@@ -123,7 +123,7 @@ MODULE = Rule(
 
 
 def declare_module(env: Environment, **attributes: Any) -> Nodes:
-    """Implements the rule; returns the node of the C++ file."""
+    """Implement the rule; return the node of the C++ file."""
     values = MODULE.check(attributes, env)
     workspace, name = workspace_of(env), values["name"]
     platform = workspace.platform(values["platform"])

@@ -33,7 +33,7 @@ _FEW = 5
 
 
 def outcome_of(replayed: Verdict, name: str, **more: Any) -> Outcome:
-    """The outcome that a verdict tells."""
+    """Return the outcome that a verdict tells."""
     wrong = sum(output.status == "mismatch" for output in replayed.outputs)
     reason = f"{wrong} of {len(replayed.outputs)} outputs differ" if wrong else ""
     if replayed.error is not None:
@@ -158,7 +158,7 @@ def _remember(path: Path, tests: Iterable[Outcome]) -> None:
 
 
 def failed_tests(build_dir: Path) -> Sequence[str]:
-    """The tests that failed when they last ran."""
+    """Return the tests that failed when they last ran."""
     try:
         names = msgspec.json.decode((build_dir / FAILED_TESTS).read_bytes(), type=list[str])
     except (OSError, msgspec.MsgspecError):

@@ -50,7 +50,7 @@ PROGRAM = Rule(
 
 
 def declare_program(env: Environment, **attributes: Any) -> Nodes:
-    """Implements the rule; returns the nodes of the artifact's directory and of its manifest."""
+    """Implement the rule; return the nodes of the artifact's directory and of its manifest."""
     values = PROGRAM.check(attributes, env)
     workspace, name = workspace_of(env), values["name"]
     source = path_of(values["source"])
@@ -81,7 +81,7 @@ class _Program:
 def _declare(
     env: Environment, workspace: Workspace, name: str, values: Mapping[str, Any], artifact: Path, platform: Platform
 ) -> Nodes:
-    """The nodes of the artifact: its directory is there when it is compiled and has its data."""
+    """Return the nodes of the artifact: its directory is there when it is compiled and has its data."""
     source = path_of(values["source"])
     output = workspace.output_path(f"programs.{name}", platform)
     output_dir = workspace.output_dirs.get(output) or workspace.open_output(output, source)

@@ -87,7 +87,7 @@ class _File:
 
 
 def declare_py_test(env: Environment, **attributes: Any) -> Nodes:
-    """Implements the rule; returns the alias of the suite of all files."""
+    """Implement the rule; return the alias of the suite of all files."""
     values = PY_TEST.check(attributes, env)
     workspace, replays, name = workspace_of(env), env["PYPTO_REPLAYS"], values["name"]
     if not values["files"]:
@@ -114,7 +114,7 @@ def declare_py_test(env: Environment, **attributes: Any) -> Nodes:
 
 
 def _label(workspace: Workspace, taken: Mapping[str, Any], rule: str, node: Node) -> str:
-    """The name of a file's test: its path, with the rule's name where another rule has it, too."""
+    """Return the name of a file's test: its path, with the rule's name where another rule has it, too."""
     label = workspace.short_of_top(path_of(node))
     return f"{rule}:{label}" if label in taken else label
 

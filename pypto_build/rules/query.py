@@ -81,7 +81,7 @@ class Graph:
                 self.rdeps.setdefault(dep, []).append(name)
 
     def name(self, node: Node) -> str:
-        """The name of a target, or the path of a file."""
+        """Return the name of a target, or the path of a file."""
         if isinstance(node, SCons.Node.Alias.Alias):
             return str(node)
         return self._workspace.short_of_top(Path(node.get_abspath()))
@@ -98,7 +98,7 @@ class Graph:
         return _KINDS.get(os.path.splitext(name)[1], "generated file")
 
     def reach(self, names: Iterable[str], edges: dict[str, list[str]], depth: int | None = None) -> list[str]:
-        """All that can be reached by ``edges`` from ``names``, these too."""
+        """Return all that can be reached by ``edges`` from ``names``, these too."""
         reached = dict.fromkeys(names)
         level = list(reached)
         while level and (depth is None or depth > 0):
@@ -108,7 +108,7 @@ class Graph:
         return list(reached)
 
     def path(self, start: Iterable[str], ends: Iterable[str]) -> list[str]:
-        """A shortest way along dependencies; nothing where there is none."""
+        """Return a shortest way along dependencies; nothing where there is none."""
         goal, came = set(ends), dict[str, str | None](dict.fromkeys(start))
         waiting = deque(came)
         while waiting:
@@ -150,7 +150,7 @@ class Query:
         self._ordered = False
 
     def answer(self) -> list[str]:
-        """The names of the answer: sorted, but for a path."""
+        """Return the names of the answer: sorted, but for a path."""
         names = self._union()
         if self._tokens:
             raise self._error(f"'{self._tokens[0]}' is not expected here")

@@ -72,7 +72,7 @@ _RULES, _INSTRUMENTS = "rules", ("lint", "hazards")
 
 
 def declare_replay_test(env: Environment, **attributes: Any) -> Nodes:
-    """Implements the rule; returns the node of the test's verdict."""
+    """Implement the rule; return the node of the test's verdict."""
     values = REPLAY_TEST.check(attributes, env)
     workspace = workspace_of(env)
     inputs = [node for name in _INPUTS if (node := values[name]) and node != REFERENCE]
@@ -124,7 +124,7 @@ def _declare_limit(env: Environment, values: Mapping[str, Any]) -> None:
 
 
 def _results(workspace: Workspace, values: Mapping[str, Any]) -> Path | None:
-    """The verdict of a test; None where the options do not go together, which the test says when it runs."""
+    """Return the verdict of a test; None where the options do not go together, which the test says when it runs."""
     platform = workspace.platform(values["platform"])
     output = workspace.output_path(artifact_name(path_of(values["artifact"])), platform)
     try:
@@ -137,7 +137,7 @@ def _results(workspace: Workspace, values: Mapping[str, Any]) -> Path | None:
 
 
 def _data(workspace: Workspace, data: Node | str | None) -> str | None:
-    """The data of a test, as its results are named by it."""
+    """Return the data of a test, as its results are named by it."""
     return data if data is None or isinstance(data, str) else workspace.short_of_top(path_of(data))
 
 
@@ -155,7 +155,7 @@ def _comparators(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _chosen(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a run that a test decides."""
+    """Return the options of a run that a test decides."""
     chosen: dict[str, Any] = {"WORLD": values["world"]} if values["world"] is not None else {}
     chosen |= {"MEMORY": values["memory"]} if values["memory"] else {}
     chosen |= {"RULES": RULES_ERROR} if _RULES in (values["checks"] or ()) else {}
@@ -163,7 +163,7 @@ def _chosen(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _declare(env: Environment, values: Mapping[str, Any]) -> Nodes:
-    """The target: the replay."""
+    """Return the target: the replay."""
     workspace = workspace_of(env)
     root = path_of(values["artifact"])
     weak = values["memory"]
@@ -208,7 +208,7 @@ def _tolerances(values: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _params(targets: ArtifactTargets) -> Sequence[Param]:
-    """The parameters of an artifact of either kind."""
+    """Return the parameters of an artifact of either kind."""
     if targets.parts:
         from pypto_build.artifact.distributed import interface_of, load_distributed
 

@@ -28,7 +28,7 @@ def targets_of(
     needed: bool = True,
     early: Early | None = None,
 ) -> ArtifactTargets:
-    """The nodes of a subject's program; ``variant``, ``needed`` and ``early`` are those of `declare_loaded`."""
+    """Return the nodes of a subject's program; ``variant``, ``needed`` and ``early`` are those of `declare_loaded`."""
     if subject.distributed is not None:
         from pypto_build.rules.distributed import distributed_targets
 
@@ -50,13 +50,13 @@ SCENE_TEST = Rule(
 
 
 def declare_scene_test(env: Environment, **attributes: Any) -> Nodes:
-    """Implements the rule; returns the alias of the test."""
+    """Implement the rule; return the alias of the test."""
     values = SCENE_TEST.check(attributes, env)
     return declare_test(env, values, [values["file"]], _declare)
 
 
 def _declare(env: Environment, values: Mapping[str, Any]) -> Nodes:
-    """The target: the replays of all cases that run here."""
+    """Return the target: the replays of all cases that run here."""
     workspace = workspace_of(env)
     platform = workspace.platform(values["platform"])
     subjects, refused = open_scenes(

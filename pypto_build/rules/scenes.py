@@ -261,7 +261,7 @@ class _Opening:
 
 
 def _files(workspace: Workspace, selector: str) -> list[_File]:
-    """The files that ``selector`` names, each once."""
+    """Return the files that ``selector`` names, each once."""
     selectors_of: dict[Path, list[str]] = {}
     for name, _, rest in (text.partition("::") for text in selector.split(",") if text):
         path = Path(os.path.abspath(workspace.top / name))
@@ -277,7 +277,7 @@ def _files(workspace: Workspace, selector: str) -> list[_File]:
 
 
 def _output_dir(workspace: Workspace, file: Path) -> OutputDir:
-    """The directory of a file's scenes: opened, locked and marked."""
+    """Return the directory of a file's scenes: opened, locked and marked."""
     relative = os.path.relpath(file.parent, workspace.top)
     suffix = "" if relative == "." else f"-{hashlib.sha256(os.fsencode(relative)).hexdigest()[:6]}"
     directory = workspace.build_dir / SCENES_DIR / file_name(file.stem + suffix)
@@ -336,7 +336,7 @@ def _chosen(scenes: Scenes, file: _File, selectors: Sequence[str]) -> list[_Chos
 
 
 def _matching(scenes: Scenes, file: Path, rest: str) -> list[tuple[Scene, SceneCase]]:
-    """The cases of CLASS[::CASE], either of which may be empty."""
+    """Return the cases of CLASS[::CASE], either of which may be empty."""
     class_name, _, case_name = rest.partition("::")
     classes = [scene for scene in scenes.classes if class_name in ("", scene.name)]
     if not classes:
@@ -392,7 +392,7 @@ def _tree(workspace: Workspace, one: _Chosen) -> str:
 
 
 def _outputs(scene: Scene) -> list[str]:
-    """The flags that say which tensors of one chip have goldens: those that the signature says are written."""
+    """Return the flags that say which tensors of one chip have goldens: those that the signature says are written."""
     if scene.level == NODE_LEVEL:
         return []
     signature = scene.orchestration.signature if scene.orchestration else ()
@@ -433,7 +433,7 @@ def _refused(one: _Chosen, outcome: Outcome) -> CaseRefusal:
 
 
 def _subject(workspace: Workspace, one: _Chosen, platform: Platform) -> Subject:
-    """The artifact of a case's class, with the case's data."""
+    """Return the artifact of a case's class, with the case's data."""
     root = _root(one.file.output_dir, one.scene)
     subject = _on_chips(workspace, one, root) if one.scene.level == NODE_LEVEL else _on_a_chip(workspace, one, root)
     return replace(

@@ -36,7 +36,7 @@ class Assembler:
     ptoas: Ptoas | None
 
     def action(self, workspace: Workspace, output_dir: OutputDir, path: Path, text: str, name: str) -> Action:
-        """The action that assembles the module at ``path``, which holds ``text``."""
+        """Return the action that assembles the module at ``path``, which holds ``text``."""
         target, source = f"{output_dir.path(name)}.tmp", str(path)
         if self.ptoas is None:
             argv = [source, "--platform", self.platform.name, "-o", target]
@@ -63,7 +63,7 @@ class Splices:
     orchestration: Path | None = None
 
     def file(self, kernel: str) -> Path | None:
-        """The spliced file of a kernel; None if its own is current."""
+        """Return the spliced file of a kernel; None if its own is current."""
         return (self.files or {}).get(kernel)
 
 
@@ -112,7 +112,7 @@ class Spliced:
 
 
 def declare_splices(env: Environment, output_dir: OutputDir, splices: Splices) -> Spliced:
-    """The nodes that assemble and splice."""
+    """Return the nodes that assemble and splice."""
     nodes: list[Node] = []
     proven = True
     for unit in splices.units:
@@ -136,7 +136,7 @@ def _report(target: Nodes, source: Nodes, env: Environment) -> None:
 
 
 def _steps(workspace: Workspace, output_dir: OutputDir, splices: Splices, unit: PtoUnit) -> list[Step]:
-    """Assembles a unit, and splices its body into its kernels."""
+    """Assemble a unit, and splices its body into its kernels."""
     assert splices.assembler is not None and splices.files is not None
     body = f"ptoas/{unit.name}.cpp"
     assemble = Step(

@@ -34,7 +34,7 @@ def scripts_make() -> bool:
 
 
 def made_artifacts(jit: str) -> list[Node]:
-    """The directories that something makes and ``JIT=`` may mean."""
+    """Return the directories that something makes and ``JIT=`` may mean."""
     names = ["*"] if jit == "latest" else list(Path(jit).parts)
     return [node for node in made_directories() if any(fnmatch(node.name, name) for name in names)]
 

@@ -23,7 +23,7 @@ SUITE = Rule(
 
 
 def declare_test_suite(env: Environment, **attributes: Any) -> Nodes:
-    """Implements the rule; returns the alias of the suite."""
+    """Implement the rule; return the alias of the suite."""
     values = SUITE.check(attributes, env)
     if not (values["tests"] or values["tags"]):
         raise RuleError(f"TestSuite: {values['name']} has neither tests nor tags")

@@ -27,7 +27,7 @@ def _of(*groups: Group) -> set[str]:
 
 
 def _of_the_run(verb: str) -> set[str]:
-    """The options of a run that ``verb`` takes too."""
+    """Return the options of a run that ``verb`` takes too."""
     return {name for name, option in RUN_OPTIONS.items() if verb in option.verbs}
 
 

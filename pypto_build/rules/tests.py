@@ -87,7 +87,7 @@ def _named(name: str, nodes: Nodes) -> Nodes:
 
 
 def tests_of(test: str | Node) -> list[str]:
-    """The names of the tests that a name or a node of a rule stands for."""
+    """Return the names of the tests that a name or a node of a rule stands for."""
     if isinstance(test, str):
         return [test]
     names: list[str] = getattr(test.attributes, "pypto_tests", None) or [str(test)]
@@ -138,7 +138,7 @@ def _nothing(target: Nodes, source: Nodes, env: Environment) -> None:
 
 
 def _verdict(env: Environment, gate: Nodes, test: Test, result: Path) -> Nodes:
-    """The node of a verdict, for what is only made if the test passes. Tests that are the same have one."""
+    """Return the node of a verdict, for what is only made if the test passes. Tests that are the same have one."""
     node = env.File(escape(str(result)))
     if node.has_builder():
         return [node]

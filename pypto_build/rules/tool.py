@@ -286,7 +286,7 @@ def _help_text(workspace: Workspace, topics: list[str], tests: Collection[str]) 
 
 
 def _rule(module: str, function: str) -> Callable[..., Any]:
-    """The method that applies a rule."""
+    """Return the method that applies a rule."""
 
     def method(env: Environment, *args: Any, **attributes: Any) -> Any:
         with _INVOCATION.user_errors():

@@ -63,7 +63,7 @@ def _triage(env: Environment, declare: Callable[[], Nodes]) -> None:
 
 
 def _given(replay: Replay) -> Mapping[str, Any]:
-    """The options that the test sets, as the instruments take them."""
+    """Return the options that the test sets, as the instruments take them."""
     pairs = dict(pair.split("=", 1) for pair in replay.configuration.pairs)
     return {name: pairs[name] for name in ("WORLD", "MEMORY", "RTOL", "ATOL") if name in pairs}
 

@@ -38,7 +38,7 @@ FOR_SIMPLER = Variant("simpler")
 
 
 def with_numerics(variant: Variant, numerics: str) -> Variant:
-    """The same with the results that ``NUMERICS=`` asks for, where they are known to differ."""
+    """Return the same with the results that ``NUMERICS=`` asks for, where they are known to differ."""
     if numerics == FAST:
         return variant
     directory = f"{variant.directory}-{numerics}" if variant.directory else numerics

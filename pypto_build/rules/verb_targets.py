@@ -78,7 +78,7 @@ def declare_fetch(env: Environment) -> None:
 def verb_flags(
     env: Environment, verb: Verb, data: Path | None = None, chosen: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """The flags by which a tool gets the options that were given; ``data`` is that of its subject.
+    """Return the flags by which a tool gets the options that were given; ``data`` is that of its subject.
 
     ``chosen`` has values that its subject sets in place of those given.
     """

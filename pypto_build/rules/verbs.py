@@ -86,7 +86,7 @@ def _flag(name: str) -> str:
 
 
 def _of_a_replay() -> dict[str, str]:
-    """All options of the replay, for tools that name the command that repeats it."""
+    """Return all options of the replay, for tools that name the command that repeats it."""
     return {name: option.flag for name, option in RUN_OPTIONS.items() if option.flag}
 
 

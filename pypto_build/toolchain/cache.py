@@ -24,6 +24,6 @@ SHIPPED = Path(__file__).resolve().parents[1] / "shipped"
 
 
 def store_dir() -> Path:
-    """The store of results: ``$PYPTO_BUILD_STORE``, else ``store`` in the cache; absolute."""
+    """Return the store of results: ``$PYPTO_BUILD_STORE``, else ``store`` in the cache; absolute."""
     chosen = os.environ.get("PYPTO_BUILD_STORE")
     return Path(chosen).absolute() if chosen else cache_dir() / "store"

@@ -69,7 +69,7 @@ class Elf:
         return self._data[offset : self._data.index(b"\0", offset, offset + _LONGEST_NAME)].decode(errors="replace")
 
     def content(self, section: Section) -> bytes:
-        """The bytes of a section."""
+        """Return the bytes of a section."""
         if section.kind == _NOBITS:
             raise ElfError(f"has no bytes for {section.name}")
         data = self._data[section.offset : section.offset + section.size]
@@ -100,12 +100,12 @@ class Elf:
 
 
 def read_elf(path: Path) -> Elf:
-    """The tables of the file at ``path``. Raises `ElfError`, and ``OSError`` where it cannot be read."""
+    """Return the tables of the file at ``path``. Raises `ElfError`, and ``OSError`` where it cannot be read."""
     return Elf(read_bytes(path))
 
 
 def extract_text(elf: Elf, entry: str = "kernel_entry") -> bytes:
-    """The machine code of a kernel for a device: its ``.text``, which must stand alone and begin with ``entry``.
+    """Return the machine code of a kernel for a device: its ``.text``, which must stand alone and begin with ``entry``.
 
     A device loads nothing but these bytes, at any address, and starts at the first one. So there must be no other code
     section and no relocation left; an out-of-line template makes both. Raises `ElfError` otherwise.

@@ -21,7 +21,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns its exit status."""
+    """Run the command line; return its exit status."""
     options = _parser().parse_args(argv)
     try:
         simpler = fetch(pins.SIMPLER, options.simpler)

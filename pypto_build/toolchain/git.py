@@ -53,7 +53,7 @@ def kept_at(path: Path) -> list[Path]:
 
 
 def _head(path: Path) -> str:
-    """The commit that a checkout is at; empty for any other directory, even one inside a checkout."""
+    """Return the commit that a checkout is at; empty for any other directory, even one inside a checkout."""
     top, _, commit = run_git("-C", str(path), "rev-parse", "--show-toplevel", "HEAD").stdout.partition("\n")
     return commit.strip() if commit and Path(top).resolve() == path.resolve() else ""
 

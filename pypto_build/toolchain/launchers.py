@@ -24,7 +24,7 @@ class Launcher(NamedTuple):
 
 
 def find_launcher(name: str, environment: Mapping[str, str]) -> Launcher | None:
-    """The launcher ``name``, which will run in ``environment``; None for none.
+    """Return the launcher ``name``, which will run in ``environment``; None for none.
 
     Raises:
         ToolchainError: it is not installed.

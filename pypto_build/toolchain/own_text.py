@@ -189,7 +189,7 @@ def _identifiers(headers: Path) -> frozenset[str]:
 
 
 def _declared(text: str) -> Iterator[str]:
-    """The names before a parenthesis outside of all braces but those of namespaces."""
+    """Yield the names before a parenthesis outside of all braces but those of namespaces."""
     depth = 0
     for piece in re.finditer(r"[^{}]*([{}]?)", text):
         if not depth:

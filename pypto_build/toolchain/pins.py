@@ -44,7 +44,7 @@ class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_pins(path: Path = PINS_FILE) -> dict[str, Pin]:
-    """The pins by project. Raises `ToolchainError` if the file is damaged."""
+    """Return the pins by project. Raises `ToolchainError` if the file is damaged."""
     try:
         text = read_text(path)
         # A key of many parts takes the parser the square of their number.
@@ -97,7 +97,7 @@ class Repository:
         return next(filter(None, commits), None)
 
     def between(self, good: str, bad: str) -> list[str]:
-        """The commits from ``good`` to ``bad``, both included, the oldest first."""
+        """Return the commits from ``good`` to ``bad``, both included, the oldest first."""
         listed = self._git("rev-list", "--first-parent", "--reverse", f"{good}..{bad}").split()
         return [good, *listed]
 
@@ -106,11 +106,11 @@ class Repository:
         return self._run("merge-base", "--is-ancestor", older, newer).returncode == 0
 
     def describe(self, commit: str) -> str:
-        """A commit for people: its short name, date and subject."""
+        """Return a commit for people: its short name, date and subject."""
         return self._git("show", "--no-patch", "--format=%h %cs %s", commit).strip()
 
     def checkout(self, commit: str) -> Path:
-        """The directory with the files of ``commit``, written on first use and only read after."""
+        """Return the directory with the files of ``commit``, written on first use and only read after."""
         directory = self.directory / commit[:12]
         with _locked(self.directory / f"{commit[:12]}.lock"):
             if not (directory / ".git").exists():
@@ -131,7 +131,7 @@ class Repository:
 
 
 def _slug(source: str) -> str:
-    """A source as a part of a reference's name."""
+    """Return a source as a part of a reference's name."""
     return re.sub(r"[^0-9A-Za-z]+", "-", source).strip("-") or "source"
 
 
@@ -197,7 +197,7 @@ def build(project: str, source: Path, python: str, environment: Mapping[str, str
 
 
 def wanted_isa(simpler: Path) -> str:
-    """The revision of pto-isa that a checkout of simpler names (since June 2026); empty where it names none."""
+    """Return the revision of pto-isa that a checkout of simpler names (since June 2026); empty where it names none."""
     try:
         return read_text(simpler / "pto_isa.pin").strip()
     except (FileNotFoundError, NotADirectoryError):

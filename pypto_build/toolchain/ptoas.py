@@ -68,7 +68,7 @@ def _probe(path: str) -> Ptoas:
 
 
 def ptoas_argv(ptoas: Ptoas, platform: Platform, module: str, source: str, target: str) -> list[str]:
-    """The command that assembles ``source``, whose text is ``module``."""
+    """Return the command that assembles ``source``, whose text is ``module``."""
     level = "level3" if _ADDRESSED.search(module) else "level2"
     flags = ["--enable-insert-sync", f"--pto-level={level}", "--pto-arch", _ARCH[platform.arch]]
     return [ptoas.path, source, "-o", target, *flags]

@@ -20,7 +20,7 @@ _NOT_HERE = "import sys; sys.path[:] = filter(None, sys.path)\n"
 
 
 def own_tool(module: str, *flags: str) -> list[str]:
-    """The first words of a command line that runs a module as ``python -m`` does, without the working directory.
+    """Return the first words of a command line that runs a module as ``python -m`` does, without the working directory.
 
     ``flags`` are Python's."""
     return [sys.executable, *flags, str(_LAUNCHER), module]

@@ -42,7 +42,7 @@ class Sandbox:
     readable: tuple[Path, ...] = ()
 
     def wrap(self, argv: Sequence[str], writable: Iterable[Path], *, hears_terminal: bool = False) -> list[str]:
-        """The command line that runs `argv` with nothing writable but `writable`, which exists.
+        """Return the command line that runs `argv` with nothing writable but `writable`, which exists.
 
         One that `hears_terminal` gets Ctrl-C, and could type there: it must be ours, and keep its children from it.
         """
@@ -72,7 +72,7 @@ class Sandbox:
 
 
 def _hidden() -> set[str]:
-    """The directories that are hidden, without those that are links: these lead to one of the others."""
+    """Return the directories that are hidden, without those that are links: these lead to one of the others."""
     places = {*_HIDDEN, os.environ.get("XDG_RUNTIME_DIR", "")}
     return {path for path in places if os.path.isabs(path) and os.path.realpath(path) == path != "/"}
 
@@ -96,7 +96,7 @@ def find_sandbox(readable: Iterable[Path] = ()) -> Sandbox:
 
 
 def _filter_file() -> Path:
-    """The file with the filter of system calls. Raises `ToolchainError` where there can be none."""
+    """Return the file with the filter of system calls. Raises `ToolchainError` where there can be none."""
     data = call_filter()
     if not data:
         raise ToolchainError(f"the system calls of {os.uname().machine} are not known")

@@ -24,7 +24,7 @@ _SIMULATORS = "build_package_sim"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns its exit status."""
+    """Run the command line; return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m pypto_build.toolchain.simpler_build", allow_abbrev=False)
     parser.add_argument("checkout", type=Path, help="the checkout")
     parser.add_argument("--python", default=sys.executable, help="the interpreter that will import it (this one)")

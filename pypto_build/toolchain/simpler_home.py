@@ -53,12 +53,12 @@ class SimplerHome:
         return " ".join([*revisions, self.python])
 
     def variables(self, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """The environment in which the interpreter imports this simpler and no other."""
+        """Return the environment in which the interpreter imports this simpler and no other."""
         return _first(self.paths, environment)
 
 
 def find_home(chosen: str, isa: str, environment: Mapping[str, str] = os.environ) -> SimplerHome:
-    """The simpler that ``SIMPLER=`` and ``PTO_ISA=`` name.
+    """Return the simpler that ``SIMPLER=`` and ``PTO_ISA=`` name.
 
     Raises:
         ToolchainError: there is none, it is not built, or its parts do not belong together.
@@ -111,7 +111,7 @@ def _give_isa(checkout: Path, isa: Path | None) -> None:
 
 
 def _first(paths: tuple[str, ...], environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which ``paths`` come before whatever is installed; unchanged without any."""
+    """Return an environment in which ``paths`` come before whatever is installed; unchanged without any."""
     if not paths:
         return dict(environment)
     all_paths = [str(_HOOK), *paths, *filter(None, [environment.get("PYTHONPATH")])]
@@ -134,7 +134,7 @@ def _probe(python: str, environment: Mapping[str, str]) -> dict[str, object]:
 
 
 def _root(facts: Mapping[str, object], what: str, python: str) -> Path:
-    """The tree behind an importable simpler: the checkout, or what an installed one carries with it."""
+    """Return the tree behind an importable simpler: the checkout, or what an installed one carries with it."""
     way_out = "name a checkout, an environment or a revision with SIMPLER="
     package, setup = facts["simpler"], facts["simpler_setup"]
     if not isinstance(package, str) or not isinstance(setup, str):

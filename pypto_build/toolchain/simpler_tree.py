@@ -27,7 +27,7 @@ class SimplerTree:
         return (self.root, places.SIMPLER), (self.isa, places.PTO_ISA)
 
     def runtime_dir(self, platform: Platform, runtime: str) -> Path:
-        """The sources of one runtime. Raises `ToolchainError` if this revision has none of that name."""
+        """Return the sources of one runtime. Raises `ToolchainError` if this revision has none of that name."""
         places = [self.root / "src" / platform.arch / "runtime", self.root / "src" / "runtime"]
         for directory in places:
             if (directory / runtime).is_dir():
@@ -51,13 +51,13 @@ class SimplerTree:
         ]
 
     def kernel_includes(self, platform: Platform, runtime: str) -> tuple[Path, ...]:
-        """The include directories of a kernel, in simpler's order."""
+        """Return the include directories of a kernel, in simpler's order."""
         first = [self.isa / "include", self.isa / "include" / "pto"]
         own = [self.root / "simpler_setup" / "incore", self.root / "src" / "common" / "platform" / "include"]
         return _present([*first, *own, *self.runtime_includes(platform, runtime)])
 
     def orchestration_includes(self, platform: Platform, runtime: str) -> tuple[Path, ...]:
-        """The include directories of an orchestration, in simpler's order."""
+        """Return the include directories of an orchestration, in simpler's order."""
         own = self.runtime_dir(platform, runtime)
         log = self.root / "src" / "common" / "log" / "include"
         last = [own / "orchestration", own / "common", own.parent]
@@ -82,7 +82,7 @@ class SimplerTree:
 
 
 def open_tree(root: Path, isa: Path | None = None) -> SimplerTree:
-    """The tree in ``root``; pto-isa is ``isa``, else the checkout that simpler keeps in ``build/pto-isa``.
+    """Return the tree in ``root``; pto-isa is ``isa``, else the checkout that simpler keeps in ``build/pto-isa``.
 
     Raises:
         ToolchainError: one of the two is not what it should be.

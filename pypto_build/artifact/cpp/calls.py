@@ -171,7 +171,7 @@ def _from_slots(walk: WalkState, value: Value) -> Value:
 
 
 def decoded(walk: WalkState, value: Value, ctype: str) -> Value:
-    """An entry argument read as C type ``ctype``; the argument slots of pointers hold tensors."""
+    """Return an entry argument read as C type ``ctype``; the argument slots of pointers hold tensors."""
     if ctype.endswith("*"):
         walk.found.tensor_slots |= value.slots
     return value.decoded_as(ctype)

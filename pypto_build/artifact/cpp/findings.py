@@ -31,7 +31,7 @@ class WalkState(ABC):
 
     @abstractmethod
     def each(self, node: Node) -> None:
-        """Walks the statements and expressions directly inside ``node``."""
+        """Walk the statements and expressions directly inside ``node``."""
 
     @abstractmethod
     def call(self, function: Function, arguments: list[Value], template: list[Value]) -> Value:

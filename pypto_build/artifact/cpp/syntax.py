@@ -79,17 +79,17 @@ def _require_end(parser: Parser, text: bytes) -> None:
 
 
 def source_text(node: Node) -> str:
-    """The node as written."""
+    """Return the node as written."""
     return (node.text or b"").decode("utf-8", "replace")
 
 
 def line_of(node: Node) -> int:
-    """The 1-based line the node starts on."""
+    """Return the 1-based line the node starts on."""
     return node.start_point[0] + 1
 
 
 def integer(text: str) -> int | None:
-    """The value of a C++ integer literal, ``None`` if ``text`` is none."""
+    """Return the value of a C++ integer literal, ``None`` if ``text`` is none."""
     match = _INTEGER.match(text.strip().strip("()").replace("'", ""))
     if match is None or len(match[0]) > _LONGEST:
         return None
@@ -98,7 +98,7 @@ def integer(text: str) -> int | None:
 
 
 def declared_name(node: Node | None) -> str:
-    """The name a declarator declares, through pointers, references, arrays and initialisers; empty if none."""
+    """Return the name a declarator declares, through pointers, references, arrays and initialisers; empty if none."""
     while node is not None and node.type in _DECLARATORS:
         inner = node.child_by_field_name("declarator")
         node = inner if inner is not None else next(iter(node.named_children), None)
@@ -120,7 +120,7 @@ def callee(node: Node) -> tuple[str, Node | None]:
 
 
 def template_arguments(node: Node) -> list[Node]:
-    """The template arguments of a call, in order."""
+    """Return the template arguments of a call, in order."""
     function = node.child_by_field_name("function")
     while function is not None:
         arguments = function.child_by_field_name("arguments")
@@ -131,6 +131,6 @@ def template_arguments(node: Node) -> list[Node]:
 
 
 def call_arguments(node: Node) -> list[Node]:
-    """The arguments of a call, comments left out."""
+    """Return the arguments of a call, comments left out."""
     arguments = node.child_by_field_name("arguments")
     return [] if arguments is None else [child for child in arguments.named_children if child.type != "comment"]

@@ -44,7 +44,7 @@ class TaskArgs:
         self.extend(entries)
 
     def extend(self, entries: Iterable[Entry]) -> None:
-        """Adds arguments; more than a task can have are not kept."""
+        """Add arguments; more than a task can have are not kept."""
         self.entries += islice(entries, max(0, _MOST_ARGUMENTS - len(self.entries)))
 
 
@@ -80,7 +80,7 @@ class Value(msgspec.Struct, frozen=True, eq=False):
 
     @staticmethod
     def number(number: int) -> Value:
-        """A known integer."""
+        """Return a known integer."""
         return Value(numbers=frozenset({number}))
 
     @property
@@ -101,11 +101,11 @@ class Value(msgspec.Struct, frozen=True, eq=False):
         return not facts and self.args is None
 
     def as_part(self) -> Value:
-        """The same tensors, seen through a view."""
+        """Return the same tensors, seen through a view."""
         return Value(refs=frozenset(Ref(ref.slot, True) for ref in self.refs))
 
     def tensors_only(self) -> Value:
-        """The tensors it may alias, nothing else."""
+        """Return the tensors it may alias, nothing else."""
         return Value(refs=self.refs)
 
     def element(self, index: int | None) -> Value:
@@ -115,7 +115,7 @@ class Value(msgspec.Struct, frozen=True, eq=False):
         return msgspec.structs.replace(self, exact=len(self.numbers) < 2, items=())
 
     def decoded_as(self, ctype: str) -> Value:
-        """The same entry argument, read as C type ``ctype`` by the innermost cast."""
+        """Return the same entry argument, read as C type ``ctype`` by the innermost cast."""
         return msgspec.structs.replace(self, ctype=self.ctype or ctype) if self.scalars or self.slots else self
 
 

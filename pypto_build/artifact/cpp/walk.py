@@ -43,7 +43,7 @@ def evaluate(walk: WalkState, node: Node) -> Value:
 
 
 def parameters_of(declarator: Node | None) -> list[Node]:
-    """The parameter declarations of a function or lambda declarator."""
+    """Return the parameter declarations of a function or lambda declarator."""
     listed = declarator.child_by_field_name("parameters") if declarator is not None else None
     return [child for child in listed.named_children if child.type in _PARAMETERS] if listed is not None else []
 
@@ -255,7 +255,7 @@ class Walker(WalkState):
         self._most_steps = max(_MOST_STEPS, 4 * root.descendant_count)
 
     def run(self, entry: str) -> bool:
-        """Walks function ``entry``; false if there is none. Raises `NestedTooDeeply`."""
+        """Walk function ``entry``; false if there is none. Raises `NestedTooDeeply`."""
         self._globals(self.root)
         functions = self.lookup(entry).functions
         if not functions:
@@ -342,7 +342,7 @@ class Walker(WalkState):
     # -- statements ---------------------------------------------------------------------------------------------
 
     def statement(self, node: Node) -> None:
-        """Walks one statement of any kind; kinds without a meaning of their own are walked through."""
+        """Walk one statement of any kind; kinds without a meaning of their own are walked through."""
         handler = _STATEMENTS.get(node.type)
         if handler is None and node.type.endswith(_EXPRESSION_SUFFIXES):
             self.value(node)
@@ -363,7 +363,7 @@ class Walker(WalkState):
             self.each(node)
 
     def _part(self, node: Node, field: str) -> None:
-        """Walks a part of a statement, if it has it."""
+        """Walk a part of a statement, if it has it."""
         child = node.child_by_field_name(field)
         if child is not None:
             self.statement(child)
@@ -408,7 +408,7 @@ class Walker(WalkState):
             self.scopes[-1][name] = value
 
     def _initial(self, declarator: Node) -> Value:
-        """The value a declaration gives; ``Tensor t(x);`` looks like a function declaration to the grammar."""
+        """Return the value a declaration gives; ``Tensor t(x);`` looks like a function declaration to the grammar."""
         if declarator.type == "function_declarator":
             return join([self.lookup(source_text(parameter)) for parameter in parameters_of(declarator)])
         return self.value(declarator.child_by_field_name("value"))
@@ -425,7 +425,7 @@ class Walker(WalkState):
 
 
 def _skip(walker: Walker, node: Node) -> None:
-    """Says nothing about values."""
+    """Say nothing about values."""
 
 
 _STATEMENTS: dict[str, Callable[[Walker, Node], None]] = {

@@ -40,7 +40,7 @@ class Value:
 
 
 def read(text: str) -> Value:
-    """The value of a text; raises JsoncError."""
+    """Return the value of a text; raises JsoncError."""
     reader = _Reader(text)
     value = reader.value(reader.skip(0), 0)
     if reader.skip(value.end) != len(text):
@@ -101,14 +101,14 @@ class _Reader:
 
 
 def plain(value: Value) -> object:
-    """The value without its places."""
+    """Return the value without its places."""
     if value.members is not None:
         return {name: plain(member) for name, member in value.members.items()}
     return [plain(item) for item in value.items] if value.items is not None else value.scalar
 
 
 def added(text: str, to: Value, entries: list[str]) -> str:
-    """The text with more entries (`"name": value`, or values) at the end of an object or an array."""
+    """Return the text with more entries (`"name": value`, or values) at the end of an object or an array."""
     if not entries:
         return text
     outer = _indent(text, to.start)
@@ -131,7 +131,7 @@ def added(text: str, to: Value, entries: list[str]) -> str:
 
 
 def _indent(text: str, at: int) -> str:
-    """The blanks that the line of a place begins with."""
+    """Return the blanks that the line of a place begins with."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip())]
 
@@ -231,7 +231,7 @@ def _is_same(item: object, there: Value) -> bool:
 
 
 def sections_file(path: Path, sections: dict[str, dict[str, str]]) -> Step:
-    """An `.editorconfig`: sections are added where their heading is missing."""
+    """Return an `.editorconfig`: sections are added where their heading is missing."""
     before = current(path) or ""
     missing = {head: rows for head, rows in sections.items() if f"[{head}]" not in before.replace(" ", "")}
     if not missing:

@@ -41,7 +41,7 @@ COMPARATORS: dict[str, Callable[..., Comparator]] = {
 
 
 def comparator_of(spec: str, output: str) -> Comparator:
-    """The comparator of an output: a call of one of ours, or the file of a user's own (`*.py`).
+    """Return the comparator of an output: a call of one of ours, or the file of a user's own (`*.py`).
 
     Raises `ArtifactError`.
     """
@@ -81,6 +81,6 @@ def parse_comparator(spec: str) -> Comparator:
 
 
 def _signature(factory: Callable[..., Comparator]) -> str:
-    """The parameters and defaults of a factory, without its annotations."""
+    """Return the parameters and defaults of a factory, without its annotations."""
     parameters = [p.replace(annotation=inspect.Parameter.empty) for p in inspect.signature(factory).parameters.values()]
     return str(inspect.Signature(parameters))

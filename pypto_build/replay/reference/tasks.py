@@ -163,7 +163,7 @@ class Units:
         self._unit(path, parse(text, str(path)))
 
     def loaded(self) -> Iterable[Unit]:
-        """The units generated so far."""
+        """Return the units generated so far."""
         return self._units.values()
 
 

@@ -57,7 +57,7 @@ def configuration(
     comparators: Mapping[str, str],
     environment: Mapping[str, str],
 ) -> Configuration:
-    """The configuration of a replay with these options of the run, data and binaries."""
+    """Return the configuration of a replay with these options of the run, data and binaries."""
     values = {"DATA": data} if data else {}
     values |= {"CHECK": "1"} if VARIANTS[variant].checked else {}
     for name, value in options.items():

@@ -97,6 +97,6 @@ def _is_ours(words: Sequence[str]) -> bool:
 
 
 def _places(words: Sequence[str]) -> list[Path]:
-    """The files and directories that a command names."""
+    """Return the files and directories that a command names."""
     named = [word.removeprefix("-I") for word in words]
     return [Path(word) for word in named if word.startswith("/") and Path(word).exists()]

@@ -116,7 +116,7 @@ def _everything(workspace: Workspace) -> str:
 
 
 def default_text(value: object) -> str:
-    """A default as one would type it."""
+    """Return a default as one would type it."""
     if value is None:
         return ""
     return str(int(value)) if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)

@@ -112,12 +112,12 @@ def leave_to_cleaning(nodes: Iterable[Node]) -> None:
 
 
 def kept_by_users() -> list[Node]:
-    """The nodes with a builder that a user called NoClean() on."""
+    """Return the nodes with a builder that a user called NoClean() on."""
     return [node for node in _made() if node.noclean not in (0, _LEFT_TO_US)]
 
 
 def as_node(env: Environment, value: Any, kind: Kind, where: str, doc: str) -> Node:
-    """The node of the one file or directory that ``value`` names.
+    """Return the node of the one file or directory that ``value`` names.
 
     Raises:
         RuleError: it names none, several, or one of the other kind.
@@ -131,7 +131,7 @@ def as_node(env: Environment, value: Any, kind: Kind, where: str, doc: str) -> N
 
 
 def as_nodes(env: Environment, value: Any, kind: Kind, where: str, doc: str) -> tuple[Node, ...]:
-    """The nodes of the files or directories that ``value`` names, in its order. Raises as ``as_node``.
+    """Return the nodes of the files or directories that ``value`` names, in its order. Raises as ``as_node``.
 
     Files stand for their directories, where directories are expected: for those that lie in none of the others.
     """
@@ -199,7 +199,7 @@ def searched(directory: Node) -> tuple[Path, ...]:
 
 
 def all_made() -> list[Node]:
-    """The files and directories below the top that builders make, as far as they have been declared."""
+    """Return the files and directories below the top that builders make, as far as they have been declared."""
     return list(_made())
 
 
@@ -237,7 +237,7 @@ def create_directories() -> None:
 
 
 def made_directories() -> list[Node]:
-    """The directories below the top that builders make."""
+    """Return the directories below the top that builders make."""
     return [node for node in _made() if isinstance(node, SCons.Node.FS.Dir)]
 
 
@@ -272,7 +272,7 @@ def check_installed() -> None:
 
 
 def sources_of_all() -> list[Path]:
-    """The files that builders of users and rules of ours make something from, and nothing makes."""
+    """Return the files that builders of users and rules of ours make something from, and nothing makes."""
     sources = {source for node in _made() for source in node.all_children(scan=0)}
     return [path_of(node) for node in sources if isinstance(node, SCons.Node.FS.File) and not makers(node)]
 
@@ -315,7 +315,7 @@ def _nodes(env: Environment, value: Any, kind: Kind, where: str, doc: str) -> It
 
 
 def _common_directory(env: Environment, nodes: list[Node]) -> list[Node]:
-    """The one directory among ``nodes``, or the one that holds them all."""
+    """Return the one directory among ``nodes``, or the one that holds them all."""
     directories = [node for node in nodes if isinstance(node, SCons.Node.FS.Dir)]
     if len(directories) == 1 and all(node is directories[0] or node.is_under(directories[0]) for node in nodes):
         return directories

@@ -88,7 +88,7 @@ class EvaluatedManifests:
                 recorded.holds(self._looker)
 
     def find(self, path: Path, text: str) -> dict[str, Any] | None:
-        """The module globals of a manifest, without lines; None if they are not known."""
+        """Return the module globals of a manifest, without lines; None if they are not known."""
         if len(text) < _WORTH:
             return None
         for payload in self._store.find(_key(path, text)):
@@ -106,7 +106,7 @@ class EvaluatedManifests:
 
 
 def _real(paths: Sequence[str]) -> list[str]:
-    """The directories of these files, without links."""
+    """Return the directories of these files, without links."""
     return list(map(os.path.realpath, dict.fromkeys(map(os.path.dirname, paths))))
 
 
@@ -148,7 +148,7 @@ def _code() -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value in the types that can be written: paths are texts, directions are marked."""
+    """Return a value in the types that can be written: paths are texts, directions are marked."""
     if isinstance(value, ArgDirection):
         return msgspec.msgpack.Ext(_DIRECTION, bytes([value]))
     if isinstance(value, dict):

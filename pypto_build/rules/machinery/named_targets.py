@@ -49,7 +49,7 @@ def _line(target: str, progress: Progress) -> str:
 
 
 def _below(target: str) -> Iterator[Node]:
-    """The node of a target, and all that it comes from."""
+    """Yield the node of a target, and all that it comes from."""
     alias = SCons.Node.Alias.default_ans.lookup(target)
     waiting = [alias or SCons.Node.FS.get_default_fs().Entry(target)]
     seen: set[Node] = set()

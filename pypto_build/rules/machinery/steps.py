@@ -91,7 +91,7 @@ def all_proven(steps: Sequence[Step], again: bool = False) -> list[bool]:
 def declare_step(
     env: Environment, step: Step, sources: Nodes, outputs: Sequence[str] | None = None, **more: object
 ) -> Nodes:
-    """The nodes of a step's outputs, which depend on ``sources`` at least; ``more`` is for their builder."""
+    """Return the nodes of a step's outputs, which depend on ``sources`` at least; ``more`` is for their builder."""
     names = step.action.outputs if outputs is None else outputs
     targets = [escape(str(step.output_dir.path(name))) for name in names]
     nodes = env.Command(targets, list(sources), SConsAction(_perform, announce), PYPTO_STEP=step, **more)

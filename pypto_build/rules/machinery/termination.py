@@ -67,7 +67,7 @@ def end_without_a_word() -> None:
 
 
 def _descendants(process: int) -> Iterator[int]:
-    """The processes that a process started, each before those that it started itself."""
+    """Yield the processes that a process started, each before those that it started itself."""
     with suppress(OSError):
         for task in Path(f"/proc/{process}/task").iterdir():
             with suppress(OSError):

@@ -94,7 +94,7 @@ class Verdicts:
             self._write(options, output, _kind(failure), info)
 
     def _that_fail(self, broken: Sequence[BuildError]) -> Iterator[tuple[Options, Path, BuildError]]:
-        """The artifacts that cannot be built, each with the first failure of its own."""
+        """Yield the artifacts that cannot be built, each with the first failure of its own."""
         outputs = list(self._outputs())
         for options, output, directories in outputs:
             paths = [Path(failure.node.get_abspath()) for failure in broken]

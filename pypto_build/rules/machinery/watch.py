@@ -123,7 +123,7 @@ def _is_of_others(path: str) -> bool:
 
 @cache
 def _file_systems() -> dict[int, str]:
-    """The kinds of the file systems that are mounted, by the numbers of their devices."""
+    """Return the kinds of the file systems that are mounted, by the numbers of their devices."""
     kinds = {}
     with suppress(OSError, ValueError, IndexError):
         for line in Path("/proc/self/mountinfo").read_text("utf-8", "replace").splitlines():

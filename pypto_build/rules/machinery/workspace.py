@@ -129,7 +129,7 @@ class Workspace:
         return looking.Looker(cache(partial(self._library, looking.SOURCE)))
 
     def _library(self, source: Path) -> Path | None:
-        """A library of ours; None where there is nothing to compile it with."""
+        """Return a library of ours; None where there is nothing to compile it with."""
         try:
             return witness.library(self.compiler.path, cache_dir() / "witness", self.environment, source)
         except ToolchainError:
@@ -257,7 +257,7 @@ class Workspace:
         return find_launcher(self.options["LAUNCHER"], self.environment)
 
     def platform(self, name: str | None = None) -> Platform:
-        """The platform a rule names, else ``PLATFORM=``."""
+        """Return the platform a rule names, else ``PLATFORM=``."""
         return PLATFORMS[name or self.options["PLATFORM"]]
 
     def output_path(self, name: str, platform: Platform) -> Path:
@@ -373,7 +373,7 @@ def escape(word: str) -> str:
 
 
 def workspace_of(env: Environment) -> Workspace:
-    """The run's workspace."""
+    """Return the run's workspace."""
     workspace = env["PYPTO"]
     assert isinstance(workspace, Workspace)
     return workspace

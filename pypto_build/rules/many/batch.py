@@ -362,7 +362,7 @@ def finding(text: str) -> str:
 
 
 def revision_of(top: Path) -> str:
-    """The revision of the workspace, if git knows one; with a + where files differ from it."""
+    """Return the revision of the workspace, if git knows one; with a + where files differ from it."""
     try:
         command = ["git", "-C", str(top), "describe", "--always", "--dirty=+", "--exclude=*", "--abbrev=8"]
         run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=2.0)

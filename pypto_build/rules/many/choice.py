@@ -48,7 +48,7 @@ class Job:
 
 
 def choose(arguments: Mapping[str, str], targets: Sequence[str], build_output: Path, examples: Path) -> list[Job]:
-    """The jobs that a command line means, in the order in which they were named; one where it means no more.
+    """Return the jobs that a command line means, in the order in which they were named; one where it means no more.
 
     Raises:
         ArtifactError, OptionError: an artifact, platform, tag, share or option that is none.

@@ -110,12 +110,12 @@ class Farm:
 
 
 def option_of_this_machine(arguments: Mapping[str, str]) -> str:
-    """An option that would mean something else on another machine; empty if there is none."""
+    """Return an option that would mean something else on another machine; empty if there is none."""
     return next((name for name in _OF_THIS_MACHINE if name in arguments), "")
 
 
 def row_of_result(job: Job, result: FarmResult, log: Path, finding: str) -> Row:
-    """The line of the table; what the job printed, and its verdict, are kept beside the logs of others."""
+    """Return the line of the table; what the job printed, and its verdict, are kept beside the logs of others."""
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text(result.log or f"{result.lost}\n", encoding="utf-8")
     shown = os.path.relpath(log)

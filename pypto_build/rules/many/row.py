@@ -63,7 +63,7 @@ class Row:
 def row_of(
     job: Job, report: JobReport, seconds: float = 0.0, peak: int = 0, log: str = "", cached: bool = False
 ) -> Row:
-    """The line of a job that ended."""
+    """Return the line of a job that ended."""
     reason = next((one.reason for one in report.outcomes if one.failed), "") or report.message
     reason = reason.replace(f"{job.root}/", "")
     command = report.command or next((one.command for one in report.outcomes if one.failed and one.command), "")

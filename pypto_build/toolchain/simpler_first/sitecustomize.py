@@ -18,7 +18,7 @@ class First:
     """An import hook that answers for simpler's packages before any other."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """The module where the checkout has it; nothing for all other modules."""
+        """Return the module where the checkout has it; nothing for all other modules."""
         if name.partition(".")[0] not in _NAMES:
             return None
         return PathFinder.find_spec(name, _PLACES if path is None else path)
