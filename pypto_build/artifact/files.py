@@ -30,7 +30,7 @@ def replace_file(path: Path) -> Iterator[IO[bytes]]:
     An ``OSError`` names ``path``, not the temporary file, also where the system names no file (a full disk).
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
+    temporary = path.parent / f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp"  # `/` and `.` have no name
     try:
         with temporary.open("x+b") as file:
             yield file

@@ -36,3 +36,14 @@ def test_mode_follows_the_umask(tmp_path: Path) -> None:
     finally:
         os.umask(old)
     assert stat.S_IMODE((tmp_path / "b.txt").stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("path", ["/", ".", "made"])
+def test_a_directory_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """Such as ``JSON=/``: it is an error of the system, and leaves no file."""
+    (tmp_path / "made").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OSError) as error:
+        write_bytes(Path(path), b"x")
+    assert error.value.filename == path
+    assert [each.name for each in tmp_path.rglob("*")] == ["made"]
