@@ -203,9 +203,9 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("STAGE", one_of("", "before", "after"), "", "dump: only values from before or after the task"),
         Option(
             "EXPORT",
-            one_of("", "pt", "npy", "txt", "dot", "html", "trace"),
+            one_of("", "pt", "npy", "txt", "dot", "html", "trace", "swimlane"),
             "",
-            "the form to export: dump has pt, npy, txt; deps has dot, html, trace; step has html",
+            "the form: dump has pt, npy, txt; deps has dot, html, trace; step has html; speed has trace, swimlane",
         ),
         Option(
             "AGAINST",

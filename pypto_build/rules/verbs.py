@@ -186,7 +186,11 @@ VERBS: dict[str, Verb] = {
             "pypto_build.diagnose.speed",
             "predict the time on a device, and what bounds it",
             Needs.CHECKED,
-            {"CHIP": "--chip-name", "WHATIF": "--what-if", **_flags("RATES", "CALIBRATE", "OTHER", "JSON", "SARIF")},
+            {
+                "CHIP": "--chip-name",
+                "WHATIF": "--what-if",
+                **_flags("RATES", "CALIBRATE", "OTHER", "EXPORT", "JSON", "SARIF"),
+            },
         ),
         Verb(
             "why",

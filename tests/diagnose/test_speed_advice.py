@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from pypto_build.diagnose.recorded.critical_path import read_timeline
 from pypto_build.diagnose.speed.advice import LEAST_GAIN, advise
 from pypto_build.diagnose.speed.document import Gain
 from pypto_build.diagnose.speed.model import predict
@@ -194,3 +195,26 @@ def test_the_edit_of_a_finding_saves_what_it_said(tmp_path: Path, capsys: pytest
     after = json.loads(path.read_text())
     saved = before["prediction"]["time_us"] - after["prediction"]["time_us"]
     assert saved == pytest.approx(gain["gain_us"], rel=0.01)
+
+
+def test_the_predicted_timeline_is_exported(tmp_path: Path) -> None:
+    artifact, out, path = copy_example("_jit_vector_dag", tmp_path), tmp_path / "out", tmp_path / "speed.json"
+    for form in ("trace", "swimlane"):
+        assert speed(artifact, out, "--export", form, "--json", str(path)) == 0
+    predicted = json.loads(path.read_text())["prediction"]
+    trace = json.loads((out / "speed-trace.json").read_text())
+    assert trace["otherData"] == {"note": "predicted by scons speed, not measured", "chip": "910B2"}
+    tasks = [event for event in trace["traceEvents"] if event.get("cat") == "task"]
+    ends = [task[4] for task in predicted["tasks"]]
+    assert [event["ts"] + event["dur"] for event in tasks] == pytest.approx(ends)
+    named = {(e["pid"], e["tid"]): e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "thread_name"}
+    inside = [event for event in trace["traceEvents"] if event.get("cat") == "instruction"]
+    assert {(event["name"], named[event["pid"], event["tid"]]) for event in inside} >= {
+        ("TLOAD", "MTE2"), ("TADD", "V"), ("TSTORE", "MTE3"),
+    }  # fmt: skip
+    for event in inside:
+        around = [one for one in tasks if one["pid"] == event["pid"] and one["ts"] <= event["ts"] + 1e-6]
+        assert any(event["ts"] + event["dur"] <= one["ts"] + one["dur"] + 1e-6 for one in around)
+    timeline = read_timeline(out / "predicted_swimlane.json")
+    assert [timeline.core_type(row.core) for row in timeline.rows] == ["aiv"] * 5
+    assert timeline.span[1] == pytest.approx(max(ends) - min(task[3] for task in predicted["tasks"]), abs=0.002)

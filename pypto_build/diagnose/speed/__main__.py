@@ -35,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
     add("--json", type=Path, metavar="FILE", help="also write the prediction and the findings as JSON")
     add("--max-time", type=float, metavar="US", help="fail if even the lower end of the range is above")
     add("--findings", type=Path, metavar="FILE", help="also write the findings alone as JSON")
+    add("--export", default="", metavar="FORM", help="write the predicted timeline to OUT: trace, swimlane")
     add("--sarif", type=Path, metavar="FILE", help="also write the findings as SARIF 2.1.0")
     return options
 

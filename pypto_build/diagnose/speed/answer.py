@@ -11,6 +11,7 @@ import msgspec
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes, write_bytes
 from pypto_build.artifact.instruction_sites import AccessSite, InstructionPosition, find_positions
+from pypto_build.diagnose.console import one_of
 from pypto_build.diagnose.findings import Report, as_json, keep, state_of
 from pypto_build.diagnose.recorded.critical_path import read_timeline
 from pypto_build.diagnose.recorded.names import Names, artifact_names
@@ -21,6 +22,7 @@ from pypto_build.diagnose.speed.model import Prediction, predict
 from pypto_build.diagnose.speed.rates import CHIPS, DEFAULT_CHIP, Rates, rates_of, read_rates
 from pypto_build.diagnose.speed.record import Recording, read_recording
 from pypto_build.diagnose.speed.text import changed_line, compared_lines, screen, unpriced_lines
+from pypto_build.diagnose.speed.timeline import FORMS, export
 from pypto_build.diagnose.speed.what_if import read_what_if
 
 #: The file in OUT that keeps the last prediction, for `OTHER=`.
@@ -89,6 +91,7 @@ def answer(options: argparse.Namespace, directory: Path, say: Callable[..., None
     """Print the prediction for a recorded run. Returns 1 if a price is missing or it takes too long, else 0."""
     rates = chip_rates(options.chip_name, options.platform, options.rates)
     changes = read_what_if(options.what_if)
+    one_of("EXPORT", options.export, ("", *FORMS))
     other = other_document(options.other, options.build_dir) if options.other else None
     recording = read_recording(directory)
     prediction = predict(recording, rates)
@@ -113,6 +116,8 @@ def answer(options: argparse.Namespace, directory: Path, say: Callable[..., None
     if options.calibrate:
         result = calibrate(recording, rates, read_timeline(options.calibrate), names)
         say(*(f"[speed] {line}" for line in write_rates(options.build_dir / "rates.toml", result)))
+    if options.export:
+        say(f"[speed] predicted timeline: {export(options.export, recording, rates, names, options.build_dir)}")
     document = document_of(prediction, kernels, positions, rates, options.artifact.name, changed, gains)
     write_bytes(options.build_dir / KEPT, msgspec.json.encode(document))
     if options.json:

@@ -1,0 +1,121 @@
+"""The predicted timeline as files: Chrome's trace format for Perfetto, and simpler's swimlane records.
+
+Both say that their times are predicted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pypto_build.artifact.files import write_bytes
+from pypto_build.diagnose.speed.model import Model, Shape
+from pypto_build.diagnose.speed.pipes import CoreTime, simulate
+from pypto_build.diagnose.speed.rates import Rates
+from pypto_build.diagnose.speed.record import PIPES, Recording
+
+NOTE = "predicted by scons speed, not measured"
+#: Ticks of a second in the swimlane records.
+_HERTZ = 1_000_000_000
+#: Events of pipes above which a trace has the tasks alone.
+_MOST_EVENTS = 1_000_000
+
+
+@dataclass(frozen=True)
+class CoreSpan:
+    """A block on one core: its task and kernel, when, and what each pipe executes in it (row, pipe, begin, end)."""
+
+    core: int
+    type: str
+    task: int
+    block: int
+    kernel: int
+    start_us: float
+    end_us: float
+    inside: list[tuple[int, int, float, float]]
+
+
+def core_spans(recording: Recording, rates: Rates) -> Iterator[CoreSpan]:
+    """Yield what each core executes, in the order in which blocks start. Times of pipes are microseconds of the run."""
+    model = Model(recording, rates)
+    traced: dict[tuple[Shape, int], dict[int, CoreTime]] = {}
+    kernels = {(call.task, call.block, call.member): call.kernel for call in recording.calls}
+    left = _MOST_EVENTS
+    for one, shape, step in zip(*model.run(), strict=True):
+        key = shape, step
+        if key not in traced:
+            members = {member: model.streams[stream] for member, stream in shape.streams}
+            traced[key] = simulate(recording.rows, model.costs, members, model.shares(shape, step), rates, traced=True)
+        for core, (member, _) in zip(one.cores, shape.streams, strict=True):
+            spans = traced[key][member].spans
+            left -= len(spans)
+            inside = [
+                (row, pipe, one.start + a / rates.clock, one.start + b / rates.clock) for row, pipe, a, b in spans
+            ]
+            kernel = kernels[one.block.task, one.block.block, member]
+            kind = "aiv" if member else "aic"
+            whole = inside if left >= 0 else []
+            yield CoreSpan(core, kind, one.block.task, one.block.block, kernel, one.start, one.end, whole)
+
+
+def trace(recording: Recording, rates: Rates, names: Mapping[int, str]) -> str:
+    """Return the timeline in Chrome's trace format: a process a core, a track for tasks and for each pipe."""
+    events: list[dict[str, Any]] = []
+    tracks: dict[tuple[int, int], str] = {}
+    cores: dict[int, str] = {}
+    for span in core_spans(recording, rates):
+        cores[span.core] = f"{span.type.upper()}_{span.core} (predicted)"
+        tracks[span.core, 0] = "tasks"
+        title = f"{names.get(span.kernel, span.kernel)}, task {span.task}"
+        title += f", block {span.block}" if span.block else ""
+        events.append(_event(title, "task", span.core, 0, span.start_us, span.end_us))
+        for row, pipe, start, end in span.inside:
+            tracks[span.core, 1 + pipe] = PIPES.get(pipe, str(pipe))
+            events.append(_event(recording.rows[row].name, "instruction", span.core, 1 + pipe, start, end))
+    heads = [_name("process_name", text, core) for core, text in sorted(cores.items())]
+    heads += [_name("thread_name", text, core, at) for (core, at), text in sorted(tracks.items())]
+    other = {"note": NOTE, "chip": rates.chip}
+    return json.dumps({"displayTimeUnit": "ns", "otherData": other, "traceEvents": heads + events}) + "\n"
+
+
+def _event(name: str, category: str, core: int, at: int, start: float, end: float) -> dict[str, Any]:
+    times = {"ts": start, "dur": end - start}
+    return {"name": name, "cat": category, "ph": "X", "pid": core, "tid": at, **times}
+
+
+def _name(what: str, text: str, core: int, at: int = 0) -> dict[str, Any]:
+    return {"name": what, "ph": "M", "pid": core, "tid": at, "args": {"name": text}}
+
+
+def swimlane(recording: Recording, rates: Rates, names: Mapping[int, str]) -> str:
+    """Return the timeline as simpler's swimlane records, in nanoseconds."""
+    del names
+    cores = rates.cores
+    tasks: list[list[int]] = []
+    times: list[list[int]] = []
+    for register, span in enumerate(core_spans(recording, rates)):
+        start, end = round(span.start_us * 1000), round(span.end_us * 1000)
+        tasks.append([span.core, span.task, register, start, end])
+        times.append([span.core, register, start, end])
+    metadata = {
+        "clock_freq_hz": _HERTZ,
+        "core_types": ["aic"] * cores["aic"] + ["aiv"] * cores["aiv"],
+        "predicted": NOTE,
+        "chip": rates.chip,
+    }
+    document = {"chip_swimlane_level": 2, "metadata": metadata, "aicore_tasks": tasks, "aicpu_tasks": times}
+    return json.dumps(document) + "\n"
+
+
+#: The forms of `EXPORT=`: what writes each, and the name of the file in OUT.
+FORMS = {"trace": (trace, "speed-trace.json"), "swimlane": (swimlane, "predicted_swimlane.json")}
+
+
+def export(form: str, recording: Recording, rates: Rates, names: Mapping[int, str], build_dir: Path) -> Path:
+    """Write the predicted timeline in a form, and return the path of the file."""
+    write, name = FORMS[form]
+    write_bytes(build_dir / name, write(recording, rates, names).encode())
+    return build_dir / name
