@@ -14,8 +14,10 @@ import msgspec
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import write_bytes
+from pypto_build.diagnose.findings import Report, as_json, keep, state_of
 from pypto_build.diagnose.recorded.names import artifact_names
 from pypto_build.diagnose.recorded.ranks import RanksRun
+from pypto_build.diagnose.speed.advice import limit_finding
 from pypto_build.diagnose.speed.answer import chip_rates, document_of, positions_of
 from pypto_build.diagnose.speed.document import PredictionDocument
 from pypto_build.diagnose.speed.model import predict
@@ -25,9 +27,9 @@ from pypto_build.replay.chips.records import HOST
 
 
 def answer_ranks(options: argparse.Namespace, directory: Path, say: Callable[..., None]) -> int:
-    """Print the predictions of all dispatches. Returns 1 if an instruction has no price, else 0."""
-    for option, value in (("WHATIF", options.what_if), ("OTHER", options.other), ("CALIBRATE", options.calibrate)):
-        if value:
+    """Print the predictions of all dispatches. Returns 1 if a price is missing or a rank takes too long, else 0."""
+    for option in ("WHATIF", "OTHER", "CALIBRATE", "EXPORT"):
+        if value := getattr(options, "what_if" if option == "WHATIF" else option.lower()):
             raise ArtifactError(f"{option}={value}", "is for one chip program", "name one of next_levels/ with JIT=")
     rates = chip_rates(options.chip_name, options.platform, options.rates)
     run = RanksRun(options.artifact, directory.parent, options.platform)
@@ -52,11 +54,18 @@ def answer_ranks(options: argparse.Namespace, directory: Path, say: Callable[...
         raise ArtifactError(options.artifact, "its ranks left no record of instructions", "replay it first")
     times = {rank: sum(documents[title].prediction.time_us for title in titles) for rank, titles in by_rank.items()}
     slowest = max(times, key=lambda rank: times[rank])
-    longest_ones = [documents[title].prediction for title in by_rank[slowest]]
-    range_of = span(sum(one.low_us for one in longest_ones), sum(one.high_us for one in longest_ones))
-    longest = f"rank {slowest} takes longest: {microseconds(times[slowest])} {range_of}"
+    dispatches = [documents[title].prediction for title in by_rank[slowest]]
+    low, high = sum(one.low_us for one in dispatches), sum(one.high_us for one in dispatches)
+    longest = f"rank {slowest} takes longest: {microseconds(times[slowest])} {span(low, high)}"
     say(f"[speed] {longest}, without waits for others")
+    whole = msgspec.structs.replace(dispatches[0], time_us=times[slowest], low_us=low, high_us=high)
+    limit = () if options.max_time is None else (limit_finding(whole, options.max_time),)
+    say(*(line for finding in limit for line in finding.lines))
+    report = Report("speed", options.artifact.name, limit, state=state_of(options.artifact))
+    keep(report, options.artifact, options.build_dir, options.sarif)
+    if options.findings:
+        write_bytes(options.findings, as_json(report))
     say(*wrong)
     if options.json:
         write_bytes(options.json, msgspec.json.format(msgspec.json.encode(documents), indent=1) + b"\n")
-    return int(bool(wrong))
+    return int(bool(wrong) or any(finding.level == "error" for finding in limit))
