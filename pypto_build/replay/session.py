@@ -99,6 +99,13 @@ def _open_kernels(build_dir: Path, interface: Interface) -> dict[int, str]:
     }
 
 
+def _remove_record(path: Path) -> None:
+    """Remove a record, and its directory unless the run left something else there."""
+    path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        path.parent.rmdir()
+
+
 # The runtimes of this module: the compiled kernels, or PyTorch made from their .pto modules.
 _RUNTIMES = (EMBEDDED, TORCH)
 _SILENT = 60
@@ -210,6 +217,8 @@ class _Session:
 
                 with span("check the device's rules on the run"):
                     verdict.rules = list(broken_in_run(request, self._rules))
+            elif request.options.get("operands"):  # no kernel has rules that only a run decides
+                _remove_record(request.results_dir / "dfx_outputs" / "executed.json")
             _name_kernels(interface, request.results_dir / "dfx_outputs")
         if verdict.error is not None and self._overrun is not None and request.engine is None:
             self._name_writer(verdict.error, self._overrun, interface, binding)
