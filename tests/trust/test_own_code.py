@@ -60,7 +60,7 @@ def change(file: Path, old: str, new: str) -> Callable[[], object]:
 def test_4_the_translation_to_pytorch(module: Space, tmp_path: Path) -> None:
     space = with_own_package(module, tmp_path / "package")
     passes(space, "RUNTIME=torch")
-    table = tmp_path / "package" / "pypto_build" / "pto" / "ops" / "functions.py"
+    table = tmp_path / "package" / "pypto_build" / "pto" / "ops" / "spec.py"
     undo = change(table, 'ADD = Meaning("add", "{a} + {b}"', 'ADD = Meaning("add", "{a} - {b}"')
     fails(space, "RUNTIME=torch")
     undo()
