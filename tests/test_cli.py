@@ -89,7 +89,7 @@ def test_a_batch_manifest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     ]
     manifest.write_text('[{"work_dir": 3}]')
     assert cli.main(["replay", f"--batch-manifest={manifest}"], scons) == 2
-    assert "is no list of {work_dir, platform}: " in capsys.readouterr().err
+    assert "is not a list of {work_dir, platform}: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ def test_every_option_of_a_run_is_passed_on(capsys: pytest.CaptureFixture[str]) 
         "--requested",
         "--unproven",
         "--chip",
+        "--checked",
     }  # of tests, of how it is told, of programs
     assert known - not_of_the_user - {"--comparator", "--scalar"} == set(PASSED_ON.values())
     assert PASSED_ON.keys() <= OPTIONS.keys()

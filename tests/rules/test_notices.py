@@ -113,7 +113,7 @@ def test_too_few_watches_are_an_error(tree: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture(params=["told", "looked for", "not told of"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def method(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Choose how changes are seen: by notices, by looking, or by looking because the system gives no notice of this
     one.
     """

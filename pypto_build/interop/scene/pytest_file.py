@@ -64,7 +64,7 @@ class SceneFile(pytest.File):
                 yield Absent.from_parent(self, name=f"{scene.name}::{name}", reason=scene.reason)
         if selected:
             stand_in_for(self.path, self.config)
-            yield Methods.from_parent(self, path=self.path, wanted=selected)
+            yield Methods.from_parent(self, path=self.path, selected=selected)
 
     def _check_selectors(self, scenes: Scenes) -> None:
         for selector in listed(self.config, "--case"):

@@ -76,7 +76,7 @@ class KernelCompiler:
 
 def _source(path: str | Path, core_type: str, include_dirs: Sequence[str | Path] | None) -> Source:
     file = Path(os.path.abspath(path))
-    if not file.is_file():
+    if not os.access(file, os.R_OK):  # asks for no size, after which an edit of the source would make the data again
         raise FileNotFoundError(str(file))
     source = Source(str(file).encode())
     source.path, source.core_type = file, core_type
