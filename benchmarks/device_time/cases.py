@@ -18,11 +18,9 @@ from pypto_build.diagnose.speed.record import (
     MTE1,
     MTE2,
     MTE3,
-    READ,
     SET_FLAG,
     UB,
     WAIT_FLAG,
-    WRITE,
     BlockCall,
     EventRow,
     M,
@@ -32,6 +30,7 @@ from pypto_build.diagnose.speed.record import (
     V,
     View,
 )
+from pypto_build.facts.accesses import READ, WRITE
 
 #: Addresses of matrices in global memory.
 _FIRST, _SECOND, _THIRD = 1 << 40, 1 << 41, 1 << 42

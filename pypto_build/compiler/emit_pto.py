@@ -46,9 +46,9 @@ class KernelSignature:
 def signature_of(function: IrFunction) -> KernelSignature:
     extents: dict[str, tuple[str, TensorParam, int]] = {}
     for param in function.tensors():
-        for axis, extent in enumerate(param.type.shape):
+        for number, extent in enumerate(param.type.shape):
             if isinstance(extent, Ref):
-                extents.setdefault(extent.name, (extent.name, param, axis))
+                extents.setdefault(extent.name, (extent.name, param, number))
     used = {op.name for op in function.body.walk()}
     # each block of a launched group has its own part of the pipe's buffer, so both members have to know theirs
     block = bool(used & {"get_block_idx", "get_block_num"}) or (function.spmd and function.pipe is not None)

@@ -9,15 +9,12 @@ from typing import NamedTuple
 
 from pypto_build.artifact.files import read_bytes
 from pypto_build.artifact.instruction_sites import AccessSite, Executed, find_positions
+from pypto_build.facts.accesses import READ, SCRATCH, WRITE
 from pypto_build.facts.broken_rules import BrokenRule
 from pypto_build.pto.ops.constraints import Constraint, Facts, TileFacts
-from pypto_build.pto.types import element_bytes
+from pypto_build.pto.types import SPACES, element_bytes
 
 from .kernel import OpenCall, check_kernel
-
-READ, WRITE, SCRATCH = 1, 2, 16
-#: The memories of tiles, as the runtime numbers them.
-SPACES = ("vec", "mat", "left", "right", "acc", "bias", "scaling")
 
 
 class ExecutedTile(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pypto_build.diagnose.hazards.conflicts import Frontier, Order, _in_one_piece
-from pypto_build.diagnose.hazards.record import ATOMIC, READ, WRITE
+from pypto_build.facts.accesses import ATOMIC, READ, WRITE
 
 KINDS = (READ, WRITE, READ | WRITE, WRITE | ATOMIC)
 

@@ -21,15 +21,14 @@ from pypto_build.diagnose.speed.record import (
     INSTRUCTION,
     MTE2,
     MTE3,
-    READ,
     SET_FLAG,
     WAIT_FLAG,
-    WRITE,
     EventRow,
     Recording,
     S,
     V,
 )
+from pypto_build.facts.accesses import READ, WRITE
 from tests.diagnose.checked import copy_example
 from tests.diagnose.test_speed import speed
 from tests.diagnose.test_speed_model import A2, load, run, tile, vector

@@ -28,13 +28,11 @@ from pypto_build.diagnose.speed.record import (
     MET,
     MTE1,
     MTE2,
-    READ,
     SET_FLAG,
     SLOT_ACQUIRED,
     SLOT_PASSED,
     UB,
     WAIT_FLAG,
-    WRITE,
     BlockCall,
     EventRow,
     M,
@@ -44,6 +42,7 @@ from pypto_build.diagnose.speed.record import (
     View,
 )
 from pypto_build.diagnose.speed.what_if import WhatIf, read_what_if
+from pypto_build.facts.accesses import READ, WRITE
 
 A2, A5 = rates_of("910B1"), rates_of("950PR")
 FAST = Shares(0.0, 0.0, 0.0, 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -37,7 +38,7 @@ def dot(evidence: Evidence, graph: TaskGraph) -> str:
 
 
 def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
+    return re.sub(r'["\\]', r"\\\g<0>", text)
 
 
 _CORES, _ORCHESTRATION = 1, 2

@@ -27,6 +27,7 @@ from pypto_build.artifact.files import read_bytes
 from pypto_build.diagnose.diverge.lockstep import Copies, Difference, Limits, Stop, TaskFinding, compare_bytes
 from pypto_build.diagnose.lint.text import split_arguments
 from pypto_build.pto.ops import TABLE
+from pypto_build.pto.types import SPACES
 from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
 from pypto_build.replay.reference.launch import Launch
 from pypto_build.replay.reference.slots import TensorArgument
@@ -117,8 +118,7 @@ class _AtTask:
 
 _HEADER = struct.Struct("<24sIiQIII4x")
 #: The runtime's number of each memory, by its name in .pto.
-SPACES = {"vec": 0, "mat": 1, "left": 2, "right": 3, "acc": 4, "bias": 5, "scaling": 6}
-_NAMES = {number: space for space, number in SPACES.items()}
+_NAMES = dict(enumerate(SPACES))
 
 
 @dataclass(frozen=True)

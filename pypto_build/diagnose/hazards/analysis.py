@@ -25,10 +25,11 @@ from pypto_build.diagnose.hazards.conflicts import (
 from pypto_build.diagnose.hazards.context import Array, Context, find_buffers
 from pypto_build.diagnose.hazards.on_chip import error_findings, rule_findings, unwritten_findings
 from pypto_build.diagnose.hazards.outputs import output_findings
-from pypto_build.diagnose.hazards.record import READ, WRITE, Record, TaskRecord
+from pypto_build.diagnose.hazards.record import Record, TaskRecord
 from pypto_build.diagnose.lint import arguments
 from pypto_build.diagnose.lint.arguments import alike
 from pypto_build.diagnose.lint.subject import Subject, Unpacked, read_wrapper
+from pypto_build.facts.accesses import READ, WRITE
 from pypto_build.facts.dtypes import torch_name
 
 # Findings on arguments whose accesses contradict their declaration in the orchestration.

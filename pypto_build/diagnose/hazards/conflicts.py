@@ -18,7 +18,8 @@ from pypto_build.artifact.files import read_source
 from pypto_build.artifact.instruction_sites import InstructionPosition
 from pypto_build.diagnose.findings import Edit, Finding, Related
 from pypto_build.diagnose.hazards.context import Array, Buffers, Context, cut
-from pypto_build.diagnose.hazards.record import ATOMIC, PLAIN, READ, WRITE, HostWait, LateStore, Record, TaskRecord
+from pypto_build.diagnose.hazards.record import HostWait, LateStore, Record, TaskRecord
+from pypto_build.facts.accesses import ATOMIC, PLAIN, READ, WRITE
 
 # Findings on unordered accesses to the same bytes, with the declaration that would order them.
 

@@ -14,8 +14,9 @@ from pypto_build.artifact import Artifact
 from pypto_build.artifact.files import read_source
 from pypto_build.artifact.instruction_sites import InstructionPosition, find_positions, relative
 from pypto_build.diagnose.findings import Edit
-from pypto_build.diagnose.hazards.record import WRITE, Argument, Record, TaskRecord
+from pypto_build.diagnose.hazards.record import Argument, Record, TaskRecord
 from pypto_build.diagnose.recorded.names import SiteArg, SubmitSite, aliases, artifact_names
+from pypto_build.facts.accesses import WRITE
 
 # Assignment of regions to buffers, and division of a buffer's bytes at the ends of regions.
 # The arguments of a region's task determine its buffer. Address and allocation identify a buffer, since the runtime

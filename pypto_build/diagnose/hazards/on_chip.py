@@ -14,7 +14,8 @@ from pypto_build.artifact.instruction_sites import InstructionPosition
 from pypto_build.device.run import RunRules
 from pypto_build.diagnose.findings import Edit, Finding, Level, Related
 from pypto_build.diagnose.hazards.context import Array, Context, cut
-from pypto_build.diagnose.hazards.record import READ, WRITE, CheckError, TaskRecord
+from pypto_build.diagnose.hazards.record import CheckError, TaskRecord
+from pypto_build.facts.accesses import READ, WRITE
 
 # Findings on rules of the device that a run broke, where the kernel's text alone does not decide.
 # What the text decides every replay says; it is not repeated here.

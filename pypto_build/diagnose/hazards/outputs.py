@@ -10,9 +10,10 @@ import numpy as np
 
 from pypto_build.diagnose.findings import Finding, Related
 from pypto_build.diagnose.hazards.context import Array, Context, cut
-from pypto_build.diagnose.hazards.record import REGION, WRITE, OutputHole
+from pypto_build.diagnose.hazards.record import REGION, OutputHole
 from pypto_build.diagnose.lint.text import Code, matching
 from pypto_build.diagnose.recorded.names import SubmitSite
+from pypto_build.facts.accesses import WRITE
 
 _LOOP = re.compile(r"\b(?:for|while)\s*\(")
 

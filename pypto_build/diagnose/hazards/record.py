@@ -19,8 +19,6 @@ from pypto_build.diagnose.recorded.graph import Task, TaskArg, TaskGraph
 from pypto_build.diagnose.recorded.names import SubmitSite, match_tasks, read_sites
 from pypto_build.facts.layouts import AccessRecord
 
-READ, WRITE, ATOMIC, PLAIN = 1, 2, 4, 32
-
 _AGAIN = "replay the checked build again"
 _LARGEST = 1 << 34
 #: The largest number of rows of a region. Tiles have fewer.

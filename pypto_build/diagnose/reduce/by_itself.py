@@ -53,11 +53,11 @@ class TextSearch:
         terminal.show_progress(lambda: f"[reduce] {self.tried} tried")
 
     def holds(self, text: str) -> bool:
-        """Whether a text ends in the same way."""
+        """Return whether a text ends in the same way."""
         return self._hold([text])[0]
 
     def _hold(self, texts: list[str]) -> list[bool]:
-        """The same for several at once."""
+        """Return that for several texts, which are tried at once."""
         digests = [hashlib.sha256(text.encode()).hexdigest()[:32] for text in texts]
         new = {digest: text for digest, text in zip(digests, texts, strict=True) if digest not in self.log.known}
         self.remembered += len(set(digests)) - len(new)
@@ -96,12 +96,12 @@ def _distinct(text: str, candidates: Iterable[list[str]]) -> Iterator[str]:
 
 
 def _size(text: str) -> int:
-    """What there is to read: indentation and `pass` are nothing."""
+    """Return how many characters there are to read, without indentation and `pass`."""
     return sum(len(line.strip()) for line in text.splitlines() if line.strip() != "pass") + text.count("\n")
 
 
 def fewer_lines(lines: list[str]) -> Iterator[list[str]]:
-    """C++ without lines: half of them, a quarter, …, one; then without blocks, or without what encloses them."""
+    """Yield C++ without half of its lines, a quarter, … one; then without blocks, or without what encloses them."""
     for start, stop in runs(len(lines)):
         yield [*lines[:start], *lines[stop:]]
     for first, last in _blocks(lines):

@@ -46,7 +46,7 @@ Attempt = Callable[[], Case]
 
 
 def runs(count: int, largest: int | None = None) -> Iterator[tuple[int, int]]:
-    """Where to leave something out of so many: halves, quarters, … down to single ones, each from the end on."""
+    """Yield ranges to leave out of ``count`` items: halves, quarters, … down to single ones, each from the end on."""
     size = count // 2 if largest is None else largest
     while size >= 1:
         yield from ((start, start + size) for start in range(count - size, -1, -size))
@@ -81,7 +81,7 @@ class Log:
 
 
 def known_log(directory: Path, question: Iterable[str], files: Iterable[Path], say: Callable[[str], None]) -> Log:
-    """What an interrupted search knew that asked the same of the same files."""
+    """Return the log of an interrupted search that asked the same of the same files, or an empty one."""
     digest = hashlib.sha256("\0".join(question).encode())
     for path in (*files, *sorted(Path(__file__).parent.glob("*.py"))):  # another version of this may judge otherwise
         digest.update(path.read_bytes())
@@ -106,7 +106,7 @@ class Search:
         terminal.show_progress(lambda: f"[reduce] {self.tried} tried")
 
     def ending(self, case: Case) -> str:
-        """How a candidate ends, from the log where it is there."""
+        """Return how a candidate ends, from the log if it has been tried."""
         if case.digest in self.log.known:
             self.remembered += 1
         else:
@@ -114,7 +114,7 @@ class Search:
         return self.log.known[case.digest]
 
     def holds(self, case: Case) -> bool:
-        """Whether a candidate fails in the same way."""
+        """Return whether a candidate fails in the same way."""
         self.tried += 1
         if (now := time.monotonic()) - self._said > _QUIET_S:  # where no terminal shows the line of progress
             self._said = now
@@ -122,7 +122,7 @@ class Search:
         return self.judge.wanted.holds(self.ending(case))
 
     def first(self, attempts: Iterable[Attempt]) -> Case | None:
-        """The first candidate that is kept; whatever the number of jobs, it is the same one."""
+        """Return the first candidate that is kept; whatever the number of jobs, it is the same one."""
         cases = self._made(attempts)
         while batch := list(islice(cases, self.jobs)):
             new = [case for case in batch if case.digest not in self.log.known and case.digest not in self._ahead]
@@ -156,7 +156,7 @@ class Search:
 
 
 def jobs_of(given: int) -> int:
-    """How many to compile at once; 0 stands for this machine's number."""
+    """Return how many candidates to compile at once; 0 stands for the number of processors."""
     return given or os.cpu_count() or 1
 
 

@@ -156,7 +156,7 @@ def _read(path: Path) -> str:
 
 
 def wanted_of(keep: str) -> Wanted:
-    """What KEEP= asks for. Raises a usage error for what is none."""
+    """Parse KEEP=. Raises a usage error for text that names nothing to keep."""
     kind, _, name = keep.partition(":")
     if kind == "mismatch":
         return Wanted(kind, name)

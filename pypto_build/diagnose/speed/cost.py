@@ -20,7 +20,6 @@ from pypto_build.diagnose.speed.record import (
     MTE1,
     MTE2,
     MTE3,
-    SCRATCH,
     UB,
     EventRow,
     M,
@@ -29,6 +28,7 @@ from pypto_build.diagnose.speed.record import (
     V,
     View,
 )
+from pypto_build.facts.accesses import SCRATCH
 
 REPEAT, BLOCK = 256, 32
 

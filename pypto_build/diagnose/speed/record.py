@@ -18,6 +18,8 @@ import numpy as np
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.diagnose.recorded.graph import TaskGraph, read_graph
+from pypto_build.facts.accesses import PIPES as NAMES
+from pypto_build.facts.accesses import READ, SPACES, WRITE
 
 Array = np.ndarray[Any, Any]
 
@@ -27,14 +29,10 @@ INSTRUCTION, SLOT_ACQUIRED, SLOT_PASSED, MET = range(100, 104)
 
 #: Numbers of pipes, and the name of each.
 S, V, M, MTE1, MTE2, MTE3, ALL, FIX = 0, 1, 2, 3, 4, 5, 6, 10
-PIPES: Mapping[int, str] = {S: "S", V: "V", M: "M", MTE1: "MTE1", MTE2: "MTE2", MTE3: "MTE3", ALL: "ALL", FIX: "FIX"}
+PIPES = {number: NAMES[number] for number in (S, V, M, MTE1, MTE2, MTE3, ALL, FIX)}
 
 #: Memories of a core, by the number that the runtime gives them.
-SPACES = ("UB", "L1", "L0A", "L0B", "L0C", "BIAS", "FBUF", "SCALE_A", "SCALE_B")
 UB, L1, L0A, L0B, L0C, BIAS, FBUF = range(7)
-
-READ, WRITE = 1, 2
-SCRATCH = 16
 
 _AGAIN = "run `scons speed` again"
 _LARGEST = 1 << 34

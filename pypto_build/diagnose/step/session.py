@@ -23,8 +23,6 @@ from pypto_build.diagnose.step.record import MEMBERS, KernelCall, TaskRecording,
 from pypto_build.diagnose.why.differ import differ
 from pypto_build.diagnose.why.runs import Expected
 from pypto_build.diagnose.why.trace import (
-    SCRATCH,
-    SPACES,
     AccessedView,
     Array,
     Instruction,
@@ -34,6 +32,7 @@ from pypto_build.diagnose.why.trace import (
     Variable,
     decoded,
 )
+from pypto_build.facts.accesses import SCRATCH, SPACES
 from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE, decode
 

@@ -28,7 +28,8 @@ from pypto_build.diagnose.why.forward import (
 )
 from pypto_build.diagnose.why.kept import KeptChain, Link, Summary, keep
 from pypto_build.diagnose.why.runs import Call, Found, Runs, Traced, as_many, find, flat, run
-from pypto_build.diagnose.why.trace import SPACES, Array, Intervals, Tile
+from pypto_build.diagnose.why.trace import Array, Intervals, Tile
+from pypto_build.facts.accesses import SPACES
 from pypto_build.replay.reference.hook import ReferenceHook
 from pypto_build.replay.reference.launch import Launch, Progress, in_child, open_launch
 from pypto_build.replay.reference.slots import TensorArgument

@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 
 from pypto_build.artifact.instruction_sites import AccessSite, find_positions
-from pypto_build.diagnose.hazards.record import READ, WRITE
 from pypto_build.diagnose.why.runs import Call, Found, Runs, Traced, as_many, exact, is_atomic, pieces
-from pypto_build.diagnose.why.trace import SPACES, Array, Instruction, Intervals, Tile
+from pypto_build.diagnose.why.trace import Array, Instruction, Intervals, Tile
+from pypto_build.facts.accesses import READ, SPACES, WRITE
 from pypto_build.pto.ops import TABLE
 
 # Which elements of an instruction's operands flow into an element that it writes.

@@ -21,8 +21,9 @@ from pypto_build.artifact.layout import load_artifact
 from pypto_build.artifact.records import kernel_binary
 from pypto_build.diagnose.diverge.lockstep import Stop
 from pypto_build.diagnose.diverge.probe import Event, Recorder, instruction_of, pairs
-from pypto_build.diagnose.hazards.record import ATOMIC, READ, WRITE, Record, TaskRecord, read_record
+from pypto_build.diagnose.hazards.record import Record, TaskRecord, read_record
 from pypto_build.diagnose.why.trace import Array, Instruction, Intervals, read_trace
+from pypto_build.facts.accesses import ATOMIC, READ, WRITE
 from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
 from pypto_build.replay.reference.launch import Launch
 from pypto_build.replay.reference.slots import TensorArgument

@@ -16,6 +16,7 @@ import numpy as np
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import decode_json, map_file, open_file
 from pypto_build.artifact.instruction_sites import AccessSite
+from pypto_build.facts.accesses import ATOMIC, PIPES, SCRATCH, SPACES, WRITE
 from pypto_build.replay.values import STORAGE, decode
 
 # Sets of bytes as disjoint intervals in order, each from its first byte to one past its last.
@@ -91,9 +92,6 @@ class Intervals:
 
 Array = np.ndarray[Any, Any]
 
-READ, WRITE, ATOMIC, SCRATCH = 1, 2, 4, 16
-PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "ALL", "MTE4", "MTE5", "V2", "FIX")
-SPACES = ("UB", "L1", "L0A", "L0B", "L0C", "BIAS", "FBUF", "SCALE_A", "SCALE_B")
 #: Bytes that an event may have in the file.
 _LONGEST = 1 << 28
 _DN, _NZ = 1, 2

@@ -108,7 +108,6 @@ PTO_INLINE void fill_tile(D &dst, int64_t row, int64_t col, int64_t rows, int64_
     }
 }
 
-// The three kinds of instructions, of which some are several on a2a3 (in_steps).
 template <class D> PTO_INLINE void fill_valid(D &dst, ElementType<D> value) {
     fill_tile(dst, 0, 0, dst.GetValidRow(), dst.GetValidCol(), value);
 }
@@ -121,6 +120,7 @@ template <class First, class... Rest> PTO_INLINE First &scratch_of(First &first,
     return first;
 }
 
+// Two tiles, a tile and a scalar, a scalar over a tile: some of these instructions are several on a2a3 (in_steps).
 template <class Op, class D, class A, class B, class... Rest>
 PTO_INLINE void combine(D &dst, const A &a, const B &b, [[maybe_unused]] Rest &...rest) {
     if constexpr (in_steps && is_same<Op, Xor> && has_scratch<Rest...>) {
