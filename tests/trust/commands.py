@@ -89,10 +89,10 @@ class Command:
         self.send(signal.SIGKILL)
 
     def end(self, longest_s: float = LONGEST_S) -> Done:
-        """Wait for the end; what goes on for longer than ``longest_s``, or outlives it, is killed."""
+        """Wait for the end; what goes on for ``longest_s`` from now, or outlives the command, is killed."""
         late = False
         try:
-            self._process.wait(max(0.1, self._begun + longest_s - time.monotonic()))
+            self._process.wait(longest_s)
         except subprocess.TimeoutExpired:
             late = True
             self.kill()
