@@ -37,12 +37,12 @@ import msgspec
 from pypto_build import __version__, terminal
 from pypto_build.artifact import MANIFEST_NAME, ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.facts.options import GROUP, OPTIONS, Group
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import SIMPLER
+from pypto_build.facts.verbs import VERBS, Needs
 from pypto_build.replay.verdict import EXIT_STATUS, Status
-from pypto_build.rules.options import GROUP, OPTIONS, Group
 from pypto_build.rules.targets import SECTIONS, STATUS_VARIABLE, TARGETS
-from pypto_build.rules.verbs import VERBS, Needs
 from pypto_build.startup import begin
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.devices import sign_of_hardware
@@ -367,7 +367,7 @@ def parser(verb: str = "") -> _Parser:
     for option in taken:
         names = option.flags or (f"--{option.name.lower().replace('_', '-')}",)
         group, switch = groups[GROUP[option.name]], option.default is False
-        doc = _plain(option.doc.removeprefix("1: "))
+        doc = _plain(option.doc_for(verb).removeprefix("1: "))
         about: dict[str, Any] = {"dest": option.name, "help": f"{doc} ({option.name}={'1' if switch else ''})"}
         if switch:
             group.add_argument(*names, action="store_true", **about)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pypto_build.rules.verbs import VERBS
+from pypto_build.facts.verbs import VERBS
 
 _README = Path(__file__).parents[1] / "README.md"
 _VERBS_OF_THE_TABLE = 12

@@ -19,9 +19,9 @@ from typing import Any
 
 from pypto_build import __version__
 from pypto_build.editor.setup.completion import options_of, values_of
+from pypto_build.facts.options import OPTIONS
 from pypto_build.facts.run_options import Option
 from pypto_build.replay.verdict import EXIT_STATUS
-from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.targets import TARGETS
 from pypto_build.toolchain.python import kept, own_environment, own_tool
 
@@ -60,7 +60,7 @@ def _tool(verb: str) -> types.Tool:
     target = TARGETS[verb]
     names = [name for name in options_of(verb) if name not in _NO_ARGUMENTS]
     required = re.findall(r"(?<!\[)\b([A-Z_]+)=", target.usage)
-    properties = {name: _schema(OPTIONS[name]) for name in names}
+    properties = {name: _schema(OPTIONS[name], verb) for name in names}
     if subject := _subject(verb):
         properties = {subject: {"type": "string", "description": _SUBJECTS[subject]}, **properties}
         required = [subject if name in ("JIT", "PROGRAM") else name for name in required]
@@ -93,10 +93,10 @@ def _subject(verb: str) -> str:
     return "artifact" if "JIT=" in usage else "program" if "PROGRAM=" in usage else ""
 
 
-def _schema(option: Option) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": _TYPES[option.kind.type], "description": option.doc}
+def _schema(option: Option, verb: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": _TYPES[option.kind.type], "description": option.doc_for(verb)}
     if option.kind.choices:
-        schema["enum"] = list(values_of(option.name))
+        schema["enum"] = list(values_of(option.name, verb))
     if option.kind.min is not None:
         schema["minimum"] = option.kind.min
     if option.kind.max is not None:

@@ -8,6 +8,7 @@ take ``flag``. They hand ``SETTINGS`` to the embedded runtime, which knows them 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 
 import msgspec
 
@@ -82,10 +83,17 @@ def is_tolerance(value: object) -> bool:
     return 0 <= value <= sys.float_info.max  # also false for NaN
 
 
+class Use(msgspec.Struct, frozen=True):
+    """The meaning of an option to one verb, and the values that this verb takes; all without ``choices``."""
+
+    doc: str
+    choices: tuple[str, ...] = ()
+
+
 class Option(msgspec.Struct, frozen=True):
     """An option: a user gives it as ``NAME=value``, or to ``pypto-build`` by one of ``flags`` (else ``--name``).
 
-    ``bare`` is the level that a flag without one means.
+    ``bare`` is the level that a flag without one means. ``uses`` has the verbs to which it means more than ``doc``.
     """
 
     name: str
@@ -94,6 +102,16 @@ class Option(msgspec.Struct, frozen=True):
     doc: str
     flags: tuple[str, ...] = ()
     bare: int | None = None
+    uses: Mapping[str, Use] = {}
+
+    def doc_for(self, verb: str) -> str:
+        """Return what the option means to a verb."""
+        return self.uses[verb].doc if verb in self.uses else self.doc
+
+    def choices_for(self, verb: str) -> tuple[str, ...]:
+        """Return the values that a verb takes; none where it takes any of the kind's type."""
+        own = self.uses[verb].choices if verb in self.uses else ()
+        return own or self.kind.choices
 
 
 Value = bool | int | str | tuple[int, ...] | tuple[str, ...] | None

@@ -10,6 +10,7 @@ from typing import Any
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.distributed import Distributed, load_distributed
 from pypto_build.facts.run_options import SIMPLER
+from pypto_build.facts.verbs import Needs, Verb
 from pypto_build.proof import OutputDir
 from pypto_build.rules.artifact import (
     Artifacts,
@@ -25,7 +26,6 @@ from pypto_build.rules.machinery.steps import Step
 from pypto_build.rules.machinery.workspace import Workspace, workspace_of
 from pypto_build.rules.splice import Spliced, Splices
 from pypto_build.rules.verb_targets import declare_verb
-from pypto_build.rules.verbs import Needs, Verb
 
 #: Verbs that look at all ranks together.
 _OF_RANKS = ("hazards", "speed", "deps", "dump", "report", "lint", "diverge", "flaky", "pack", "triage")

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
+from pypto_build.facts.options import GROUP, OPTIONS, Group
 from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, OutputResult, Verdict
 from pypto_build.rules.machinery.attributes import Rule
 from pypto_build.rules.machinery.help import default_text
-from pypto_build.rules.options import GROUP, OPTIONS, Group
-from pypto_build.rules.targets import SECTIONS, TARGETS
+from pypto_build.rules.targets import SECTIONS, TARGETS, meanings
 from pypto_build.rules.tool import RULES
 
 _TAKEN_WHOLE = (Group.BUILD, Group.RUN, Group.RECORDS, Group.PROGRAMS, Group.MANY)
@@ -317,9 +317,14 @@ def _options() -> str:
                 option = OPTIONS[name]
                 default = default_text(option.default)
                 flag = (option.flags or (f"--{name.lower().replace('_', '-')}",))[0]
-                lines.append(f"| `{name}` | {f'`{default}`' if default else ''} | `{flag}` | {option.doc} |")
+                shown = f"| `{name}` | {f'`{default}`' if default else ''} | `{flag}` |"
+                lines += [f"{shown} {doc}{_by(group, verbs)} |" for verbs, doc in meanings(name).items()]
         lines.append("")
     return "\n".join(lines)
+
+
+def _by(group: Group, verbs: str) -> str:
+    return f" ({verbs})" if verbs and group is Group.TOOLS else ""
 
 
 def _names(group: Group) -> set[str]:

@@ -17,6 +17,7 @@ from pypto_build.artifact import artifact_name, is_distributed, snapshot
 from pypto_build.artifact.distributed import load_distributed
 from pypto_build.artifact.files import read_bytes
 from pypto_build.facts.outcomes import Outcome
+from pypto_build.facts.verbs import VERBS
 from pypto_build.replay.results import NAMES
 from pypto_build.rules import distributed
 from pypto_build.rules.artifact import ArtifactTargets, chip_words, declare_loaded
@@ -30,7 +31,6 @@ from pypto_build.rules.machinery.steps import Step, announce, made_by_us, perfor
 from pypto_build.rules.machinery.workspace import escape, workspace_of
 from pypto_build.rules.tests import declare_test
 from pypto_build.rules.variants import CHECKED
-from pypto_build.rules.verbs import VERBS
 
 #: In OUT: what instruments have found for tests.
 INSTRUMENTS = "instruments"

@@ -10,10 +10,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from pypto_build import terminal
+from pypto_build.facts.options import OPTIONS
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import TORCH
-from pypto_build.rules.options import OPTIONS, OptionError, Options
-from pypto_build.rules.verbs import VERBS, Needs
+from pypto_build.facts.verbs import VERBS, Needs
+from pypto_build.rules.options import OptionError, Options
 from pypto_build.toolchain.devices import sign_of_hardware
 
 # Targets that run nothing: PLATFORM= says what they read or write for.

@@ -26,6 +26,7 @@ from pypto_build.artifact.last_pass import keep
 from pypto_build.artifact.outputs import MARKER
 from pypto_build.artifact.snapshot import REFERENCE, find_golden, is_reference
 from pypto_build.facts.broken_rules import FILE_NAME, OPEN_NAME
+from pypto_build.facts.options import OPTIONS
 from pypto_build.facts.outcomes import Outcome
 from pypto_build.facts.platforms import Platform
 from pypto_build.facts.run_options import EMBEDDED, LOG_PATH, REGIONS, RULES_OFF, RUN_OPTIONS, TORCH
@@ -45,7 +46,6 @@ from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.steps import Step, announce, made_by_us, perform
 from pypto_build.rules.machinery.verdicts import INTERRUPTED
 from pypto_build.rules.machinery.workspace import Workspace, as_it_is, escape, workspace_of
-from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.outcomes import outcome_of, outcomes_of, wants_files
 from pypto_build.rules.packs import pack_path, pack_words, write_pack
 from pypto_build.rules.subject import Subject

@@ -14,14 +14,15 @@ from pypto_build import terminal
 from pypto_build.artifact import ArtifactError, artifact_name, find_artifacts, is_distributed, resolve_jit
 from pypto_build.artifact.errors import require_torch
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
+from pypto_build.facts.options import OPTIONS
 from pypto_build.facts.run_options import TORCH
+from pypto_build.facts.verbs import VERBS, Needs, Verb
 from pypto_build.rules.artifact import ArtifactTargets, declare_loaded, tell_all_built
 from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.completion import open_artifacts
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.verdicts import Verdicts
 from pypto_build.rules.machinery.workspace import Workspace, artifact_dirs, workspace_of
-from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.outcomes import outcomes_of, wants_files
 from pypto_build.rules.replay import declare_replay, finish_replays, start_early
 from pypto_build.rules.scene_test import targets_of
@@ -29,7 +30,6 @@ from pypto_build.rules.stage import scripts_make
 from pypto_build.rules.subject import Subject
 from pypto_build.rules.targets import OF_AN_ARTIFACT, STATUS_VARIABLE
 from pypto_build.rules.variants import CHECKED, DEBUGGED, FOR_SIMPLER, USUAL
-from pypto_build.rules.verbs import VERBS, Needs, Verb
 from pypto_build.trace import span
 
 # Tools that need nothing built.

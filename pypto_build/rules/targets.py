@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from pypto_build.facts.run_options import RUN_OPTIONS
-from pypto_build.rules.options import GROUP, Group, OptionError
-from pypto_build.rules.verbs import VERBS, Needs, Verb
+from pypto_build.facts.options import GROUP, OPTIONS, Group
+from pypto_build.facts.run_options import RUN_OPTIONS, one_of
+from pypto_build.facts.verbs import VERBS, Needs, Verb
+from pypto_build.rules.options import OptionError
 
 #: The variable with the file by which `pypto-build` learns how a run ended: SCons fails with 2 whatever happened.
 STATUS_VARIABLE = "PYPTO_BUILD_STATUS_FILE"
@@ -94,6 +95,19 @@ TARGETS: dict[str, Target] = {
     ),
 }
 
+_FEW = 3
+
+
+def meanings(name: str) -> dict[str, str]:
+    """Return what an option means, by the verbs for which it means that, with commas; "" stands for many verbs."""
+    option = OPTIONS[name]
+    takers: dict[str, list[str]] = {}
+    for verb, target in TARGETS.items():
+        if name in target.options:
+            takers.setdefault(option.doc_for(verb), []).append(verb)
+    return {", ".join(verbs) if len(verbs) <= _FEW else "": doc for doc, verbs in takers.items()} or {"": option.doc}
+
+
 #: The targets in the order in which they are listed, under what they are for.
 SECTIONS: dict[str, tuple[str, ...]] = {
     "To build and replay": ("build", "replay", "test", "compile", "splice", "graph", "query"),
@@ -140,11 +154,23 @@ def check_taken(arguments: Mapping[str, str], targets: Collection[str]) -> None:
             what = f"{name}={arguments[name]}: {named} works on no artifact"
             raise OptionError(f"{what}; leave it out, or use 'scons replay'")
     for name, text in arguments.items():
-        if GROUP[name] is Group.COMMON or any(name in TARGETS[target].options for target in targets):
+        if GROUP[name] is Group.COMMON:
+            continue
+        if taking := [target for target in targets if name in TARGETS[target].options]:
+            _check_use(name, text, taking)
             continue
         takers = _listed(f"'scons {target}'" for target, row in TARGETS.items() if name in row.options)
         named = _listed(f"'scons {target}'" for target in targets)
         raise OptionError(f"{name}={text}: {named} does not take it; leave it out, or use {takers}")
+
+
+def _check_use(name: str, text: str, targets: Collection[str]) -> None:
+    """Raise if all of these targets take other values of an option."""
+    uses = [OPTIONS[name].uses.get(target) for target in targets]
+    choices = {choice for use in uses if use for choice in use.choices}
+    if choices and text and text not in choices and all(use and use.choices for use in uses):
+        named = _listed(f"'scons {target}'" for target in targets)
+        raise OptionError(f"{name}={text}: is not {one_of(*sorted(choices)).what}, which {named} takes")
 
 
 def _listed(names: Iterable[str]) -> str:

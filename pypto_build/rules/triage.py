@@ -14,6 +14,7 @@ from SCons.Script import GetOption
 
 from pypto_build import terminal
 from pypto_build.facts.outcomes import annotations_for
+from pypto_build.facts.verbs import Verb
 from pypto_build.rules.artifact import ArtifactTargets, chip_words
 from pypto_build.rules.machinery.actions import run_streaming
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
@@ -21,7 +22,6 @@ from pypto_build.rules.machinery.workspace import Workspace, workspace_of
 from pypto_build.rules.replay import show_results
 from pypto_build.rules.units import ensure
 from pypto_build.rules.verb_targets import verb_flags
-from pypto_build.rules.verbs import Verb
 from pypto_build.toolchain.python import own_tool
 
 _REACHED = "triage"  # among the workspace's extras

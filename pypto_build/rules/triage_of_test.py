@@ -10,6 +10,7 @@ from typing import Any
 from SCons.Action import Action
 
 from pypto_build import terminal
+from pypto_build.facts.verbs import VERBS
 from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.artifact import declare_loaded
 from pypto_build.rules.machinery.inputs import makers
@@ -19,7 +20,6 @@ from pypto_build.rules.replay import Replay, replays_of
 from pypto_build.rules.stage import declare_stage
 from pypto_build.rules.triage import declare_triage
 from pypto_build.rules.variants import CHECKED
-from pypto_build.rules.verbs import VERBS
 
 VERB = "triage"
 _FOUND = "triaged test"  # among the workspace's extras

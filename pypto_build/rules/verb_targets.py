@@ -10,13 +10,13 @@ from SCons.Action import Action
 from SCons.Script import ARGUMENTS, GetOption
 
 from pypto_build.artifact import ArtifactError, artifact_name
+from pypto_build.facts.options import OPTIONS
 from pypto_build.facts.run_options import OF_SIMPLER
+from pypto_build.facts.verbs import Needs, Verb
 from pypto_build.rules.artifact import ArtifactTargets, chip_words, tell_all_built
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.workspace import escape, workspace_of
-from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.replay import show_results
-from pypto_build.rules.verbs import Needs, Verb
 from pypto_build.toolchain.python import own_tool
 
 
@@ -92,6 +92,6 @@ def verb_flags(
             raise ArtifactError(
                 f"{name}=",
                 f"'scons {verb.name}' needs it",
-                f"{name}= is {OPTIONS[name].doc.removeprefix(f'{verb.name}: ')}",
+                f"{name}= is {OPTIONS[name].doc_for(verb.name)}",
             )
     return words

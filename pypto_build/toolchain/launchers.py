@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from pypto_build.toolchain import ToolchainError
 
-LAUNCHERS: tuple[str, ...] = ("ccache", "sccache", "distcc", "icecc")
 _TIME_LIMIT_S = 10
 
 

@@ -13,7 +13,7 @@ from pypto_build.diagnose.reduce import BEFORE_A_RUN, by_itself, work
 from pypto_build.diagnose.reduce.__main__ import main
 from pypto_build.diagnose.reduce.by_itself import TextSearch, Ways, fewer_lines, fewer_statements
 from pypto_build.diagnose.reduce.judge import Log
-from pypto_build.rules.verbs import VERBS
+from pypto_build.facts.verbs import VERBS
 from tests.diagnose.checked import copy_example
 from tests.replay.builder import build_artifact, embedded_module, replay
 

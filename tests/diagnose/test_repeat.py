@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pypto_build.diagnose.repeat import PASSED_ON, Repeat, add_passed_on, given_options
+from pypto_build.facts.options import OPTIONS
 from pypto_build.interop import run
-from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.targets import TARGETS
 
 

@@ -16,8 +16,8 @@ from pypto_build import cli
 from pypto_build.editor.setup.__main__ import MATCHER_PATTERN, MODULE_PATTERN, main, tasks
 from pypto_build.editor.setup.completion import SHELLS, commands, options_of, script
 from pypto_build.editor.setup.plan import JsoncError, json_file, plain, read
+from pypto_build.facts.options import OPTIONS
 from pypto_build.rules.machinery.workspace import DECLARED_TESTS
-from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.targets import TARGETS
 
 PARTS = ["bash", "zsh", "fish", "vscode", "extension", "clangd", "editorconfig", "quiet", "github"]

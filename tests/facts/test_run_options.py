@@ -10,11 +10,11 @@ from types import ModuleType
 import pytest
 
 import pypto_build.runtime
+from pypto_build.facts.options import OPTIONS
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import EMBEDDED, RUN_OPTIONS, SETTINGS, SIMPLER
 from pypto_build.interop import run
 from pypto_build.replay import cli
-from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.targets import TARGETS
 
 _SOURCES = Path(pypto_build.runtime.__file__).parent / "src"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.toolchain.launchers import LAUNCHERS
+from pypto_build.facts.options import LAUNCHERS
 from tests.rules.project import Project
 
 KERNEL = "kernels/aiv/twice"

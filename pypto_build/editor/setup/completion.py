@@ -15,8 +15,8 @@ from pathlib import Path
 
 from pypto_build.artifact import MANIFEST_NAME
 from pypto_build.artifact.files import read_text
+from pypto_build.facts.options import GROUP, OPTIONS, Group
 from pypto_build.facts.run_options import Option
-from pypto_build.rules.options import GROUP, OPTIONS, Group
 from pypto_build.rules.targets import TARGETS
 
 SHELLS = ("bash", "zsh", "fish")
@@ -81,13 +81,13 @@ def options_of(verb: str) -> list[str]:
     return list(dict.fromkeys([name for name in OPTIONS if name in taken] + common))
 
 
-def values_of(name: str) -> tuple[str, ...]:
-    """The values that an option can have where they can be listed."""
+def values_of(name: str, verb: str = "") -> tuple[str, ...]:
+    """Return the values that an option can have, for a verb, where they can be listed."""
     kind = OPTIONS[name].kind
     if kind.type is bool:
         return ("1",)
-    if kind.choices:
-        return tuple(filter(None, kind.choices))
+    if choices := OPTIONS[name].choices_for(verb):
+        return tuple(filter(None, choices))
     if kind.max is not None:
         return tuple(str(number) for number in range(kind.max + 1))
     return _ALSO.get(name, ())
@@ -128,7 +128,7 @@ def offers_of(words: Sequence[str]) -> list[tuple[str, str]] | None:
     if current.startswith("-"):
         offers: Iterator[tuple[str, str]] = iter(command.flags.items())
     elif assigned and name in OPTIONS:
-        offers = ((f"{name}={each}", "") for each in _values(name, value))
+        offers = ((f"{name}={each}", "") for each in _values(name, verb, value))
     else:
         offers = _words(command, verb, current)
     return [(word, doc) for word, doc in dict(offers).items() if word.startswith(current)]
@@ -148,14 +148,14 @@ def _words(command: Command, verb: str, current: str) -> Iterator[tuple[str, str
         yield from ((path, "") for path in _paths(current, _DIRECTORIES))
     if verb or current[:1].isupper():
         names = options_of(verb) or OPTIONS
-        yield from ((f"{name}=", OPTIONS[name].doc) for name in names)
+        yield from ((f"{name}=", OPTIONS[name].doc_for(verb)) for name in names)
 
 
-def _values(name: str, typed: str) -> Iterator[str]:
+def _values(name: str, verb: str, typed: str) -> Iterator[str]:
     kind = _LOOKED_FOR.get(name)
     if kind == _ARTIFACTS:
         yield from _artifacts()
-    yield from values_of(name)
+    yield from values_of(name, verb)
     if kind == _TESTS:
         yield from _tests()
     elif kind:

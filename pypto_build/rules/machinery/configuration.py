@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pypto_build.facts.options import OPTIONS
 from pypto_build.facts.platforms import Platform
-from pypto_build.rules.options import OPTIONS
 from pypto_build.rules.variants import VARIANTS
 
 #: Configurations that are kept besides those of declared tests: their outputs take space.

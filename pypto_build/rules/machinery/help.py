@@ -10,10 +10,11 @@ import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from pypto_build.artifact import find_artifacts
+from pypto_build.facts.options import GROUP, OPTIONS, Group
 from pypto_build.facts.run_options import Option
 from pypto_build.rules.machinery.workspace import Workspace, artifact_dirs
-from pypto_build.rules.options import GROUP, OPTIONS, Group, OptionError
-from pypto_build.rules.targets import SECTIONS, TARGETS
+from pypto_build.rules.options import OptionError
+from pypto_build.rules.targets import SECTIONS, TARGETS, meanings
 
 _WIDTH, _NARROW = 80, 60
 #: Targets that the first screen explains; it names the others.
@@ -73,18 +74,19 @@ def _explain(topic: str, workspace: Workspace, tests: Collection[str]) -> str:
 
 def _verb(name: str) -> list[str]:
     target = TARGETS[name]
-    taken = [name for name in OPTIONS if GROUP[name] is Group.COMMON or name in target.options]
-    own = [name for name in taken if GROUP[name] in (Group.TOOLS, Group.PROGRAMS) and name not in _OUTCOMES]
-    explained = own or [name for name in _OFTEN if name in taken]
+    taken = [each for each in OPTIONS if GROUP[each] is Group.COMMON or each in target.options]
+    own = [each for each in taken if GROUP[each] in (Group.TOOLS, Group.PROGRAMS) and each not in _OUTCOMES]
+    explained = own or [each for each in _OFTEN if each in taken]
     lines = [*_wrapped(f"Usage: scons {target.usage} [NAME=value ...]", "  ", ""), *_wrapped(target.doc, "  "), ""]
-    lines += ["Its own options:" if own else "Often used:", *_rows(OPTIONS[name] for name in explained), ""]
-    lines += _paragraph("It also takes", [name for name in taken if name not in explained])
+    rows = _rows((each, OPTIONS[each].doc_for(name)) for each in explained)
+    lines += ["Its own options:" if own else "Often used:", *rows, ""]
+    lines += _paragraph("It also takes", [each for each in taken if each not in explained])
     return [*lines, *_wrapped("'scons help NAME' explains an option, and 'scons help all' every one.", "", "")]
 
 
-def _rows(options: Iterable[Option]) -> list[str]:
+def _rows(options: Iterable[tuple[str, str]]) -> list[str]:
     """Return lines of a table: each option with its default and its description."""
-    return _table({f"{option.name}={default_text(option.default)}": option.doc for option in options}, 21)
+    return _table({f"{name}={default_text(OPTIONS[name].default)}": doc for name, doc in options}, 21)
 
 
 def _option(option: Option) -> list[str]:
@@ -93,7 +95,8 @@ def _option(option: Option) -> list[str]:
     flags = option.flags or (f"--{option.name.lower().replace('_', '-')}",)
     return [
         f"Usage: scons VERB {option.name}=value",
-        *_wrapped(option.doc, "  "),
+        *(_wrapped(option.doc, "  ") if not option.uses else []),
+        *_table(meanings(option.name) if option.uses else {}, 13),
         "",
         *_wrapped(f"values   {values}", " " * 11, "  "),
         f"  default  {default_text(option.default) or 'none'}",
@@ -110,9 +113,16 @@ def _everything(workspace: Workspace) -> str:
         rows = {TARGETS[name].usage: TARGETS[name].doc for name in names}
         lines += [f"{section}:", *_table(rows | (_CLEAN if "build" in names else {}), width), ""]
     for group in Group:
-        lines += [f"{group.value}:", *_rows(option for option in OPTIONS.values() if GROUP[option.name] is group), ""]
+        lines += [f"{group.value}:", *_rows((name, _for_all(name)) for name in OPTIONS if GROUP[name] is group), ""]
     artifacts = find_artifacts(*artifact_dirs(workspace))
     return "\n".join([*lines, "Artifacts:", *(f"  {workspace.short(path)}" for path in artifacts)])
+
+
+def _for_all(name: str) -> str:
+    """Return what an option means to all verbs; with their names where they are few."""
+    if GROUP[name] is not Group.TOOLS:
+        return OPTIONS[name].doc
+    return "; ".join(f"{doc} ({verbs})" if verbs else doc for verbs, doc in meanings(name).items())
 
 
 def default_text(value: object) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pypto_build.rules.options import GROUP, Group
+from pypto_build.facts.options import GROUP, Group
 
 _OF_MANY = frozenset(name for name, group in GROUP.items() if group is Group.MANY)
 #: Options of the command as a whole; jobs do not get them.

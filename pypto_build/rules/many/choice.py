@@ -15,11 +15,11 @@ from pathlib import Path
 from pypto_build.artifact import ArtifactError, artifact_name, is_artifact, named_exactly, resolve_jit
 from pypto_build.artifact.files import read_bytes
 from pypto_build.facts.platforms import PLATFORMS
+from pypto_build.facts.verbs import VERBS, Needs
 from pypto_build.rules.many import OF_ALL, SIGNS
 from pypto_build.rules.options import OptionError, parse_options
 from pypto_build.rules.outcomes import FILES
 from pypto_build.rules.targets import OF_AN_ARTIFACT, TARGETS, check_taken
-from pypto_build.rules.verbs import VERBS, Needs
 
 _ALONE = ("WATCH", "PROFILE")
 _NAMED = 10

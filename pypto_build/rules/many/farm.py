@@ -12,6 +12,7 @@ import msgspec
 
 from pypto_build import terminal
 from pypto_build.facts.jobs import LOCAL, FarmJob, FarmResult, Order
+from pypto_build.facts.verbs import VERBS
 from pypto_build.replay.verdict import Verdict, write_verdict
 from pypto_build.rules.many import OF_ALL
 from pypto_build.rules.many.choice import Job
@@ -19,7 +20,6 @@ from pypto_build.rules.many.report import JobReport
 from pypto_build.rules.many.row import Row, row_of
 from pypto_build.rules.options import OptionError
 from pypto_build.rules.outcomes import outcome_of
-from pypto_build.rules.verbs import VERBS
 from pypto_build.toolchain.python import own_environment, own_tool
 
 # Limits that the jobs of a batch share.
