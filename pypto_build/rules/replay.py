@@ -548,7 +548,18 @@ def _why_again(workspace: Workspace, verdict: Path, limit_s: float) -> str:
 
 def _replay(target: Nodes, source: Nodes, env: Environment) -> int:
     """Run the replay unless it is proven, and call its listeners; return its status."""
-    status = _perform_replay(env, env["PYPTO_REPLAY"])
+    replay: Replay = env["PYPTO_REPLAY"]
+    try:
+        status = _perform_replay(env, replay)
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # of a file of ours below OUT: the last verdict is about other files
+        is_directory = isinstance(error, IsADirectoryError)
+        what = "a directory lies where this build writes a file" if is_directory else error.strerror or str(error)
+        path = error.filename2 or error.filename or replay.targets.output
+        info = ErrorInfo("usage_error", f"{path}: {what}", hint="remove it" if is_directory else "")
+        terminal.complain(f"scons: {info}")
+        status = _end_with(workspace_of(env), replay, info)
     for listener in env["PYPTO_REPLAYS"].listeners:
         listener(env["PYPTO_REPLAY"])
     return status
@@ -607,13 +618,18 @@ def _lost(workspace: Workspace, replay: Replay, outcome: proof.Outcome) -> int:
         how = f"signal {number}" if number > 0 else f"status {outcome.status}"
         text = f"the replay's process ended by {how} before it wrote a verdict"
         error = ErrorInfo("runtime_error", text, hint="run it again; the system may have ended it for its memory")
+    if not outcome.note:
+        terminal.complain(f"[RUN] FAIL: {error.kind}: {error}")
+    return _end_with(workspace, replay, error)
+
+
+def _end_with(workspace: Workspace, replay: Replay, error: ErrorInfo) -> int:
+    """Write the verdict of a replay that ends with an error before its run has written one; return its exit status."""
     targets, status = replay.targets, cast("Status", error.kind)
     runtime = workspace.runtime(targets.platform)
     verdict = Verdict(status, targets.artifact.name, targets.platform.name, runtime, error=error)
     write_verdict(verdict, replay.results / "verdict.json")
     show(replay.results)
-    if not outcome.note:
-        terminal.complain(f"[RUN] FAIL: {error.kind}: {error}")
     return verdict.exit_status
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -218,7 +219,9 @@ def test_a_full_disk_loses_the_record_and_not_the_run(project: Project) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["kernels/aiv/twice.o", "kernels/aiv/twice.so"])
+@pytest.mark.parametrize(
+    "name", ["kernels/aiv/twice.o", "kernels/aiv/twice.so", ".device_rules.json", "device_rules.json"]
+)
 def test_a_directory_in_the_place_of_an_output(project: Project, name: str) -> None:
     """It may be somebody's: no build removes it."""
     project.replay()
@@ -228,6 +231,8 @@ def test_a_directory_in_the_place_of_an_output(project: Project, name: str) -> N
     run = project.replay()
     assert run.status == 2
     assert f"scons: {project.out / name}: a directory lies where this build writes a file; remove it\n" in run.output
+    verdict = json.loads((project.out / "verdict.json").read_text())
+    assert name.startswith("kernels") or verdict["status"] == "usage_error"
     shutil.rmtree(project.out / name)
     assert "'y' FAIL" in project.replay().output
 
